@@ -1,0 +1,1 @@
+"""A Kubernetes operator for spot-aware, auto-scaling PyTorch training jobs."""

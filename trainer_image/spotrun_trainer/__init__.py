@@ -1,0 +1,1 @@
+"""PyTorch training that a spotrun operator can move, grow and shrink."""
