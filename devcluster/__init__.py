@@ -1,1 +1,1 @@
-"""A real Kubernetes control plane on one machine, with nodes that are scripted or run local processes."""
+"""A real Kubernetes on one machine, with nodes that are scripted or run local processes."""

@@ -1,0 +1,143 @@
+"""The certificates of one cluster: its authority, what servers show, who may call."""
+
+import datetime
+import ipaddress
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+_LIFE = datetime.timedelta(days=30)  # a test cluster does not get older
+_SKEW = datetime.timedelta(hours=1)  # clocks that tests move backwards still find them valid
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """Where a certificate and its key are."""
+
+    cert_file: Path
+    key_file: Path
+
+
+class Authority:
+    """A certificate authority that writes what it signs into one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, mode=0o700)
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        name = _name("devcluster")
+        builder = _builder(name, name, self._key.public_key())
+        builder = builder.add_extension(
+            x509.BasicConstraints(ca=True, path_length=None), critical=True
+        )
+        self._certificate = builder.add_extension(_usage(signs=True), critical=True).sign(
+            self._key, hashes.SHA256()
+        )
+        self.ca_file = folder / "ca.crt"
+        _write(self.ca_file, self._certificate.public_bytes(serialization.Encoding.PEM))
+
+    def serving(self, name: str, *hosts: str) -> KeyPair:
+        """A server's pair that is valid for these names and addresses."""
+        san = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+        return self._issue(name, _name(name), ExtendedKeyUsageOID.SERVER_AUTH, san)
+
+    def client(self, user: str, group: str | None = None) -> KeyPair:
+        """A client's pair: Kubernetes takes the common name as user, the organization as group."""
+        file_name = user.replace(":", "-")
+        return self._issue(file_name, _name(user, group), ExtendedKeyUsageOID.CLIENT_AUTH, None)
+
+    def token_keys(self) -> KeyPair:
+        """The RSA pair that signs service-account tokens (`cert_file` is the bare public key)."""
+        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        pair = KeyPair(self._folder / "tokens.pub", self._folder / "tokens.key")
+        _write(pair.key_file, _private_pem(key))
+        public = key.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        _write(pair.cert_file, public)
+        return pair
+
+    def _issue(
+        self,
+        file_name: str,
+        subject: x509.Name,
+        usage: x509.ObjectIdentifier,
+        san: x509.SubjectAlternativeName | None,
+    ) -> KeyPair:
+        key = ec.generate_private_key(ec.SECP256R1())
+        builder = _builder(subject, self._certificate.subject, key.public_key())
+        builder = builder.add_extension(_usage(signs=False), critical=True)
+        builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        if san is not None:
+            builder = builder.add_extension(san, critical=False)
+        certificate = builder.sign(self._key, hashes.SHA256())
+        pair = KeyPair(self._folder / f"{file_name}.crt", self._folder / f"{file_name}.key")
+        _write(pair.cert_file, certificate.public_bytes(serialization.Encoding.PEM))
+        _write(pair.key_file, _private_pem(key))
+        return pair
+
+
+def server_context(pair: KeyPair, client_ca: Path) -> ssl.SSLContext:
+    """TLS for a server that lets in only callers with a certificate of this authority."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(client_ca))
+    context.load_cert_chain(pair.cert_file, pair.key_file)
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder(subject_name=subject, issuer_name=issuer, public_key=key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _SKEW)
+        .not_valid_after(now + _LIFE)
+    )
+
+
+def _name(common: str, organization: str | None = None) -> x509.Name:
+    parts = [x509.NameAttribute(NameOID.COMMON_NAME, common)]
+    if organization:
+        parts.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
+    return x509.Name(parts)
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _private_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.touch(mode=0o600)
+    path.write_bytes(content)

@@ -1,0 +1,311 @@
+"""A small asynchronous Kubernetes client over JSON.
+
+Deliberately not the product's client: a test tool must not share the bugs of what it tests.
+"""
+
+import asyncio
+import json
+import random
+import ssl
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+from urllib.parse import quote
+
+import aiohttp
+
+from devcluster.access import Access
+
+Manifest = dict[str, Any]
+Manifests = list[Manifest]
+EventType = Literal["ADDED", "MODIFIED", "DELETED"]
+
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+# Bookmarks come about once a minute; a stream silent for longer has stalled and is opened again.
+SILENCE_SECONDS = 75.0
+PAGE = 500
+
+
+@dataclass(frozen=True)
+class WatchEvent:
+    """One change; a DELETED found by a relist carries the object's identity only."""
+
+    type: EventType
+    object: Manifest
+
+
+class ApiError(Exception):
+    """The API server answered with a Status that is not a success."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+    @property
+    def may_pass(self) -> bool:
+        """True where the same request can succeed a moment later."""
+        return self.status == 429 or self.status >= 500
+
+
+def at(
+    plural: str,
+    namespace: str | None = None,
+    name: str | None = None,
+    subresource: str | None = None,
+    *,
+    group: str = "v1",
+) -> str:
+    """Return a resource's path, e.g. `at("jobs", "default", "a", "status", group="batch/v1")`."""
+    root = f"/api/{group}" if "/" not in group else f"/apis/{group}"
+    place = f"/namespaces/{namespace}" if namespace else ""
+    rest = [quote(part, safe="") for part in (name, subresource) if part]
+    return "/".join([f"{root}{place}/{plural}", *rest])
+
+
+class Client:
+    """Speaks to one API server; to be used as `async with Client(access) as client`."""
+
+    def __init__(self, access: Access, *, max_connections: int = 64) -> None:
+        self._access = access
+        self._max_connections = max_connections
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        access = self._access
+        tls = ssl.create_default_context(cafile=str(access.ca_file))
+        tls.load_cert_chain(access.cert_file, access.key_file)
+        self._session = aiohttp.ClientSession(
+            base_url=access.server,
+            connector=aiohttp.TCPConnector(ssl=tls, limit=self._max_connections),
+            timeout=aiohttp.ClientTimeout(total=60),
+            # Kubernetes sets none, and a jar costs time in every request.
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            skip_auto_headers=("Accept-Encoding", "User-Agent"),
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.close()
+
+    async def get(self, path: str, **params: str) -> Manifest:
+        """Read one object, or a whole list as the API server sends it."""
+        return await self.request("GET", path, params=params)
+
+    async def list(self, path: str, **params: str) -> Manifests:
+        """Read every object of a collection, page by page."""
+        items, _ = await self._list(path, params)
+        return items
+
+    async def create(self, path: str, body: Manifest, **params: str) -> Manifest:
+        """Create an object in a collection (or post to a subresource)."""
+        return await self.request("POST", path, body=body, params=params)
+
+    async def patch(
+        self, path: str, body: object, *, content_type: str = MERGE, **params: str
+    ) -> Manifest:
+        """Patch an object; `content_type` is one of MERGE, STRATEGIC, JSON_PATCH, APPLY."""
+        return await self.request(
+            "PATCH", path, body=body, params=params, content_type=content_type
+        )
+
+    async def delete(
+        self,
+        path: str,
+        *,
+        grace_seconds: int | None = None,
+        uid: str | None = None,
+        version: str | None = None,
+        propagation: str | None = None,
+    ) -> Manifest:
+        """Delete an object or a collection; with `uid` or `version`, only that very object."""
+        preconditions = {
+            k: v for k, v in {"uid": uid, "resourceVersion": version}.items() if v is not None
+        }
+        options = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "gracePeriodSeconds": grace_seconds,
+            "propagationPolicy": propagation,
+            "preconditions": preconditions or None,
+        }
+        body = {k: v for k, v in options.items() if v is not None}
+        return await self.request("DELETE", path, body=body)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: object = None,
+        params: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> Manifest:
+        """Send one request; raises ApiError, or aiohttp.ClientError when there was no answer."""
+        data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        headers = {"Content-Type": content_type} if data is not None else None
+        async with self._http.request(
+            method, path, data=data, params=params, headers=headers
+        ) as response:
+            answer = await response.read()
+            if response.status >= 400:
+                raise _error(response.status, answer)
+            decoded: Manifest = json.loads(answer)
+            return decoded
+
+    async def watch(self, path: str, **params: str) -> AsyncGenerator[WatchEvent, None]:
+        """List a collection, then follow it for ever.
+
+        A stream that ends or stalls is taken up where it was; after a 410 the collection is listed
+        again, and the difference comes out as events, deletions included.
+        """
+        known: dict[str, Manifest] = {}
+        version = ""
+        pause_seconds = 0.0
+        while True:
+            try:
+                if not version:
+                    items, version = await self._list(path, params)
+                    for event in _difference(known, items):
+                        yield event
+                async with aclosing(self._stream(path, version, params)) as stream:
+                    async for change, seen in stream:
+                        version, pause_seconds = seen, 0.0
+                        if change is not None:
+                            _remember(known, change)
+                            yield change
+            except ApiError as error:
+                if error.status == 410:
+                    version = ""
+                elif not error.may_pass:
+                    raise
+                pause_seconds = _longer(pause_seconds)
+            except (aiohttp.ClientError, TimeoutError):
+                pause_seconds = _longer(pause_seconds)
+            await asyncio.sleep(pause_seconds)
+
+    async def until(
+        self,
+        path: str,
+        name: str,
+        holds: Callable[[Manifest | None], bool],
+        *,
+        timeout_seconds: float = 30,
+    ) -> Manifest | None:
+        """Wait until one object of a collection satisfies `holds`, which gets None for absence."""
+        selector = {"fieldSelector": f"metadata.name={name}"}
+        last: Manifest | None = None
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                while True:
+                    items, version = await self._list(path, selector)
+                    last = items[0] if items else None
+                    if holds(last):
+                        return last
+                    async with aclosing(self._stream(path, version, selector)) as stream:
+                        async for event, _ in stream:
+                            if event is None:
+                                continue
+                            last = None if event.type == "DELETED" else event.object
+                            if holds(last):
+                                return last
+        except TimeoutError:
+            seen = json.dumps(last and {k: v for k, v in last.items() if k != "metadata"}, indent=1)
+            message = f"{path}/{name} is not as expected after {timeout_seconds:g} s: {seen}"
+            raise TimeoutError(message) from None
+
+    @property
+    def _http(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            raise RuntimeError("a Client is used inside `async with`")
+        return self._session
+
+    async def _list(self, path: str, params: Mapping[str, str]) -> tuple[Manifests, str]:
+        items: Manifests = []
+        query = {**params, "limit": str(PAGE)}
+        while True:
+            page = await self.get(path, **query)
+            kind = {"apiVersion": page["apiVersion"], "kind": page["kind"].removesuffix("List")}
+            items += [kind | item for item in page.get("items") or ()]
+            token = page["metadata"].get("continue")
+            if not token:
+                return items, page["metadata"]["resourceVersion"]
+            query["continue"] = token
+
+    async def _stream(
+        self, path: str, version: str, params: Mapping[str, str]
+    ) -> AsyncGenerator[tuple[WatchEvent | None, str], None]:
+        query = {
+            **params,
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            # Spread, so that many watches do not reopen at once.
+            "timeoutSeconds": str(random.randint(240, 480)),  # noqa: S311 (jitter, not a secret)
+        }
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=SILENCE_SECONDS)
+        async with self._http.get(path, params=query, timeout=timeout) as response:
+            if response.status >= 400:
+                raise _error(response.status, await response.read())
+            rest = b""
+            async for chunk in response.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    change = json.loads(line)
+                    seen = change["object"]
+                    if change["type"] == "ERROR":
+                        raise _error(seen.get("code", 500), line)
+                    event = None
+                    if change["type"] != "BOOKMARK":
+                        event = WatchEvent(change["type"], seen)
+                    yield event, seen["metadata"]["resourceVersion"]
+
+
+def _identity(item: Manifest) -> Manifest:
+    meta = item["metadata"]
+    kept = {k: meta[k] for k in ("name", "namespace", "uid", "resourceVersion") if k in meta}
+    return {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": kept}
+
+
+def _remember(known: dict[str, Manifest], event: WatchEvent) -> None:
+    uid = event.object["metadata"]["uid"]
+    if event.type == "DELETED":
+        known.pop(uid, None)
+    else:
+        known[uid] = _identity(event.object)
+
+
+def _difference(known: dict[str, Manifest], items: Manifests) -> list[WatchEvent]:
+    """Bring `known` up to a fresh list, and say what must have happened in between."""
+    present = {item["metadata"]["uid"] for item in items}
+    events = [WatchEvent("DELETED", known[uid]) for uid in known.keys() - present]
+    for item in items:
+        before = known.get(item["metadata"]["uid"])
+        if before is None:
+            events.append(WatchEvent("ADDED", item))
+        elif before["metadata"]["resourceVersion"] != item["metadata"]["resourceVersion"]:
+            events.append(WatchEvent("MODIFIED", item))
+    for event in events:
+        _remember(known, event)
+    return events
+
+
+def _longer(pause_seconds: float) -> float:
+    return min(5.0, max(0.1, pause_seconds * 2))
+
+
+def _error(status: int, answer: bytes) -> ApiError:
+    """Read a Status, bare or inside a watch event; a proxy's plain text is passed on as it is."""
+    try:
+        told = json.loads(answer)
+    except ValueError:
+        return ApiError(status, "", answer.decode(errors="replace").strip())
+    told = told.get("object", told)
+    return ApiError(status, told.get("reason", ""), told.get("message", ""))

@@ -1,0 +1,12 @@
+from collections.abc import Iterator
+
+import pytest
+
+from devcluster.cluster import Cluster
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A real control plane; each pytest worker has its own."""
+    with Cluster() as cluster:
+        yield cluster
