@@ -3,20 +3,67 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Two workers, each with a control plane of its own: what two cores carry.
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format types test test-unit test-integration test-oldest crds lock cluster-up cluster-down clean
+.PHONY: help setup lint format types test test-unit test-integration test-oldest crds lock binaries cluster-up cluster-down clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## create .venv from the lock file (does nothing when it is up to date)
 
-$(READY): requirements.lock pyproject.toml Makefile
-	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) was not found. Install Python 3.11 or newer, or name one: make PYTHON=python3.13 $(MAKECMDGOALS)"; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is $$($(PYTHON) -V), but spotrun needs 3.11 or newer: make PYTHON=..."; exit 1; }
-	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) has no venv module. On Debian: apt-get install python3-venv"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+$(READY): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) was not found. Install Python 3.11 or newer, or name the one to use: make PYTHON=python3.13 ..."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is $$($(PYTHON) -V), but spotrun needs 3.11 or newer: make PYTHON=python3.13 ..."; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments. On Debian: apt-get install python3-venv"; exit 1; }
+	@echo "setting up $(VENV) from requirements.lock"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
+
+lint: setup ## ruff (lint, format), the layer contracts, and drift of the generated CRDs
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
+	$(BIN)/python -m spotrun.api.crd --check
+
+format: setup ## let ruff format and mend what it can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+types: setup ## mypy --strict over everything
+	$(BIN)/mypy
+
+test: test-unit test-integration ## all tests (the first run builds Kubernetes: about 7 min)
+
+test-unit: setup ## pure tests: seconds
+	$(PYTEST) tests/unit -n $(WORKERS)
+
+test-integration: binaries ## against a real etcd, API server, controller manager and scheduler
+	$(PYTEST) tests/integration -n $(WORKERS)
+
+test-oldest: setup ## the API on the oldest supported Kubernetes (builds a second set of binaries)
+	$(BIN)/python -m devcluster build --kubernetes oldest
+	SPOTRUN_KUBERNETES=oldest $(PYTEST) tests/integration/api -n $(WORKERS)
+
+crds: setup ## write crds/*.yaml from the models in spotrun.api
+	$(BIN)/python -m spotrun.api.crd
+
+lock: setup ## resolve pyproject.toml anew into requirements.lock, for every platform, with hashes
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --extra dev --no-emit-index-url --no-header pyproject.toml -o requirements.lock
+
+binaries: setup ## build the Kubernetes binaries into the cache (does nothing when they are there)
+	@$(BIN)/python -m devcluster build >/dev/null
+
+cluster-up: setup ## start a Kubernetes on this machine; eval "$$(.venv/bin/python -m devcluster env)" to use it
+	@$(BIN)/python -m devcluster up
+
+cluster-down: setup ## end it and remove its files
+	@$(BIN)/python -m devcluster down
+
+clean: ## remove .venv and caches of tools (not the cached binaries)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

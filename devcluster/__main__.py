@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
@@ -23,8 +24,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 it failed, 2 wrong usage."""
     options = parser().parse_args(arguments)
     try:
-        return _COMMANDS[options.command](options)
-    except (ValueError, supervisor.NotRunning, binaries.BuildError, ControlPlaneError) as error:
+        return _COMMANDS.get(options.command, _tell)(options)
+    except (
+        ValueError,
+        supervisor.NotRunningError,
+        binaries.BuildError,
+        ControlPlaneError,
+    ) as error:
         print(f"devcluster: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -51,7 +57,7 @@ def _up(options: argparse.Namespace) -> int:
     binaries.ensure(binaries.pin(options.kubernetes), to_stderr)
     if not _start_supervisor(directory, options):
         return 1
-    print(f"devcluster: {options.name!r} is ready. Next: eval \"$(python -m devcluster env)\"")
+    print(f'devcluster: {options.name!r} is ready. Next: eval "$(python -m devcluster env)"')
     return 0
 
 
@@ -71,7 +77,7 @@ def _start_supervisor(directory: Path, options: argparse.Namespace) -> bool:
             start_new_session=True,
         )
     os.close(write_end)
-    with open(read_end, "rb") as ready:
+    with os.fdopen(read_end, "rb") as ready:
         try:
             if ready.read():
                 return True
@@ -99,6 +105,7 @@ def _run(options: argparse.Namespace) -> int:
         logs=options.logs,
         extra_flags=extra_flags(options.flag),
     )
+    supervisor.write_state(_directory(options), cluster)
     try:
         with cluster:
             asyncio.run(_supervise(cluster, options.ready_fd))
@@ -121,6 +128,9 @@ async def _supervise(cluster: Cluster, ready_fd: int | None) -> None:
 def _down(options: argparse.Namespace) -> int:
     directory = _directory(options)
     ended = supervisor.end(directory)
+    if options.directory is None:
+        with contextlib.suppress(OSError):
+            directory.parent.rmdir()  # unless other clusters live there
     print(f"devcluster: {options.name!r} {'is down' if ended else 'was not up'}")
     return 0
 
@@ -135,7 +145,7 @@ def _status(options: argparse.Namespace) -> int:
         pid = status["components"].get(name)
         print(f"  {name:<26}{f'pid {pid}' if pid else 'not running'}")
     for node in status["nodes"]:
-        print(f"  node {node['name']:<21}{node['kind']}, {node['state']}, {node['pods']} pods")
+        print(f"  node {node['name']:<21}{node['kind']}")
     return 0
 
 
@@ -143,12 +153,11 @@ def _env(options: argparse.Namespace) -> int:
     environment: Mapping[str, str] = supervisor.ask(_directory(options), {"verb": "env"})
     for name, value in environment.items():
         print(f"export {name}='{value}'")
-    print('alias kubectl="$KUBECTL"')
     return 0
 
 
-def _node(options: argparse.Namespace) -> int:
-    """Hand a node command over as it was parsed."""
+def _tell(options: argparse.Namespace) -> int:
+    """Hand a command about a node over as it was parsed."""
     ours = {"command", "name", "directory"}
     command: dict[str, Any] = {k: v for k, v in vars(options).items() if k not in ours}
     answer = supervisor.ask(_directory(options), {"verb": options.command, **command})
@@ -178,7 +187,7 @@ def _directory(options: argparse.Namespace) -> Path:
 def _answers(directory: Path) -> bool:
     try:
         supervisor.ask(directory, {"verb": "status"})
-    except supervisor.NotRunning:
+    except supervisor.NotRunningError:
         return False
     return True
 
@@ -190,10 +199,6 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "down": _down,
     "status": _status,
     "env": _env,
-    "add-node": _node,
-    "remove-node": _node,
-    "notice": _node,
-    "node": _node,
 }
 
 

@@ -6,7 +6,6 @@ Deliberately not the product's client: a test tool must not share the bugs of wh
 import asyncio
 import json
 import random
-import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -78,12 +77,11 @@ class Client:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        access = self._access
-        tls = ssl.create_default_context(cafile=str(access.ca_file))
-        tls.load_cert_chain(access.cert_file, access.key_file)
         self._session = aiohttp.ClientSession(
-            base_url=access.server,
-            connector=aiohttp.TCPConnector(ssl=tls, limit=self._max_connections),
+            base_url=self._access.server,
+            connector=aiohttp.TCPConnector(
+                ssl=self._access.ssl_context(), limit=self._max_connections
+            ),
             timeout=aiohttp.ClientTimeout(total=60),
             # Kubernetes sets none, and a jar costs time in every request.
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -254,18 +252,27 @@ class Client:
         async with self._http.get(path, params=query, timeout=timeout) as response:
             if response.status >= 400:
                 raise _error(response.status, await response.read())
-            rest = b""
-            async for chunk in response.content.iter_any():
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    change = json.loads(line)
+            try:
+                async for change in _lines(response):
                     seen = change["object"]
                     if change["type"] == "ERROR":
-                        raise _error(seen.get("code", 500), line)
+                        raise _error(seen.get("code", 500), json.dumps(seen).encode())
                     event = None
                     if change["type"] != "BOOKMARK":
                         event = WatchEvent(change["type"], seen)
                     yield event, seen["metadata"]["resourceVersion"]
+            finally:
+                # A stream has no end to read to: a polite TLS goodbye would wait for it.
+                if response.connection is not None and response.connection.transport is not None:
+                    response.connection.transport.abort()
+
+
+async def _lines(response: aiohttp.ClientResponse) -> AsyncGenerator[Manifest, None]:
+    rest = b""
+    async for chunk in response.content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield json.loads(line)
 
 
 def _identity(item: Manifest) -> Manifest:
@@ -302,10 +309,9 @@ def _longer(pause_seconds: float) -> float:
 
 
 def _error(status: int, answer: bytes) -> ApiError:
-    """Read a Status, bare or inside a watch event; a proxy's plain text is passed on as it is."""
+    """Read a Status; a proxy's plain text is passed on as it is."""
     try:
         told = json.loads(answer)
     except ValueError:
         return ApiError(status, "", answer.decode(errors="replace").strip())
-    told = told.get("object", told)
     return ApiError(status, told.get("reason", ""), told.get("message", ""))

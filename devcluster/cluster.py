@@ -26,6 +26,9 @@ from devcluster.controlplane import (
 MARKER = "DEVCLUSTER_MARKER"
 """The environment variable by which every process of a cluster can be found and ended."""
 
+KUBELET_PORT = 10250
+"""Where all kubelets of a cluster are served, at the host of its block."""
+
 
 def to_stderr(line: str) -> None:
     """Show progress where it does not mix with output."""
@@ -97,7 +100,7 @@ class Cluster:
         return {
             "KUBECONFIG": str(self.kubeconfig),
             "KUBECACHEDIR": str(self.directory / "kubectl-cache"),
-            "KUBECTL": str(self.binaries["kubectl"]),
+            "PATH": f"{self.binaries['kubectl'].parent}{os.pathsep}{os.environ['PATH']}",
         }
 
     def kubectl(

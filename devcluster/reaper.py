@@ -17,7 +17,6 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +27,8 @@ _ROUND_SECONDS = 0.002
 # A process in the middle of execve has no environment for some microseconds, more when it is
 # scheduled out just there. Some processes never have one, so this wait must end.
 _STARTING_ROUNDS = 10
+# How often a scan looks for processes born meanwhile; on a busy machine there are always some.
+_PASSES = 20
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of linux/sched.h
 
 
@@ -52,8 +53,9 @@ def marked(marker: str, container: str | None = None) -> set[int]:
 def strike(marker: str, container: str | None = None) -> set[int]:
     """Kill, in one pass, what is there now; returns what was found.
 
-    Everything is stopped before anything is killed: the end of a control group looks simultaneous
-    from inside, and no supervisor in there may live long enough to react to the loss of its child.
+    Everything is stopped before anything is killed, each process as soon as it is seen: the end of
+    a control group looks simultaneous from inside, and no supervisor in there may live long enough
+    to react to the loss of its child.
     """
     return _strike(_wanted(marker, container)).found
 
@@ -131,52 +133,56 @@ def _wanted(marker: str, container: str | None) -> frozenset[bytes]:
 
 
 def _strike(wanted: frozenset[bytes]) -> _Scan:
-    scan = _scan(wanted)
+    scan = _scan(wanted, freeze=True)
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in scan.found:
-            try:
-                os.kill(pid, number)
-            except (ProcessLookupError, PermissionError):
-                # Gone, or of another user by now (setuid): the next scan tells which.
-                continue
+            _signal(pid, number)
     return scan
 
 
-def _scan(wanted: frozenset[bytes]) -> _Scan:
-    processes = list(_processes())
-    found = {process.pid for process in processes if wanted <= process.environment}
-    grown = bool(found)
-    while grown:
+def _scan(wanted: frozenset[bytes], *, freeze: bool = False) -> _Scan:
+    """Look again for processes born during the scan: one may move on by forking and ending."""
+    processes: list[_Process] = []
+    seen: set[int] = set()
+    for _ in range(_PASSES):
+        fresh = _pids() - seen
+        for pid in sorted(fresh, reverse=True):  # the newest may be gone soonest
+            process = _read(pid)
+            if process is not None:
+                processes.append(process)
+                if freeze and wanted <= process.environment:
+                    _signal(pid, signal.SIGSTOP)
+        if not fresh:
+            break
+        seen |= fresh
+    found = _with_kin(processes, {p.pid for p in processes if wanted <= p.environment})
+    return _Scan(found, {p.pid for p in processes if p.may_be_starting} - found)
+
+
+def _pids() -> set[int]:
+    names = os.listdir("/proc")  # noqa: PTH208 - only the names are needed, of hundreds
+    return {int(name) for name in names if name.isdecimal()} - {os.getpid()}
+
+
+def _with_kin(processes: list[_Process], found: set[int]) -> set[int]:
+    while True:
         belonging = {
             process.pid
             for process in processes
             if process.pid in found or process.parent in found or process.session in found
         }
-        grown = len(belonging) > len(found)
+        if len(belonging) == len(found):
+            return found
         found = belonging
-    found.discard(os.getpid())
-    starting = {process.pid for process in processes if process.may_be_starting}
-    return _Scan(found, starting - found)
-
-
-def _processes() -> Iterator[_Process]:
-    for entry in os.listdir("/proc"):  # noqa: PTH208 - Path objects for every process cost a scan's worth
-        if entry.isdecimal():
-            process = _read(int(entry))
-            if process is not None:
-                yield process
 
 
 def _read(pid: int) -> _Process | None:
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    # The name before the last parenthesis may contain anything.
-    state, parent, _, session, _, _, flags = stat[stat.rindex(b")") + 1 :].split()[:7]
-    if state in (b"Z", b"X") or int(flags) & _KERNEL_THREAD:
-        return None
-    try:
+        # The name before the last parenthesis may contain anything.
+        state, parent, _, session, _, _, flags = stat[stat.rindex(b")") + 1 :].split()[:7]
+        if state in (b"Z", b"X") or int(flags) & _KERNEL_THREAD:
+            return None
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return None
@@ -184,6 +190,14 @@ def _read(pid: int) -> _Process | None:
         return _Process(pid, int(parent), int(session), frozenset(), may_be_starting=False)
     entries = frozenset(environment.split(b"\0"))
     return _Process(pid, int(parent), int(session), entries, may_be_starting=not environment)
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        # Gone, or of another user by now (setuid): the next scan tells which.
+        return
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ Command = Mapping[str, Any]
 Perform = Callable[[Command], Awaitable[Any]]
 
 
-class NotRunning(Exception):
+class NotRunningError(Exception):
     """Nothing answers for this directory."""
 
 
@@ -73,18 +73,21 @@ async def supervise(cluster: Cluster, perform: Perform, ready: Callable[[], None
 async def _answer(perform: Perform, command: Command) -> dict[str, Any]:
     try:
         return {"result": await perform(command)}
-    except Exception as error:  # noqa: BLE001 - the asker is told, and the cluster goes on
+    except Exception as error:  # the asker is told, and the cluster goes on
         return {"error": f"{error}" or type(error).__name__}
 
 
-def write_state(cluster: Cluster) -> None:
+def write_state(directory: Path, cluster: Cluster) -> None:
     """Leave what `down` needs, before there is anything to clean up."""
+    directory.mkdir(parents=True, exist_ok=True)
     state = State(cluster.marker, os.getpid(), cluster.pin.kubernetes)
-    (cluster.directory / STATE).write_text(json.dumps(asdict(state)))
+    (directory / STATE).write_text(json.dumps(asdict(state)))
 
 
-def ask(directory: Path, command: Command, timeout_seconds: float = 120) -> Any:  # noqa: ANN401 - JSON
-    """Have a running supervisor do something; raises NotRunning, or ValueError with its complaint."""
+def ask(  # the answer is JSON
+    directory: Path, command: Command, timeout_seconds: float = 120
+) -> Any:  # noqa: ANN401
+    """Have a running supervisor do something; raises NotRunningError, or ValueError."""
     with _connected(directory) as connection:
         connection.settimeout(timeout_seconds)
         connection.sendall(json.dumps(dict(command)).encode() + b"\n")
@@ -107,7 +110,7 @@ def end(directory: Path, timeout_seconds: float = 30) -> bool:
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
             os.kill(state.pid, signal.SIGKILL)  # it holds the socket, so the pid is still its own
-    except NotRunning:
+    except NotRunningError:
         pass
     remove_leftovers(directory, state.marker)
     return True
@@ -121,7 +124,7 @@ def _connected(directory: Path) -> Iterator[socket.socket]:
             connection.connect(f"{short}/{_SOCKET}")
     except OSError as error:
         connection.close()
-        raise NotRunning(f"no cluster runs in {directory}") from error
+        raise NotRunningError(f"no cluster runs in {directory}") from error
     with connection:
         yield connection
 
@@ -132,7 +135,7 @@ def _short_path(directory: Path) -> Iterator[str]:
     try:
         descriptor = os.open(directory, os.O_PATH)
     except FileNotFoundError as error:
-        raise NotRunning(f"there is no {directory}") from error
+        raise NotRunningError(f"there is no {directory}") from error
     try:
         yield f"/proc/self/fd/{descriptor}"
     finally:

@@ -1,3 +1,4 @@
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -8,5 +9,5 @@ from devcluster.cluster import Cluster
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """A real control plane; each pytest worker has its own."""
-    with Cluster() as cluster:
+    with Cluster(os.environ.get("SPOTRUN_KUBERNETES", "current")) as cluster:
         yield cluster

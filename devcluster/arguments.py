@@ -1,0 +1,129 @@
+"""The command line of `python -m devcluster`, with its help."""
+
+import argparse
+from pathlib import Path
+from typing import Protocol
+
+from devcluster.notices import Dialect
+from devcluster.platforms import Platform
+
+_EPILOG = """\
+examples:
+  python -m devcluster up
+  eval "$(python -m devcluster env)"; kubectl get nodes
+  python -m devcluster add-node a --gpus 8 --platform karpenter --capacity spot --zone us-east-1a
+  python -m devcluster notice a --dialect karpenter-spot --seconds 120
+  python -m devcluster vanish a
+  python -m devcluster down
+
+What it is, what it is not, and how it works: devcluster/README.md
+"""
+
+
+class Commands(Protocol):
+    """What `add_subparsers` returns."""
+
+    def add_parser(self, name: str, *, help: str) -> argparse.ArgumentParser: ...  # noqa: A002
+
+
+def parser() -> argparse.ArgumentParser:
+    """Every command and option."""
+    top = argparse.ArgumentParser(
+        prog="python -m devcluster",
+        description="A real Kubernetes on this machine, without Docker and without root.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_lifecycle(commands)
+    _add_nodes(commands)
+    return top
+
+
+def _add_lifecycle(commands: Commands) -> None:
+    build = commands.add_parser("build", help="find or build the Kubernetes binaries; lists them")
+    _add_kubernetes(build)
+    up = commands.add_parser("up", help="start a cluster that outlives this command")
+    run = commands.add_parser("run", help="the same in the foreground, until Ctrl-C")
+    for command in (up, run):
+        _add_cluster(command)
+        _add_kubernetes(command)
+        command.add_argument(
+            "--flag",
+            action="append",
+            default=[],
+            metavar="COMPONENT:--NAME=VALUE",
+            help="one more flag for a component, e.g. kube-apiserver:--watch-cache=false",
+        )
+        command.add_argument(
+            "--logs",
+            type=Path,
+            metavar="DIR",
+            help="write logs here and keep them (default: in the directory, removed by `down`)",
+        )
+    run.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
+    down = commands.add_parser("down", help="end a cluster and remove its directory")
+    env = commands.add_parser("env", help="print the shell variables to use it with")
+    status = commands.add_parser("status", help="what runs")
+    status.add_argument("-o", "--output", choices=["text", "json"], default="text")
+    for command in (down, env, status):
+        _add_cluster(command)
+
+
+def _add_nodes(commands: Commands) -> None:
+    add = commands.add_parser("add-node", help="add a node")
+    _add_node(add)
+    add.add_argument(
+        "--kind",
+        choices=["process", "scripted"],
+        default="process",
+        help="process: pods run as local processes; scripted: pods only seem to run",
+    )
+    add.add_argument("--cpu", default="8", help="capacity, as a quantity (default 8)")
+    add.add_argument("--memory", default="32Gi", help="capacity, as a quantity (default 32Gi)")
+    add.add_argument("--gpus", type=int, default=0, help="emulated nvidia.com/gpu (default 0)")
+    add.add_argument(
+        "--platform",
+        choices=[p.value for p in Platform],
+        default=Platform.PLAIN.value,
+        help="whose labels and taints it carries",
+    )
+    add.add_argument("--capacity", choices=["spot", "on-demand"], default="on-demand")
+    add.add_argument("--zone", default="us-east-1a")
+    add.add_argument("--instance-type", default="g5.xlarge")
+    add.add_argument("--label", action="append", default=[], metavar="KEY=VALUE")
+    _add_node(commands.add_parser("remove-node", help="take a node away, with its pods"))
+    notice = commands.add_parser("notice", help="say in a platform's way that a node will end")
+    _add_node(notice)
+    notice.add_argument("--dialect", choices=[d.value for d in Dialect], default="karpenter-spot")
+    notice.add_argument("--seconds", type=float, default=120, help="until its end (default 120)")
+    back = commands.add_parser("take-back-notice", help="undo a notice")
+    _add_node(back)
+    back.add_argument("--dialect", choices=[d.value for d in Dialect], default="karpenter-spot")
+    off = commands.add_parser("shut-down", help="shut a node down gracefully")
+    _add_node(off)
+    off.add_argument("--grace", type=float, default=15, metavar="SECONDS")
+    vanish = commands.add_parser("vanish", help="take the machine away: nobody says so")
+    _add_node(vanish)
+    vanish.add_argument("--delete-node", action="store_true", help="remove the Node object as well")
+    _add_node(commands.add_parser("silence", help="cut a node off; its containers run on"))
+    _add_node(commands.add_parser("come-back", help="end a silence, or switch a node on again"))
+
+
+def _add_node(command: argparse.ArgumentParser) -> None:
+    command.add_argument("node", metavar="NODE")
+    _add_cluster(command)
+
+
+def _add_cluster(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--name", default="dev", help="which cluster (default dev)")
+    command.add_argument("--directory", type=Path, help="where it lives (default .devcluster/NAME)")
+
+
+def _add_kubernetes(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--kubernetes",
+        default="current",
+        choices=["current", "oldest"],
+        help="the newest or the oldest supported Kubernetes (default current)",
+    )

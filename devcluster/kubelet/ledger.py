@@ -1,0 +1,80 @@
+"""A pod's records, and the task that writes the status made of them: few writes, none lost."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+from devcluster.kubelet.records import PodRecord, Verdict, first_records
+from devcluster.kubelet.runtime import Manifest
+from devcluster.kubelet.status import pod_status
+
+WriteStatus = Callable[[Manifest, Manifest], Awaitable[Manifest | None]]
+
+
+class Ledger:
+    """Keeps the pod as the API server has it, and what the kubelet knows better.
+
+    Changes made in one turn of the event loop, or while a write is under way, share a write.
+    """
+
+    def __init__(self, pod: Manifest, host_ip: str, write: WriteStatus) -> None:
+        self.pod = pod
+        self.containers = first_records(pod)
+        self.is_over = pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+        self.verdict: Verdict | None = None
+        self.pod_ip = ""
+        self._host_ip = host_ip
+        self._start_time = datetime.now(UTC)
+        self._write_status = write
+        self._is_dirty = False
+        self._written: Manifest | None = None
+        self._writer: asyncio.Task[None] | None = None
+
+    def record(self) -> PodRecord:
+        """Return what the pod's status is computed from."""
+        return PodRecord(
+            containers=self.containers,
+            start_time=self._start_time,
+            host_ip=self._host_ip,
+            pod_ip=self.pod_ip,
+            is_over=self.is_over,
+            verdict=self.verdict,
+        )
+
+    def see(self, pod: Manifest) -> None:
+        """Take over what a watch shows, unless the answer to a write was newer."""
+        if _version(pod) >= _version(self.pod):
+            self.pod = pod
+
+    def report(self) -> None:
+        """See to it that the status is written."""
+        self._is_dirty = True
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write())
+
+    async def flushed(self) -> None:
+        """Return when everything reported so far is written."""
+        if self._writer is not None:
+            await self._writer
+
+    async def close(self) -> None:
+        """Stop writing, whatever is left to write."""
+        if self._writer is not None:
+            self._writer.cancel()
+            await asyncio.gather(self._writer, return_exceptions=True)
+
+    async def _write(self) -> None:
+        while self._is_dirty:
+            self._is_dirty = False
+            status = pod_status(self.pod, self.record(), datetime.now(UTC))
+            if status == self._written:
+                continue
+            answer = await self._write_status(self.pod, status)
+            if answer is None:
+                return
+            self._written = status
+            self.see(answer)
+
+
+def _version(pod: Manifest) -> int:
+    return int(pod["metadata"]["resourceVersion"])

@@ -1,0 +1,137 @@
+"""What a kubelet remembers of a pod: plain data, from which its status is computed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from devcluster.kubelet.runtime import Exit, Manifest
+
+
+def rfc3339(moment: datetime) -> str:
+    """Write a time as Kubernetes does, to the second."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Not started, or waiting to be started again."""
+
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Running:
+    """Started, and not ended as far as is known."""
+
+    started_at: datetime
+
+
+@dataclass(frozen=True)
+class Terminated:
+    """Ended; times are absent where nobody saw it run, or end."""
+
+    exit: Exit
+    finished_at: datetime | None = None
+    started_at: datetime | None = None
+    container_id: str = ""
+
+
+@dataclass(frozen=True)
+class ContainerRecord:
+    """One container's present state, and how its run before this one ended."""
+
+    state: Waiting | Running | Terminated
+    last: Terminated | None = None
+    restarts: int = 0
+    container_id: str = ""
+
+    @property
+    def exit_code(self) -> int | None:
+        """How the newest run ended, also while the next one is awaited; None if there is none."""
+        if isinstance(self.state, Terminated):
+            return self.state.exit.code
+        if isinstance(self.state, Waiting) and self.last is not None:
+            return self.last.exit.code
+        return None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The kubelet itself ended the pod: what its status says instead of its containers."""
+
+    reason: str
+    message: str
+    is_disruption: bool = False  # adds the DisruptionTarget condition
+
+
+# Verbatim from the kubelet: controllers match on these words.
+NODE_SHUTDOWN = Verdict(
+    "Terminated", "Pod was terminated in response to imminent node shutdown.", is_disruption=True
+)
+REJECTED_IN_SHUTDOWN = Verdict("NodeShutdown", "Pod was rejected as the node is shutting down.")
+DEADLINE_EXCEEDED = Verdict(
+    "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+)
+# What a kubelet writes for a container that ran, and of which it finds no trace.
+LOST = Exit(
+    137,
+    "ContainerStatusUnknown",
+    "The container could not be located when the pod was terminated",
+)
+
+
+@dataclass(frozen=True)
+class PodRecord:
+    """All that a pod's status is made of, apart from its manifest."""
+
+    containers: Mapping[str, ContainerRecord]  # of the init containers too
+    start_time: datetime
+    host_ip: str
+    pod_ip: str = ""  # empty until its sandbox is there
+    is_over: bool = False  # nothing runs, and nothing will be started again
+    verdict: Verdict | None = None
+
+
+def is_sidecar(container: Manifest) -> bool:
+    """True for an init container that goes on running beside the others."""
+    return container.get("restartPolicy") == "Always"
+
+
+def first_records(pod: Manifest) -> dict[str, ContainerRecord]:
+    """Return the records of a pod that this kubelet has not seen before.
+
+    Where its status says that a container ran, another kubelet (or this one, before the machine was
+    restarted) had it: such a container is lost.
+    """
+    status = pod.get("status", {})
+    told = {
+        s["name"]: s
+        for s in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+    }
+    inits = pod["spec"].get("initContainers", ())
+    reason = "PodInitializing" if inits else "ContainerCreating"
+    return {
+        c["name"]: _first_record(told.get(c["name"], {}), reason)
+        for c in (*inits, *pod["spec"]["containers"])
+    }
+
+
+def _first_record(told: Manifest, reason: str) -> ContainerRecord:
+    state = told.get("state", {})
+    restarts = told.get("restartCount", 0)
+    container_id = told.get("containerID", "")
+    if end := state.get("terminated"):
+        exit_ = Exit(end["exitCode"], end.get("reason", ""), end.get("message", ""))
+        ended = Terminated(
+            exit_, _parsed(end.get("finishedAt")), _parsed(end.get("startedAt")), container_id
+        )
+        return ContainerRecord(ended, None, restarts, container_id)
+    if running := state.get("running"):
+        began = _parsed(running.get("startedAt"))
+        return ContainerRecord(Terminated(LOST, None, began, container_id), None, restarts)
+    return ContainerRecord(Waiting(reason), None, restarts)
+
+
+def _parsed(moment: str | None) -> datetime | None:
+    return datetime.fromisoformat(moment) if moment else None

@@ -1,0 +1,223 @@
+"""Nodes for tests: registered, kept alive, and made to suffer what machines suffer."""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Self
+
+from devcluster import notices
+from devcluster.access import Access
+from devcluster.client import ApiError, Client, Manifest, at
+from devcluster.kubelet.api import LEASES
+from devcluster.kubelet.kubelet import Kubelet
+from devcluster.kubelet.lifecycle import Timing
+from devcluster.kubelet.node import KubeletNode
+from devcluster.kubelet.objects import LEASE_NAMESPACE, Endpoint, NodeSpec
+from devcluster.kubelet.runtime import Runtime
+from devcluster.notices import Dialect, Write
+from devcluster.scripted import Scripted
+
+NOT_READY = "node.kubernetes.io/not-ready"
+READY_SECONDS = 30.0
+# A taint patch loses against any other writer of the node; that many in a row is no coincidence.
+CONFLICTS_MAX = 20
+
+
+class Machine:
+    """One node and what can befall it."""
+
+    def __init__(self, node: KubeletNode, kubelet: Kubelet) -> None:
+        self._node = node
+        self._kubelet = kubelet
+        self._is_off = False
+
+    @property
+    def name(self) -> str:
+        """The name of the Node object."""
+        return self._node.name
+
+    async def read(self) -> Manifest:
+        """Read the Node object."""
+        return await self._client.get(at("nodes", None, self.name))
+
+    def go_silent(self) -> None:
+        """Cut the node off: no leases, no statuses, no orders taken; its containers run on."""
+        self._node.cut_off()
+
+    async def come_back(self) -> None:
+        """End a silence, or switch on again what has vanished or shut down.
+
+        After a silence, all that happened meanwhile is reported. After a machine was off, its pods
+        of restartPolicy Never have failed, and the others are started again.
+        """
+        if self._is_off:
+            self._is_off = False
+            await self._kubelet.join(self._node)
+        else:
+            await self._node.reconnect()
+
+    async def vanish(self, *, delete_node: bool = False) -> None:
+        """Take the machine away: containers die, and nobody says so.
+
+        With `delete_node` the Node object goes too, as a cloud's controller sees to after a while.
+        """
+        self._is_off = True
+        await self._node.power_off()
+        if delete_node:
+            await delete_node_object(self._client, self.name)
+
+    async def shut_down(self, grace_seconds: float) -> None:
+        """Shut the machine down gracefully, as GKE does to a spot node; returns when it is off."""
+        self._is_off = True
+        await self._node.shut_down(grace_seconds)
+
+    async def evict_for_pressure(
+        self,
+        namespace: str,
+        pod: str,
+        message: str = "The node was low on resource: memory. ",
+    ) -> None:
+        """End a pod at once for the node's need of memory; returns when its status says so."""
+        await self._node.evict(namespace, pod, message)
+
+    async def notice(self, dialect: Dialect, seconds: float) -> datetime:
+        """Say in a platform's dialect that the node ends in so many seconds; returns that time.
+
+        Only said: what then happens (`vanish`, `shut_down`, or nothing) is the test's to do.
+        """
+        now = datetime.now(UTC)
+        deadline = now + timedelta(seconds=seconds)
+        await self._write(lambda node: notices.notice(dialect, node, deadline, now))
+        return deadline
+
+    async def take_back_notice(self, dialect: Dialect) -> None:
+        """Undo a notice, as a cancelled consolidation or maintenance does."""
+        await self._write(lambda node: notices.take_back(dialect, node))
+
+    @property
+    def _client(self) -> Client:
+        return self._kubelet.client
+
+    async def _write(self, writes_for: Callable[[Manifest], list[Write]]) -> None:
+        done = 0
+        for _ in range(CONFLICTS_MAX):
+            try:
+                for write in writes_for(await self.read())[done:]:
+                    await self._client.request(
+                        write.method, write.path, body=write.body, content_type=write.content_type
+                    )
+                    done += 1
+            except ApiError as error:
+                if error.status != 409:
+                    raise
+            else:
+                return
+        raise RuntimeError(f"node {self.name} is written by others without a pause")
+
+
+class Nodes:
+    """The nodes of a test: `async with Nodes(cluster.admin, ...) as nodes: await nodes.add("a")`.
+
+    Leaving the block removes every node, its pods and its lease.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        runtime: Runtime | None = None,
+        address: str = "127.0.0.1",
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+        timing: Timing | None = None,
+    ) -> None:
+        """Prepare; `tls` is what the API server trusts, without it there are no `kubectl logs`."""
+        self._runtime = runtime or Scripted()
+        self._kubelet = Kubelet(access, Endpoint(address, port), tls=tls, timing=timing)
+        self._machines: dict[str, Machine] = {}
+
+    async def __aenter__(self) -> Self:
+        await self._kubelet.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await asyncio.gather(*(self.remove(name) for name in list(self._machines)))
+        finally:
+            await self._kubelet.__aexit__()
+
+    def __getitem__(self, name: str) -> Machine:
+        return self._machines[name]
+
+    @property
+    def client(self) -> Client:
+        """The client that the kubelet uses, free for the test's own use."""
+        return self._kubelet.client
+
+    @property
+    def num_pod_writes(self) -> int:
+        """How often the kubelet has written a status or confirmed a deletion."""
+        return self._kubelet.api.num_pod_writes
+
+    async def add(
+        self,
+        name: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        taints: Sequence[Manifest] = (),
+        capacity: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        finalizers: Sequence[str] = (),
+        provider_id: str = "",
+        runtime: Runtime | None = None,
+    ) -> Machine:
+        """Register a node; returns when pods can be scheduled on it."""
+        spec = NodeSpec(
+            name,
+            labels=labels or {},
+            taints=taints,
+            capacity=capacity or {},
+            annotations=annotations or {},
+            finalizers=finalizers,
+            provider_id=provider_id,
+        )
+        node = await self._kubelet.add_node(spec, runtime or self._runtime)
+        self._machines[name] = machine = Machine(node, self._kubelet)
+        # Admission puts the taint on every new node; the node lifecycle controller takes it off.
+        await self.client.until(at("nodes"), name, _is_ready, timeout_seconds=READY_SECONDS)
+        return machine
+
+    async def remove(self, name: str) -> None:
+        """Take a node away, with its pods and its lease."""
+        del self._machines[name]
+        await self._kubelet.drop_node(name)
+        for pod in await self.client.list(at("pods"), fieldSelector=f"spec.nodeName={name}"):
+            meta = pod["metadata"]
+            path = at("pods", meta["namespace"], meta["name"])
+            await _unless_absent(self.client.delete(path, grace_seconds=0, uid=meta["uid"]))
+        await delete_node_object(self.client, name)
+        await _unless_absent(self.client.delete(at("leases", LEASE_NAMESPACE, name, group=LEASES)))
+
+
+async def delete_node_object(client: Client, name: str) -> None:
+    """Delete a Node object, also one that a finalizer holds."""
+    await _unless_absent(client.delete(at("nodes", None, name)))
+    # A finalizer stands for a controller that is not here to remove it.
+    await _unless_absent(client.patch(at("nodes", None, name), {"metadata": {"finalizers": None}}))
+
+
+async def _unless_absent(request: Awaitable[Manifest]) -> None:
+    try:
+        await request
+    except ApiError as error:
+        if error.status != 404:
+            raise
+
+
+def _is_ready(node: Manifest | None) -> bool:
+    if node is None:
+        return False
+    is_tainted = any(t["key"] == NOT_READY for t in node["spec"].get("taints", ()))
+    ready = next(c for c in node["status"]["conditions"] if c["type"] == "Ready")
+    return not is_tainted and ready["status"] == "True"

@@ -1,0 +1,44 @@
+"""Mount paths without mount namespaces: every text that reaches a process has them replaced.
+
+Rewriting needs no privileges and works where user namespaces are refused. It cannot reach a path
+that is written inside a program or a file.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+# Where a path can begin: at the start, or after what separates words in command lines, lists,
+# JSON and shell scripts.
+_BEFORE = r"""=:,;\s"'`()\[{<>|&@"""
+# What can follow a whole path: a deeper part of it, or what separates.
+_AFTER = r"""/=:,;\s"'`()\]}<>|&?#"""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """What a container sees at `path` lies at `target`."""
+
+    path: str
+    target: Path
+
+
+def normalized(path: str) -> str:
+    """Return a mount path without trailing or doubled slashes and dots."""
+    return "/" + posixpath.normpath(path).strip("/")
+
+
+def rewrite(text: str, mounts: Iterable[Mount]) -> str:
+    """Replace every occurrence of a mount path that is a whole prefix of a path in `text`.
+
+    The longest mount path wins, and what was put in is not looked at again. `s3://data` and
+    `http://host/data` name no local path and stay; `file:///data` is mapped.
+    """
+    targets = {mount.path: str(mount.target) for mount in mounts}
+    if not targets:
+        return text
+    paths = "|".join(map(re.escape, sorted(targets, key=len, reverse=True)))
+    found = rf"(?:(?<![^{_BEFORE}])|(?<=file://))(?:{paths})(?![^{_AFTER}])"
+    return re.sub(found, lambda match: targets[match[0]], text)

@@ -1,0 +1,51 @@
+"""What can be chosen about process nodes."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True)
+class Options:
+    """The choices of one runtime; the first four come from the cluster."""
+
+    root: Path
+    """Where pods get a directory each; short, because unix sockets will lie below it."""
+
+    memory: Path
+    """Where emptyDirs of medium Memory lie: a directory to be made, in /dev/shm where there is one.
+
+    If its parent cannot be written to, such volumes lie below `root`.
+    """
+
+    marker: str
+    """What every process carries, so that it can be found and ended."""
+
+    server: str
+    """The URL of the API server."""
+
+    images: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The entrypoints of images, for containers without a `command`."""
+
+    path: str = field(default_factory=lambda: os.environ.get("PATH", os.defpath))
+    """Where programs are looked for; by default where this process looks."""
+
+    gpus: bool = False
+    """Whether pods see this machine's real GPUs."""
+
+    def pod_memory(self, pod: str) -> Path:
+        """Return where the volumes in memory of one pod lie."""
+        usable = os.access(self.memory.parent, os.W_OK)
+        return self.memory / pod if usable else self.root / pod / "memory"
+
+    def service(self) -> dict[str, str]:
+        """Return the variables that lead a pod to the API server."""
+        address = urlsplit(self.server)
+        port = str(address.port or 443)
+        return {
+            "KUBERNETES_SERVICE_HOST": address.hostname or "",
+            "KUBERNETES_SERVICE_PORT": port,
+            "KUBERNETES_SERVICE_PORT_HTTPS": port,
+        }

@@ -1,0 +1,199 @@
+"""The CapacityPool: a line of the market, and what was learned about it."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.config import JsonDict
+
+from spotrun.api.amounts import Amount
+from spotrun.api.fields import Count, LongText, ShortText
+from spotrun.api.meta import ConditionStatus, ObjectMeta
+from spotrun.api.model import Model, Rule
+from spotrun.api.names import Choice
+from spotrun.api.selector import Labels, LabelSelector
+from spotrun.api.values import Time
+
+_Name = Annotated[str, Field(min_length=1, max_length=128)]
+_SET: JsonDict = {"x-kubernetes-list-type": "set"}
+
+
+class Capacity(Choice):
+    """How capacity is had."""
+
+    SPOT = "Spot", "cheaper, and can be taken away at short notice"
+    ON_DEMAND = "OnDemand", "stays until it is given back"
+    RESERVED = "Reserved", "paid for in advance"
+
+
+class TolerationOperator(Choice):
+    """How a toleration compares."""
+
+    EXISTS = "Exists", "the taint has the key"
+    EQUAL = "Equal", "the taint has the key and the value"
+
+
+class Effect(Choice):
+    """What a taint does."""
+
+    NO_SCHEDULE = "NoSchedule", "keeps new pods away"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule", "keeps new pods away where possible"
+    NO_EXECUTE = "NoExecute", "keeps new pods away and removes running ones"
+
+
+class Toleration(Model):
+    """A taint that workers in this pool tolerate."""
+
+    key: ShortText | None = Field(None, description="The taint's key. Default: every key.")
+    operator: TolerationOperator = Field(
+        TolerationOperator.EQUAL,
+        description=f"Default Equal: how it compares. {TolerationOperator.explained()}",
+    )
+    value: ShortText | None = Field(None, description="The taint's value, for Equal.")
+    effect: Effect | None = Field(
+        None, description=f"The taint's effect. Default: every effect. {Effect.explained()}"
+    )
+    toleration_seconds: Count | None = Field(
+        None, description="For NoExecute: how long it is tolerated, in seconds. Default: for ever."
+    )
+
+    rules = (
+        Rule(
+            cel="has(self.key) || self.operator == 'Exists'",
+            message="a toleration without a key needs operator: Exists",
+            holds=lambda t: t.key is not None or t.operator is TolerationOperator.EXISTS,
+        ),
+        Rule(
+            cel="self.operator != 'Exists' || !has(self.value) || self.value == ''",
+            message="a toleration with operator: Exists takes no value: leave it out",
+            holds=lambda t: t.operator is not TolerationOperator.EXISTS or not t.value,
+        ),
+        Rule(
+            cel="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+            message="tolerationSeconds needs effect: NoExecute",
+            holds=lambda t: t.toleration_seconds is None or t.effect is Effect.NO_EXECUTE,
+        ),
+    )
+
+
+class CapacityPoolSpec(Model):
+    """Which nodes this pool is, or would be."""
+
+    instance_types: Annotated[tuple[_Name, ...], Field(max_length=64)] | None = Field(
+        None,
+        description="Instance types, any of which will do, e.g. [g5.xlarge, g6.xlarge]. Default: "
+        "any.",
+        json_schema_extra=_SET,
+    )
+    zones: Annotated[tuple[_Name, ...], Field(max_length=64)] | None = Field(
+        None, description="Zones, any of which will do. Default: any.", json_schema_extra=_SET
+    )
+    region: Annotated[str, Field(min_length=1, max_length=128)] | None = Field(
+        None, description="The cloud's region, which prices depend on. Default: unknown."
+    )
+    capacity: Capacity = Field(description=f"How the nodes are had. {Capacity.explained()}")
+    node_selector: Labels | None = Field(
+        None, description="Labels that the pool's nodes have. Default: none asked for."
+    )
+    tolerations: Annotated[tuple[Toleration, ...], Field(max_length=32)] | None = Field(
+        None,
+        description="Taints that workers tolerate in this pool, besides the known ones of spot and "
+        "GPU nodes. Default: none.",
+    )
+    namespace_selector: LabelSelector | None = Field(
+        None, description="Namespaces whose jobs may use the pool. Default: all."
+    )
+    usd_per_hour: Amount | None = Field(
+        None,
+        description="Price of one node, in USD per hour. Default: from the price tables; where "
+        "those "
+        "do not know it either, the price is unknown.",
+    )
+    max_workers: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
+        None, description="The most workers, of all jobs together, in this pool. Default: no limit."
+    )
+
+    rules = (
+        Rule(
+            cel="(has(self.instanceTypes) && self.instanceTypes.size() > 0)"
+            " || (has(self.nodeSelector) && self.nodeSelector.size() > 0)",
+            message="a pool must say which nodes it is: give instanceTypes, nodeSelector or both",
+            holds=lambda p: bool(p.instance_types or p.node_selector),
+        ),
+        *(
+            Rule(
+                cel=f"!has(self.{alias}) || self.{alias}.all(a, self.{alias}.exists_one(b, a == "
+                "b))",
+                message=f"{alias} must name each of them once",
+                holds=holds,
+            )
+            for alias, holds in (
+                ("instanceTypes", lambda p: _each_once(p.instance_types)),
+                ("zones", lambda p: _each_once(p.zones)),
+            )
+        ),
+    )
+
+
+def _each_once(names: tuple[str, ...] | None) -> bool:
+    return len(set(names or ())) == len(names or ())
+
+
+class PriceChange(Model):
+    """A price from a moment on."""
+
+    time: Time = Field(description="The moment from which it held.")
+    usd_per_hour: Amount = Field(description="The price of one node, in USD per hour.")
+
+
+class Price(Model):
+    """What a node of the pool costs."""
+
+    usd_per_hour: Amount | None = Field(
+        None, description="Price of one node now, in USD per hour; absent while unknown."
+    )
+    on_demand_usd_per_hour: Amount | None = Field(
+        None, description="Price of the same node on demand, in USD per hour; absent while unknown."
+    )
+    source: ShortText | None = Field(
+        None, description="Who said so, e.g. the pool's spec, a price table or the cloud."
+    )
+    as_of: Time | None = Field(None, description="When the source said so.")
+    recent: Annotated[tuple[PriceChange, ...], Field(max_length=256)] | None = Field(
+        None,
+        description="Past price changes, oldest first: what a worker cost is computed from them.",
+    )
+
+
+class CapacityPoolStatus(Model):
+    """What was learned about the pool; only the operator writes here."""
+
+    nodes: Count | None = Field(None, description="Nodes in the pool now.")
+    workers: Count | None = Field(None, description="Workers of all jobs in the pool now.")
+    price: Price | None = Field(None, description="What a node costs, and since when.")
+    available: ConditionStatus | None = Field(
+        None, description="Whether more can be had: True, False (it was dry when asked) or Unknown."
+    )
+    retry_at: Time | None = Field(None, description="When a dry pool is asked again.")
+    provision_seconds: Amount | None = Field(
+        None, description="How long a new node took, the 95th percentile, in seconds."
+    )
+    interruptions_24h: Count | None = Field(
+        None,
+        alias="interruptions24h",
+        description="Nodes taken away in the last 24 hours; a bulk loss counts once.",
+    )
+    lifetimes: LongText | None = Field(
+        None, description="How long nodes lived before they were taken away, in a compact form."
+    )
+
+
+class CapacityPool(Model):
+    """A line of the market: nodes of some types in some zones with one kind of capacity."""
+
+    api_version: Literal["spotrun.dev/v1alpha1"] = Field(description="The version of the API.")
+    kind: Literal["CapacityPool"] = Field(description="The kind of object.")
+    metadata: ObjectMeta = Field(description="Name, labels and annotations.")
+    spec: CapacityPoolSpec = Field(description="Which nodes this pool is, or would be.")
+    status: CapacityPoolStatus | None = Field(
+        None, description="What was learned about the pool; only the operator writes here."
+    )

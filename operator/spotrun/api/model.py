@@ -1,0 +1,76 @@
+"""What every model of the API shares: strict frozen data, and rules said for CEL and Python."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+from typing_extensions import override
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What must hold between fields: in CEL for the server, in Python for us, in words for people.
+
+    A rule without `holds` is checked by the API server alone, because it compares with the old
+    object or needs what only the server has.
+    """
+
+    cel: str
+    message: str
+    holds: Callable[[Any], bool] | None
+
+
+class Model(BaseModel):
+    """Strict, frozen data with camelCase names outside and snake_case names inside."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        strict=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        populate_by_name=True,
+    )
+
+    rules: ClassVar[tuple[Rule, ...]] = ()
+
+    @model_validator(mode="after")
+    def _check_rules(self) -> Self:
+        broken = [rule.message for rule in self.rules if rule.holds and not rule.holds(self)]
+        if broken:
+            raise ValueError("; ".join(broken))
+        return self
+
+    @model_serializer(mode="wrap")
+    def _leave_out_what_is_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        declared = {
+            name for key, field in type(self).model_fields.items() for name in (key, field.alias)
+        }
+        # Only our own fields: a null inside the user's pod template is the user's.
+        return {k: v for k, v in handler(self).items() if v is not None or k not in declared}
+
+    @classmethod
+    @override
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        produced = handler.resolve_ref_schema(handler(schema))
+        if cls.rules:
+            produced["x-kubernetes-validations"] = [
+                {"rule": rule.cel, "message": rule.message} for rule in cls.rules
+            ]
+        return produced
+
+    def manifest(self) -> dict[str, Any]:
+        """Return what was given, under the names and in the forms of the API."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)

@@ -1,0 +1,192 @@
+"""The one registry of what spotrun writes into clusters and pods: labels, reasons, variables.
+
+A name is a plain string that also carries `purpose`, one line that says what it is for; the
+reference in docs is written from these lines, so a name without one cannot exist.
+"""
+
+from enum import StrEnum
+from typing import Final, Self
+
+
+class Name(str):
+    """A string constant that knows what it is for."""
+
+    __slots__ = ("purpose",)
+    purpose: str
+
+    def __new__(cls, text: str, purpose: str) -> Self:
+        name = super().__new__(cls, text)
+        name.purpose = purpose
+        return name
+
+
+class Choice(StrEnum):
+    """An enum whose members carry one line that says what they mean."""
+
+    purpose: str
+
+    def __new__(cls, value: str, purpose: str) -> Self:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.purpose = purpose
+        return member
+
+    @classmethod
+    def explained(cls) -> str:
+        """Say in one line what each member means, for field descriptions."""
+        return " ".join(f"{member.value}: {member.purpose}." for member in cls)
+
+
+GROUP: Final = Name("spotrun.dev", "the API group, and the prefix of every name of ours")
+VERSION: Final = Name("v1alpha1", "the served and stored version of the API")
+API_VERSION: Final = Name(f"{GROUP}/{VERSION}", "what manifests say in apiVersion")
+TRAINING_JOB: Final = Name("TrainingJob", "the kind that users write")
+CAPACITY_POOL: Final = Name("CapacityPool", "the kind that holds a line of the market")
+
+LABEL_JOB: Final = Name("spotrun.dev/job", "on all that a job owns: the name of the TrainingJob")
+LABEL_JOB_UID: Final = Name(
+    "spotrun.dev/job-uid", "on all that a job owns: its UID, for a re-created job is another one"
+)
+LABEL_SERIAL: Final = Name("spotrun.dev/serial", "on worker pods: the worker's number in its job")
+LABEL_TEMPLATE: Final = Name(
+    "spotrun.dev/template", "on worker pods: the hash of the template they were made from"
+)
+LABEL_POOL: Final = Name("spotrun.dev/pool", "on worker pods: the CapacityPool they were bound to")
+LABEL_CAPACITY: Final = Name(
+    "spotrun.dev/capacity", "on worker pods and pools: Spot, OnDemand or Reserved"
+)
+LABEL_MANAGED_BY: Final = Name(
+    "app.kubernetes.io/managed-by", "on all that the operator makes: its own name"
+)
+MANAGED_BY: Final = Name(
+    "spotrun", "the value of app.kubernetes.io/managed-by, and the field manager"
+)
+
+ANNOTATION_COST_USD: Final = Name(
+    "spotrun.dev/cost-usd", "on TrainingJobs: what the job has cost so far, in USD"
+)
+ANNOTATION_COST_USD_PER_HOUR: Final = Name(
+    "spotrun.dev/cost-usd-per-hour", "on TrainingJobs: what the job costs now, in USD per hour"
+)
+ANNOTATION_COST_ON_DEMAND_USD: Final = Name(
+    "spotrun.dev/cost-on-demand-usd", "on TrainingJobs: the same useful work on on-demand, in USD"
+)
+ANNOTATION_COST_SAVED_USD: Final = Name(
+    "spotrun.dev/cost-saved-usd", "on TrainingJobs: on-demand cost minus what was paid, in USD"
+)
+ANNOTATION_COST_LOST_WORK_USD: Final = Name(
+    "spotrun.dev/cost-lost-work-usd", "on TrainingJobs: steps done twice and stalls, in USD"
+)
+ANNOTATION_COST_AS_OF: Final = Name(
+    "spotrun.dev/cost-as-of", "on TrainingJobs: the time up to which the cost annotations count"
+)
+ANNOTATION_NODE_USD_PER_HOUR: Final = Name(
+    "spotrun.dev/usd-per-hour", "on nodes, by an admin: the node's price, before every other source"
+)
+ANNOTATION_DO_NOT_DISRUPT: Final = Name(
+    "karpenter.sh/do-not-disrupt", "on worker pods: Karpenter must not consolidate their nodes"
+)
+ANNOTATION_SAFE_TO_EVICT: Final = Name(
+    "cluster-autoscaler.kubernetes.io/safe-to-evict", "on worker pods: no scale-down under them"
+)
+ANNOTATION_DELETION_COST: Final = Name(
+    "controller.kubernetes.io/pod-deletion-cost", "on worker pods: autoscalers spare them"
+)
+
+FINALIZER_METERED: Final = Name(
+    "spotrun.dev/metered", "on worker pods: kept until their cost is settled in the job's status"
+)
+
+TOKEN_AUDIENCE: Final = Name("spotrun.dev", "the audience of the tokens that agents show us")
+SERVER_NAME: Final = Name(
+    "sync.spotrun.dev", "the name in the operator's certificate, whatever address is dialled"
+)
+
+ENV_DIR: Final = Name(
+    "SPOTRUN_DIR", "the in-memory directory in which agent and trainer exchange files"
+)
+ENV_NAMESPACE: Final = Name("SPOTRUN_NAMESPACE", "the namespace of the job")
+ENV_JOB: Final = Name("SPOTRUN_JOB", "the name of the job")
+ENV_WORKER: Final = Name("SPOTRUN_WORKER", "the worker's own pod name")
+ENV_SERVER: Final = Name("SPOTRUN_SERVER", "host:port at which the operator serves agents")
+ENV_CA: Final = Name("SPOTRUN_CA", "the certificate authorities the operator is known by, as PEM")
+ENV_TOKEN_FILE: Final = Name(
+    "SPOTRUN_TOKEN_FILE", "the projected token with which an agent proves which pod it is"
+)
+ENV_CHECKPOINT: Final = Name(
+    "SPOTRUN_CHECKPOINT", "where checkpoints go: the mounted volume's path, or the uri"
+)
+
+
+class Phase(Choice):
+    """Where a job is in its life."""
+
+    PENDING = "Pending", "nothing runs yet; the reason says what it waits for"
+    STARTING = "Starting", "workers are being made; the first world has not formed"
+    RUNNING = "Running", "a world is training"
+    RECOVERING = "Recovering", "fewer workers than min are left; replacements are on their way"
+    SUSPENDED = "Suspended", "no workers; suspendedBy says who can let it go on"
+    SUCCEEDED = "Succeeded", "the training is complete and its last checkpoint is durable"
+    FAILED = "Failed", "the job has ended without being complete; the reason says why"
+
+
+class SuspendedBy(Choice):
+    """Who holds a job back."""
+
+    USER = "User", "spec.suspend is true"
+    BUDGET = "Budget", "the budget is used up; raise it to go on"
+    SCHEDULE = "Schedule", "now is outside the windows of the schedule"
+    QUEUE = "Queue", "a queue has not admitted the job"
+    IDLE = "Idle", "the workers used nothing for long"
+
+
+class ConditionType(Choice):
+    """The conditions of a TrainingJob."""
+
+    RUNNING = "Running", "a world is training"
+    SUSPENDED = "Suspended", "no workers are wanted for now"
+    INTERRUPTED = "Interrupted", "capacity was taken away and not yet replaced"
+    CAPACITY_AVAILABLE = "CapacityAvailable", "as many workers as wanted can be had"
+    WITHIN_BUDGET = "WithinBudget", "what was spent and reserved is below the budget"
+    ON_SCHEDULE = "OnSchedule", "the deadline will be met at the present pace"
+    PRICING_COMPLETE = "PricingComplete", "every worker's price is known"
+    TEMPLATE_ACCEPTED = "TemplateAccepted", "a dry run accepted a pod made from the template"
+    CHECKPOINT_USABLE = "CheckpointUsable", "the place for checkpoints fits the job"
+    AGENTS_SUPPORTED = "AgentsSupported", "every agent speaks a version that is still served"
+    COMPLETE = "Complete", "the training has succeeded"
+    FAILED = "Failed", "the job has ended without being complete"
+
+
+class Reason(Choice):
+    """The reasons in conditions, in status.reason and in events."""
+
+    TRAINING = "Training", "a world is training"
+    WAITING_FOR_CAPACITY = "WaitingForCapacity", "no pool has room for the smallest world"
+    WAITING_FOR_WORKERS = "WaitingForWorkers", "pods exist and are not ready yet"
+    WAITING_FOR_GANG = "WaitingForGang", "a job of higher priority completes its gang first"
+    RESIZING = "Resizing", "the next world has another size"
+    TEMPLATE_CHANGED = "TemplateChanged", "a worker was made from an older template"
+    RECLAIMED = "Reclaimed", "the cloud took a spot node back"
+    NODE_LOST = "NodeLost", "a node went away without a notice"
+    DRAINED = "Drained", "somebody drained a node"
+    PREEMPTED = "Preempted", "a pod of higher priority took a worker's place"
+    OOM_KILLED = "OOMKilled", "a worker used more memory than its limit"
+    EVICTED = "Evicted", "a node evicted a worker for what the worker itself used"
+    EXIT_CODE = "ExitCode", "the training process ended with an error"
+    HUNG = "Hung", "no step was finished for longer than failures.hangAfter"
+    TOO_MANY_RESTARTS = "TooManyRestarts", "failures.maxRestarts is used up"
+    FATAL_EXIT_CODE = "FatalExitCode", "the exit code is one of failures.fatalExitCodes"
+    TEMPLATE_REFUSED = "TemplateRefused", "Kubernetes refuses pods of this template"
+    NAME_TAKEN = "NameTaken", "an object of somebody else has the name of one of ours"
+    VOLUME_NOT_SHARED = "VolumeNotShared", "a ReadWriteOnce volume cannot serve several workers"
+    AGENT_TOO_OLD = "AgentTooOld", "the image's agent speaks a version that is no longer served"
+    PRICE_UNKNOWN = "PriceUnknown", "no price source knows a pool; the message names the row"
+    BUDGET_WARNING = "BudgetWarning", "a level of budget.warnAtPercent was passed"
+    BUDGET_EXCEEDED = "BudgetExceeded", "budget.maxCostUsd is used up"
+    RATE_LIMITED = "RateLimited", "budget.maxUsdPerHour allows no more workers"
+    OUTSIDE_SCHEDULE = "OutsideSchedule", "now is outside the windows of the schedule"
+    DEADLINE_AT_RISK = "DeadlineAtRisk", "the deadline will be missed at the present pace"
+    DEADLINE_MISSED = "DeadlineMissed", "the deadline has passed"
+    TOTAL_UNKNOWN = "TotalUnknown", "the trainer does not say how many steps there are"
+    SUSPENDED_BY_USER = "SuspendedByUser", "spec.suspend is true"
+    COMPLETED = "Completed", "the final checkpoint is durable"

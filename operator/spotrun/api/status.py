@@ -1,0 +1,252 @@
+"""What the operator says about a job, and the ledger it must not forget."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from spotrun.api.amounts import Amount, Percent, SignedAmount
+from spotrun.api.fields import Count, Long, LongText, ShortText
+from spotrun.api.meta import Condition
+from spotrun.api.model import Model
+from spotrun.api.names import Choice, Phase, SuspendedBy
+from spotrun.api.values import Serials, Time
+
+
+class Allowed(Model):
+    """The largest size the job may have now."""
+
+    size: Count = Field(
+        description="The number of workers that market, budget and deadline allow at present."
+    )
+    reason: ShortText = Field(description="What sets this limit, in one CamelCase word.")
+
+
+class WorkersStatus(Model):
+    """The workers there are."""
+
+    summary: ShortText | None = Field(
+        None, description='Workers that run of workers wanted, e.g. "6/8".'
+    )
+    running: Count | None = Field(None, description="Workers whose containers run.")
+    spot: Count | None = Field(None, description="Those of them on spot capacity.")
+    on_demand: Count | None = Field(None, description="Those of them on on-demand capacity.")
+    allowed: Allowed | None = Field(
+        None, description="The largest size the job may have now, and what limits it."
+    )
+    selector: LongText | None = Field(
+        None, description="The label selector of the job's pods, for autoscalers."
+    )
+
+
+class How(Choice):
+    """How a world is entered."""
+
+    BOUNDARY = "Boundary", "all ranks agree on a step, and go on in process"
+    ABORT = "Abort", "a member is gone; the others go on in process from the last committed step"
+    RESTART = "Restart", "the processes start again from the acknowledged checkpoint"
+
+
+class World(Model):
+    """The workers that train together, in rank order."""
+
+    generation: Count = Field(description="Counts the worlds of the job; the newest one is this.")
+    members: Serials = Field(
+        description='Serial numbers of the workers in rank order, as intervals, e.g. "0-2,7".'
+    )
+    switch: bool = Field(
+        description="False while the world is prepared, true once its members are to enter it."
+    )
+    how: How = Field(description=f"How it is entered. {How.explained()}")
+    store: ShortText | None = Field(
+        None, description="Where the members meet: host:port of their store."
+    )
+    trained: Serials | None = Field(
+        None,
+        description="Members of the last world that trained: only they have the state, and while "
+        "switch is false they go on training.",
+    )
+    spent: Annotated[tuple[ShortText, ...], Field(max_length=16)] | None = Field(
+        None,
+        description="The stores of the last worlds, newest last: each store serves one world only.",
+    )
+    formed_at: Time | None = Field(None, description="When it was published.")
+
+
+class Progress(Model):
+    """How far the training has come."""
+
+    step: Long | None = Field(None, description="The last step that every rank committed.")
+    total_steps: Long | None = Field(
+        None, description="Steps in all; absent while the trainer does not say."
+    )
+    percent: Percent | None = Field(None, description='Steps done of steps in all, e.g. "42%".')
+    samples_per_second: Amount | None = Field(
+        None, description="Samples trained per second, over the recent window."
+    )
+    eta: Time | None = Field(None, description="When the training ends at the present pace.")
+
+
+class CheckpointStatus(Model):
+    """The newest checkpoint the operator acknowledged; a world restores this one."""
+
+    name: ShortText = Field(description="Its directory, e.g. step-4200.g7.")
+    step: Long = Field(description="The step it holds.")
+    time: Time = Field(description="When it was complete.")
+    seconds: Amount | None = Field(None, description="How long writing it took, in seconds.")
+
+
+class Interruption(Model):
+    """One worker taken away."""
+
+    time: Time = Field(description="When it was noticed.")
+    worker: Count = Field(description="The worker's serial number.")
+    reason: ShortText = Field(description="Reclaimed, NodeLost, Drained or Preempted.")
+    pool: ShortText | None = Field(None, description="The CapacityPool it ran in.")
+    node: ShortText | None = Field(None, description="The node it ran on.")
+    lost_steps: Count | None = Field(None, description="Steps that had to be done again.")
+
+
+class Interruptions(Model):
+    """Workers taken away, which is nobody's failure."""
+
+    count: Count | None = Field(None, description="How many so far.")
+    lost_steps: Long | None = Field(None, description="Steps done again because of them.")
+    last: Interruption | None = Field(None, description="The most recent one.")
+
+
+class Restarts(Model):
+    """Failures, and what was done about them."""
+
+    failures: Count | None = Field(
+        None, description="Failures counted against failures.maxRestarts."
+    )
+    counted_since: Time | None = Field(
+        None, description="When the count started afresh, after an hour of progress."
+    )
+    retry_at: Time | None = Field(None, description="When the next attempt begins, if one waits.")
+    last_generation: Count | None = Field(
+        None,
+        description="The world in which the last one happened; what its peers report is not counted.",
+    )
+    last_reason: ShortText | None = Field(
+        None, description="Why the last one failed, in one CamelCase word."
+    )
+    last_exit_code: Annotated[int, Field(ge=0, le=255)] | None = Field(
+        None, description="The exit code of the last one, if there was one."
+    )
+
+
+class Pricing(Choice):
+    """Whether the sums are sums of everything."""
+
+    COMPLETE = "Complete", "every worker's price is known"
+    PARTIAL = "Partial", "a price or a speed is unknown, and what it concerns is not in the sums"
+
+
+class Cost(Model):
+    """What the job cost and saved, in USD: its share of its nodes while they worked for it."""
+
+    usd: Amount | None = Field(None, description="Spent so far, in USD.")
+    usd_per_hour: Amount | None = Field(None, description="Spent now, in USD per hour.")
+    on_demand_usd: Amount | None = Field(
+        None, description="The same useful work on the cheapest fitting on-demand capacity, in USD."
+    )
+    saved_usd: SignedAmount | None = Field(
+        None,
+        description="What spot saved, in USD: onDemandUsd minus usd. Below zero when it cost more.",
+    )
+    lost_work_usd: Amount | None = Field(
+        None, description="Spent on steps done twice and on stalls, in USD; contained in usd."
+    )
+    idle_usd: Amount | None = Field(
+        None, description="Unused parts of nodes on which only this job runs, in USD; not in usd."
+    )
+    forecast_usd: Amount | None = Field(
+        None, description="What the job will have cost at its end, in USD."
+    )
+    budget_used_percent: Percent | None = Field(
+        None, description='Share of budget.maxCostUsd that is spent, e.g. "43%".'
+    )
+    pricing: Pricing | None = Field(
+        None, description=f"Whether the sums are complete. {Pricing.explained()}"
+    )
+    as_of: Time | None = Field(None, description="The moment up to which all this counts.")
+
+
+class Decision(Model):
+    """Something the operator decided, to change nothing included."""
+
+    time: Time = Field(description="When it was decided.")
+    what: ShortText = Field(description="What was decided, e.g. Grow, Shrink, Stay or Replace.")
+    why: LongText = Field(description="Why, in words.")
+    numbers: Annotated[dict[str, ShortText], Field(max_length=32)] | None = Field(
+        None, description="The numbers it was decided on, by name."
+    )
+
+
+class Accumulators(Model):
+    """Exact sums over settled workers and past moments; what runs now is added when asked."""
+
+    usd: Amount | None = Field(None, description="Cost of settled workers, in USD.")
+    on_demand_usd: Amount | None = Field(
+        None, description="Useful work up to asOf at on-demand prices, in USD."
+    )
+    lost_work_usd: Amount | None = Field(None, description="Lost work up to asOf, in USD.")
+    idle_usd: Amount | None = Field(None, description="Idle parts of nodes up to asOf, in USD.")
+    on_demand_seconds: Amount | None = Field(
+        None, description="Time of workers on on-demand capacity up to asOf, in seconds."
+    )
+    training_seconds: Amount | None = Field(
+        None, description="Time in which a world trained up to asOf, in seconds."
+    )
+    as_of: Time | None = Field(None, description="The moment up to which these count.")
+
+
+class TrainingJobStatus(Model):
+    """What the operator says about the job; only it writes here."""
+
+    phase: Phase | None = Field(
+        None, description=f"Where the job is in its life. {Phase.explained()}"
+    )
+    reason: ShortText | None = Field(None, description="Why, in one CamelCase word for machines.")
+    message: LongText | None = Field(None, description="Why, in one line a person can act on.")
+    observed_generation: Long | None = Field(
+        None, description="The metadata.generation that this status was concluded from."
+    )
+    suspended_by: Annotated[tuple[SuspendedBy, ...], Field(max_length=5)] | None = Field(
+        None,
+        description="Who holds the job back; each is cleared by its own rule. "
+        f"{SuspendedBy.explained()}",
+        json_schema_extra={"x-kubernetes-list-type": "set"},
+    )
+    workers: WorkersStatus | None = Field(None, description="The workers there are.")
+    world: World | None = Field(None, description="The workers that train together.")
+    progress: Progress | None = Field(None, description="How far the training has come.")
+    checkpoint: CheckpointStatus | None = Field(
+        None, description="The newest checkpoint the operator acknowledged; a world restores it."
+    )
+    interruptions: Interruptions | None = Field(None, description="Workers that were taken away.")
+    restarts: Restarts | None = Field(None, description="Failures, and what was done about them.")
+    cost: Cost | None = Field(
+        None, description="What the job cost and saved, in USD, written at most once a minute."
+    )
+    decisions: Annotated[tuple[Decision, ...], Field(max_length=10)] | None = Field(
+        None, description="The last ten decisions, newest last, each with its numbers."
+    )
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] | None = Field(
+        None,
+        description="Aspects of the job's state for machines and `kubectl wait`.",
+        json_schema_extra={
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["type"],
+        },
+    )
+    next_serial: Count | None = Field(
+        None, description="The number the next worker gets; stored before its pod is made."
+    )
+    settled: Serials | None = Field(
+        None, description='Serial numbers of workers whose cost is in the sums, e.g. "0-41,43".'
+    )
+    accumulators: Accumulators | None = Field(
+        None, description="Exact sums that the operator continues after a restart."
+    )

@@ -1,0 +1,168 @@
+"""The TrainingJob: one PyTorch training run on interruptible capacity."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from spotrun.api.checkpoint import Checkpoint
+from spotrun.api.limits import Budget, Deadline, Failures, Finished, OnExceeded, OnMissed
+from spotrun.api.meta import ObjectMeta
+from spotrun.api.model import Model, Rule
+from spotrun.api.placement import CapacityPolicy, Placement
+from spotrun.api.schedule import Schedule
+from spotrun.api.status import TrainingJobStatus
+from spotrun.api.workers import Scaling, ScalingMode, Workers
+
+_OUTLIVES_PODS_CEL = (
+    "(has(self.checkpoint) && (has(self.checkpoint.uri) || (has(self.checkpoint.volume)"
+    " && !has(self.checkpoint.volume.emptyDir))))"
+)
+_NAME_A_DURABLE_PLACE = (
+    "give checkpoint.uri, or checkpoint.volume with persistentVolumeClaim, nfs or csi"
+)
+
+
+def _outlives_pods(spec: "TrainingJobSpec") -> bool:
+    return spec.checkpoint is not None and spec.checkpoint.outlives_pods
+
+
+def _budget_can_suspend(spec: "TrainingJobSpec") -> bool:
+    budget = spec.budget
+    suspends = (
+        budget is not None
+        and budget.max_cost_usd is not None
+        and budget.on_exceeded is OnExceeded.SUSPEND
+    )
+    return not suspends or _outlives_pods(spec)
+
+
+def _deadline_fits_capacity(spec: "TrainingJobSpec") -> bool:
+    wants_on_demand = spec.deadline is not None and spec.deadline.on_missed is OnMissed.ON_DEMAND
+    return not wants_on_demand or spec.placement.capacity is not CapacityPolicy.SPOT
+
+
+class TrainingJobSpec(Model):
+    """What is wanted of the job."""
+
+    suspend: bool = Field(
+        False,
+        description="Default false. True takes all workers away, after a checkpoint if there is a "
+        "place for one. Only users write here, never the operator.",
+    )
+    priority: Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)] = Field(
+        0,
+        description="Default 0. Among TrainingJobs that wait for the same capacity the higher "
+        "one is "
+        "first. The priority of pods is something else: see template.spec.priorityClassName.",
+    )
+    workers: Workers = Field(description="How few workers, how many, and what each is made from.")
+    scaling: Scaling = Field(
+        Scaling(), description="How the number of workers follows what they achieve."
+    )
+    placement: Placement = Field(
+        Placement(), description="Where workers may run, and what spot capacity may cost."
+    )
+    deadline: Deadline | None = Field(
+        None, description="When the job should be finished. Default: no deadline."
+    )
+    budget: Budget | None = Field(None, description="What the job may cost. Default: no limit.")
+    schedule: Schedule | None = Field(
+        None, description="The hours in which the job may run. Default: always."
+    )
+    checkpoint: Checkpoint | None = Field(
+        None,
+        description="Where checkpoints are kept. Default: nowhere, so a job that loses all its "
+        "workers "
+        "begins again. Changes only while the job is suspended.",
+    )
+    failures: Failures = Field(Failures(), description="What to do when the training fails.")
+    finished: Finished | None = Field(
+        None, description="What becomes of the job when it is over. Default: it is kept."
+    )
+
+    rules = (
+        Rule(
+            cel="!has(self.budget) || !has(self.budget.maxCostUsd)"
+            f" || self.budget.onExceeded != 'Suspend' || {_OUTLIVES_PODS_CEL}",
+            message="budget.onExceeded: Suspend, the default, needs a checkpoint that outlives the "
+            f"pods: {_NAME_A_DURABLE_PLACE}; or choose onExceeded: Fail or Warn",
+            holds=_budget_can_suspend,
+        ),
+        Rule(
+            cel=f"!has(self.schedule) || {_OUTLIVES_PODS_CEL}",
+            message="schedule suspends the job between its windows, which needs a checkpoint that "
+            f"outlives the pods: {_NAME_A_DURABLE_PLACE}",
+            holds=lambda s: s.schedule is None or _outlives_pods(s),
+        ),
+        Rule(
+            cel="!has(self.deadline) || self.deadline.onMissed != 'OnDemand'"
+            " || self.placement.capacity != 'Spot'",
+            message="deadline.onMissed: OnDemand needs on-demand capacity, which "
+            "placement.capacity: Spot excludes: choose capacity: Mixed or another onMissed",
+            holds=_deadline_fits_capacity,
+        ),
+        Rule(
+            cel="self.placement.onDemandBase <= self.workers.max",
+            message="placement.onDemandBase must not be above workers.max, which defaults to 1",
+            holds=lambda s: s.placement.on_demand_base <= s.workers.max,
+        ),
+    )
+
+    @property
+    def scaling_mode(self) -> ScalingMode:
+        """The mode given, or the one that follows from the sizes."""
+        if self.scaling.mode is not None:
+            return self.scaling.mode
+        return ScalingMode.AUTO if self.workers.min < self.workers.max else ScalingMode.MANUAL
+
+
+# CEL compares fields that the schema does not declare by their values only: a container in which
+# `env` gives way to `envFrom` looks unchanged to it. What trains is safe from that, for all workers
+# of a world carry one hash of the template.
+def _only_while_suspended(field: str, unchanged: str) -> Rule:
+    return Rule(
+        cel="self.spec.suspend || oldSelf.spec.suspend"
+        " || (has(oldSelf.status) && has(oldSelf.status.phase)"
+        f" && oldSelf.status.phase == 'Suspended') || {unchanged}",
+        message=f"{field} may change only while the job is suspended: set spec.suspend to true "
+        "first, "
+        "or in the same change",
+        holds=None,
+    )
+
+
+def _optional_unchanged(path: str) -> str:
+    new, old = f"self.spec.{path}", f"oldSelf.spec.{path}"
+    return f"(has({new}) == has({old}) && (!has({new}) || {new} == {old}))"
+
+
+class TrainingJob(Model):
+    """One PyTorch training run: on spot capacity, sized by utilization, metered to the cent."""
+
+    api_version: Literal["spotrun.dev/v1alpha1"] = Field(description="The version of the API.")
+    kind: Literal["TrainingJob"] = Field(description="The kind of object.")
+    metadata: ObjectMeta = Field(description="Name, namespace, labels and annotations.")
+    spec: TrainingJobSpec = Field(
+        description="What is wanted of the job. Only workers.template is required."
+    )
+    status: TrainingJobStatus | None = Field(
+        None, description="What the operator says about the job; only it writes here."
+    )
+
+    rules = (
+        Rule(
+            cel="size(self.metadata.name) <= 50 && !self.metadata.name.contains('.')",
+            message="metadata.name must be at most 50 characters and without dots, "
+            "for the names of the workers' pods begin with it",
+            holds=lambda j: len(j.metadata.name or "") <= 50 and "." not in (j.metadata.name or ""),
+        ),
+        _only_while_suspended(
+            "spec.workers.template", "self.spec.workers.template == oldSelf.spec.workers.template"
+        ),
+        _only_while_suspended(
+            "spec.workers.perReplica",
+            "self.spec.workers.perReplica == oldSelf.spec.workers.perReplica",
+        ),
+        _only_while_suspended("spec.workers.processes", _optional_unchanged("workers.processes")),
+        _only_while_suspended("spec.checkpoint", _optional_unchanged("checkpoint")),
+    )

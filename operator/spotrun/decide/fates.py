@@ -1,0 +1,127 @@
+"""What became of each worker: alive, or ended and why.
+
+What the platform did to a worker (Reclaimed, NodeLost, Drained, Preempted) is an interruption and
+never counts as a failure; what the worker did itself does.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spotrun.api.names import Reason
+from spotrun.decide.snapshot import JobSnapshot, Pod, PodEnd, PodPhase, Worker
+from spotrun.wire import Ending
+
+INTERRUPTIONS = frozenset({Reason.RECLAIMED, Reason.NODE_LOST, Reason.DRAINED, Reason.PREEMPTED})
+FAILURES = frozenset({Reason.OOM_KILLED, Reason.EVICTED, Reason.EXIT_CODE, Reason.HUNG})
+
+_SILENT_SECONDS = 1.0  # a suspected agent that is well answers its held poll within this
+_NEW_LEADER_SECONDS = 60.0  # agents need time to find a new leader; before that only facts count
+
+_DISRUPTIONS: Mapping[str, Reason] = {
+    "PreemptionByScheduler": Reason.PREEMPTED,
+    "EvictionByEvictionAPI": Reason.DRAINED,
+    "DeletionByTaintManager": Reason.NODE_LOST,
+    "DeletionByPodGC": Reason.NODE_LOST,
+}
+# A node that shuts down gracefully and one under pressure give the same condition; only the
+# words differ (kubelet, nodeshutdown_manager: "...in response to imminent node shutdown.").
+_SHUTDOWN = "node shutdown"
+
+
+@dataclass(frozen=True)
+class Fate:
+    """A worker's end; `cause` is None if it ended as it should.
+
+    It is not final while containers may still run and cost: no world counts on such a worker any
+    more, but it is not settled yet.
+    """
+
+    cause: Reason | None
+    exit_code: int | None = None
+    message: str = ""
+    is_final: bool = True
+
+    @property
+    def is_interruption(self) -> bool:
+        """Whether the platform took it."""
+        return self.cause in INTERRUPTIONS
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it is to be counted against the job."""
+        return self.cause in FAILURES
+
+
+def fates(job: JobSnapshot) -> dict[int, Fate]:
+    """The ends of those workers that have ended, by serial."""
+    suspected = _suspected(job)
+    found = {
+        worker.serial: _fate(worker, job, suspected=worker.serial in suspected)
+        for worker in job.workers
+    }
+    return {serial: fate for serial, fate in found.items() if fate is not None}
+
+
+def _fate(worker: Worker, job: JobSnapshot, *, suspected: bool) -> Fate | None:
+    if worker.pod.end is not None or worker.pod.phase in {PodPhase.SUCCEEDED, PodPhase.FAILED}:
+        return _end_of(worker.pod, worker.pod.end or PodEnd())
+    if worker.node is not None and worker.node.gone:
+        return Fate(Reason.NODE_LOST, message=f"node {worker.node.name} is gone")
+    if _is_lost(worker, job, suspected=suspected):
+        silence = f"no sign of life from {worker.pod.name}"
+        return Fate(Reason.NODE_LOST, message=silence, is_final=False)
+    if worker.pod.deleting:
+        cause = _DISRUPTIONS.get(worker.pod.disrupted or "")
+        never_ran = worker.pod.node is None
+        return Fate(cause, message="its pod was deleted", is_final=never_ran)
+    return None
+
+
+def _is_lost(worker: Worker, job: JobSnapshot, *, suspected: bool) -> bool:
+    """Silence alone proves nothing: it takes a node that is not ready, or peers that suspect."""
+    if worker.agent is None or job.leading_seconds < _NEW_LEADER_SECONDS:
+        return False
+    is_silent = worker.agent.heard_seconds > _SILENT_SECONDS
+    node_is_down = worker.node is not None and not worker.node.ready
+    return is_silent and (node_is_down or suspected)
+
+
+def _suspected(job: JobSnapshot) -> frozenset[int]:
+    """The workers whose neighbours in the present world miss their heartbeats."""
+    world = job.status.world
+    if world is None:
+        return frozenset()
+    members = world.members.numbers
+    ranks = {
+        rank
+        for worker in job.workers
+        if worker.agent is not None and worker.agent.report.arrived == world.generation
+        for rank in worker.agent.report.suspects
+    }
+    return frozenset(members[rank] for rank in ranks if rank < len(members))
+
+
+def _end_of(pod: Pod, end: PodEnd) -> Fate:
+    """What the platform did comes first, then the worker's own words, then the exit code."""
+    if end.container_reason == "OOMKilled":
+        return Fate(Reason.OOM_KILLED, end.exit_code, "a container exceeded its memory limit")
+    if pod.disrupted is not None and pod.disrupted in _DISRUPTIONS:
+        return Fate(_DISRUPTIONS[pod.disrupted], end.exit_code, end.pod_message)
+    if _SHUTDOWN in end.pod_message:
+        return Fate(Reason.RECLAIMED, end.exit_code, end.pod_message)
+    if end.pod_reason == "Evicted" or pod.disrupted == "TerminationByKubelet":
+        return Fate(Reason.EVICTED, end.exit_code, end.pod_message)
+    return _own_end(pod, end)
+
+
+def _own_end(pod: Pod, end: PodEnd) -> Fate:
+    words = end.words
+    if words is not None and words.reason in {Ending.COMPLETED, Ending.DEPARTED}:
+        return Fate(None, end.exit_code, words.message)
+    if words is not None and words.reason is Ending.PREEMPTED:
+        return Fate(Reason.RECLAIMED, end.exit_code, words.message)
+    if words is None and pod.phase is PodPhase.SUCCEEDED:
+        return Fate(None, 0)
+    code = words.exit_code if words is not None and words.exit_code is not None else end.exit_code
+    message = words.message if words is not None else end.pod_message
+    return Fate(Reason.EXIT_CODE, code, message or f"exit code {code}")

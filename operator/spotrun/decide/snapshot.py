@@ -1,0 +1,122 @@
+"""Everything a decision may know: gathered beforehand, frozen, without a way to ask for more."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from spotrun.api.capacitypool import Capacity
+from spotrun.api.status import TrainingJobStatus
+from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.wire import LastWords, Report
+
+
+class PodPhase(StrEnum):
+    """As Kubernetes says it."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True)
+class PodEnd:
+    """How a pod's trainer container ended, or why the pod did without it."""
+
+    exit_code: int | None = None
+    container_reason: str = ""  # OOMKilled, Error, Completed
+    pod_reason: str = ""  # Terminated, Evicted, NodeLost, ...
+    pod_message: str = ""
+    words: LastWords | None = None
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A worker's pod."""
+
+    serial: int
+    name: str
+    uid: str
+    version: str
+    template: str  # the hash of the template it was made from
+    phase: PodPhase = PodPhase.PENDING
+    node: str | None = None
+    address: str | None = None
+    deleting: bool = False
+    metered: bool = True  # our finalizer is still there
+    disrupted: str | None = None  # reason of its DisruptionTarget condition
+    end: PodEnd | None = None
+
+
+@dataclass(frozen=True)
+class Node:
+    """The node of a worker."""
+
+    name: str
+    gone: bool = False  # the Node object is no more
+    ready: bool = True
+    capacity: Capacity = Capacity.ON_DEMAND
+    zone: str = ""
+    leaves_at: datetime | None = None  # a notice was given: then, or at once if in the past
+
+
+@dataclass(frozen=True)
+class Agent:
+    """What is heard from a worker; the ages are measured on the operator's own clock."""
+
+    report: Report
+    heard_seconds: float  # since the last sign of life
+    ready_seconds: float | None = None  # since it first said that it is ready
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One worker as seen from all sides."""
+
+    pod: Pod
+    node: Node | None = None  # None while it is not scheduled
+    agent: Agent | None = None  # None until it has called
+
+    @property
+    def serial(self) -> int:
+        """Its number in the job, for ever."""
+        return self.pod.serial
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it could enter a world now."""
+        return self.agent is not None and self.agent.report.ready
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Kubernetes refused a pod of ours, in its own words."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class JobSnapshot:
+    """A job and all that belongs to it."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    generation: int
+    created_at: datetime
+    spec: TrainingJobSpec
+    status: TrainingJobStatus = field(default_factory=TrainingJobStatus)
+    template: str = ""  # the hash of the template as it is now
+    deleting: bool = False
+    workers: tuple[Worker, ...] = ()  # those with a pod of ours, by serial
+    refusal: Refusal | None = None  # of the last attempt, until one succeeds
+    written_seconds: float = float("inf")  # since status was last written
+    leading_seconds: float = 0.0  # silence says nothing before agents had time to come over
+    lost_seconds: Mapping[int, float] = field(default_factory=dict)  # since each loss was seen
+
+    def worker(self, serial: int) -> Worker | None:
+        """The worker of that number, if it has a pod."""
+        return next((worker for worker in self.workers if worker.serial == serial), None)

@@ -1,0 +1,1 @@
+"""Kubernetes mechanics: requests, caches, a work queue, a lease; nothing about training."""

@@ -1,0 +1,183 @@
+"""Where the API server is and who we are to it, read anew as tokens and certificates rotate."""
+
+import asyncio
+import datetime
+import hashlib
+import logging
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import yaml
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.config import (
+    ConfigException,
+    kube_config,
+)
+from kubernetes.aio.config.incluster_config import (
+    SERVICE_CERT_FILENAME,
+    SERVICE_TOKEN_FILENAME,
+    InClusterConfigLoader,
+)
+
+log = logging.getLogger(__name__)
+
+FRESH_SECONDS = 60.0
+"""How long a token file is trusted before it is read again, as in client-go; kubelets rotate it
+long before it ends."""
+
+_EXPIRY_SLACK_SECONDS = 60.0
+
+
+class AccessError(Exception):
+    """There is no usable configuration; the message says what is missing."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """One way to reach the API server, good for `fresh_seconds`."""
+
+    server: str
+    authorization: str | None = field(default=None, repr=False)
+    tls: ssl.SSLContext | None = None
+    tls_digest: bytes = b""  # of what `tls` was made from: the same digest, the same connections
+    server_name: str | None = None
+    proxy: str | None = None
+    fresh_seconds: float | None = None  # None: until it is refused
+
+
+Load = Callable[[], Awaitable[Access]]
+
+
+def in_cluster(
+    token_file: str = SERVICE_TOKEN_FILENAME, ca_file: str = SERVICE_CERT_FILENAME
+) -> Load:
+    """Access from within a pod: its service account's token and the environment."""
+
+    async def load() -> Access:
+        configuration = Configuration()
+        loader = InClusterConfigLoader(token_file, ca_file, try_refresh_token=False)
+        try:
+            loader.load_and_set(configuration)
+        except (ConfigException, OSError) as error:
+            raise AccessError(
+                f"this does not run in a pod, or its token is gone: {error}"
+            ) from error
+        return _access(configuration, FRESH_SECONDS)
+
+    return load
+
+
+def from_kubeconfig(path: Path, context: str | None = None) -> Load:
+    """Access as a kubeconfig file says: certificates, tokens, token files, exec plugins, OIDC."""
+
+    async def load() -> Access:
+        configuration = Configuration()
+        try:
+            loader = await kube_config.load_kube_config(
+                str(path), context, client_configuration=configuration, persist_config=False
+            )
+        except (ConfigException, OSError, ValueError, yaml.YAMLError) as error:
+            raise AccessError(f"{path} cannot be used: {error}") from error
+        user = loader._user or {}  # noqa: SLF001 - nothing public tells which way it went
+        if "exec" in user and not (_token(configuration) or configuration.cert_file):
+            # The loader has only logged why; going on as nobody would hide it behind a 403.
+            raise AccessError(
+                f"the exec plugin that {path} names gave no credentials (see the log)"
+            )
+        fresh_seconds = FRESH_SECONDS if "tokenFile" in user else None
+        if hasattr(loader, "exec_plugin_expiry"):
+            fresh_seconds = _seconds_until(loader.exec_plugin_expiry) - _EXPIRY_SLACK_SECONDS
+        return _access(configuration, fresh_seconds)
+
+    return load
+
+
+class Credentials:
+    """The current access; reads it again when it is stale or was refused."""
+
+    def __init__(self, load: Load, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._load = load
+        self._clock = clock
+        self._current: Access | None = None
+        self._loaded_at = 0.0
+        self._loading = asyncio.Lock()
+
+    async def current(self) -> Access:
+        """What to use now; raises AccessError only where there has never been any."""
+        access = self._current
+        if access is not None and not self._is_stale(access):
+            return access
+        return await self._reload(access)
+
+    async def replace(self, refused: Access) -> Access:
+        """Something newer than what was just refused."""
+        return await self._reload(refused)
+
+    def _is_stale(self, access: Access) -> bool:
+        fresh = access.fresh_seconds
+        return fresh is not None and self._clock() - self._loaded_at >= fresh
+
+    async def _reload(self, old: Access | None) -> Access:
+        async with self._loading:
+            if self._current is not None and self._current is not old:
+                return self._current  # somebody else has just done it
+            loaded = await self._load_or_keep(old)
+            if old is not None and loaded.tls_digest == old.tls_digest:
+                # An equal but new context would cost every pooled connection.
+                loaded = replace(loaded, tls=old.tls)
+            self._current, self._loaded_at = loaded, self._clock()
+            return loaded
+
+    async def _load_or_keep(self, old: Access | None) -> Access:
+        try:
+            return await self._load()
+        except AccessError as error:
+            if old is None:
+                raise
+            # Files in the middle of a rotation; what is known may still be accepted.
+            log.warning("credentials could not be read again, the old ones stay: %s", error)
+            return old
+
+
+def _token(configuration: Configuration) -> str | None:
+    token: str | None = configuration.api_key.get("BearerToken")
+    return token
+
+
+def _seconds_until(time_of_day: datetime.datetime) -> float:
+    return (time_of_day - datetime.datetime.now(datetime.UTC)).total_seconds()
+
+
+def _access(configuration: Configuration, fresh_seconds: float | None) -> Access:
+    tls, digest = None, b""
+    if configuration.host.startswith("https:"):
+        tls, digest = _tls(configuration)
+    token = _token(configuration)
+    return Access(
+        server=configuration.host,
+        authorization=token.strip() if token else None,
+        tls=tls,
+        tls_digest=digest,
+        server_name=configuration.tls_server_name,
+        proxy=configuration.proxy,
+        fresh_seconds=fresh_seconds,
+    )
+
+
+def _tls(configuration: Configuration) -> tuple[ssl.SSLContext, bytes]:
+    files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
+    digest = hashlib.sha256(repr(configuration.verify_ssl).encode())
+    for name in files:
+        digest.update(Path(name).read_bytes() if name else b"-")
+    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    # Authorities of real clusters lack extensions that Python 3.13 started to ask for.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context, digest.digest()

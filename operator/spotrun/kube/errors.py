@@ -1,0 +1,147 @@
+"""What the API server said when it said no, as classes that callers can act upon."""
+
+import msgspec
+
+MAX_RETRY_AFTER_SECONDS = 600.0
+"""A Retry-After is obeyed up to here: nobody may put us to sleep for good."""
+
+_MAX_MESSAGE = 2000  # a proxy's error page can be of any size, and messages end in conditions
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """One of the details of a refusal, such as one invalid field."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of a Status that says more."""
+
+    causes: tuple[Cause, ...] | None = None
+    retry_after_seconds: float | None = None
+
+
+class Status(msgspec.Struct, frozen=True):
+    """A `v1.Status`, which is what the API server answers when it refuses."""
+
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: StatusDetails | None = None
+
+
+class KubeError(Exception):
+    """A request did not do what it was for; carries Kubernetes' own words."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        reason: str = "",
+        causes: tuple[Cause, ...] = (),
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        self.reason = reason
+        self.causes = causes
+        self.retry_after_seconds = retry_after_seconds
+
+
+class Retryable(KubeError):
+    """Nothing happened, and the same request may succeed later (not before Retry-After)."""
+
+
+class Ambiguous(KubeError):
+    """A write was sent and its outcome is unknown: look before concluding anything."""
+
+
+class Conflict(KubeError):
+    """The object is not as the write assumed (version, UID, or another field manager)."""
+
+
+class AlreadyExists(KubeError):
+    """An object of that name is there: perhaps ours from an answer that was lost, perhaps not."""
+
+
+class Forbidden(KubeError):
+    """Refused by RBAC, a quota, Pod Security, or because the namespace is terminating."""
+
+
+class Unauthorized(KubeError):
+    """The credentials are not accepted, not even after they were read again."""
+
+
+class Invalid(KubeError):
+    """The request itself is wrong; the same one will not succeed."""
+
+
+class NotFound(KubeError):
+    """No such object, or no such kind of object."""
+
+
+class Gone(KubeError):
+    """The resource version or the continue token is too old: list again."""
+
+
+_BY_STATUS: dict[int, type[KubeError]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    408: Retryable,
+    409: Conflict,
+    410: Gone,
+    429: Retryable,
+}
+
+
+def error_class(status: int, reason: str = "", *, write: bool = False) -> type[KubeError]:
+    """The class of an answer that is not a success.
+
+    Any 5xx to a write is ambiguous, 503 included: a load balancer says it, too, after the API
+    server did the work and the connection broke.
+    """
+    if status == 409 and reason == "AlreadyExists":
+        return AlreadyExists
+    if status >= 500:
+        return Ambiguous if write else Retryable
+    return _BY_STATUS.get(status, Invalid)
+
+
+def refusal(
+    status: int, body: bytes, *, write: bool = False, retry_after: str | None = None
+) -> KubeError:
+    """Make an error of an HTTP answer; a proxy's plain text is passed on as it is."""
+    try:
+        said = msgspec.json.decode(body, type=Status)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        text = body[:_MAX_MESSAGE].decode(errors="replace").strip()
+        said = Status(message=text or f"HTTP {status} without a message")
+    return from_status(said, status=status, write=write, retry_after=retry_after)
+
+
+def from_status(
+    said: Status, *, status: int = 0, write: bool = False, retry_after: str | None = None
+) -> KubeError:
+    """Make an error of a Status, as it comes with an answer or inside a watch stream."""
+    status = status or said.code or 500
+    details = said.details or StatusDetails()
+    return error_class(status, said.reason, write=write)(
+        said.message[:_MAX_MESSAGE] or said.reason or f"HTTP {status}",
+        status=status,
+        reason=said.reason,
+        causes=details.causes or (),
+        retry_after_seconds=_seconds(retry_after, details.retry_after_seconds),
+    )
+
+
+def _seconds(header: str | None, in_body: float | None) -> float | None:
+    """The longer of what header and body ask for; the date form is unknown to Kubernetes."""
+    asked = [in_body] if in_body is not None else []
+    if header is not None and header.strip().isdecimal():
+        asked.append(float(header))
+    return min(max(0.0, *asked), MAX_RETRY_AFTER_SECONDS) if asked else None

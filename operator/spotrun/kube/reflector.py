@@ -1,0 +1,225 @@
+"""Keeps a store equal to what the API server has, whatever happens in between.
+
+List, then watch; a list is compared with the store, so that what a broken watch lost comes out as
+changes, deletions included. Nothing ends it but being cancelled.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from random import Random
+from typing import Generic, NoReturn, TypeVar
+
+from spotrun.kube.backoff import Backoff, Roll
+from spotrun.kube.client import PAGE, Client, Selection, version_of
+from spotrun.kube.errors import Gone, KubeError, Retryable, from_status
+from spotrun.kube.events import Added, Broken, Codec, Deleted, Failure, Modified
+from spotrun.kube.resource import Key, Object
+from spotrun.kube.store import Change, Index, Store
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=Object)
+
+Handler = Callable[[T | None, T | None], None]
+"""Called with (old, new) after the store has changed; it only takes note, and does not raise."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """When a reflector loses patience."""
+
+    silence_seconds: float = 75.0  # bookmarks come about once a minute: without one it has stalled
+    relist_seconds: float = 600.0  # how long an event that a server swallowed can go unnoticed
+    backoff: Backoff = Backoff()  # noqa: RUF009 - frozen
+
+
+class Reflector(Generic[T]):
+    """One kind of object, or a selection of it; `run` it as a task.
+
+    `synced` is set once the first list has been handed over.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        selection: Selection,
+        as_type: type[T],
+        handler: Handler[T],
+        *,
+        indices: Mapping[str, Index[T]] | None = None,
+        timing: Timing = Timing(),
+        page: int = PAGE,
+        clock: Callable[[], float] = time.monotonic,
+        roll: Roll | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.selection = selection
+        self.store: Store[T] = Store(indices)
+        self.synced = asyncio.Event()
+        self.last_version = 0
+        self.failures = 0  # in a row
+        self.unreadable: dict[Key, str] = {}
+        self._client = client
+        self._codec = Codec(as_type)
+        self._handler = handler
+        self._timing = timing
+        self._page = page
+        self._clock = clock
+        self._roll = roll or Random().random  # noqa: S311 - jitter, not a secret
+        self._sleep = sleep
+        self._relist_at = clock()
+        self._heard_at = clock()
+
+    def get(self, namespace: str, name: str) -> T | None:
+        """The object of that name, as last seen."""
+        return self.store.get(Key(namespace, name))
+
+    def by_index(self, index: str, value: Hashable) -> tuple[T, ...]:
+        """The objects that an index has under a value."""
+        return self.store.by_index(index, value)
+
+    def age_seconds(self) -> float:
+        """For how long nothing was heard; a healthy one hears a bookmark about every minute."""
+        return self._clock() - self._heard_at
+
+    async def run(self) -> NoReturn:
+        """Follow for ever."""
+        while True:
+            pause_seconds = 0.0
+            try:
+                if self._clock() >= self._relist_at:
+                    await self._list()
+                await self._watch()
+            except KubeError as error:
+                if isinstance(error, Gone):  # the version that we know is no longer kept
+                    self._relist_at = self._clock()
+                pause_seconds = self._failed(error, error.retry_after_seconds)
+            except Exception as error:
+                # A bug, ours or of an index: a reflector that ended would blind the process.
+                log.exception("following %s failed", self.selection.resource.plural)
+                self._relist_at = self._clock()
+                pause_seconds = self._failed(error)
+            await self._sleep(pause_seconds)
+
+    def _failed(self, error: Exception, retry_after_seconds: float | None = None) -> float:
+        self.failures += 1
+        pause_seconds = self._timing.backoff.pause_seconds(
+            self.failures, self._roll, retry_after_seconds
+        )
+        log.warning(
+            "%s: %s (%d failures in a row), on again in %.1f s",
+            self.selection.resource.plural,
+            error,
+            self.failures,
+            pause_seconds,
+        )
+        return pause_seconds
+
+    async def _list(self) -> None:
+        """List everything at one version and hand over the difference."""
+        items: list[T] = []
+        unreadable: dict[Key, str] = {}
+        version = 0
+        async with aclosing(self._client.pages(self.selection, page=self._page)) as pages:
+            async for one in pages:
+                version = version_of(one.metadata.version)
+                self._refuse_the_past(version)
+                for raw in one.items or ():
+                    item = self._codec.item(raw)
+                    if isinstance(item, Broken):
+                        unreadable[item.key] = item.why
+                    else:
+                        items.append(item)
+        self.last_version = version
+        self._note_unreadable(unreadable)
+        self._compare(items, unreadable)
+        self._heard_at = self._clock()
+        # A tenth earlier or later, so that not all reflectors list at once.
+        self._relist_at = self._clock() + self._timing.relist_seconds * (0.9 + 0.2 * self._roll())
+        self.synced.set()
+
+    def _refuse_the_past(self, version: int) -> None:
+        """Two servers, one of which lags: going back would undo deletions that we acted upon."""
+        if version < self.last_version:
+            raise Retryable(
+                f"a list at version {version} is older than what was seen ({self.last_version})"
+            )
+
+    def _compare(self, items: list[T], unreadable: Mapping[Key, str]) -> None:
+        present = {Key(item.metadata.namespace, item.metadata.name) for item in items}
+        for key in self.store.keys() - present - unreadable.keys():
+            self._tell(self.store.remove(key))
+        for item in items:
+            self._tell(self.store.put(item))
+
+    async def _watch(self) -> None:
+        """Follow from the last version until the stream ends or it is time to list again."""
+        began = self._clock()
+        lines_seen = False
+        stream = self._client.watch(
+            self.selection,
+            version=self.last_version,
+            seconds=self._relist_at - began,
+            silence_seconds=self._timing.silence_seconds,
+        )
+        async with aclosing(stream):
+            async for lines in stream:
+                for line in lines:
+                    self._take(line)
+                lines_seen = True
+                self.failures = 0
+                self._heard_at = self._clock()
+                if self._heard_at >= self._relist_at:
+                    return
+        lived_seconds = self._clock() - began
+        if not lines_seen and lived_seconds < self._timing.backoff.most_seconds:
+            # Whoever closes streams at once would otherwise make us open them in a hot loop.
+            raise Retryable(f"the watch ended after {lived_seconds:.1f} s without a word")
+
+    def _take(self, line: bytes) -> None:
+        event = self._codec.event(line)
+        if isinstance(event, Added | Modified):
+            meta = event.object.metadata
+            if self._is_new(meta.version):
+                self.unreadable.pop(Key(meta.namespace, meta.name), None)
+                self._tell(self.store.put(event.object))
+        elif isinstance(event, Failure):
+            raise from_status(event.object)
+        elif isinstance(event, Broken):
+            if self._is_new(version_of(event.version)):
+                self._note_unreadable({**self.unreadable, event.key: event.why})
+        elif self._is_new(event.object.metadata.version) and isinstance(event, Deleted):
+            meta = event.object.metadata
+            self.unreadable.pop(Key(meta.namespace, meta.name), None)
+            self._tell(self.store.remove(Key(meta.namespace, meta.name)))
+
+    def _is_new(self, version: int) -> bool:
+        """Advance; what is not newer than all before is a replay (versions only grow in a kind)."""
+        if version <= self.last_version:
+            return False
+        self.last_version = version
+        return True
+
+    def _tell(self, changes: list[Change[T]]) -> None:
+        for old, new in changes:
+            try:
+                self._handler(old, new)
+            except Exception:
+                # A bug of the handler's owner, who must see it; the other objects go on.
+                log.exception("the handler of %s failed", self.selection.resource.plural)
+
+    def _note_unreadable(self, unreadable: dict[Key, str]) -> None:
+        """What cannot be read keeps its last readable state: it is not gone."""
+        for key in unreadable.keys() - self.unreadable.keys():
+            log.warning(
+                "%s %s/%s cannot be read and stays as it was: %s",
+                self.selection.resource.plural,
+                key.namespace,
+                key.name,
+                unreadable[key],
+            )
+        self.unreadable = unreadable

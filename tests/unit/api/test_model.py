@@ -1,0 +1,109 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from spotrun.api import CapacityPool, TrainingJob, load
+from spotrun.api.limits import OnExceeded
+from spotrun.api.names import Phase
+from spotrun.api.selector import LabelSelector
+from spotrun.api.status import How, TrainingJobStatus, World
+from spotrun.api.values import Serials
+from spotrun.api.workers import ScalingMode
+from tests.api_cases import FULL, FULL_POOL, Manifest, changed, job
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
+
+
+def _trainingjob(changes: dict[str, Any] | None = None) -> TrainingJob:
+    loaded = load(job(changes))
+    assert isinstance(loaded, TrainingJob)
+    return loaded
+
+
+@pytest.mark.parametrize("manifest", [job(), FULL, FULL_POOL])
+def test_a_manifest_is_written_back_as_it_was(manifest: Manifest) -> None:
+    assert load(manifest).manifest() == manifest
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_are_good_and_called_like_their_files(path: Path) -> None:
+    example = load(yaml.safe_load(path.read_text("ascii")))
+    assert isinstance(example, CapacityPool) or example.metadata.name == path.stem
+
+
+def test_a_minimal_job_is_complete() -> None:
+    spec = _trainingjob().spec
+    assert (spec.suspend, spec.priority) == (False, 0)
+    workers = spec.workers
+    assert (workers.min, workers.max, workers.replicas, workers.per_replica) == (1, 1, 1, 1)
+    assert (workers.sizes, workers.processes) == (None, None)
+    assert (spec.placement.fallback_after.seconds, spec.failures.max_restarts) == (600, 3)
+    assert (spec.deadline, spec.budget, spec.checkpoint, spec.finished) == (None,) * 4
+
+
+def test_the_mode_follows_from_the_sizes_unless_given() -> None:
+    assert _trainingjob().spec.scaling_mode is ScalingMode.MANUAL
+    assert _trainingjob({"workers.max": 2}).spec.scaling_mode is ScalingMode.AUTO
+    given = _trainingjob({"workers.max": 2, "scaling.mode": "Manual"})
+    assert given.spec.scaling_mode is ScalingMode.MANUAL
+
+
+def test_models_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        _trainingjob().spec.suspend = True  # type: ignore[misc]  # what is tested
+
+
+def test_what_is_absent_is_not_written_and_what_is_passed_through_stays() -> None:
+    status = TrainingJobStatus(
+        phase=Phase.RUNNING,
+        message=None,
+        world=World(generation=1, members=Serials.of((0, 1, 4)), switch=True, how=How.BOUNDARY),
+    )
+    assert status.manifest() == {
+        "phase": "Running",
+        "world": {"generation": 1, "members": "0-1,4", "switch": True, "how": "Boundary"},
+    }
+
+
+def test_the_container_that_trains_is_found() -> None:
+    full = load(FULL)
+    assert isinstance(full, TrainingJob)
+    trainer = full.spec.workers.template.spec.trainer
+    assert trainer is not None
+    assert trainer.args == ("train.py", "--lr=3e-4")
+    assert trainer.model_extra == {"env": [{"name": "A", "value": ""}]}
+
+
+def test_a_budget_suspends_unless_it_says_otherwise() -> None:
+    budget = _trainingjob({"budget.maxUsdPerHour": "1"}).spec.budget
+    assert budget is not None
+    assert budget.on_exceeded is OnExceeded.SUSPEND
+
+
+@pytest.mark.parametrize(
+    ("selector", "selected"),
+    [
+        ({}, True),
+        ({"matchLabels": {"a": "1"}}, True),
+        ({"matchLabels": {"a": "2"}}, False),
+        ({"matchExpressions": [{"key": "a", "operator": "In", "values": ["1", "2"]}]}, True),
+        ({"matchExpressions": [{"key": "b", "operator": "In", "values": ["1"]}]}, False),
+        ({"matchExpressions": [{"key": "b", "operator": "NotIn", "values": ["1"]}]}, True),
+        ({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["1"]}]}, False),
+        ({"matchExpressions": [{"key": "a", "operator": "Exists"}]}, True),
+        ({"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}, False),
+    ],
+)
+def test_selectors_select_as_kubernetes_does(selector: Manifest, selected: bool) -> None:
+    loaded = _trainingjob({"placement.poolSelector": selector})
+    assert isinstance(loaded.spec.placement.pool_selector, LabelSelector)
+    assert loaded.spec.placement.pool_selector.matches({"a": "1"}) is selected
+
+
+def test_metadata_of_the_server_is_carried_along() -> None:
+    stored = changed(job(), {"/metadata.managedFields": [{"manager": "kubectl"}]})
+    stored = changed(stored, {"/metadata.generation": 3, "/status.phase": "Running"})
+    assert load(stored).manifest() == stored

@@ -1,0 +1,168 @@
+"""The shape of the repository: what would break imports, leak a path, or drag libraries along."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = Path(sys.executable).parent
+
+
+def repository_files() -> list[Path]:
+    """Every file that is or would be checked in."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def run_python(*arguments: str, cwd: Path = ROOT, path: Path | None = None) -> str:
+    """What a Python of our own version prints, with `path` as its PYTHONPATH."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if path:
+        environment["PYTHONPATH"] = str(path)
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    ).stdout
+
+
+def test_operator_is_a_source_root_and_no_package() -> None:
+    # With an __init__.py it would shadow the standard library's module of that name.
+    assert not (ROOT / "operator/__init__.py").exists()
+    assert not (ROOT / "trainer_image/__init__.py").exists()
+
+
+@pytest.mark.parametrize("way", ["from the repository root", "with the root on sys.path"])
+def test_import_operator_is_the_standard_library(way: str, tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.modules.pop('operator', None); import operator; print(operator.__file__)"
+    )
+    if way == "from the repository root":
+        printed = run_python("-c", program)
+    else:
+        printed = run_python("-c", program, cwd=tmp_path, path=ROOT)
+
+    assert Path(printed.strip()) == Path(sysconfig.get_path("stdlib")) / "operator.py"
+
+
+def test_tests_are_no_packages() -> None:
+    assert not (ROOT / "tests/operator").exists()
+    assert list((ROOT / "tests").rglob("__init__.py")) == []
+
+
+def test_no_file_holds_a_path_of_somebodys_machine() -> None:
+    homes = r"(?<![\w.~-])(?:/home/\w|/Users/\w|/root(?=/))"
+    # A checkout directly below the root, /src say, has too common a name to look for.
+    checkout = rf"|{re.escape(str(ROOT))}(?!\w)" if len(ROOT.parts) > 2 else ""
+    machine = re.compile((homes + checkout).encode())
+
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in repository_files()
+        for number, line in enumerate(path.read_bytes().splitlines(), 1)
+        if machine.search(line)
+    ]
+
+    assert found == []
+
+
+@pytest.mark.parametrize("script", ["spotrun", "kubectl-tjob"])
+def test_console_scripts_answer(script: str) -> None:
+    for option, answer in (("--version", "spotrun "), ("--help", "usage: ")):
+        ran = subprocess.run(
+            [SCRIPTS / script, option], capture_output=True, text=True, check=True, timeout=30
+        )
+        assert ran.stdout.startswith(answer)
+
+
+def test_console_scripts_need_nothing_but_the_standard_library() -> None:
+    # -S leaves site-packages out: the distribution has no dependencies of its own.
+    run_python("-S", "-c", "import spotrun.__main__, spotrun.cli.kubectl", path=ROOT / "operator")
+
+
+@pytest.mark.parametrize(
+    ("sources", "allowed"),
+    [
+        pytest.param("operator/spotrun/wire.py", set(), id="wire: the standard library only"),
+        pytest.param(
+            "trainer_image/spotrun_trainer/**/*.py",
+            {"torch", "spotrun", "spotrun_trainer"},
+            id="trainer: torch and spotrun.wire only",
+        ),
+    ],
+)
+def test_what_goes_into_training_images_brings_no_libraries(
+    sources: str, allowed: set[str]
+) -> None:
+    allowed = allowed | sys.stdlib_module_names
+    foreign = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in ROOT.glob(sources)
+        for name, line in imported_names(path)
+        if name not in allowed
+    ]
+
+    assert foreign == []
+
+
+def imported_names(path: Path) -> list[tuple[str, int]]:
+    """The top-level names that a module imports, with their lines."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [(alias.name.partition(".")[0], node.lineno) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.append((node.module.partition(".")[0], node.lineno))
+    return found
+
+
+@pytest.mark.parametrize("layer", ["api", "money", "decide"])
+def test_pure_layers_read_no_clock(layer: str) -> None:
+    # .importlinter keeps `time` out; `datetime` is needed for its types, and has clocks as well.
+    clock = re.compile(r"\.(?:now|utcnow|today)\(")
+    found = [
+        f"{path.relative_to(ROOT)}: {read[0]}"
+        for path in (ROOT / "operator/spotrun" / layer).rglob("*.py")
+        for read in clock.finditer(path.read_text())
+    ]
+
+    assert found == []
+
+
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_are_pinned_and_have_few_rights(path: Path) -> None:
+    workflow: dict[str, Any] = yaml.safe_load(path.read_text())
+
+    assert workflow["permissions"] == {"contents": "read"}
+    assert "group" in workflow["concurrency"]
+    for name, job in workflow["jobs"].items():
+        assert job["timeout-minutes"] <= 60, name
+        for step in job["steps"]:
+            # A tag can be moved to other code, a commit cannot.
+            assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", step.get("uses", f"a@{'0' * 40}")), step
+
+
+@pytest.mark.parametrize("name", [".pre-commit-config.yaml", ".github/dependabot.yml"])
+def test_other_configuration_is_yaml(name: str) -> None:
+    assert isinstance(yaml.safe_load((ROOT / name).read_text()), dict)
