@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions, made from the models; `make crds` writes them to crds/."""
+"""The CustomResourceDefinitions, made from the models; `make crds` writes them and docs/api.md."""
 
 import argparse
 import sys
@@ -11,6 +11,7 @@ from typing_extensions import override
 from spotrun.api.capacitypool import CapacityPool
 from spotrun.api.model import Model
 from spotrun.api.names import CAPACITY_POOL, GROUP, TRAINING_JOB, VERSION
+from spotrun.api.reference import reference
 from spotrun.api.schema import JsonSchema, structural
 from spotrun.api.trainingjob import TrainingJob
 
@@ -160,37 +161,37 @@ class _Dumper(yaml.SafeDumper):
 
 
 def rendered() -> dict[str, str]:
-    """Return the text of every file in crds/, by file name."""
-    return {
-        f"{GROUP}_{described.plural}.yaml": _HEADER
+    """Return the text of every generated file, by its path in the repository."""
+    definitions = {
+        f"crds/{GROUP}_{described.plural}.yaml": _HEADER
         + yaml.dump(crd(kind), Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=False)
         for kind, described in KINDS.items()
     }
+    schemas = {str(kind): openapi(described.model) for kind, described in KINDS.items()}
+    return {**definitions, "docs/api.md": reference(schemas)}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write crds/, or with --check say whether it is up to date."""
+    """Write crds/ and docs/api.md, or with --check say whether they are up to date."""
     parser = argparse.ArgumentParser(prog="python -m spotrun.api.crd", description=main.__doc__)
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 on a difference"
     )
-    parser.add_argument("--directory", type=Path, default=Path("crds"), help="default: crds")
+    parser.add_argument("--root", type=Path, default=Path(), help="the repository; default: here")
     options = parser.parse_args(arguments)
-    directory: Path = options.directory
-    files = rendered()
-    stale = [
-        name
-        for name, text in files.items()
-        if not (directory / name).exists() or (directory / name).read_text("ascii") != text
-    ]
-    if options.check:
-        for name in stale:
-            sys.stderr.write(f"{directory / name} is not what the models say: run `make crds`\n")
-        return 1 if stale else 0
-    directory.mkdir(parents=True, exist_ok=True)
-    for name in stale:
-        (directory / name).write_text(files[name], "ascii")
-    return 0
+    root: Path = options.root
+    stale = {
+        root / name: text
+        for name, text in rendered().items()
+        if not (root / name).exists() or (root / name).read_text("ascii") != text
+    }
+    for path, text in stale.items():
+        if options.check:
+            sys.stderr.write(f"{path} is not what the models say: run `make crds`\n")
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "ascii")
+    return 1 if options.check and stale else 0
 
 
 if __name__ == "__main__":

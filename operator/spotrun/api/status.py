@@ -69,6 +69,9 @@ class World(Model):
         None,
         description="The stores of the last worlds, newest last: each store serves one world only.",
     )
+    restore: ShortText | None = Field(
+        None, description="The checkpoint it starts from where no worker has newer state."
+    )
     formed_at: Time | None = Field(None, description="When it was published.")
 
 
@@ -126,7 +129,8 @@ class Restarts(Model):
     retry_at: Time | None = Field(None, description="When the next attempt begins, if one waits.")
     last_generation: Count | None = Field(
         None,
-        description="The world in which the last one happened; what its peers report is not counted.",
+        description="The world in which the last one happened; what its peers report is not "
+        "counted.",
     )
     last_reason: ShortText | None = Field(
         None, description="Why the last one failed, in one CamelCase word."

@@ -69,6 +69,10 @@ class Text(str):
 
 
 _NUMBER = r"[0-9]{1,6}(\.[0-9]{1,3})?"
+_IN_UNITS = (
+    'in h, m, s and ms, largest unit first, like "90s" or "1h30m"; '
+    "there are no days: write 48h for two"
+)
 _PART = re.compile(r"([0-9.]+)(ms|s|m|h)")
 _UNIT_SECONDS = {
     "ms": Decimal("0.001"),
@@ -90,10 +94,7 @@ class Duration(Text):
         rf"|{_NUMBER}s({_NUMBER}ms)?|{_NUMBER}ms"
     )
     max_length = 44
-    hint = (
-        'must be a duration in h, m, s and ms, largest unit first, like "90s" or "1h30m"; '
-        "there are no days: write 48h for two"
-    )
+    hint = f"must be a duration {_IN_UNITS}"
 
     @property
     def exact_seconds(self) -> Decimal:
@@ -127,7 +128,7 @@ class PositiveDuration(Duration):
 
     __slots__ = ()
     further_cel = "duration(self) > duration('0s')"
-    hint = f"must be longer than 0s: it {Duration.hint}"
+    hint = f"must be a duration longer than 0s {_IN_UNITS}"
 
     @override
     def holds(self) -> bool:
@@ -141,7 +142,7 @@ class AutoOrDuration(Text):
     pattern = f"Auto|{Duration.pattern}"
     max_length = Duration.max_length
     further_cel = "(self == 'Auto' || duration(self) > duration('0s'))"
-    hint = f"must be Auto or longer than 0s: it {Duration.hint}"
+    hint = f"must be Auto or a duration longer than 0s {_IN_UNITS}"
 
     @property
     def duration(self) -> PositiveDuration | None:

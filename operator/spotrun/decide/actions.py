@@ -57,4 +57,4 @@ class Decision:
     status: TrainingJobStatus
     actions: tuple[Action, ...] = ()
     announcements: tuple[Announce, ...] = ()
-    again_seconds: float | None = None  # look again then, even if nothing happens
+    again_seconds: float = float("inf")  # look again then, even if nothing happens

@@ -3,6 +3,7 @@
 from spotrun.api.names import Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Create, Remove
+from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.settle import owed
 from spotrun.decide.sizes import wanted
 from spotrun.decide.snapshot import Worker
@@ -23,7 +24,7 @@ def give_numbers(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
 
 def creations(view: View, status: TrainingJobStatus) -> tuple[Create, ...]:
     """Make the workers whose numbers are given out, new ones and such that were never made."""
-    if _is_retrying_later(view, status):
+    if waits_for_retry(view, status):
         return ()
     return tuple(Create(serial) for serial in owed(view, status))
 
@@ -61,11 +62,6 @@ def counted_on(status: TrainingJobStatus) -> frozenset[int]:
 
 def _wants(view: View, status: TrainingJobStatus) -> int:
     return 0 if holds_back(status) or view.job.deleting else wanted(view.job.spec.workers)
-
-
-def _is_retrying_later(view: View, status: TrainingJobStatus) -> bool:
-    retry_at = status.restarts.retry_at if status.restarts is not None else None
-    return retry_at is not None and retry_at.datetime > view.now and not view.alive
 
 
 def _least_useful_first(worker: Worker) -> tuple[bool, bool, int]:

@@ -7,6 +7,7 @@ get warm.
 
 from spotrun.api.status import How, TrainingJobStatus, World
 from spotrun.api.values import Serials, Time
+from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.ledger import record
 from spotrun.decide.ranks import in_rank_order
 from spotrun.decide.sizes import largest, wanted
@@ -14,7 +15,7 @@ from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View, holds_back
 
 GATHER_SECONDS = 30.0
-"""How long a job with its smallest world ready waits for the rest: pods of a gang start within it."""
+"""So long a job whose smallest world is ready waits for the rest of its gang."""
 DEBOUNCE_SECONDS = 0.3
 """Losses come in groups (an event in recorded markets takes 7-11 of 16): wait for the others."""
 LEAD_SECONDS = 8.0
@@ -40,7 +41,7 @@ def next_world(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         return _form(view, status)
     if _gone(view, status):
         return _after_loss(view, status)
-    if _has_failed(view, status):
+    if _failed(view, status):
         return _after_failure(view, status)
     return _follow_wishes(view, status)
 
@@ -62,7 +63,7 @@ def again_seconds(view: View, status: TrainingJobStatus) -> float | None:
 
 def _form(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     """Start once everybody is there, or the smallest world has waited long enough for the rest."""
-    if _waits_for_retry(view, status):
+    if waits_for_retry(view, status):
         return status
     ready = [worker for worker in view.staying if worker.is_ready]
     workers = view.job.spec.workers
@@ -93,10 +94,16 @@ def _after_loss(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
 
 
 def _after_failure(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
-    """The same workers start again from the last checkpoint, after the backoff."""
-    if _waits_for_retry(view, status):
+    """Go on without the one that failed, or else all start again after the pause."""
+    failed = _failed(view, status)
+    others = [worker for worker in _members(view, status) if worker not in failed]
+    workers = view.job.spec.workers
+    size = largest(workers, min(len(others), wanted(workers)))
+    why = f"a training process of {failed[0].pod.name} failed"
+    if size and _all_in_process(others):
+        return _publish(view, status, others[:size], How.ABORT, why, switch=True)
+    if waits_for_retry(view, status):
         return status
-    why = "a training process failed"
     return _publish(view, status, _members(view, status), How.RESTART, why, switch=True)
 
 
@@ -174,6 +181,7 @@ def _publish(
         store=store,
         trained=Serials.of(trained) if members else None,
         spent=spent[-_SPENT_STORES:],
+        restore=status.checkpoint.name if status.checkpoint is not None else None,
         formed_at=Time.of(view.now),
     )
     numbers = {"generation": str(world.generation), "size": str(len(members)), "how": how.value}
@@ -205,19 +213,16 @@ def _ready_ages(view: View) -> list[float]:
     return sorted(ages, reverse=True)
 
 
-def _has_failed(view: View, status: TrainingJobStatus) -> bool:
-    world = status.world
-    return world is not None and any(
-        worker.agent is not None
-        and worker.agent.report.failed is not None
-        and worker.agent.report.failed.generation == world.generation
+def _failed(view: View, status: TrainingJobStatus) -> list[Worker]:
+    """The members whose processes failed in the present world."""
+    generation = status.world.generation if status.world is not None else 0
+    return [
+        worker
         for worker in _members(view, status)
-    )
-
-
-def _waits_for_retry(view: View, status: TrainingJobStatus) -> bool:
-    retry_at = status.restarts.retry_at if status.restarts is not None else None
-    return retry_at is not None and retry_at.datetime > view.now
+        if worker.agent is not None
+        and worker.agent.report.failed is not None
+        and worker.agent.report.failed.generation == generation
+    ]
 
 
 def _all_in_process(workers: list[Worker]) -> bool:
@@ -241,5 +246,3 @@ def _spare_store(view: View, status: TrainingJobStatus, rank0: tuple[int, ...]) 
     store = f"{worker.pod.address}:{worker.agent.report.store_port}"
     spent = (status.world.spent or ()) if status.world is not None else ()
     return None if store in spent else store
-
-

@@ -14,7 +14,6 @@ from spotrun.kube.transport import (
     JSON,
     JSON_PATCH,
     MERGE_PATCH,
-    REQUEST_SECONDS,
     Params,
     Transport,
 )
@@ -126,14 +125,11 @@ class Client:
         name: str | None = None,
         subresource: str | None = None,
         dry_run: bool = False,
-        timeout_seconds: float = REQUEST_SECONDS,
     ) -> T:
         """Create an object, or post to a subresource of one (such as a pod's eviction)."""
         path = resource.path(namespace, name, subresource)
         params = self._params(dry_run)
-        return await self._send(
-            "POST", path, body, as_type, params=params, timeout_seconds=timeout_seconds
-        )
+        return await self._send("POST", path, body, as_type, params=params)
 
     async def apply(
         self,
@@ -188,7 +184,6 @@ class Client:
         namespace: str | None = None,
         subresource: str | None = None,
         dry_run: bool = False,
-        timeout_seconds: float = REQUEST_SECONDS,
     ) -> T:
         """Replace an object or its status; the version in the body must still be current.
 
@@ -197,9 +192,7 @@ class Client:
         """
         path = resource.path(namespace, name, subresource)
         params = self._params(dry_run)
-        return await self._send(
-            "PUT", path, body, as_type, params=params, timeout_seconds=timeout_seconds
-        )
+        return await self._send("PUT", path, body, as_type, params=params)
 
     async def delete(
         self,
@@ -261,7 +254,6 @@ class Client:
         *,
         params: Params,
         content_type: str = JSON,
-        timeout_seconds: float = REQUEST_SECONDS,
     ) -> T:
         answer = await self._transport.request(
             method,
@@ -269,7 +261,6 @@ class Client:
             params=params,
             body=msgspec.json.encode(body),
             content_type=content_type,
-            timeout_seconds=timeout_seconds,
         )
         return _read(answer, as_type, write="dryRun" not in params)
 

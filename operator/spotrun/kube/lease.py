@@ -205,12 +205,12 @@ class Election:
         )
 
     async def _write(self, old: Lease | None, spec: LeaseSpec) -> Lease:
-        """Create the lease, or replace the very version that was seen."""
+        """Create the lease, or change the very version that was seen."""
         if old is None:
             new = Lease(Meta(name=self._name, namespace=self._namespace), spec)
             return await self._client.create(LEASES, new, Lease, namespace=self._namespace)
-        new = Lease(old.metadata, spec)
-        return await self._client.replace(LEASES, self._name, new, Lease, namespace=self._namespace)
+        patch = {"metadata": {"resourceVersion": old.metadata.resource_version}, "spec": spec}
+        return await self._client.patch(LEASES, self._name, patch, Lease, namespace=self._namespace)
 
     def _give_up(self, why: str) -> None:
         if self.held.is_set():

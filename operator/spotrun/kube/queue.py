@@ -72,6 +72,11 @@ class WorkQueue(Generic[K]):
         before the Retry-After of a KubeError.
         """
         tasks: set[asyncio.Task[None]] = set()
+
+        def finished(task: asyncio.Task[None]) -> None:
+            tasks.discard(task)
+            self._changed.set()
+
         try:
             while True:
                 self._changed.clear()
@@ -80,7 +85,7 @@ class WorkQueue(Generic[K]):
                 ):
                     task = asyncio.create_task(self._work(key, work))
                     tasks.add(task)
-                    task.add_done_callback(tasks.discard)
+                    task.add_done_callback(finished)
                 await self._wait()
         finally:
             for task in tasks:
@@ -103,14 +108,13 @@ class WorkQueue(Generic[K]):
         except Exception as error:
             self._failed(key, error)
         except asyncio.CancelledError:
-            self._schedule.failed(key, self._clock())  # not lost, should `run` be called again
+            self.add(key)  # not lost, should `run` be called again
+            self._schedule.done(key, self._clock())
             raise
         else:
             self._schedule.done(key, self._clock())
             if again_seconds is not None:
                 self._schedule.add_at(key, self._clock() + again_seconds)
-        finally:
-            self._changed.set()
 
     def _failed(self, key: K, error: Exception) -> None:
         retry_after = error.retry_after_seconds if isinstance(error, KubeError) else None

@@ -171,8 +171,8 @@ class Schedule(Generic[K]):
 
     def oldest(self) -> float | None:
         """Since when the longest-waiting key has waited."""
-        ages = [since for lane in (self._urgent, self._ordinary) if (since := lane.oldest())]
-        return min(ages, default=None)
+        ages = (self._urgent.oldest(), self._ordinary.oldest())
+        return min((age for age in ages if age is not None), default=None)
 
     def _finish(self, key: K, now: float) -> None:
         again = self._working.pop(key)

@@ -1,5 +1,6 @@
 import http.client
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,15 @@ def crds(cluster: Cluster) -> None:
     cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "crds"))
     for name in CRDS:
         cluster.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
+        _wait_for_documentation(cluster, name)
+
+
+def _wait_for_documentation(cluster: Cluster, name: str) -> None:
+    """Wait for what follows a little later: discovery and the schema that kubectl reads."""
+    end = time.monotonic() + 30
+    while cluster.kubectl("explain", name, check=False).returncode != 0:
+        assert time.monotonic() < end, f"{name} is established but not documented"
+        time.sleep(0.1)
 
 
 @pytest.fixture(scope="session")

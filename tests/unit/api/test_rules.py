@@ -1,6 +1,8 @@
+import re
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given, settings
 
 from spotrun.api import load
 from spotrun.api.crd import KINDS, openapi
@@ -8,6 +10,7 @@ from spotrun.api.model import Model
 from spotrun.api.schema import JsonSchema
 from tests.api_cases import VALID, Case, Manifest, job, pool, refusal
 from tests.api_refusals import INVALID
+from tests.api_strategies import manifests
 
 
 @pytest.mark.parametrize("manifest", VALID.values(), ids=VALID.keys())
@@ -20,6 +23,15 @@ def test_good_manifests_are_read_and_written_back(manifest: Manifest) -> None:
 def test_a_change_that_breaks_a_rule_is_refused_in_words(case: Case) -> None:
     load(case.base)
     assert case.message in refusal(case.manifest)
+
+
+@settings(deadline=None, max_examples=300)
+@given(manifests())
+def test_what_is_read_is_written_back_and_what_is_refused_says_where(manifest: Manifest) -> None:
+    if said := refusal(manifest):
+        assert all(re.match(r'(unknown field ")?spec[^ ]*: \S', line) for line in said.splitlines())
+    else:
+        assert load(manifest).manifest() == manifest
 
 
 def _models(model: type[Model] = Model) -> Iterator[type[Model]]:

@@ -2,7 +2,7 @@ import datetime as dt
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotrun.api.amounts import (
@@ -72,6 +72,7 @@ def test_what_is_no_duration_is_refused_with_what_to_write(text: str) -> None:
         Duration(text)
 
 
+@settings(deadline=None)
 @given(st.integers(min_value=0, max_value=3_599_999_999_999))
 def test_durations_are_written_as_they_are_read(milliseconds: int) -> None:
     assert Duration.of(milliseconds / 1000).exact_seconds * 1000 == milliseconds
@@ -134,6 +135,7 @@ def test_amounts_are_exact() -> None:
     assert Percent("120.5%").decimal == Decimal("120.5")
 
 
+@settings(deadline=None)
 @given(st.decimals(min_value=0, max_value=999_999_999_999, places=12))
 def test_amounts_are_written_as_they_are_read(number: Decimal) -> None:
     assert Amount.of(number).decimal == number
@@ -170,6 +172,7 @@ def test_times_know_their_zone() -> None:
     assert Time.of(noon) == "2027-01-01T12:00:00Z"
 
 
+@settings(deadline=None)
 @given(
     st.datetimes(
         min_value=dt.datetime(2000, 1, 2),  # noqa: DTZ001 - hypothesis wants bounds without a zone
@@ -181,6 +184,7 @@ def test_times_are_written_as_they_are_read(moment: dt.datetime) -> None:
     assert Time.of(moment).datetime == moment
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(min_value=0, max_value=50), max_size=20))
 def test_serials_keep_their_order(serials: list[int]) -> None:
     written = Serials.of(tuple(serials))

@@ -1,0 +1,40 @@
+"""Success: any member of the present world says that the training is complete and durable."""
+
+from spotrun.api.names import ConditionType, Phase, Reason
+from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.ledger import state
+from spotrun.decide.snapshot import PodPhase
+from spotrun.decide.view import FINISHED, View
+from spotrun.wire import Ending
+
+
+def complete(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """End the job well; what is lost after that does not matter."""
+    if status.phase in FINISHED or not _somebody_has_completed(view, status):
+        return status
+    message = "the training is complete and its last checkpoint durable"
+    status = status.model_copy(
+        update={"phase": Phase.SUCCEEDED, "reason": Reason.COMPLETED.value, "message": message}
+    )
+    return state(view, status, ConditionType.COMPLETE, Reason.COMPLETED, message, holds=True)
+
+
+def _somebody_has_completed(view: View, status: TrainingJobStatus) -> bool:
+    world = status.world
+    members = set(world.members.numbers) if world is not None else set()
+    for worker in view.job.workers:
+        words = worker.pod.end.words if worker.pod.end is not None else None
+        if words is not None and words.reason is Ending.COMPLETED:
+            return True
+        if words is None and worker.pod.phase is PodPhase.SUCCEEDED:
+            return True  # torchrun ends with 0 only when its script did
+        report = worker.agent.report if worker.agent is not None else None
+        if (
+            report is not None
+            and report.completed
+            and world is not None
+            and worker.serial in members
+            and report.arrived == world.generation
+        ):
+            return True
+    return False

@@ -1,0 +1,60 @@
+"""Writing into status: conditions that remember when they changed, decisions with their numbers."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from spotrun.api.meta import Condition, ConditionStatus, ReasonText
+from spotrun.api.names import ConditionType
+from spotrun.api.status import Decision, TrainingJobStatus
+from spotrun.api.values import Time
+from spotrun.decide.view import View
+
+_KEPT_DECISIONS = 10
+
+
+def record(
+    view: View, status: TrainingJobStatus, what: str, why: str, numbers: Mapping[str, str]
+) -> TrainingJobStatus:
+    """Add a decision to the last ten."""
+    decision = Decision(time=Time.of(view.now), what=what, why=why, numbers=dict(numbers))
+    kept = (*(status.decisions or ()), decision)[-_KEPT_DECISIONS:]
+    return status.model_copy(update={"decisions": kept})
+
+
+def state(
+    view: View,
+    status: TrainingJobStatus,
+    kind: ConditionType,
+    reason: str,
+    message: str,
+    *,
+    holds: bool,
+) -> TrainingJobStatus:
+    """Say whether a condition holds; its transition time moves only when that changes."""
+    old = find(status, kind)
+    value = ConditionStatus.TRUE if holds else ConditionStatus.FALSE
+    is_same = old is not None and old.status is value
+    condition = Condition(
+        type=ReasonText(kind.value),
+        status=value,
+        observed_generation=view.job.generation,
+        last_transition_time=old.last_transition_time if old and is_same else Time.of(view.now),
+        reason=ReasonText(reason),
+        message=message,
+    )
+    others = tuple(c for c in status.conditions or () if c.type != kind.value)
+    ordered = tuple(sorted((*others, condition), key=lambda c: c.type))
+    return status.model_copy(update={"conditions": ordered})
+
+
+def find(status: TrainingJobStatus, kind: ConditionType) -> Condition | None:
+    """The condition of that type, if it was ever stated."""
+    return next((c for c in status.conditions or () if c.type == kind.value), None)
+
+
+def holds_since(status: TrainingJobStatus, kind: ConditionType) -> datetime | None:
+    """Since when a condition is true; None if it is not."""
+    condition = find(status, kind)
+    if condition is None or condition.status is not ConditionStatus.TRUE:
+        return None
+    return condition.last_transition_time.datetime

@@ -1,0 +1,43 @@
+"""How soon a new status is written: at once where others act on it, else after a while.
+
+A gang of hundreds starts and ends within seconds; a write for each worker would be noise to people
+and load to the API server.
+"""
+
+from spotrun.api.status import TrainingJobStatus
+
+REFRESH_SECONDS = 60.0
+"""How far a training is may be so old."""
+GATHER_SECONDS = 2.0
+"""How many workers run, and who is settled, may be so old."""
+
+
+def seconds_to_write(
+    old: TrainingJobStatus, new: TrainingJobStatus, written_seconds: float
+) -> float:
+    """How long the new status can wait; 0 or less: no longer; infinity: nothing has changed."""
+    if new == old:
+        return float("inf")
+    if _urgent(new) != _urgent(old):
+        return 0.0
+    pace = REFRESH_SECONDS if _counted(new) == _counted(old) else GATHER_SECONDS
+    return pace - written_seconds
+
+
+def _urgent(status: TrainingJobStatus) -> tuple[object, ...]:
+    """What somebody acts on: agents, users, the operator after a restart."""
+    conditions = tuple((c.type, c.status, c.reason) for c in status.conditions or ())
+    return (
+        status.phase,
+        status.reason,
+        status.suspended_by,
+        status.world,
+        status.next_serial,
+        status.restarts,
+        status.checkpoint if status.suspended_by else None,
+        conditions,
+    )
+
+
+def _counted(status: TrainingJobStatus) -> tuple[object, ...]:
+    return (status.settled, status.workers, status.interruptions)

@@ -1,0 +1,55 @@
+"""Schedule windows: whether a job may run at a moment, and when that changes.
+
+Wall-clock times are compared in the window's own zone, so a window from 20:00 to 06:00 begins and
+ends at these times on the clock also in the nights in which the clock is changed.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from spotrun.api.schedule import Schedule, Window
+
+_DAY_MINUTES = 24 * 60
+
+
+def is_open(schedule: Schedule, now: datetime) -> bool:
+    """Whether a moment lies in one of the windows."""
+    return any(start <= now < end for start, end in _stretches(schedule, now))
+
+
+def next_change(schedule: Schedule, now: datetime) -> datetime | None:
+    """The next moment at which `is_open` differs from now; None if there is none within a week."""
+    edges = sorted(
+        {edge for stretch in _stretches(schedule, now) for edge in stretch if edge > now}
+    )
+    here = is_open(schedule, now)
+    return next((edge for edge in edges if is_open(schedule, edge) is not here), None)
+
+
+def _stretches(schedule: Schedule, now: datetime) -> Iterator[tuple[datetime, datetime]]:
+    for window in schedule.windows:
+        yield from _of_window(window, now)
+
+
+def _of_window(window: Window, now: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """The stretches that begin from two days ago to eight days ahead, in UTC."""
+    zone = ZoneInfo(window.time_zone)
+    today = now.astimezone(zone).date()
+    days = {number for part in window.days or () for number in part.numbers} or set(range(7))
+    length = (window.to.minutes - window.from_.minutes) % _DAY_MINUTES or _DAY_MINUTES
+    for offset in range(-2, 9):
+        day = today + timedelta(days=offset)
+        if day.weekday() in days:
+            midnight = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - given a zone below
+            start = midnight + timedelta(minutes=window.from_.minutes)
+            yield _in_utc(start, zone), _in_utc(start + timedelta(minutes=length), zone)
+
+
+def _in_utc(clock: datetime, zone: ZoneInfo) -> datetime:
+    """What the clock on the wall shows, as a moment.
+
+    Arithmetic above is on the clock, not in elapsed time, so an end stays the end that is written
+    whatever happened to the clock in between.
+    """
+    return clock.replace(tzinfo=zone).astimezone(UTC)
