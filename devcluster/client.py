@@ -20,10 +20,14 @@ Manifest = dict[str, Any]
 Manifests = list[Manifest]
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
+JSON = "application/json"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
+
+# Asks for an answer without spec and status, where the caller knows what it wrote.
+METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 # Bookmarks come about once a minute; a stream silent for longer has stalled and is opened again.
 SILENCE_SECONDS = 75.0
@@ -107,11 +111,17 @@ class Client:
         return await self.request("POST", path, body=body, params=params)
 
     async def patch(
-        self, path: str, body: object, *, content_type: str = MERGE, **params: str
+        self,
+        path: str,
+        body: object,
+        *,
+        content_type: str = MERGE,
+        accept: str = JSON,
+        **params: str,
     ) -> Manifest:
         """Patch an object; `content_type` is one of MERGE, STRATEGIC, JSON_PATCH, APPLY."""
         return await self.request(
-            "PATCH", path, body=body, params=params, content_type=content_type
+            "PATCH", path, body=body, params=params, content_type=content_type, accept=accept
         )
 
     async def delete(
@@ -144,11 +154,12 @@ class Client:
         *,
         body: object = None,
         params: Mapping[str, str] | None = None,
-        content_type: str = "application/json",
+        content_type: str = JSON,
+        accept: str = JSON,
     ) -> Manifest:
         """Send one request; raises ApiError, or aiohttp.ClientError when there was no answer."""
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
-        headers = {"Content-Type": content_type} if data is not None else None
+        headers = {"Accept": accept} | ({"Content-Type": content_type} if data else {})
         async with self._http.request(
             method, path, data=data, params=params, headers=headers
         ) as response:

@@ -28,8 +28,8 @@ NO_AMOUNTS = ["-1", "1e3", ".5", "1.", "", 1, "1,5", " 1", "1.0000000000001"]
 JOB: Choices = {
     "suspend": ([True, False], ["true", 1]),
     "priority": ([-1, 0, 10**9], [10**9 + 1, "1"]),
-    "workers.min": (SIZES, [0, -1, "1"]),
-    "workers.max": (SIZES, [10_001]),
+    "workers.min": ([1], [0, -1, "1"]),
+    "workers.max": ([9], [10_001]),
     "workers.replicas": ([0, 5, 10_000], [-1]),
     "workers.perReplica": ([1, 2], [0]),
     "workers.processes": ([1, 64], [0, 65]),
@@ -108,14 +108,19 @@ def _near(draw: st.DrawFn, choices: Choices, most_bad: int) -> dict[str, Any]:
     return changes
 
 
-def _sizes() -> st.SearchStrategy[dict[str, Any]]:
-    """Sizes that fit one another in about half of the cases."""
-    several = st.lists(st.sampled_from(SIZES), min_size=1, max_size=4)
-    good = several.map(lambda sizes: sorted(set(sizes)))
-    return st.fixed_dictionaries(
-        {"workers.max": st.sampled_from(SIZES)},
-        optional={"workers.sizes": st.one_of(good, several)},
-    )
+@st.composite
+def _sizes(draw: st.DrawFn) -> dict[str, Any]:
+    """Sizes at and around the bounds, which fit one another in about half of the cases."""
+    largest = draw(st.sampled_from(SIZES))
+    changes: dict[str, Any] = {"workers.max": largest}
+    smallest = draw(st.sampled_from([None, 1, max(1, largest - 1), largest, largest + 1]))
+    if smallest is not None:
+        changes["workers.min"] = smallest
+    if draw(st.booleans()):
+        within = st.sampled_from([smallest or 1, largest, largest, (largest + 1) // 2, *SIZES])
+        sizes = draw(st.lists(within, min_size=1, max_size=3))
+        changes["workers.sizes"] = draw(st.sampled_from([sizes, sorted(set(sizes))]))
+    return changes
 
 
 def manifests() -> st.SearchStrategy[Manifest]:

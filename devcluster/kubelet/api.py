@@ -7,7 +7,7 @@ from datetime import datetime
 
 import aiohttp
 
-from devcluster.client import MERGE, STRATEGIC, ApiError, Client, at
+from devcluster.client import MERGE, METADATA_ONLY, STRATEGIC, ApiError, Client, at
 from devcluster.kubelet.objects import LEASE_NAMESPACE, conditions, lease_object, micro_time
 from devcluster.kubelet.runtime import Manifest
 from devcluster.kubelet.status import status_patch
@@ -32,13 +32,15 @@ class KubeletApi:
     async def write_status(
         self, pod: Manifest, status: Manifest, reachable: asyncio.Event
     ) -> Manifest | None:
-        """Write a pod's status; None when that pod is not there any more."""
+        """Write a pod's status and return its new metadata; None when the pod is gone."""
         meta = pod["metadata"]
         path = at("pods", meta["namespace"], meta["name"], "status")
         body = status_patch(pod, status)
-        return await self._persist(
-            pod, lambda: self.client.patch(path, body, content_type=STRATEGIC), reachable
-        )
+
+        async def write() -> Manifest:
+            return await self.client.patch(path, body, content_type=STRATEGIC, accept=METADATA_ONLY)
+
+        return await self._persist(pod, write, reachable)
 
     async def confirm_deletion(self, pod: Manifest, reachable: asyncio.Event) -> None:
         """Delete a pod for good, once nothing of it is left on its node."""
@@ -77,7 +79,8 @@ class KubeletApi:
         name = node["metadata"]["name"]
         path = at("leases", LEASE_NAMESPACE, name, group=LEASES)
         try:
-            await self.client.patch(path, {"spec": {"renewTime": micro_time(now)}})
+            renewed = {"spec": {"renewTime": micro_time(now)}}
+            await self.client.patch(path, renewed, accept=METADATA_ONLY)
         except ApiError as error:
             if error.status != 404:
                 raise

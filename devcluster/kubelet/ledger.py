@@ -45,12 +45,23 @@ class Ledger:
         """Take over what a watch shows, unless the answer to a write was newer."""
         if _version(pod) >= _version(self.pod):
             self.pod = pod
+            if self.is_over and not self._is_writing:
+                self._forget_all_but_the_name()
 
     def report(self) -> None:
         """See to it that the status is written."""
         self._is_dirty = True
-        if self._writer is None or self._writer.done():
+        if not self._is_writing:
             self._writer = asyncio.create_task(self._write())
+
+    def repeat(self) -> None:
+        """Write the status again, in case others have changed it meanwhile."""
+        self._written = None
+        self.report()
+
+    @property
+    def _is_writing(self) -> bool:
+        return self._writer is not None and not self._writer.done()
 
     async def flushed(self) -> None:
         """Return when everything reported so far is written."""
@@ -69,11 +80,26 @@ class Ledger:
             status = pod_status(self.pod, self.record(), datetime.now(UTC))
             if status == self._written:
                 continue
-            answer = await self._write_status(self.pod, status)
-            if answer is None:
+            written = await self._write_status(self.pod, status)
+            if written is None:
                 return
             self._written = status
-            self.see(answer)
+            # What was written is known; the answer tells since which version it holds.
+            if _version(written) > _version(self.pod):
+                meta = self.pod["metadata"] | {
+                    "resourceVersion": written["metadata"]["resourceVersion"]
+                }
+                merged = self.pod.get("status", {}) | status
+                self.pod = self.pod | {"metadata": meta, "status": merged}
+        if self.is_over:
+            self._forget_all_but_the_name()
+
+    def _forget_all_but_the_name(self) -> None:
+        """Keep thousands of pods that are over from filling the memory; nothing reads more."""
+        meta = self.pod["metadata"]
+        kept = {k: meta[k] for k in ("name", "namespace", "uid", "resourceVersion")}
+        self.pod = {"metadata": kept, "spec": {}, "status": {}}
+        self._written = None
 
 
 def _version(pod: Manifest) -> int:

@@ -94,6 +94,8 @@ class KubeletNode:
         await self.renew_lease()
         self._reachable.set()
         await self._catch_up()
+        for worker in self.workers.values():
+            worker.report_again()
 
     async def power_off(self) -> None:
         """End all containers at once, and report nothing."""
@@ -130,7 +132,10 @@ class KubeletNode:
         await self._api.renew_lease(self.node, self.timing.lease_duration, datetime.now(UTC))
 
     async def write_status(self, pod: Manifest, status: Manifest) -> Manifest | None:
-        """Write a pod's status once the node is reachable; None when the pod is gone."""
+        """Write a pod's status once the node is reachable, and return its new metadata.
+
+        None when the pod is gone.
+        """
         return await self._api.write_status(pod, status, self._reachable)
 
     async def confirm_deletion(self, pod: Manifest) -> None:

@@ -34,7 +34,10 @@ class Host(Protocol):
         """The node's address."""
 
     async def write_status(self, pod: Manifest, status: Manifest) -> Manifest | None:
-        """Write a pod's status, however long it takes; None when the pod is gone."""
+        """Write a pod's status, however long it takes, and return its new metadata.
+
+        None when the pod is gone.
+        """
 
     async def confirm_deletion(self, pod: Manifest) -> None:
         """Tell the API server that nothing is left of a deleted pod."""
@@ -136,6 +139,11 @@ class PodWorker:
             await self._over.wait()
         await self._ledger.flushed()
 
+    def report_again(self) -> None:
+        """Write the status anew: the node lifecycle controller has changed it during a silence."""
+        if not self.is_over:
+            self._ledger.repeat()
+
     def has_container(self, name: str) -> bool:
         """Whether the pod has a container (or init container) of that name."""
         return name in self._ledger.containers
@@ -150,6 +158,8 @@ class PodWorker:
     async def _live(self) -> None:
         if not self.is_over:
             self._set_deadline()
+            # Tells that the pod is being started, unless it has been by the end of this turn.
+            self._ledger.report()
             self._containers = await self._open_sandbox()
             if self._containers is not None:
                 if await self._run_inits(self._containers):

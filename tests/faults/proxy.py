@@ -8,6 +8,7 @@ how tests count writes and wait for something to have happened.
 
 import asyncio
 import json
+import re
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -99,11 +100,12 @@ class FaultProxy:
     ) -> None:
         """Wait until so many such requests (in all) have been answered or begun to stream."""
 
+        def answered(request: Request) -> bool:
+            named = re.fullmatch(verb, request.verb) and path in request.path
+            return bool(named) and request.status is not None
+
         def enough() -> bool:
-            hits = (
-                r for r in self.log if r.verb == verb and path in r.path and r.status is not None
-            )
-            return sum(1 for _ in hits) >= times
+            return sum(map(answered, self.log)) >= times
 
         async with asyncio.timeout(timeout_seconds), self._news:
             await self._news.wait_for(enough)
@@ -199,6 +201,8 @@ class FaultProxy:
             return await stream.run()
         finally:
             self._streams.discard(stream)
+            if answer.connection is not None and answer.connection.transport is not None:
+                answer.connection.transport.abort()  # a TLS goodbye would outlive the test
 
     async def _answered(self, request: Request, status: int) -> None:
         request.status = status

@@ -7,6 +7,8 @@ reference in docs is written from these lines, so a name without one cannot exis
 from enum import StrEnum
 from typing import Final, Self
 
+from typing_extensions import override
+
 
 class Name(str):
     """A string constant that knows what it is for."""
@@ -18,6 +20,11 @@ class Name(str):
         name = super().__new__(cls, text)
         name.purpose = purpose
         return name
+
+    @override
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        # Names stand in manifests, which are copied.
+        return type(self), (str(self), self.purpose)
 
 
 class Choice(StrEnum):

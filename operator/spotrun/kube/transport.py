@@ -88,11 +88,11 @@ class Transport:
             async with self._open("GET", path, params=params, limits=limits) as response:
                 if response.status >= 300:
                     raise _refusal(response, await response.read(), write=False)
-                rest = b""
-                async for chunk in response.content.iter_any():
-                    *lines, rest = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
-                    if lines:
+                try:
+                    async for lines in _lines(response.content):
                         yield lines
+                finally:
+                    _abort(response)
 
     @asynccontextmanager
     async def _open(
@@ -130,6 +130,21 @@ class Transport:
         if self._session is None:
             raise RuntimeError("a Transport is used inside `async with`")
         return self._session
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[list[bytes], None]:
+    rest = b""
+    async for chunk in content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
+        if lines:
+            yield lines
+
+
+def _abort(response: aiohttp.ClientResponse) -> None:
+    """Close a connection whose answer has not ended: TLS would wait for the other side's word."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from devcluster.cluster import Cluster
 from tests.api_cases import Manifest
 
 ROOT = Path(__file__).parents[3]
+_ESTABLISHED = '{.status.conditions[?(@.type=="Established")].status}'
 CRDS = ("trainingjobs.spotrun.dev", "capacitypools.spotrun.dev")
 
 
@@ -70,15 +71,16 @@ def crds(cluster: Cluster) -> None:
     """The CRDs, applied and served."""
     cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "crds"))
     for name in CRDS:
-        cluster.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
-        _wait_for_documentation(cluster, name)
+        # Not `kubectl wait`: it fails on a CRD that has no conditions yet.
+        _wait_until(cluster, "True", "get", "crd", name, "-o", f"jsonpath={_ESTABLISHED}")
+        # Discovery and the schema that kubectl reads follow a little later.
+        _wait_until(cluster, "FIELDS", "explain", name)
 
 
-def _wait_for_documentation(cluster: Cluster, name: str) -> None:
-    """Wait for what follows a little later: discovery and the schema that kubectl reads."""
-    end = time.monotonic() + 30
-    while cluster.kubectl("explain", name, check=False).returncode != 0:
-        assert time.monotonic() < end, f"{name} is established but not documented"
+def _wait_until(cluster: Cluster, said: str, *arguments: str) -> None:
+    end = time.monotonic() + 60
+    while said not in cluster.kubectl(*arguments, check=False).stdout:
+        assert time.monotonic() < end, f"kubectl {' '.join(arguments)} never said {said}"
         time.sleep(0.1)
 
 

@@ -25,7 +25,9 @@ def _trainingjob(changes: dict[str, Any] | None = None) -> TrainingJob:
 
 @pytest.mark.parametrize("manifest", [job(), FULL, FULL_POOL])
 def test_a_manifest_is_written_back_as_it_was(manifest: Manifest) -> None:
-    assert load(manifest).manifest() == manifest
+    written = load(manifest).manifest()
+    assert written == manifest
+    assert yaml.safe_load(yaml.safe_dump(written)) == manifest
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

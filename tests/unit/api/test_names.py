@@ -1,5 +1,7 @@
+import copy
 import json
 import re
+from collections.abc import Callable
 
 import pytest
 from pydantic import BaseModel
@@ -30,6 +32,12 @@ def test_no_name_stands_for_two_things() -> None:
         if isinstance(value, Name) and key.startswith(("LABEL_", "ANNOTATION_", "ENV_"))
     ]
     assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_names_can_be_copied_with_the_manifests_they_are_in(copied: Callable[[Name], Name]) -> None:
+    name = copied(names.LABEL_JOB)
+    assert (name, name.purpose) == (names.LABEL_JOB, names.LABEL_JOB.purpose)
 
 
 @pytest.mark.parametrize("member", CHOICES)

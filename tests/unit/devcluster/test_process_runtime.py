@@ -143,6 +143,12 @@ async def test_the_environment_is_small_and_leads_to_the_api_server(
     assert seen["PATH"] == os.environ["PATH"]
 
 
+async def test_a_container_leads_a_session_of_its_own(pods: Pods) -> None:
+    pod = await pods()
+    await run(pod, python("import os; print(os.getsid(0) == os.getpid())"))
+    assert await output(pod) == "True\n"
+
+
 async def test_pods_have_addresses_of_their_own(pods: Pods) -> None:
     one, two, host = await pods(), await pods(), await pods(hostNetwork=True)
     assert len({one.pod_ip, two.pod_ip, host.pod_ip}) == 3
@@ -230,13 +236,22 @@ TREE = """
 
 
 async def test_sigkill_ends_the_tree_with_a_grandchild_in_another_session(
-    pods: Pods, options: Options
+    pods: Pods, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    sent: list[tuple[int, int]] = []
+    kill = os.kill
     pod = await pods()
     container = await pod.start(python(TREE), 0)
     grandchild = int(await first_output(pod))
     assert grandchild in reaper.marked(options.marker)
+
+    def record(pid: int, number: int) -> None:
+        sent.append((pid, number))
+        kill(pid, number)
+
+    monkeypatch.setattr(os, "kill", record)
     container.kill()
+    assert (grandchild, signal.SIGKILL) in sent
     assert await container.wait() == Exit(128 + signal.SIGKILL)
     assert reaper.marked(options.marker) == set()
 

@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -73,21 +74,22 @@ def test_an_orphan_in_another_session_is_found_and_killed(marker: str) -> None:
     end(process)
 
 
-def test_children_without_an_environment_are_found(marker: str) -> None:
-    script = """
-        import subprocess
-        children = [
-            subprocess.Popen(["/bin/sleep", "1000"], env={}),
-            subprocess.Popen(["/bin/sh", "-c", "sleep 1000 & wait"], env={}),
-        ]
-        print(children[0].pid, flush=True)
-        children[0].wait()
-    """
+@pytest.mark.parametrize(
+    "bare",
+    [
+        # Known by its parent only.
+        'subprocess.Popen(["/bin/sleep", "1000"], env={}, start_new_session=True).pid',
+        # Known by its session only: an orphan.
+        'subprocess.check_output("env -i sleep 1000 >/dev/null & echo $!", shell=True, text=True)',
+    ],
+)
+def test_children_without_an_environment_are_found(marker: str, bare: str) -> None:
+    script = f"import signal, subprocess; print({bare}, flush=True); signal.pause()"
     process = start(marker, script)
-    bare = int(first_line(process))
-    assert bare in reaper.marked(marker)
+    pid = int(first_line(process))
+    assert reaper.marked(marker) == {process.pid, pid}
     reaper.kill_marked(marker)
-    assert not exists(bare)
+    assert not exists(pid)
     end(process)
 
 
@@ -134,20 +136,39 @@ def test_a_process_that_moves_on_by_forking_is_killed(marker: str) -> None:
     end(process)
 
 
-def test_a_supervisor_has_no_time_to_react(marker: str, tmp_path: Path) -> None:
-    script = f"""
-        import pathlib, subprocess
-        child = subprocess.Popen(["/bin/sleep", "1000"])
-        print("up", flush=True)
-        child.wait()
-        pathlib.Path({str(tmp_path / "reaction")!r}).touch()
-    """
-    for _ in range(5):
-        process = start(marker, script)
-        first_line(process)
-        reaper.kill_marked(marker)
-        end(process)
-    assert not (tmp_path / "reaction").exists()
+def test_what_is_born_during_a_scan_is_found(marker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = start(marker, "print('up', flush=True); import signal; signal.pause()")
+    first_line(process)
+    listed, unborn = reaper._pids, [{process.pid}]
+    monkeypatch.setattr(reaper, "_pids", lambda: listed() - (unborn.pop() if unborn else set()))
+    assert reaper.marked(marker) == {process.pid}
+    reaper.kill_marked(marker)
+    end(process)
+
+
+def test_all_are_stopped_at_sight_and_before_any_is_killed(
+    marker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = start(marker, "import os, signal; os.fork(); os.write(1, b'up\\n'); signal.pause()")
+    assert [first_line(process), first_line(process)] == ["up", "up"]
+    sent: list[str] = []
+    listed, kill = reaper._pids, os.kill
+
+    def look() -> set[int]:
+        sent.append("look")
+        return listed()
+
+    def record(pid: int, number: signal.Signals) -> None:
+        sent.append(number.name)
+        kill(pid, number)
+
+    monkeypatch.setattr(reaper, "_pids", look)
+    monkeypatch.setattr(os, "kill", record)
+    reaper.strike(marker)
+    assert sent[:3] == ["look", "SIGSTOP", "SIGSTOP"]
+    assert sent[-2:] == ["SIGKILL", "SIGKILL"]
+    assert sent.count("SIGKILL") == 2
+    end(process)
 
 
 def test_nothing_is_found_for_an_unknown_marker() -> None:
