@@ -28,7 +28,7 @@ OpenService = Callable[[], AbstractAsyncContextManager[Service]]
 
 
 class _Endless:
-    """Pauses between tries without an end: by default kopf exits after 55 s without an API server."""
+    """Pauses without an end: by default kopf exits after 55 s without an API server."""
 
     def __iter__(self) -> Iterator[float]:
         yield from (1, 1, 2, 3, 5, 8)
