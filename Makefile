@@ -50,7 +50,7 @@ test-oldest: setup ## the API on the oldest supported Kubernetes (builds a secon
 	$(BIN)/python -m devcluster build --kubernetes oldest
 	SPOTRUN_KUBERNETES=oldest $(PYTEST) tests/integration/api -n $(WORKERS)
 
-crds: setup ## write crds/*.yaml from the models in spotrun.api
+crds: setup ## write crds/*.yaml and docs/api.md from the models in spotrun.api
 	$(BIN)/python -m spotrun.api.crd
 
 lock: setup ## resolve pyproject.toml anew into requirements.lock, for every platform, with hashes

@@ -8,17 +8,16 @@ import json
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Self
 from urllib.parse import quote
 
 import aiohttp
 
 from devcluster.access import Access
+from devcluster.watching import WatchEvent, difference, remember
 
 Manifest = dict[str, Any]
 Manifests = list[Manifest]
-EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
@@ -32,14 +31,6 @@ METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 # Bookmarks come about once a minute; a stream silent for longer has stalled and is opened again.
 SILENCE_SECONDS = 75.0
 PAGE = 500
-
-
-@dataclass(frozen=True)
-class WatchEvent:
-    """One change; a DELETED found by a relist carries the object's identity only."""
-
-    type: EventType
-    object: Manifest
 
 
 class ApiError(Exception):
@@ -182,13 +173,13 @@ class Client:
             try:
                 if not version:
                     items, version = await self._list(path, params)
-                    for event in _difference(known, items):
+                    for event in difference(known, items):
                         yield event
                 async with aclosing(self._stream(path, version, params)) as stream:
                     async for change, seen in stream:
                         version, pause_seconds = seen, 0.0
                         if change is not None:
-                            _remember(known, change)
+                            remember(known, change)
                             yield change
             except ApiError as error:
                 if error.status == 410:
@@ -284,35 +275,6 @@ async def _lines(response: aiohttp.ClientResponse) -> AsyncGenerator[Manifest, N
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             yield json.loads(line)
-
-
-def _identity(item: Manifest) -> Manifest:
-    meta = item["metadata"]
-    kept = {k: meta[k] for k in ("name", "namespace", "uid", "resourceVersion") if k in meta}
-    return {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": kept}
-
-
-def _remember(known: dict[str, Manifest], event: WatchEvent) -> None:
-    uid = event.object["metadata"]["uid"]
-    if event.type == "DELETED":
-        known.pop(uid, None)
-    else:
-        known[uid] = _identity(event.object)
-
-
-def _difference(known: dict[str, Manifest], items: Manifests) -> list[WatchEvent]:
-    """Bring `known` up to a fresh list, and say what must have happened in between."""
-    present = {item["metadata"]["uid"] for item in items}
-    events = [WatchEvent("DELETED", known[uid]) for uid in known.keys() - present]
-    for item in items:
-        before = known.get(item["metadata"]["uid"])
-        if before is None:
-            events.append(WatchEvent("ADDED", item))
-        elif before["metadata"]["resourceVersion"] != item["metadata"]["resourceVersion"]:
-            events.append(WatchEvent("MODIFIED", item))
-    for event in events:
-        _remember(known, event)
-    return events
 
 
 def _longer(pause_seconds: float) -> float:

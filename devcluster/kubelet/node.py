@@ -4,13 +4,13 @@ import asyncio
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from devcluster.client import EventType
 from devcluster.kubelet.api import KubeletApi
 from devcluster.kubelet.lifecycle import Timing
 from devcluster.kubelet.objects import Endpoint, NodeSpec, node_object
 from devcluster.kubelet.pod import Order, PodWorker
 from devcluster.kubelet.records import NODE_SHUTDOWN, REJECTED_IN_SHUTDOWN, Verdict
 from devcluster.kubelet.runtime import Manifest, Runtime
+from devcluster.watching import EventType
 
 SHUTTING_DOWN = "node is shutting down"
 # How long a machine going down leaves its kubelet to write the last statuses.

@@ -133,10 +133,14 @@ class PodWorker:
         self._over.set()
         await self._remove_sandbox()
 
-    async def reported_over(self) -> None:
-        """Return when nothing of it runs any more and its status says so."""
+    async def ended(self) -> None:
+        """Return when nothing of it runs any more."""
         if not self.is_over:
             await self._over.wait()
+
+    async def reported_over(self) -> None:
+        """Return when nothing of it runs any more and its status says so."""
+        await self.ended()
         await self._ledger.flushed()
 
     def report_again(self) -> None:

@@ -72,7 +72,17 @@ class World(Model):
     restore: ShortText | None = Field(
         None, description="The checkpoint it starts from where no worker has newer state."
     )
-    formed_at: Time | None = Field(None, description="When it was published.")
+    formed_at: Time | None = Field(
+        None, description="When it was published, or when its members were told to enter it."
+    )
+    trains: Count | None = Field(
+        None, description="While switch is false: the generation that trains meanwhile."
+    )
+    late: Serials | None = Field(
+        None,
+        description="Workers that were left out because they did not arrive in time, once for each "
+        "time; who is late twice is replaced.",
+    )
 
 
 class Progress(Model):
@@ -138,6 +148,20 @@ class Restarts(Model):
     last_exit_code: Annotated[int, Field(ge=0, le=255)] | None = Field(
         None, description="The exit code of the last one, if there was one."
     )
+    blamed: Annotated[tuple[ShortText, ...], Field(max_length=16)] | None = Field(
+        None,
+        description="The nodes of the last failures, newest last; one that is named twice gets no "
+        "new workers of this job.",
+    )
+
+
+class Orders(Model):
+    """What workers are asked to do beside training."""
+
+    checkpoint: Count = Field(
+        description="How often a checkpoint out of turn was asked for; it only grows."
+    )
+    time: Time = Field(description="When it was asked for last.")
 
 
 class Pricing(Choice):
@@ -228,6 +252,9 @@ class TrainingJobStatus(Model):
     progress: Progress | None = Field(None, description="How far the training has come.")
     checkpoint: CheckpointStatus | None = Field(
         None, description="The newest checkpoint the operator acknowledged; a world restores it."
+    )
+    orders: Orders | None = Field(
+        None, description="What workers are asked to do beside training."
     )
     interruptions: Interruptions | None = Field(None, description="Workers that were taken away.")
     restarts: Restarts | None = Field(None, description="Failures, and what was done about them.")

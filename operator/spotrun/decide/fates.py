@@ -6,8 +6,10 @@ never counts as a failure; what the worker did itself does.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from spotrun.api.names import Reason
+from spotrun.decide.serials import numbers, ordered
 from spotrun.decide.snapshot import JobSnapshot, Pod, PodEnd, PodPhase, Worker
 from spotrun.wire import Ending
 
@@ -15,7 +17,7 @@ INTERRUPTIONS = frozenset({Reason.RECLAIMED, Reason.NODE_LOST, Reason.DRAINED, R
 FAILURES = frozenset({Reason.OOM_KILLED, Reason.EVICTED, Reason.EXIT_CODE, Reason.HUNG})
 
 _SILENT_SECONDS = 1.0  # a suspected agent that is well answers its held poll within this
-_NEW_LEADER_SECONDS = 60.0  # agents need time to find a new leader; before that only facts count
+NEW_LEADER_SECONDS = 60.0  # agents need time to find a new leader; before that only facts count
 
 _DISRUPTIONS: Mapping[str, Reason] = {
     "PreemptionByScheduler": Reason.PREEMPTED,
@@ -52,38 +54,57 @@ class Fate:
         return self.cause in FAILURES
 
 
-def fates(job: JobSnapshot) -> dict[int, Fate]:
+def fates(job: JobSnapshot, now: datetime) -> dict[int, Fate]:
     """The ends of those workers that have ended, by serial."""
-    suspected = _suspected(job)
+    doubted, settled = in_doubt(job), numbers(job.status.settled)
     found = {
-        worker.serial: _fate(worker, job, suspected=worker.serial in suspected)
+        worker.serial: _fate(
+            worker,
+            now,
+            is_lost=worker.serial in doubted and _is_silent(worker, job),
+            is_settled=worker.serial in settled,
+        )
         for worker in job.workers
     }
     return {serial: fate for serial, fate in found.items() if fate is not None}
 
 
-def _fate(worker: Worker, job: JobSnapshot, *, suspected: bool) -> Fate | None:
+def in_doubt(job: JobSnapshot) -> frozenset[int]:
+    """The workers of whom a sign of life is wanted: their node is not ready, or peers miss them.
+
+    Silence alone proves nothing, and neither do these alone.
+    """
+    on_bad_nodes = (w.serial for w in job.workers if w.node is not None and not w.node.ready)
+    return _suspected(job).union(on_bad_nodes)
+
+
+def _fate(worker: Worker, now: datetime, *, is_lost: bool, is_settled: bool) -> Fate | None:
     if worker.pod.end is not None or worker.pod.phase in {PodPhase.SUCCEEDED, PodPhase.FAILED}:
         return _end_of(worker.pod, worker.pod.end or PodEnd())
     if worker.node is not None and worker.node.gone:
         return Fate(Reason.NODE_LOST, message=f"node {worker.node.name} is gone")
-    if _is_lost(worker, job, suspected=suspected):
+    if is_settled:
+        return Fate(None, message="its number is settled")  # made by a write believed to be lost
+    if is_lost:
         silence = f"no sign of life from {worker.pod.name}"
         return Fate(Reason.NODE_LOST, message=silence, is_final=False)
-    if worker.pod.deleting:
+    if worker.pod.deleting and not _has_time_left(worker, now):
         cause = _DISRUPTIONS.get(worker.pod.disrupted or "")
         never_ran = worker.pod.node is None
         return Fate(cause, message="its pod was deleted", is_final=never_ran)
     return None
 
 
-def _is_lost(worker: Worker, job: JobSnapshot, *, suspected: bool) -> bool:
-    """Silence alone proves nothing: it takes a node that is not ready, or peers that suspect."""
-    if worker.agent is None or job.leading_seconds < _NEW_LEADER_SECONDS:
+def _has_time_left(worker: Worker, now: datetime) -> bool:
+    """Whether a pod that is being deleted trains on: the deletion is a notice then."""
+    killed_at = worker.pod.killed_at
+    return killed_at is not None and now < killed_at and worker.agent is not None
+
+
+def _is_silent(worker: Worker, job: JobSnapshot) -> bool:
+    if worker.agent is None or job.leading_seconds < NEW_LEADER_SECONDS:
         return False
-    is_silent = worker.agent.heard_seconds > _SILENT_SECONDS
-    node_is_down = worker.node is not None and not worker.node.ready
-    return is_silent and (node_is_down or suspected)
+    return worker.agent.heard_seconds > _SILENT_SECONDS
 
 
 def _suspected(job: JobSnapshot) -> frozenset[int]:
@@ -91,11 +112,13 @@ def _suspected(job: JobSnapshot) -> frozenset[int]:
     world = job.status.world
     if world is None:
         return frozenset()
-    members = world.members.numbers
+    # Ranks are those of the world that trains, of which status keeps the order.
+    members = ordered(world.members if world.switch else world.trained)
+    generation = world.generation if world.switch or world.trains is None else world.trains
     ranks = {
         rank
         for worker in job.workers
-        if worker.agent is not None and worker.agent.report.arrived == world.generation
+        if worker.agent is not None and worker.agent.report.arrived == generation
         for rank in worker.agent.report.suspects
     }
     return frozenset(members[rank] for rank in ranks if rank < len(members))
@@ -116,6 +139,8 @@ def _end_of(pod: Pod, end: PodEnd) -> Fate:
 
 def _own_end(pod: Pod, end: PodEnd) -> Fate:
     words = end.words
+    if pod.deleting:  # whatever it says: somebody told it to end
+        return Fate(None, end.exit_code, words.message if words is not None else end.pod_message)
     if words is not None and words.reason in {Ending.COMPLETED, Ending.DEPARTED}:
         return Fate(None, end.exit_code, words.message)
     if words is not None and words.reason is Ending.PREEMPTED:

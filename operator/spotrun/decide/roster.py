@@ -1,13 +1,19 @@
 """The workers there should be: numbers for new ones, and who has to go."""
 
+from collections.abc import Iterable
+
 from spotrun.api.names import Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Create, Remove
-from spotrun.decide.failures import waits_for_retry
+from spotrun.decide.crew import counted_on
+from spotrun.decide.failures import nodes_to_avoid, waits_for_retry
+from spotrun.decide.gang import must_wait
 from spotrun.decide.settle import owed
 from spotrun.decide.sizes import wanted
-from spotrun.decide.snapshot import Worker
-from spotrun.decide.view import View, holds_back
+from spotrun.decide.snapshot import PodPhase, Worker
+from spotrun.decide.suspend import why_suspended
+from spotrun.decide.view import View, holds_back, leaves_at
+from spotrun.decide.volume import is_refused
 
 
 def give_numbers(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
@@ -16,52 +22,74 @@ def give_numbers(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     A worker under notice is replaced while it still trains, so for a while there may be more
     workers than `max`.
     """
-    missing = _wants(view, status) - len(view.staying) - len(owed(view, status))
+    missing = wants(view, status) - len(view.staying) - len(owed(view, status))
     if missing <= 0:
         return status
     return status.model_copy(update={"next_serial": (status.next_serial or 0) + missing})
 
 
+def wants(view: View, status: TrainingJobStatus) -> int:
+    """How many workers there should be now."""
+    if holds_back(status) or must_wait(view, status) or is_refused(view):
+        return 0
+    return wanted(view.job.spec.workers)
+
+
 def creations(view: View, status: TrainingJobStatus) -> tuple[Create, ...]:
-    """Make the workers whose numbers are given out, new ones and such that were never made."""
-    if waits_for_retry(view, status):
+    """Make the workers whose numbers are given out, new ones and such that were never made.
+
+    A member whose pod has vanished is made again only when no world counts on it any more: the new
+    one knows nothing of what the old one had.
+    """
+    if waits_for_retry(view, status) or not wants(view, status):
         return ()
-    return tuple(Create(serial) for serial in owed(view, status))
+    numbers = [serial for serial in owed(view, status) if serial not in counted_on(status)]
+    avoided = nodes_to_avoid(status) if numbers else ()
+    return tuple(Create(serial, avoided) for serial in numbers)
 
 
 def removals(view: View, status: TrainingJobStatus) -> tuple[Remove, ...]:
     """Remove the workers that are not wanted, once no world counts on them."""
-    lost = [
-        _remove(worker, view.ends[worker.serial].cause or Reason.NODE_LOST, "it does not answer")
-        for worker in view.job.workers
-        if worker.serial in view.ends
-        and not view.ends[worker.serial].is_final
-        and not worker.pod.deleting
-    ]
+    return tuple(remove for remove in _leaving(view, status) if not _is_going(view, remove))
+
+
+def _leaving(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
+    yield from _fenced(view)
     if holds_back(status):
-        return (*lost, *(_remove(worker, *_why_all_go(status)) for worker in view.alive))
-    free = [worker for worker in view.alive if worker.serial not in counted_on(status)]
-    called_away = [_remove(w, *_why_it_goes(w)) for w in free if w not in view.staying]
-    surplus = max(len(view.staying) - _wants(view, status), 0)
-    spare = sorted((w for w in free if w in view.staying), key=_least_useful_first)
-    too_many = [
-        _remove(worker, Reason.RESIZING, "the job needs fewer workers")
-        for worker in spare[:surplus]
-    ]
-    return (*lost, *called_away, *too_many)
+        yield from (_remove(worker, *_why_all_go(status)) for worker in view.alive)
+        return
+    if must_wait(view, status):
+        why = "gangs that come first need the nodes"
+        yield from (_remove(worker, Reason.WAITING_FOR_GANG, why) for worker in view.alive)
+        return
+    inside = counted_on(status)
+    free = [worker for worker in view.alive if worker.serial not in inside]
+    yield from (
+        _remove(w, *_why_it_goes(view, w)) for w in free if w.serial not in view.staying_serials
+    )
+    surplus = len(view.staying) - wants(view, status)
+    if surplus > 0:
+        spare = sorted(
+            (worker for worker in free if worker.serial in view.staying_serials),
+            key=_least_useful_first,
+        )
+        why = "the job needs fewer workers"
+        yield from (_remove(worker, Reason.RESIZING, why) for worker in spare[:surplus])
 
 
-def counted_on(status: TrainingJobStatus) -> frozenset[int]:
-    """The members of the world, and of the one that trains until it is entered."""
-    world = status.world
-    if world is None:
-        return frozenset()
-    still_training = world.trained.numbers if world.trained and not world.switch else ()
-    return frozenset((*world.members.numbers, *still_training))
+def _fenced(view: View) -> Iterable[Remove]:
+    """Who was given up but may still run: it must not come back beside its replacement."""
+    for serial, fate in view.ends.items():
+        worker = view.by_serial[serial]
+        if worker.pod.end is None and worker.pod.phase not in _ENDED:
+            yield _remove(worker, fate.cause or Reason.RESIZING, fate.message)
 
 
-def _wants(view: View, status: TrainingJobStatus) -> int:
-    return 0 if holds_back(status) or view.job.deleting else wanted(view.job.spec.workers)
+_ENDED = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
+
+
+def _is_going(view: View, remove: Remove) -> bool:
+    return view.by_serial[remove.serial].pod.deleting
 
 
 def _least_useful_first(worker: Worker) -> tuple[bool, bool, int]:
@@ -70,14 +98,17 @@ def _least_useful_first(worker: Worker) -> tuple[bool, bool, int]:
 
 def _why_all_go(status: TrainingJobStatus) -> tuple[Reason, str]:
     if status.suspended_by:
-        return Reason.SUSPENDED_BY_USER, f"the job is suspended by {', '.join(status.suspended_by)}"
-    return Reason.COMPLETED, f"the job has {status.phase}"
+        return why_suspended(status), f"the job is suspended by {', '.join(status.suspended_by)}"
+    reason = status.reason if status.reason in set(Reason) else Reason.COMPLETED
+    return Reason(reason), f"the job has {status.phase}"
 
 
-def _why_it_goes(worker: Worker) -> tuple[Reason, str]:
-    if worker.node is not None and worker.node.leaves_at is not None:
+def _why_it_goes(view: View, worker: Worker) -> tuple[Reason, str]:
+    if worker.node is not None and leaves_at(worker) is not None:
         return Reason.RECLAIMED, f"node {worker.node.name} goes away, and no world needs it"
-    return Reason.TEMPLATE_CHANGED, "it was made from an older template"
+    if not view.is_current(worker):
+        return Reason.TEMPLATE_CHANGED, "it was made from an older template"
+    return Reason.HUNG, "it was late for two worlds"
 
 
 def _remove(worker: Worker, reason: Reason, why: str) -> Remove:

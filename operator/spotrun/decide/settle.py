@@ -5,16 +5,15 @@ is never charged and never made again.
 """
 
 from spotrun.api.status import TrainingJobStatus
-from spotrun.api.values import Serials
 from spotrun.decide.actions import Release
-from spotrun.decide.serials import union
+from spotrun.decide.serials import numbers, union
 from spotrun.decide.sizes import wanted
 from spotrun.decide.view import View, holds_back
 
 
 def settle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     """Settle the workers that have ended, and the numbers that are owed but no longer wanted."""
-    known = set((status.settled or Serials("")).numbers)
+    known = numbers(status.settled)
     ended = [
         worker.serial
         for worker in view.job.workers
@@ -31,7 +30,7 @@ def settle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
 
 def releases(view: View, status: TrainingJobStatus) -> tuple[Release, ...]:
     """Let go of the pods whose numbers are settled."""
-    settled = set((status.settled or Serials("")).numbers)
+    settled = numbers(status.settled)
     return tuple(
         Release(worker.serial, worker.pod.uid)
         for worker in view.job.workers
@@ -41,13 +40,17 @@ def releases(view: View, status: TrainingJobStatus) -> tuple[Release, ...]:
 
 def owed(view: View, status: TrainingJobStatus) -> tuple[int, ...]:
     """The numbers that were given out, are not settled and have no pod: to be made (again)."""
-    settled = set((status.settled or Serials("")).numbers)
-    with_pod = {worker.serial for worker in view.job.workers}
-    return tuple(n for n in range(status.next_serial or 0) if n not in settled | with_pod)
+    given_out = status.next_serial or 0
+    settled = numbers(status.settled)
+    if len(settled) + len(view.by_serial) == given_out and settled.isdisjoint(view.by_serial):
+        return ()
+    return tuple(n for n in range(given_out) if n not in settled and n not in view.by_serial)
 
 
-def _owed_in_vain(view: View, status: TrainingJobStatus, settled: set[int]) -> tuple[int, ...]:
+def _owed_in_vain(view: View, status: TrainingJobStatus, settled: frozenset[int]) -> tuple[int, ...]:
     """Numbers whose pods were never made and are not wanted any more cost nothing."""
     open_numbers = tuple(n for n in owed(view, status) if n not in settled)
+    if not open_numbers:
+        return ()
     wants = 0 if holds_back(status) else max(wanted(view.job.spec.workers) - len(view.staying), 0)
     return open_numbers[wants:]

@@ -44,6 +44,7 @@ class Pod:
     node: str | None = None
     address: str | None = None
     deleting: bool = False
+    killed_at: datetime | None = None  # while deleting: the end of its grace, until then it may run
     metered: bool = True  # our finalizer is still there
     disrupted: str | None = None  # reason of its DisruptionTarget condition
     end: PodEnd | None = None
@@ -66,8 +67,11 @@ class Agent:
     """What is heard from a worker; the ages are measured on the operator's own clock."""
 
     report: Report
-    heard_seconds: float  # since the last sign of life
+    # Since the last sign of life. A held poll is one for as long as it is open; of a worker that is
+    # `in_doubt` it is answered at once, and silence counts from then.
+    heard_seconds: float
     ready_seconds: float | None = None  # since it first said that it is ready
+    arrived_seconds: float | None = None  # since it first said that it arrived where it is now
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,7 @@ class Worker:
     pod: Pod
     node: Node | None = None  # None while it is not scheduled
     agent: Agent | None = None  # None until it has called
+    speaks_old_wire: bool = False  # its reports are refused: their version is no longer served
 
     @property
     def serial(self) -> int:
@@ -116,6 +121,8 @@ class JobSnapshot:
     written_seconds: float = float("inf")  # since status was last written
     leading_seconds: float = 0.0  # silence says nothing before agents had time to come over
     lost_seconds: Mapping[int, float] = field(default_factory=dict)  # since each loss was seen
+    may_hold_nodes: bool = True  # False: other gangs come first, this one waits without nodes
+    volume_is_shared: bool | None = None  # whether several nodes can mount checkpoint.volume
 
     def worker(self, serial: int) -> Worker | None:
         """The worker of that number, if it has a pod."""

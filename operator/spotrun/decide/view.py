@@ -7,9 +7,11 @@ from functools import cached_property
 from spotrun.api.names import Phase
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.fates import Fate, fates
+from spotrun.decide.serials import ordered
 from spotrun.decide.snapshot import JobSnapshot, Worker
 
 FINISHED = frozenset({Phase.SUCCEEDED, Phase.FAILED})
+_PATIENCE = 2  # who is late so often is replaced
 
 
 @dataclass(frozen=True)
@@ -20,9 +22,14 @@ class View:
     now: datetime
 
     @cached_property
+    def by_serial(self) -> dict[int, Worker]:
+        """The workers that have a pod."""
+        return {worker.serial: worker for worker in self.job.workers}
+
+    @cached_property
     def ends(self) -> dict[int, Fate]:
         """The ends of the workers that have ended, by serial."""
-        return fates(self.job)
+        return fates(self.job, self.now)
 
     @cached_property
     def alive(self) -> tuple[Worker, ...]:
@@ -30,19 +37,38 @@ class View:
         return tuple(worker for worker in self.job.workers if worker.serial not in self.ends)
 
     @cached_property
-    def staying(self) -> tuple[Worker, ...]:
-        """Those of them that nothing calls away: no notice, and made from today's template."""
-        return tuple(
-            worker
-            for worker in self.alive
-            if worker.pod.template == self.job.template
-            and (worker.node is None or worker.node.leaves_at is None)
-        )
-
-    @cached_property
     def alive_serials(self) -> frozenset[int]:
         """The numbers of those alive."""
         return frozenset(worker.serial for worker in self.alive)
+
+    @cached_property
+    def staying(self) -> tuple[Worker, ...]:
+        """Those of them that nothing calls away."""
+        world = self.job.status.world
+        late = ordered(world.late) if world is not None else ()
+        return tuple(
+            worker
+            for worker in self.alive
+            if self.is_current(worker)
+            and leaves_at(worker) is None
+            and late.count(worker.serial) < _PATIENCE
+        )
+
+    @cached_property
+    def staying_serials(self) -> frozenset[int]:
+        """The numbers of those that stay."""
+        return frozenset(worker.serial for worker in self.staying)
+
+    def is_current(self, worker: Worker) -> bool:
+        """Whether a worker was made from the template as it is now."""
+        return worker.pod.template == self.job.template
+
+
+def leaves_at(worker: Worker) -> datetime | None:
+    """When a worker has to be gone: a notice was given for its node, or its pod is being deleted."""
+    of_node = worker.node.leaves_at if worker.node is not None else None
+    of_pod = worker.pod.killed_at if worker.pod.deleting else None
+    return min((moment for moment in (of_node, of_pod) if moment is not None), default=None)
 
 
 def holds_back(status: TrainingJobStatus) -> bool:

@@ -151,7 +151,7 @@ class Reflector(Generic[T]):
 
     def _compare(self, items: list[T], unreadable: Mapping[Key, str]) -> None:
         present = {Key(item.metadata.namespace, item.metadata.name) for item in items}
-        for key in self.store.keys() - present - unreadable.keys():
+        for key in self.store.names() - present - unreadable.keys():
             self._tell(self.store.remove(key))
         for item in items:
             self._tell(self.store.put(item))

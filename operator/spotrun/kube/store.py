@@ -34,7 +34,7 @@ class Store(Generic[T]):
         """The object of that name."""
         return self._objects.get(key)
 
-    def keys(self) -> frozenset[Key]:
+    def names(self) -> frozenset[Key]:
         """The names of all objects."""
         return frozenset(self._objects)
 

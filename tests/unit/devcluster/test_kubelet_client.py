@@ -10,7 +10,8 @@ import pytest
 from typing_extensions import override
 
 from devcluster.access import Access
-from devcluster.client import ApiError, Client, Manifest, Manifests, WatchEvent, at
+from devcluster.client import ApiError, Client, Manifest, Manifests, at
+from devcluster.watching import WatchEvent
 
 NOWHERE = Access("https://127.0.0.1:1", Path("ca"), Path("cert"), Path("key"))
 Turn = list[WatchEvent | Exception]

@@ -26,10 +26,17 @@ class Node:
         self.written: list[Manifest] = []
         self.confirmed: list[str] = []
         self.news = asyncio.Event()
+        self.open = asyncio.Event()  # cleared: the API server does not answer
+        self.open.set()
+        self.num_writing = 0
         self._version = 1
 
     async def write_status(self, pod: Manifest, status: Manifest) -> Manifest | None:
+        self.num_writing += 1
+        assert self.num_writing == 1, "two writes of one pod overtake each other"
         await asyncio.sleep(0)  # as the network does
+        await self.open.wait()
+        self.num_writing -= 1
         self.written.append(status)
         self.news.set()
         self._version += 1
@@ -151,6 +158,34 @@ async def test_a_deletion_ends_containers_and_is_confirmed_after_the_last_status
         await until(node, lambda: node.confirmed)
     assert node.phases == ["Running", "Failed"]
     assert exit_of(node.written[-1])["exitCode"] == 143
+
+
+async def test_a_deletion_is_confirmed_only_when_the_last_status_is_written() -> None:
+    node = Node(Script())
+    manifest = pod()
+    async with Started(node, manifest) as worker:
+        await until(node, lambda: node.phases == ["Running"])
+        node.open.clear()
+        worker.see(deleted(manifest, 30))
+        await worker.ended()
+        assert not node.confirmed
+        node.open.set()
+        await until(node, lambda: node.confirmed)
+    assert node.phases == ["Running", "Failed"]
+
+
+async def test_changes_during_a_write_share_the_next_one() -> None:
+    node = Node(Script(run_seconds=0, exit=Exit(1)))
+    node.open.clear()
+    async with Started(node, pod(restartPolicy="OnFailure")) as worker:
+        await asyncio.sleep(0.02)  # several restarts long
+        assert node.written == []
+        node.open.set()
+        await until(node, lambda: len(node.written) >= 2)
+        worker.end(Order(0, NODE_SHUTDOWN))
+        await worker.reported_over()
+    restarts = [s["containerStatuses"][0]["restartCount"] for s in node.written]
+    assert restarts[1] > restarts[0] + 1
 
 
 async def test_what_ignores_sigterm_is_killed_when_the_grace_is_over() -> None:

@@ -85,7 +85,7 @@ def test_who_follows_the_changes_knows_what_the_store_knows(
         else:
             follow(store.put(thing(name, version, what[0], sorted(what[1]))))
         assert followed == {t.metadata.name: t for t in store}
-        assert {key.name for key in store.keys()} == set(followed)
+        assert {key.name for key in store.names()} == set(followed)
         for colour in "xyz":
             expected = {n for n, t in followed.items() if colour in t.colours}
             assert {t.metadata.name for t in store.by_index("colour", colour)} == expected

@@ -1,0 +1,45 @@
+"""The bookkeeping of a watch: what there is, so that a relist can tell what was missed."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Manifest = dict[str, Any]
+EventType = Literal["ADDED", "MODIFIED", "DELETED"]
+
+
+@dataclass(frozen=True)
+class WatchEvent:
+    """One change; a DELETED found by a relist carries the object's identity only."""
+
+    type: EventType
+    object: Manifest
+
+
+def _identity(item: Manifest) -> Manifest:
+    meta = item["metadata"]
+    kept = {k: meta[k] for k in ("name", "namespace", "uid", "resourceVersion") if k in meta}
+    return {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": kept}
+
+
+def remember(known: dict[str, Manifest], event: WatchEvent) -> None:
+    """Bring `known` (identities by UID) up to an event."""
+    uid = event.object["metadata"]["uid"]
+    if event.type == "DELETED":
+        known.pop(uid, None)
+    else:
+        known[uid] = _identity(event.object)
+
+
+def difference(known: dict[str, Manifest], items: list[Manifest]) -> list[WatchEvent]:
+    """Bring `known` up to a fresh list, and say what must have happened in between."""
+    present = {item["metadata"]["uid"] for item in items}
+    events = [WatchEvent("DELETED", known[uid]) for uid in known.keys() - present]
+    for item in items:
+        before = known.get(item["metadata"]["uid"])
+        if before is None:
+            events.append(WatchEvent("ADDED", item))
+        elif before["metadata"]["resourceVersion"] != item["metadata"]["resourceVersion"]:
+            events.append(WatchEvent("MODIFIED", item))
+    for event in events:
+        remember(known, event)
+    return events

@@ -1,0 +1,154 @@
+"""Kubernetes Events: what changed from one status to the next, told to people. Pure.
+
+At most ten an hour for a job: `kubectl describe` is read by people, and events cost the API server
+as much as any other write.
+"""
+
+import hashlib
+from collections import deque
+from collections.abc import Iterable
+from datetime import datetime
+
+from spotrun.act.manifest import Manifest, plain
+from spotrun.api.meta import Condition, ConditionStatus
+from spotrun.api.names import (
+    API_VERSION,
+    MANAGED_BY,
+    TRAINING_JOB,
+    ConditionType,
+    Phase,
+    Reason,
+)
+from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.actions import Announce
+from spotrun.decide.snapshot import JobSnapshot
+
+MOST_PER_HOUR = 10
+_HOUR_SECONDS = 3600.0
+_NOTE_CHARACTERS = 1024  # the API's own limit
+_OVER = frozenset({Phase.SUCCEEDED, Phase.FAILED})
+
+
+def announcements(old: TrainingJobStatus, new: TrainingJobStatus) -> tuple[Announce, ...]:
+    """What is worth telling of a change."""
+    return (
+        *_world(old, new),
+        *_interruption(old, new),
+        *_failure(old, new),
+        *_refusal(old, new),
+        *_suspension(old, new),
+        *_recovery(old, new),
+        *_end(old, new),
+    )
+
+
+def event(job: JobSnapshot, told: Announce, now: datetime, instance: str) -> Manifest:
+    """The manifest of an event about a job; the same announcement at one time has one name."""
+    moment = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    tag = hashlib.sha256(f"{job.uid} {told.reason} {moment}".encode()).hexdigest()[:16]
+    manifest: Manifest = plain(
+        {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": f"{job.name}.{tag}", "namespace": job.namespace},
+            "eventTime": moment,
+            "reportingController": f"{MANAGED_BY}.dev/operator",
+            "reportingInstance": instance,
+            "action": "Reconcile",
+            "type": "Warning" if told.is_warning else "Normal",
+            "reason": told.reason,
+            "note": told.message[:_NOTE_CHARACTERS],
+            "regarding": {
+                "apiVersion": API_VERSION,
+                "kind": TRAINING_JOB,
+                "namespace": job.namespace,
+                "name": job.name,
+                "uid": job.uid,
+            },
+        }
+    )
+    return manifest
+
+
+def may_tell(times: deque[float], now_seconds: float) -> bool:
+    """Whether one more event fits into the hour; counts it if so."""
+    while times and now_seconds - times[0] >= _HOUR_SECONDS:
+        times.popleft()
+    if len(times) >= MOST_PER_HOUR:
+        return False
+    times.append(now_seconds)
+    return True
+
+
+def _world(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+    before, world = old.world, new.world
+    if world is None or not world.switch or not world.members:
+        return
+    if before is not None and before.generation == world.generation and before.switch:
+        return
+    size = len(world.members.numbers)
+    why = new.decisions[-1].why if new.decisions and new.decisions != old.decisions else ""
+    message = f"world {world.generation}: {size} workers, entered by {world.how.value}"
+    yield Announce(Reason.TRAINING, f"{message}; {why}" if why else message)
+
+
+def _interruption(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+    before = (old.interruptions.count or 0) if old.interruptions is not None else 0
+    now = new.interruptions
+    if now is None or now.last is None or (now.count or 0) <= before:
+        return
+    last, more = now.last, (now.count or 0) - before - 1
+    where = f" on node {last.node}" if last.node else ""
+    others = f", and {more} more" if more else ""
+    reason = _reason(last.reason, Reason.NODE_LOST)
+    yield Announce(reason, f"worker {last.worker}{where} was taken away{others}", is_warning=True)
+
+
+def _failure(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+    now = new.restarts
+    if now is None or now == old.restarts or not now.failures or new.phase is Phase.FAILED:
+        return
+    code = f", exit code {now.last_exit_code}" if now.last_exit_code is not None else ""
+    message = f"failure {now.failures}{code}; the next attempt is at {now.retry_at}"
+    yield Announce(_reason(now.last_reason, Reason.EXIT_CODE), message, is_warning=True)
+
+
+def _refusal(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+    kind = ConditionType.TEMPLATE_ACCEPTED
+    before, now = _condition(old, kind), _condition(new, kind)
+    if now is None or (before is not None and before.status is now.status):
+        return
+    if now.status is ConditionStatus.FALSE:
+        yield Announce(_reason(now.reason, Reason.TEMPLATE_REFUSED), now.message, is_warning=True)
+
+
+def _suspension(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+    if bool(old.suspended_by) == bool(new.suspended_by):
+        return
+    if not new.suspended_by:
+        yield Announce(Reason.TRAINING, "the job goes on")
+        return
+    found = _condition(new, ConditionType.SUSPENDED)
+    reason = _reason(found.reason if found else None, Reason.SUSPENDED_BY_USER)
+    yield Announce(reason, "; ".join(f"{who.value}: {who.purpose}" for who in new.suspended_by))
+
+
+def _recovery(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+    if new.phase is Phase.RECOVERING and old.phase is Phase.RUNNING:
+        reason = _reason(new.reason, Reason.WAITING_FOR_WORKERS)
+        yield Announce(reason, new.message or "fewer workers than min are left", is_warning=True)
+
+
+def _end(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+    if new.phase in _OVER and old.phase not in _OVER:
+        failed = new.phase is Phase.FAILED
+        reason = _reason(new.reason, Reason.EXIT_CODE if failed else Reason.COMPLETED)
+        yield Announce(reason, new.message or "the job is over", is_warning=failed)
+
+
+def _condition(status: TrainingJobStatus, kind: ConditionType) -> Condition | None:
+    return next((c for c in status.conditions or () if c.type == kind.value), None)
+
+
+def _reason(text: str | None, otherwise: Reason) -> Reason:
+    return Reason(text) if text in {reason.value for reason in Reason} else otherwise

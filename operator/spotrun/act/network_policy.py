@@ -1,0 +1,25 @@
+"""The job's NetworkPolicy: workers talk among themselves, strangers do not join. Pure."""
+
+from spotrun.act.manifest import Manifest, plain
+from spotrun.act.worker import owned_metadata
+from spotrun.api.names import LABEL_JOB_UID
+from spotrun.decide.snapshot import JobSnapshot
+from spotrun.observe.naming import owned_name
+
+
+def network_policy(job: JobSnapshot) -> Manifest:
+    """Only pods of this very job reach its ports; stores and collectives choose theirs freely."""
+    workers = {"matchLabels": {LABEL_JOB_UID: job.uid}}
+    manifest: Manifest = plain(
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": owned_metadata(job, owned_name(job.name, job.uid)),
+            "spec": {
+                "podSelector": workers,
+                "policyTypes": ["Ingress"],
+                "ingress": [{"from": [{"podSelector": workers}]}],
+            },
+        }
+    )
+    return manifest

@@ -1,0 +1,32 @@
+"""What a worker's containers may not do. Pure."""
+
+from spotrun.act.manifest import Manifest
+
+_STRICTER_PROFILES = frozenset({"RuntimeDefault", "Localhost"})
+
+
+def pod_security(given: Manifest | None, *, restricted: bool) -> Manifest:
+    """The security context of the pod: the user's, with a system call filter."""
+    context = _filtered(dict(given or {}), default=True)
+    if restricted:
+        # An explicit false is kept: the refusal then says which line is in the way.
+        context.setdefault("runAsNonRoot", True)
+    return context
+
+
+def container_security(given: Manifest | None, *, restricted: bool) -> Manifest:
+    """The security context of one container: the user's, without a way to more privileges."""
+    context = _filtered({**(given or {}), "allowPrivilegeEscalation": False}, default=False)
+    if restricted:
+        context["capabilities"] = {**(context.get("capabilities") or {}), "drop": ["ALL"]}
+    return context
+
+
+def _filtered(context: Manifest, *, default: bool) -> Manifest:
+    """Unconfined becomes the runtime's own profile; a container without one has its pod's."""
+    profile = context.get("seccompProfile")
+    if profile is None and not default:
+        return context
+    if (profile or {}).get("type") not in _STRICTER_PROFILES:
+        context["seccompProfile"] = {"type": "RuntimeDefault"}
+    return context

@@ -1,0 +1,14 @@
+"""What the operator puts into every worker; the same for all jobs."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where agents find the operator, and how they know it."""
+
+    server: str  # host:port
+    ca_pem: str
+    restricted: bool = False  # made to pass Pod Security's level `restricted`
+    grace_seconds: int = 120  # from SIGTERM to SIGKILL: time for a last checkpoint
+    toleration_seconds: int = 300  # of a node's silence; the operator decides sooner by itself

@@ -1,0 +1,189 @@
+"""The pod of one worker. Pure: a function of the job, the worker's number and the settings."""
+
+import copy
+
+from spotrun.act.manifest import Manifest, plain
+from spotrun.act.placement import affinity, tolerations
+from spotrun.act.security import container_security, pod_security
+from spotrun.act.settings import Settings
+from spotrun.api import names
+from spotrun.api.template import TRAINER
+from spotrun.decide.snapshot import JobSnapshot
+from spotrun.observe.naming import worker_name
+from spotrun.observe.template import processes
+
+DIRECTORY = "/run/spotrun"
+TOKEN_DIRECTORY = "/var/run/secrets/spotrun.dev"  # noqa: S105 - a path
+TOKEN_SECONDS = 3600
+CHECKPOINTS = "/checkpoints"
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the pod's own, an in-memory volume
+
+_NO_LIMIT = 1_000_000
+"""torchrun's own count of restarts must never end a worker: failures are counted by the operator,
+which forgives them after an hour of progress, as torchrun does not."""
+_MOST_DELETION_COST = "2147483647"
+
+_AUTOSCALERS = {
+    names.ANNOTATION_DO_NOT_DISRUPT: "true",
+    names.ANNOTATION_SAFE_TO_EVICT: "false",
+    names.ANNOTATION_DELETION_COST: _MOST_DELETION_COST,
+}
+
+
+def worker_pod(job: JobSnapshot, serial: int, settings: Settings) -> Manifest:
+    """The manifest of a worker's pod."""
+    pod: Manifest = plain(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": _metadata(job, serial),
+            "spec": _spec(job, serial, settings),
+        }
+    )
+    return pod
+
+
+def owned_metadata(job: JobSnapshot, name: str) -> Manifest:
+    """What all objects of a job have in common."""
+    return {
+        "name": name,
+        "namespace": job.namespace,
+        "labels": {
+            names.LABEL_JOB: job.name,
+            names.LABEL_JOB_UID: job.uid,
+            names.LABEL_MANAGED_BY: names.MANAGED_BY,
+        },
+        "ownerReferences": [
+            {
+                "apiVersion": names.API_VERSION,
+                "kind": names.TRAINING_JOB,
+                "name": job.name,
+                "uid": job.uid,
+                "controller": True,
+                # A deletion in the foreground waits until the workers are charged and gone. Where
+                # the API server guards this field, it takes `update` on trainingjobs/finalizers.
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }
+
+
+def _metadata(job: JobSnapshot, serial: int) -> Manifest:
+    given = job.spec.workers.template.metadata
+    ours = owned_metadata(job, worker_name(job.name, job.uid, serial))
+    labels = {names.LABEL_SERIAL: str(serial), names.LABEL_TEMPLATE: job.template}
+    return {
+        **ours,
+        "labels": {**((given and given.labels) or {}), **ours["labels"], **labels},
+        "annotations": {**_AUTOSCALERS, **((given and given.annotations) or {})},
+        "finalizers": [names.FINALIZER_METERED],
+    }
+
+
+def _spec(job: JobSnapshot, serial: int, settings: Settings) -> Manifest:
+    spec: Manifest = copy.deepcopy(job.spec.workers.template.spec.manifest())
+    grace_seconds = spec.get("terminationGracePeriodSeconds") or 0
+    spec |= {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": max(grace_seconds, settings.grace_seconds),
+        "automountServiceAccountToken": spec.get("automountServiceAccountToken") or False,
+        "affinity": affinity(spec.get("affinity"), job.spec.placement.capacity),
+        "tolerations": tolerations(
+            spec.get("tolerations") or (), job.spec, unhealthy_seconds=settings.toleration_seconds
+        ),
+        "securityContext": pod_security(
+            spec.get("securityContext"), restricted=settings.restricted
+        ),
+    }
+    trainer = _trainer_of(spec)
+    trainer |= _training(job, serial, settings, trainer)
+    mounted = {mount["mountPath"].rstrip("/") for mount in trainer.get("volumeMounts") or ()}
+    added = [
+        (mount, volume) for mount, volume in _volumes(job) if mount["mountPath"] not in mounted
+    ]
+    trainer["volumeMounts"] = [*(trainer.get("volumeMounts") or ()), *(m for m, _ in added)]
+    spec["volumes"] = [*(spec.get("volumes") or ()), *(volume for _, volume in added)]
+    for container in (*spec["containers"], *(spec.get("initContainers") or ())):
+        container["securityContext"] = container_security(
+            container.get("securityContext"), restricted=settings.restricted
+        )
+    return spec
+
+
+def _trainer_of(spec: Manifest) -> Manifest:
+    containers: list[Manifest] = spec["containers"]
+    if len(containers) == 1:
+        return containers[0]
+    return next(container for container in containers if container["name"] == TRAINER)
+
+
+def _training(job: JobSnapshot, serial: int, settings: Settings, trainer: Manifest) -> Manifest:
+    workers = job.spec.workers
+    ours = _environment(job, serial, settings)
+    reserved = {variable["name"] for variable in ours}
+    theirs = [one for one in trainer.get("env") or () if one.get("name") not in reserved]
+    return {
+        "command": [
+            "torchrun",
+            "--rdzv-backend=spotrun",
+            f"--rdzv-id={job.uid}",
+            f"--rdzv-endpoint={settings.server}",
+            f"--nnodes={workers.min}:{workers.max}",
+            f"--nproc-per-node={processes(job.spec)}",
+            f"--max-restarts={_NO_LIMIT}",
+            # Older torchruns look for a change of membership only every 5 s.
+            "--monitor-interval=0.1",
+        ],
+        # Ours first: what follows in the list may refer to it.
+        "env": [*ours, *theirs],
+    }
+
+
+def _environment(job: JobSnapshot, serial: int, settings: Settings) -> list[Manifest]:
+    values = {
+        names.ENV_DIR: DIRECTORY,
+        names.ENV_NAMESPACE: job.namespace,
+        names.ENV_JOB: job.name,
+        names.ENV_WORKER: worker_name(job.name, job.uid, serial),
+        names.ENV_SERVER: settings.server,
+        names.ENV_CA: settings.ca_pem,
+        names.ENV_TOKEN_FILE: f"{TOKEN_DIRECTORY}/token",
+    }
+    place = job.spec.checkpoint
+    if place is not None:
+        values[names.ENV_CHECKPOINT] = place.uri or CHECKPOINTS
+    address = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+    return [address, *({"name": str(k), "value": str(v)} for k, v in values.items())]
+
+
+def _volumes(job: JobSnapshot) -> list[tuple[Manifest, Manifest]]:
+    """Each volume with its mount in the container that trains."""
+    token = {
+        "path": "token",
+        "audience": str(names.TOKEN_AUDIENCE),
+        "expirationSeconds": TOKEN_SECONDS,
+    }
+    found = [
+        # The runtime's own /dev/shm has 64 MB: too little for data loaders.
+        _volume("shm", SHARED_MEMORY, {"emptyDir": {"medium": "Memory"}}),
+        _volume("dir", DIRECTORY, {"emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}),
+        _volume(
+            "token",
+            TOKEN_DIRECTORY,
+            {"projected": {"sources": [{"serviceAccountToken": token}]}},
+            read_only=True,
+        ),
+    ]
+    place = job.spec.checkpoint
+    if place is not None and place.volume is not None:
+        found.append(_volume("checkpoints", CHECKPOINTS, place.volume.manifest()))
+    return found
+
+
+def _volume(
+    name: str, path: str, source: Manifest, *, read_only: bool = False
+) -> tuple[Manifest, Manifest]:
+    mount: Manifest = {"name": f"spotrun-{name}", "mountPath": path}
+    if read_only:
+        mount["readOnly"] = True
+    return mount, {"name": f"spotrun-{name}", **source}

@@ -1,0 +1,104 @@
+"""The crew: who trains now, who of them is gone, failed or late, and who holds the newest state."""
+
+from collections.abc import Iterable
+
+from spotrun.api.status import How, TrainingJobStatus
+from spotrun.decide.fates import NEW_LEADER_SECONDS
+from spotrun.decide.serials import numbers, ordered
+from spotrun.decide.snapshot import Worker
+from spotrun.decide.view import View
+
+
+def training(status: TrainingJobStatus) -> tuple[int, ...]:
+    """The workers that train now, by rank."""
+    world = status.world
+    if world is None:
+        return ()
+    if world.switch or not world.members:
+        return ordered(world.members)
+    return ordered(world.trained)
+
+
+def generation(status: TrainingJobStatus) -> int:
+    """The world that trains now; while the next one is prepared it is an older one."""
+    world = status.world
+    if world is None:
+        return 0
+    return world.generation if world.switch or world.trains is None else world.trains
+
+
+def members(view: View, status: TrainingJobStatus) -> list[Worker]:
+    """Those who train and are alive, by rank."""
+    return [view.by_serial[n] for n in training(status) if n in view.alive_serials]
+
+
+def gone(view: View, status: TrainingJobStatus) -> tuple[int, ...]:
+    """Those who trained and are not alive any more."""
+    return tuple(n for n in training(status) if n not in view.alive_serials)
+
+
+def failed(view: View, status: TrainingJobStatus) -> list[Worker]:
+    """The members whose processes failed in the world that trains."""
+    present = generation(status)
+    return [worker for worker in members(view, status) if _failed_in(worker, present)]
+
+
+def holders(view: View, status: TrainingJobStatus) -> list[Worker]:
+    """The workers that have the newest state; only they may be its source.
+
+    Who trained in the last world has it, and so has a newcomer once it says that it trains in this
+    one. A restart leaves nothing in memory: after it only those have state who train.
+    """
+    world = status.world
+    if world is None:
+        return []
+    present = generation(status)
+    keepers = () if world.switch and world.how is How.RESTART else ordered(world.trained)
+    trained = [n for n in ordered(world.members) if _trains_in(view, n, present)]
+    serials = dict.fromkeys((*keepers, *trained))
+    alive = (view.by_serial[n] for n in serials if n in view.alive_serials)
+    return [worker for worker in alive if not _failed_in(worker, present)]
+
+
+def missing(view: View, status: TrainingJobStatus) -> list[Worker]:
+    """The members of the present world that have not arrived in it yet."""
+    world = status.world
+    if world is None or not world.switch:
+        return []
+    return [worker for worker in members(view, status) if not has_arrived(worker, world.generation)]
+
+
+def has_arrived(worker: Worker, generation: int) -> bool:
+    """Whether a worker says that it is in a world."""
+    return worker.agent is not None and worker.agent.report.arrived >= generation
+
+
+def all_in_process(workers: Iterable[Worker]) -> bool:
+    """Whether all can go on without a restart."""
+    return all(w.agent is not None and w.agent.report.in_process for w in workers)
+
+
+def some_unheard(view: View, workers: Iterable[Worker]) -> bool:
+    """Whether some have not come over to a new leader yet: what they hold is not known."""
+    if view.job.leading_seconds >= NEW_LEADER_SECONDS:
+        return False
+    return any(worker.agent is None for worker in workers)
+
+
+def counted_on(status: TrainingJobStatus) -> frozenset[int]:
+    """The members of the world, and those with the state until that world is entered."""
+    world = status.world
+    if world is None:
+        return frozenset()
+    return numbers(world.members) | (frozenset() if world.switch else numbers(world.trained))
+
+
+def _failed_in(worker: Worker, generation: int) -> bool:
+    failure = worker.agent.report.failed if worker.agent is not None else None
+    return failure is not None and failure.generation == generation
+
+
+def _trains_in(view: View, serial: int, generation: int) -> bool:
+    worker = view.by_serial.get(serial)
+    progress = worker.agent.report.progress if worker and worker.agent else None
+    return progress is not None and progress.generation >= generation > 0

@@ -1,0 +1,117 @@
+"""Growth and notices: newcomers join, departing and surplus workers leave, at a step boundary.
+
+Growth has two phases. The next world is published with `switch: false`, so that newcomers get warm
+while the others train; once they are ready it is entered.
+"""
+
+from datetime import timedelta
+
+from spotrun.api.status import How, TrainingJobStatus
+from spotrun.decide.crew import all_in_process, holders, members, missing, some_unheard, training
+from spotrun.decide.failures import waits_for_retry
+from spotrun.decide.publish import fill_in, publish
+from spotrun.decide.serials import numbers
+from spotrun.decide.sizes import largest, wanted
+from spotrun.decide.snapshot import Worker
+from spotrun.decide.view import View, leaves_at
+
+LEAD_SECONDS = 8.0
+"""A departing worker is left out so long before its node's end; some clouds give 15 s of notice."""
+PREPARE_SECONDS = 300.0
+"""So long newcomers that are ready wait for others that are not."""
+
+
+def follow_wishes(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Take in newcomers, let departing and surplus workers go."""
+    world = status.world
+    assert world is not None, "somebody trains"
+    hurry = _somebody_must_leave_now(view, status)
+    if some_unheard(view, members(view, status)):
+        return status
+    if missing(view, status) and not hurry:
+        return fill_in(view, status, switch=False)  # one change at a time
+    chosen = _choose(view, status, with_unready=True)
+    if (hurry or growth_again_seconds(view, status) == 0.0) and not _all_ready(status, chosen):
+        at_once = _choose(view, status, with_unready=False)
+        if {worker.serial for worker in at_once} != set(training(status)):
+            chosen = at_once
+    return _change_to(view, status, chosen)
+
+
+def growth_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """When those who are ready join without the others; 0: now. None: nothing is prepared."""
+    world = status.world
+    if world is None or world.switch or not world.members or world.formed_at is None:
+        return None
+    seconds = (view.now - world.formed_at.datetime) / timedelta(seconds=1)
+    return max(PREPARE_SECONDS - seconds, 0.0)
+
+
+def leave_again_seconds(view: View) -> float | None:
+    """When the next departing worker has to be left out."""
+    moments = (leaves_at(worker) for worker in view.alive)
+    waits = [(at - view.now) / timedelta(seconds=1) - LEAD_SECONDS for at in moments if at]
+    return min((wait for wait in waits if wait > 0), default=None)
+
+
+def _change_to(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> TrainingJobStatus:
+    world, crew = status.world, set(training(status))
+    assert world is not None, "somebody trains"
+    serials = {worker.serial for worker in chosen}
+    switch = _all_ready(status, chosen)
+    if serials == numbers(world.members):
+        return fill_in(view, status, switch=switch)
+    if serials == crew:
+        return status  # what was prepared has lost its newcomers: the next ones will replace it
+    joins, stay = len(serials - crew), len(serials & crew)
+    in_process = bool(stay) and all_in_process(members(view, status))
+    how = How.BOUNDARY if in_process else How.RESTART
+    why = f"{joins} join, {len(crew)} train, {len(serials)} will"
+    return publish(view, status, chosen, how, why, switch=switch)
+
+
+def _choose(view: View, status: TrainingJobStatus, *, with_unready: bool) -> list[Worker]:
+    """Who trains keeps its place; newcomers come before workers that are about to leave."""
+    crew = members(view, status)
+    inside = {worker.serial for worker in crew}
+    newcomers = _newcomers(view, status, inside, with_unready=with_unready)
+    workers = view.job.spec.workers
+    if not all(view.is_current(worker) for worker in crew):  # a world has one template
+        return newcomers[: wanted(workers)] if len(newcomers) >= wanted(workers) else crew
+    staying = [worker for worker in crew if worker.serial in view.staying_serials]
+    leaving = [w for w in crew if w.serial not in view.staying_serials and not _leaves_now(view, w)]
+    candidates = [*staying, *newcomers, *leaving]
+    chosen = candidates[: largest(workers, min(len(candidates), wanted(workers)))]
+    return chosen if _with_the_state(view, status, chosen) else crew
+
+
+def _newcomers(
+    view: View, status: TrainingJobStatus, inside: set[int], *, with_unready: bool
+) -> list[Worker]:
+    """Who may join; while failures repeat themselves nobody does."""
+    restarts = status.restarts
+    if waits_for_retry(view, status) and restarts is not None and (restarts.failures or 0) > 1:
+        return []
+    heard = [w for w in view.staying if w.serial not in inside and w.agent is not None]
+    ready_first = sorted(heard, key=lambda worker: not worker.is_ready)
+    return [worker for worker in ready_first if with_unready or worker.is_ready]
+
+
+def _with_the_state(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> bool:
+    """Whether somebody who has the state is in the next world, if there is such a one."""
+    keepers = {worker.serial for worker in holders(view, status)}
+    return not keepers or any(worker.serial in keepers for worker in chosen)
+
+
+def _all_ready(status: TrainingJobStatus, chosen: list[Worker]) -> bool:
+    crew = training(status)
+    return all(worker.is_ready for worker in chosen if worker.serial not in crew)
+
+
+def _somebody_must_leave_now(view: View, status: TrainingJobStatus) -> bool:
+    return any(_leaves_now(view, worker) for worker in members(view, status))
+
+
+def _leaves_now(view: View, worker: Worker) -> bool:
+    moment = leaves_at(worker)
+    return moment is not None and (moment - view.now) / timedelta(seconds=1) <= LEAD_SECONDS

@@ -1,0 +1,83 @@
+"""Loss: members are gone, or their processes failed, and the others go on at once."""
+
+from spotrun.api.status import How, TrainingJobStatus
+from spotrun.decide.crew import (
+    all_in_process,
+    failed,
+    gone,
+    holders,
+    members,
+    some_unheard,
+    training,
+)
+from spotrun.decide.failures import waits_for_retry
+from spotrun.decide.publish import publish
+from spotrun.decide.sizes import largest, wanted
+from spotrun.decide.snapshot import Worker
+from spotrun.decide.view import View
+
+DEBOUNCE_SECONDS = 0.3
+"""Losses come in groups (an event in recorded markets takes 7-11 of 16): wait for the others."""
+
+
+def after_loss(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Go on with the survivors, and with spares that are warm already."""
+    survivors = members(view, status)
+    if loss_again_seconds(view, status) > 0 or some_unheard(view, survivors):
+        return status
+    why = f"{len(gone(view, status))} of {len(training(status))} workers are gone"
+    return _go_on(view, status, survivors, why)
+
+
+def after_failure(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Go on without the one that failed, or else all start again after the pause."""
+    if some_unheard(view, members(view, status)):
+        return status
+    why = f"a training process of {failed(view, status)[0].pod.name} failed"
+    keepers = holders(view, status)
+    if keepers and all_in_process(keepers):
+        return _go_on(view, status, members(view, status), why)
+    if waits_for_retry(view, status):
+        return status
+    return _go_on(view, status, members(view, status), why)
+
+
+def loss_again_seconds(view: View, status: TrainingJobStatus) -> float:
+    """How long it is still waited for further losses after the first."""
+    seen = (view.job.lost_seconds.get(serial, 0.0) for serial in gone(view, status))
+    return DEBOUNCE_SECONDS - max(seen, default=0.0)
+
+
+def _go_on(
+    view: View, status: TrainingJobStatus, survivors: list[Worker], why: str
+) -> TrainingJobStatus:
+    """The largest world of whom there is; those with the state come first, for one must be in."""
+    keepers = [worker for worker in holders(view, status) if worker.agent is not None]
+    in_process = bool(keepers) and all_in_process(keepers)
+    broken = {worker.serial for worker in failed(view, status)} if in_process else set()
+    kept = {worker.serial for worker in keepers}
+    others = [w for w in survivors if w.agent and w.serial not in kept | broken]
+    crew = [*keepers, *others] if in_process else [w for w in survivors if w.agent is not None]
+    crew = [*_staying_first(view, crew), *_spares(view, crew)]
+    workers = view.job.spec.workers
+    size = largest(workers, min(len(crew), wanted(workers)))
+    if not size:
+        why += "; too few are left to train"
+        return publish(view, status, [], How.RESTART, why, switch=False)
+    how = How.ABORT if in_process else How.RESTART
+    chosen = crew[:size]
+    if in_process and not any(worker.serial in kept for worker in chosen):
+        chosen = [keepers[0], *chosen[:-1]]
+    return publish(view, status, chosen, how, why, switch=True)
+
+
+def _staying_first(view: View, crew: list[Worker]) -> list[Worker]:
+    return sorted(crew, key=lambda worker: worker.serial not in view.staying_serials)
+
+
+def _spares(view: View, crew: list[Worker]) -> list[Worker]:
+    """Ready workers outside the world, of the same template as those in it."""
+    inside = {worker.serial for worker in crew}
+    if not all(view.is_current(worker) for worker in crew):
+        return []
+    return [w for w in view.staying if w.is_ready and w.serial not in inside]

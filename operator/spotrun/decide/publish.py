@@ -1,0 +1,89 @@
+"""Publishing a world: its number, its members by rank, its store, and who has the state."""
+
+from collections.abc import Sequence
+
+from spotrun.api.status import How, TrainingJobStatus, World
+from spotrun.api.values import Serials, Time
+from spotrun.decide.crew import generation, holders, training
+from spotrun.decide.ledger import record
+from spotrun.decide.ranks import in_rank_order
+from spotrun.decide.serials import ordered
+from spotrun.decide.snapshot import Worker
+from spotrun.decide.view import View
+
+_SPENT_STORES = 16
+_KEPT_LATE = 64
+
+
+def publish(
+    view: View,
+    status: TrainingJobStatus,
+    chosen: Sequence[Worker],
+    how: How,
+    why: str,
+    *,
+    switch: bool,
+    late: Sequence[Worker] = (),
+) -> TrainingJobStatus:
+    """Make the next world; without members it stands for "nobody trains"."""
+    old = status.world
+    members = tuple(worker.serial for worker in in_rank_order(chosen))
+    store = spare_store(view, status, members[:1])
+    # While a world is prepared the whole last one trains on. Else only those count who have the
+    # state, also where too few are left to train: what they hold is still the newest there is.
+    is_prepared = bool(members) and not switch
+    trained = training(status) if is_prepared else tuple(w.serial for w in holders(view, status))
+    world = World(
+        generation=(old.generation if old else 0) + 1,
+        members=Serials.of(members),
+        switch=switch,
+        how=how,
+        store=store,
+        trained=Serials.of(trained) if trained else None,
+        spent=_spend(old, store),
+        restore=status.checkpoint.name if status.checkpoint is not None else None,
+        formed_at=Time.of(view.now),
+        trains=generation(status) if is_prepared else None,
+        late=_late(view, old, late),
+    )
+    numbers = {"generation": str(world.generation), "size": str(len(members)), "how": how.value}
+    return record(view, status.model_copy(update={"world": world}), "World", why, numbers)
+
+
+def fill_in(view: View, status: TrainingJobStatus, *, switch: bool) -> TrainingJobStatus:
+    """Add what was missing when the world was published: its store, and the word to enter."""
+    world = status.world
+    assert world is not None, "there is one to complete"
+    update: dict[str, object] = {}
+    if switch and not world.switch:
+        update |= {"switch": True, "formed_at": Time.of(view.now), "trains": None}
+    if world.store is None and (store := spare_store(view, status, ordered(world.members)[:1])):
+        update |= {"store": store, "spent": _spend(world, store)}
+    if not update:
+        return status
+    return status.model_copy(update={"world": world.model_copy(update=update)})
+
+
+def spare_store(view: View, status: TrainingJobStatus, rank0: tuple[int, ...]) -> str | None:
+    """The open store of rank 0 that no world has used yet."""
+    worker = view.by_serial.get(rank0[0]) if rank0 else None
+    if worker is None or worker.agent is None or worker.pod.address is None:
+        return None
+    port = worker.agent.report.store_port
+    if port is None:
+        return None
+    address = worker.pod.address
+    store = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    spent = (status.world.spent or ()) if status.world is not None else ()
+    return None if store in spent else store
+
+
+def _spend(world: World | None, store: str | None) -> tuple[str, ...]:
+    spent = (world.spent or ()) if world is not None else ()
+    return (*spent, *([store] if store else ()))[-_SPENT_STORES:]
+
+
+def _late(view: View, old: World | None, late: Sequence[Worker]) -> Serials | None:
+    known = ordered(old.late) if old is not None else ()
+    still = [n for n in (*known, *(w.serial for w in late)) if n in view.alive_serials]
+    return Serials.of(tuple(sorted(still[-_KEPT_LATE:]))) if still else None

@@ -1,0 +1,52 @@
+"""Start: the first world of a job, or the next one after nobody trained for a while."""
+
+from spotrun.api.status import How, TrainingJobStatus
+from spotrun.decide.crew import all_in_process, holders, some_unheard
+from spotrun.decide.failures import waits_for_retry
+from spotrun.decide.publish import publish
+from spotrun.decide.sizes import largest, smallest, wanted
+from spotrun.decide.view import View
+
+GATHER_SECONDS = 30.0
+"""So long a job whose smallest world is ready waits for the rest of its gang."""
+
+
+def start(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Start once everybody is there, or the smallest world has waited long enough for the rest.
+
+    Where the last world became too small its survivors keep its state: they go on as soon as there
+    are enough, and the rest joins later.
+    """
+    keepers = holders(view, status)
+    if waits_for_retry(view, status) or some_unheard(view, keepers):
+        return status
+    survivors = [w for w in keepers if w.serial in view.staying_serials and w.agent is not None]
+    goes_on = bool(survivors) and all_in_process(survivors)
+    known = {worker.serial for worker in survivors} if goes_on else set()
+    ready = [w for w in view.staying if w.is_ready and w.serial not in known]
+    crew = [*survivors, *ready] if goes_on else ready
+    workers = view.job.spec.workers
+    size = largest(workers, min(len(crew), wanted(workers)))
+    if not size:
+        return status
+    if goes_on:
+        why = f"{len(survivors)} with the state, {size - len(survivors)} others"
+        return publish(view, status, crew[:size], How.ABORT, why, switch=True)
+    everybody = len(crew) >= wanted(workers)
+    if not everybody and _gathers_seconds(view) > 0:
+        return status
+    why = "all workers are ready" if everybody else "the rest did not come in time"
+    return publish(view, status, crew[:size], How.RESTART, why, switch=True)
+
+
+def start_again_seconds(view: View) -> float | None:
+    """When the gather window ends; None while too few are ready for one."""
+    ready = sum(worker.is_ready for worker in view.staying)
+    return _gathers_seconds(view) if ready >= smallest(view.job.spec.workers) else None
+
+
+def _gathers_seconds(view: View) -> float:
+    """The rest of the window, which began when the smallest world was ready."""
+    ages = [w.agent.ready_seconds or 0.0 for w in view.staying if w.agent and w.is_ready]
+    ages.sort(reverse=True)
+    return GATHER_SECONDS - ages[smallest(view.job.spec.workers) - 1]

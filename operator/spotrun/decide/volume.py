@@ -1,0 +1,28 @@
+"""The checkpoint's volume: one that a single node can mount serves no job of several workers."""
+
+from spotrun.api.names import ConditionType, Reason
+from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.ledger import state
+from spotrun.decide.view import FINISHED, View
+
+_NOT_SHARED = (
+    "checkpoint.volume can be mounted by one node only, and workers.max is above 1: use a "
+    "ReadWriteMany claim, nfs or checkpoint.uri, or set workers.max to 1"
+)
+
+
+def is_refused(view: View) -> bool:
+    """Whether no workers are made because of the volume; those there are train on."""
+    return view.job.volume_is_shared is False and view.job.spec.workers.max > 1 and not view.alive
+
+
+def check_volume(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Say whether the place for checkpoints fits the job."""
+    is_shared = view.job.volume_is_shared
+    if is_shared is None or status.phase in FINISHED:
+        return status
+    kind = ConditionType.CHECKPOINT_USABLE
+    if not is_shared and view.job.spec.workers.max > 1:
+        return state(view, status, kind, Reason.VOLUME_NOT_SHARED, _NOT_SHARED, holds=False)
+    message = "every worker can mount the volume"
+    return state(view, status, kind, Reason.TRAINING, message, holds=True)

@@ -1,0 +1,29 @@
+"""What is known of a job only as long as the process lives; losing it costs time, never truth."""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from spotrun.decide.snapshot import Refusal
+
+
+@dataclass
+class Refused:
+    """Kubernetes refuses this job's pods; moments are on the monotonic clock."""
+
+    refusal: Refusal
+    template: str  # another template is tried at once
+    times: int = 1
+    retry_at: float = 0.0
+
+
+@dataclass
+class Memory:
+    """One job's; `act` writes what it did, `observe` what it saw."""
+
+    written_at: float = float("-inf")  # when status was last written
+    lost_at: dict[int, float] = field(default_factory=dict)  # when each loss was first seen
+    refused: Refused | None = None
+    accepted: str | None = None  # the template of which a dry run accepted a pod
+    is_restricted: bool = False  # the namespace takes none but pods of Pod Security's `restricted`
+    ensured_at: float = float("-inf")  # when budget and network policy were last applied
+    event_times: deque[float] = field(default_factory=deque)

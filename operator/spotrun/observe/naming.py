@@ -1,0 +1,53 @@
+"""What our objects are called, and which template a worker was made from: functions, never state.
+
+A creation whose answer was lost is simply repeated, for it has the same name.
+"""
+
+import base64
+import hashlib
+import json
+
+from spotrun.api.trainingjob import TrainingJobSpec
+
+_TAG_CHARACTERS = 5
+_TEMPLATE_CHARACTERS = 16
+
+
+def owned_name(job: str, uid: str) -> str:
+    """The name of what a job has one of; a re-created job has another UID and so another name."""
+    return f"{job}-{_short_hash(uid.encode(), _TAG_CHARACTERS)}"
+
+
+def worker_name(job: str, uid: str, serial: int) -> str:
+    """The name of a worker's pod."""
+    return f"{owned_name(job, uid)}-{serial}"
+
+
+def serial_of(name: str, job: str, uid: str) -> int | None:
+    """The number of the worker whose pod has this name; None if it is no worker of this job."""
+    number = name.rpartition("-")[2]
+    is_number = number.isascii() and number.isdigit() and len(number) < 10
+    if not is_number or worker_name(job, uid, int(number)) != name:
+        return None
+    return int(number)
+
+
+def template_hash(spec: TrainingJobSpec) -> str:
+    """What all workers of a world have in common: from what they were made.
+
+    Defaults are left out, so that an operator that knows a new field replaces nobody's workers.
+    """
+    content = {
+        "template": spec.workers.template.manifest(),
+        "processes": spec.workers.processes,
+        "checkpoint": spec.checkpoint
+        and spec.checkpoint.model_dump(mode="json", by_alias=True, exclude_defaults=True),
+    }
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return _short_hash(text.encode(), _TEMPLATE_CHARACTERS)
+
+
+def _short_hash(content: bytes, characters: int) -> str:
+    # Base 32 in lower case is what both names and label values may consist of.
+    digest = hashlib.sha256(content).digest()
+    return base64.b32encode(digest)[:characters].decode().lower()

@@ -1,0 +1,93 @@
+"""A pod as a decision sees it. Pure."""
+
+from spotrun.api.names import FINALIZER_METERED, LABEL_JOB_UID, LABEL_TEMPLATE
+from spotrun.api.template import TRAINER
+from spotrun.decide.snapshot import Pod, PodEnd, PodPhase
+from spotrun.observe.naming import serial_of
+from spotrun.observe.objects import ContainerStatus, PodObject, Terminated
+from spotrun.wire import read_last_words
+
+
+def serial_in(pod: PodObject, job: str, uid: str) -> int | None:
+    """The number of a job's worker; None for a pod that only looks like one.
+
+    Whoever may create pods may give them our labels, so owner and name count as well.
+    """
+    meta = pod.metadata
+    if meta.labels.get(LABEL_JOB_UID) != uid or meta.owner_uid != uid:
+        return None
+    return serial_of(meta.name, job, uid)
+
+
+def pod_facts(pod: PodObject, serial: int) -> Pod:
+    """What is to be known of a worker's pod."""
+    meta, status = pod.metadata, pod.status
+    return Pod(
+        serial=serial,
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        template=meta.labels.get(LABEL_TEMPLATE, ""),
+        phase=_phase(status.phase),
+        node=pod.spec.node_name or None,
+        address=status.pod_ip or None,
+        deleting=meta.deletion_timestamp is not None,
+        metered=FINALIZER_METERED in meta.finalizers,
+        disrupted=_disrupted(pod),
+        end=_end(pod),
+    )
+
+
+def _phase(text: str) -> PodPhase:
+    # "Unknown" is a running pod whose node is silent; whether it is lost is not concluded here.
+    return PodPhase(text) if text in set(PodPhase) else PodPhase.RUNNING
+
+
+def _disrupted(pod: PodObject) -> str | None:
+    return next(
+        (c.reason for c in pod.status.conditions if _is_disruption(c.type, c.status)),
+        None,
+    )
+
+
+def _is_disruption(kind: str, status: str) -> bool:
+    return kind == "DisruptionTarget" and status == "True"
+
+
+def _end(pod: PodObject) -> PodEnd | None:
+    status = pod.status
+    ended = _trainer_end(status.container_statuses)
+    is_over = status.phase in {PodPhase.SUCCEEDED, PodPhase.FAILED}
+    if ended is None and not is_over:
+        return None
+    message = status.message or _why_disrupted(pod) or ("" if ended else _failed_init(pod))
+    if ended is None:
+        return PodEnd(pod_reason=status.reason, pod_message=message)
+    return PodEnd(
+        exit_code=ended.exit_code,
+        container_reason=ended.reason,
+        pod_reason=status.reason,
+        pod_message=message,
+        words=read_last_words(ended.message),
+    )
+
+
+def _trainer_end(containers: tuple[ContainerStatus, ...]) -> Terminated | None:
+    if len(containers) == 1:
+        return containers[0].state.terminated
+    return next((c.state.terminated for c in containers if c.name == TRAINER), None)
+
+
+def _why_disrupted(pod: PodObject) -> str:
+    found = (c.message for c in pod.status.conditions if _is_disruption(c.type, c.status))
+    return next(found, "")
+
+
+def _failed_init(pod: PodObject) -> str:
+    """Why the trainer was never started, where an init container is to blame."""
+    for container in pod.status.init_container_statuses:
+        ended = container.state.terminated
+        if ended is not None and ended.exit_code:
+            words = f": {ended.message}" if ended.message else ""
+            return f"init container {container.name} ended with {ended.exit_code}{words}"
+    return ""

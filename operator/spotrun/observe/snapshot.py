@@ -1,0 +1,167 @@
+"""One job's snapshot, from what the caches hold."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from spotrun.api.status import TrainingJobStatus
+from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.decide.fates import fates
+from spotrun.decide.snapshot import JobSnapshot, Node, Pod, Worker
+from spotrun.decide.world import training
+from spotrun.observe.agents import Agents
+from spotrun.observe.memory import Memory
+from spotrun.observe.naming import template_hash
+from spotrun.observe.objects import JobObject, PodObject
+from spotrun.observe.pods import pod_facts, serial_in
+
+MOST_WORDS = 1_000  # of what is wrong with a spec; they end in a condition
+
+
+@dataclass(frozen=True)
+class BrokenJob:
+    """A job that cannot be decided: the API server let pass what this operator cannot read."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    generation: int
+    message: str
+    status: TrainingJobStatus | None  # None: not readable either, so it must not be written
+
+
+@dataclass(frozen=True)
+class _Spec:
+    generation: int
+    spec: TrainingJobSpec | None
+    template: str
+    wrong: str = ""
+
+
+@dataclass(frozen=True)
+class _Status:
+    version: str
+    status: TrainingJobStatus | None
+    wrong: str = ""
+
+
+class Readings:
+    """Specs and statuses, parsed once: the one per generation, the other per version."""
+
+    def __init__(self) -> None:
+        self._specs: dict[str, _Spec] = {}
+        self._statuses: dict[str, _Status] = {}
+
+    def spec(self, job: JobObject) -> _Spec:
+        """The spec and its template's hash, or what is wrong with it."""
+        meta = job.metadata
+        known = self._specs.get(meta.uid)
+        if known is None or known.generation != meta.generation:
+            known = self._specs[meta.uid] = _read_spec(job)
+        return known
+
+    def status(self, job: JobObject) -> _Status:
+        """The status, or what is wrong with it."""
+        meta = job.metadata
+        known = self._statuses.get(meta.uid)
+        if known is None or known.version != meta.resource_version:
+            known = self._statuses[meta.uid] = _read_status(job)
+        return known
+
+    def forget(self, uid: str) -> None:
+        """The job is gone."""
+        self._specs.pop(uid, None)
+        self._statuses.pop(uid, None)
+
+
+def job_snapshot(
+    job: JobObject,
+    pods: Iterable[PodObject],
+    look_at_node: Callable[[str], Node],
+    agents: Agents,
+    *,
+    readings: Readings,
+    memory: Memory,
+    now_seconds: float,
+    leading_since: float,
+) -> JobSnapshot | BrokenJob:
+    """All that a decision about a job may know; times in seconds are on the monotonic clock."""
+    meta = job.metadata
+    spec, status = readings.spec(job), readings.status(job)
+    if spec.spec is None or status.status is None:
+        return BrokenJob(
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+            version=meta.resource_version,
+            generation=meta.generation,
+            message=spec.wrong or status.wrong,
+            status=status.status,
+        )
+    ours = [(pod, serial_in(pod, meta.name, meta.uid)) for pod in pods]
+    facts = sorted(
+        (pod_facts(pod, serial) for pod, serial in ours if serial is not None),
+        key=lambda pod: pod.serial,
+    )
+    agents.keep(meta.uid, {pod.serial for pod in facts})
+    snapshot = JobSnapshot(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        generation=meta.generation,
+        created_at=datetime.fromisoformat(meta.creation_timestamp),
+        spec=spec.spec,
+        status=status.status,
+        template=spec.template,
+        deleting=meta.deletion_timestamp is not None,
+        workers=tuple(_worker(pod, meta.uid, look_at_node, agents) for pod in facts),
+        refusal=memory.refused.refusal if memory.refused is not None else None,
+        written_seconds=now_seconds - memory.written_at,
+        leading_seconds=now_seconds - leading_since,
+    )
+    return replace(snapshot, lost_seconds=_losses(snapshot, memory, now_seconds))
+
+
+def _worker(pod: Pod, uid: str, look_at_node: Callable[[str], Node], agents: Agents) -> Worker:
+    node = look_at_node(pod.node) if pod.node is not None else None
+    return Worker(pod, node, agents.facts(uid, pod.serial))
+
+
+def _losses(job: JobSnapshot, memory: Memory, now_seconds: float) -> dict[int, float]:
+    """Since when each member that trained is lost; a loss that was an error is forgotten."""
+    ended = fates(job)
+    alive = {worker.serial for worker in job.workers if worker.serial not in ended}
+    lost = [serial for serial in training(job.status) if serial not in alive]
+    memory.lost_at = {serial: memory.lost_at.get(serial, now_seconds) for serial in lost}
+    return {serial: now_seconds - since for serial, since in memory.lost_at.items()}
+
+
+def _read_spec(job: JobObject) -> _Spec:
+    generation = job.metadata.generation
+    try:
+        spec = TrainingJobSpec.model_validate_json(bytes(job.spec), by_alias=True, by_name=False)
+    except ValidationError as error:
+        return _Spec(generation, None, "", _words("spec", error))
+    return _Spec(generation, spec, template_hash(spec))
+
+
+def _read_status(job: JobObject) -> _Status:
+    version = job.metadata.resource_version
+    raw = bytes(job.status) if job.status is not None else b"{}"
+    try:
+        status = TrainingJobStatus.model_validate_json(raw, by_alias=True, by_name=False)
+    except ValidationError as error:
+        return _Status(version, None, _words("status", error))
+    return _Status(version, status)
+
+
+def _words(root: str, error: ValidationError) -> str:
+    found = (
+        f"{'.'.join(map(str, (root, *one['loc'])))}: {one['msg'].removeprefix('Value error, ')}"
+        for one in error.errors(include_url=False, include_input=False)
+    )
+    return f"this operator cannot read the job: {'; '.join(found)}"[:MOST_WORDS]

@@ -1,0 +1,43 @@
+"""What follows from a job's template before any pod is made of it."""
+
+from typing import Any
+
+from spotrun.api.template import PodTemplate
+from spotrun.api.trainingjob import TrainingJobSpec
+
+Manifest = dict[str, Any]
+
+GPUS = (
+    "nvidia.com/gpu",
+    "amd.com/gpu",
+    "gpu.intel.com/i915",
+    "gpu.intel.com/xe",
+    "habana.ai/gaudi",
+    "aws.amazon.com/neuron",
+)
+"""Extended resources that one training process each drives."""
+_NVIDIA_SLICE = "nvidia.com/mig-"
+
+
+def processes(spec: TrainingJobSpec) -> int:
+    """Training processes per worker: what the user says, else its GPUs, else one."""
+    return spec.workers.processes or max(num_gpus(spec.workers.template), 1)
+
+
+def num_gpus(template: PodTemplate) -> int:
+    """The GPUs in the limits of the container that trains."""
+    return sum(gpu_limits(template).values())
+
+
+def gpu_limits(template: PodTemplate) -> dict[str, int]:
+    """The GPUs in the limits of the container that trains, by the name of the resource."""
+    trainer = template.spec.trainer
+    resources = (trainer.model_extra or {}).get("resources") if trainer is not None else None
+    limits = resources.get("limits") if isinstance(resources, dict) else None
+    if not isinstance(limits, dict):
+        return {}
+    return {
+        name: int(str(amount))
+        for name, amount in limits.items()
+        if (name in GPUS or name.startswith(_NVIDIA_SLICE)) and str(amount).isdigit()
+    }

@@ -1,0 +1,259 @@
+"""Connections: TLS for agents, with strangers kept few and short.
+
+Who has shown no good token yet is a stranger. Strangers are counted by address from the moment they
+connect, before any TLS work is done for them, so that a flood of them costs its own address.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Self
+
+from aiohttp import web
+from typing_extensions import override
+
+from spotrun.serve.bucket import Buckets, Clock, Rate
+
+log = logging.getLogger(__name__)
+
+BACKLOG = 4_096  # all agents of a leader that is gone come within seconds
+PAUSE_SECONDS = 0.1
+"""After an accept that failed, mostly for want of file descriptors: others must be closed first."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one address, one worker and everybody together may hold open."""
+
+    connections: int = 18_000  # two of 8,000 workers each, and room for strangers
+    strangers_per_address: int = 256  # a node whose pods share an address may run 110 workers
+    arrivals_per_address: Rate = field(default_factory=lambda: Rate(per_second=50, burst=400))
+    connections_per_worker: int = 4  # its two, and the two of an agent that has just restarted
+    introduction_seconds: float = 10.0  # to finish TLS, and once more to show a good token
+    idle_seconds: float = 75.0  # between two requests, incomplete headers included
+
+
+class Visit:
+    """One connection."""
+
+    __slots__ = ("address", "protocol", "timer", "worker")
+
+    def __init__(self, address: str, protocol: web.RequestHandler) -> None:
+        self.address = address
+        self.protocol = protocol
+        self.timer: asyncio.TimerHandle | None = None
+        self.worker: str | None = None  # its pod's UID, once it has shown a good token
+
+    def close(self) -> None:
+        """Hang up now, whatever is going on."""
+        transport = self.protocol.transport
+        if transport is not None:
+            transport.abort()
+
+
+class Visits:
+    """Who is connected, within the limits."""
+
+    def __init__(self, limits: Limits, clock: Clock = time.monotonic) -> None:
+        self._limits = limits
+        self._arrivals = Buckets(limits.arrivals_per_address, clock)
+        self._visits: dict[web.RequestHandler, Visit] = {}
+        self._strangers: Counter[str] = Counter()
+        self._of_worker: dict[str, OrderedDict[Visit, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._visits)
+
+    @property
+    def num_strangers(self) -> int:
+        """How many have shown no good token yet."""
+        return self._strangers.total()
+
+    def may_come(self, address: str) -> bool:
+        """Whether another stranger is let in from there."""
+        arrivals = self._arrivals[address]
+        if (
+            len(self._visits) >= self._limits.connections
+            or self._strangers[address] >= self._limits.strangers_per_address
+            or arrivals.wait_seconds() > 0
+        ):
+            return False
+        arrivals.take()
+        return True
+
+    def arrived(self, address: str, protocol: web.RequestHandler) -> Visit:
+        """A stranger connected."""
+        visit = Visit(address, protocol)
+        self._visits[protocol] = visit
+        self._strangers[address] += 1
+        return visit
+
+    def introduced(self, protocol: web.RequestHandler, worker: str) -> None:
+        """It has shown the token of a worker; the worker's oldest connection gives way."""
+        visit = self._visits.get(protocol)
+        if visit is None or visit.worker == worker:
+            return
+        if visit.worker is not None:
+            self._leave_worker(visit)
+        else:
+            self._no_stranger(visit)
+        visit.worker = worker
+        mine = self._of_worker.setdefault(worker, OrderedDict())
+        mine[visit] = None
+        if len(mine) > self._limits.connections_per_worker:
+            next(iter(mine)).close()
+
+    def left(self, protocol: web.RequestHandler) -> None:
+        """Its connection is gone."""
+        visit = self._visits.pop(protocol, None)
+        if visit is None:
+            return
+        if visit.worker is None:
+            self._no_stranger(visit)
+        else:
+            self._leave_worker(visit)
+
+    def close_all(self) -> None:
+        """Hang up on everybody."""
+        for visit in list(self._visits.values()):
+            visit.close()
+
+    def _no_stranger(self, visit: Visit) -> None:
+        if visit.timer is not None:
+            visit.timer.cancel()
+            visit.timer = None
+        self._strangers[visit.address] -= 1
+        if not self._strangers[visit.address]:
+            del self._strangers[visit.address]
+
+    def _leave_worker(self, visit: Visit) -> None:
+        assert visit.worker is not None, "it has introduced itself"
+        mine = self._of_worker[visit.worker]
+        del mine[visit]
+        if not mine:
+            del self._of_worker[visit.worker]
+
+
+class _Http(web.Server):
+    """aiohttp's server, which tells us when connections end."""
+
+    def __init__(
+        self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], limits: Limits
+    ) -> None:
+        super().__init__(
+            handler,
+            handler_cancellation=True,  # a poll whose agent hung up is to be forgotten
+            keepalive_timeout=limits.idle_seconds,
+            lingering_time=0,  # who sends more than we want to read is hung up on
+            access_log=None,
+            auto_decompress=False,
+            max_line_size=4_096,
+            max_headers=32,
+            read_bufsize=2**14,
+        )
+        self.left: Callable[[web.RequestHandler], None] = lambda _: None
+
+    @override
+    def connection_lost(
+        self, handler: web.RequestHandler, exc: BaseException | None = None
+    ) -> None:
+        super().connection_lost(handler, exc)
+        self.left(handler)
+
+
+class Listener:
+    """Accepts connections on one port while its `async with` block lasts."""
+
+    def __init__(
+        self,
+        handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+        tls: ssl.SSLContext,
+        *,
+        host: str,
+        port: int,
+        limits: Limits,
+    ) -> None:
+        self.visits = Visits(limits)
+        self._handler = handler
+        self._tls = tls
+        self._limits = limits
+        self._host = host
+        self._port = port
+        self._greeting: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        self._http = _Http(self._handler, self._limits)
+        self._http.left = self.visits.left
+        self._socket = _listen(self._host, self._port)
+        self.port: int = self._socket.getsockname()[1]
+        self._accepting = asyncio.create_task(self._accept())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        tasks = {self._accepting, *self._greeting}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._socket.close()
+        self.visits.close_all()
+        await self._http.shutdown(timeout=1.0)
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, peer = await loop.sock_accept(self._socket)
+            except OSError as error:
+                log.warning("no connection can be accepted: %s", error)
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            address = str(peer[0])
+            if not self.visits.may_come(address):
+                connection.close()
+                continue
+            protocol = self._http()
+            visit = self.visits.arrived(address, protocol)
+            task = asyncio.create_task(self._greet(connection, visit))
+            self._greeting.add(task)
+            task.add_done_callback(self._greeting.discard)
+
+    async def _greet(self, connection: socket.socket, visit: Visit) -> None:
+        loop = asyncio.get_running_loop()
+        protocol = visit.protocol
+        visit.timer = loop.call_later(2 * self._limits.introduction_seconds, visit.close)
+        try:
+            await loop.connect_accepted_socket(
+                lambda: protocol,
+                connection,
+                ssl=self._tls,
+                ssl_handshake_timeout=self._limits.introduction_seconds,
+                ssl_shutdown_timeout=1.0,
+            )
+        except (OSError, ssl.SSLError, TimeoutError) as error:
+            log.debug("no TLS with %s: %s", visit.address, error)
+            self.visits.left(protocol)
+            connection.close()
+        except asyncio.CancelledError:
+            self.visits.left(protocol)
+            with contextlib.suppress(OSError):
+                connection.close()
+            raise
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Listen; the empty host means every address, IPv4 and IPv6."""
+    if not host and socket.has_dualstack_ipv6():
+        listening = socket.create_server(
+            ("", port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True
+        )
+    else:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    listening.setblocking(False)
+    return listening

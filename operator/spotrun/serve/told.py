@@ -1,0 +1,140 @@
+"""What each worker of a job is told: a pure function of the stored status and the job's pods."""
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from spotrun.api.names import ConditionType, Phase
+from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.ledger import find
+from spotrun.decide.view import FINISHED
+from spotrun.wire import Answer, How, Orders, World, write_answer
+
+_VERSION_BYTES = 12  # of a hash that nobody attacks: who could is told the content itself
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A worker's pod, as others reach it."""
+
+    pod: str
+    uid: str
+    address: str | None = None  # None until it has a node
+
+
+@dataclass(frozen=True)
+class Published:
+    """A job as it is stored, and its pods by serial."""
+
+    namespace: str
+    name: str
+    uid: str
+    status: TrainingJobStatus
+    peers: Mapping[int, Peer]
+    processes: int  # of each worker
+
+
+class Told:
+    """The answers to all workers of one job; what they share is made and hashed once."""
+
+    def __init__(self, job: Published, key: bytes) -> None:
+        """Prepare; `key` is what the secrets of all worlds are derived from."""
+        self.serials = {peer.pod: serial for serial, peer in job.peers.items()}
+        self._job = job
+        world = job.status.world
+        is_over = job.status.phase in FINISHED
+        members = world.members.numbers if world is not None and not is_over else ()
+        self._places = {serial: place for place, serial in enumerate(members)}
+        self._addresses = tuple(
+            job.peers[serial].address if serial in job.peers else None for serial in members
+        )
+        self._leaving = _leaving(job.status) if members else frozenset()
+        self._common = Answer(
+            version="",
+            phase=(job.status.phase or Phase.PENDING).value,
+            orders=Orders(checkpoint=_checkpoint_order(job.status)),
+            world=self._shared_world(key) if members else None,
+        )
+        self._hash = hashlib.blake2b(write_answer(self._common), digest_size=_VERSION_BYTES)
+
+    @property
+    def content(self) -> object:
+        """Equal for two jobs whose workers are all told the same."""
+        return self._hash.digest(), self._addresses, tuple(self._places), self._leaving
+
+    def answer(self, serial: int) -> Answer:
+        """What one worker is told."""
+        world = self._world(serial)
+        return replace(self._common, version=self._version(world), world=world)
+
+    def version(self, serial: int) -> str:
+        """The version of that answer, the same wherever it is made."""
+        return self._version(self._world(serial))
+
+    def _version(self, world: World | None) -> str:
+        own = self._hash.copy()
+        if world is not None:
+            places = (world.rank, world.processes, world.secret != "", *world.neighbours)
+            own.update(repr(places).encode())
+        return own.hexdigest()
+
+    def _world(self, serial: int) -> World | None:
+        shared = self._common.world
+        if shared is None:
+            return None
+        place = self._places.get(serial)
+        if place is not None:
+            rank = place * self._job.processes
+            return replace(shared, rank=rank, neighbours=self._neighbours(place))
+        if serial in self._leaving:
+            # It trains until the others switch; a world in which it has no process says both.
+            return replace(shared, rank=shared.size, processes=0, store=None, secret="")
+        return None
+
+    def _shared_world(self, key: bytes) -> World:
+        world = self._job.status.world
+        assert world is not None, "it has members"
+        return World(
+            generation=world.generation,
+            rank=0,
+            size=len(self._places) * self._job.processes,
+            processes=self._job.processes,
+            store=world.store,
+            secret=world_secret(key, self._job.uid, world.generation),
+            neighbours=(),
+            how=How(world.how.value),
+            switch=world.switch,
+            restore=world.restore,
+        )
+
+    def _neighbours(self, place: int) -> tuple[str, ...]:
+        """The one before and the one after in the ring, as far as they can be reached."""
+        count = len(self._addresses)
+        around = dict.fromkeys(((place - 1) % count, (place + 1) % count))
+        found = (self._addresses[other] for other in around if other != place)
+        return tuple(address for address in found if address is not None)
+
+
+def world_secret(key: bytes, uid: str, generation: int) -> str:
+    """The same on every replica and after every restart, and unknown outside that world."""
+    return hmac.new(key, f"{uid}/{generation}".encode(), hashlib.sha256).hexdigest()
+
+
+def _leaving(status: TrainingJobStatus) -> frozenset[int]:
+    """Workers that train while a world without them is prepared."""
+    world = status.world
+    if world is None or world.switch or world.trained is None:
+        return frozenset()
+    return frozenset(world.trained.numbers) - frozenset(world.members.numbers)
+
+
+def _checkpoint_order(status: TrainingJobStatus) -> int:
+    """Grows with each suspension: the second in which the condition Suspended changed last.
+
+    It comes from status alone, so that it is the same on every replica and after restarts. That it
+    grows at the end of a suspension, too, costs those who lived through it one more checkpoint. A
+    worker compares with the first number it was told, so a new one starts without an order.
+    """
+    condition = find(status, ConditionType.SUSPENDED)
+    return 0 if condition is None else int(condition.last_transition_time.datetime.timestamp())

@@ -1,0 +1,131 @@
+"""The shipped manifests, and an API server to whom one can speak as anybody."""
+
+import http.client
+import json
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from devcluster.cluster import Cluster
+from tests.api_cases import Manifest
+
+FOLDER = Path(__file__).parents[3] / "manifests"
+OPERATOR = "system:serviceaccount:spotrun-system:spotrun"
+GUARD = "spotrun-trainingjob-guard"
+
+
+def shipped(file: str) -> list[dict[str, Any]]:
+    """The documents of one file."""
+    return [part for part in yaml.safe_load_all((FOLDER / file).read_text()) if part]
+
+
+def only(documents: Iterable[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
+    """The one document of this kind and name."""
+    (found,) = (d for d in documents if d["kind"] == kind and d["metadata"]["name"] == name)
+    return found
+
+
+def apply(cluster: Cluster, *documents: dict[str, Any]) -> None:
+    """Make them so."""
+    body = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=body)
+
+
+def namespace(name: str, **labels: str) -> dict[str, Any]:
+    """A namespace to apply."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": labels},
+    }
+
+
+def grant(user: str, name: str, *rules: dict[str, Any]) -> list[dict[str, Any]]:
+    """Let a user do something in every namespace."""
+    api = "rbac.authorization.k8s.io"
+    role = {"apiGroup": api, "kind": "ClusterRole", "name": name}
+    return [
+        {
+            "apiVersion": f"{api}/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": name},
+            "rules": list(rules),
+        },
+        {
+            "apiVersion": f"{api}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": role,
+            "subjects": [{"apiGroup": api, "kind": "User", "name": user}],
+        },
+    ]
+
+
+def rule(group: str, resources: str, verbs: str, *names: str) -> dict[str, Any]:
+    """One rule of a role; resources and verbs are separated by spaces."""
+    limit = {"resourceNames": list(names)} if names else {}
+    return {
+        "apiGroups": [group],
+        "resources": resources.split(),
+        "verbs": verbs.split(),
+        **limit,
+    }
+
+
+def until(holds: Callable[[], bool], what: str, timeout_seconds: float = 30) -> None:
+    """Wait for what the API server learns from its own watches."""
+    end = time.monotonic() + timeout_seconds
+    while not holds():
+        assert time.monotonic() < end, f"not within {timeout_seconds} s: {what}"
+        time.sleep(0.05)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the API server says to a request."""
+
+    status: int
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+    @property
+    def accepted(self) -> bool:
+        assert self.status in (200, 201, 403, 422), self.body
+        return self.status in (200, 201)
+
+    @property
+    def message(self) -> str:
+        return str(self.body.get("message", ""))
+
+
+@dataclass(frozen=True)
+class Server:
+    """One kept-alive connection of an admin who speaks for others."""
+
+    connection: http.client.HTTPSConnection
+
+    def ask(
+        self, user: str, verb: str, path: str, body: Manifest | None = None, kind: str = "json"
+    ) -> Answer:
+        headers = {"Content-Type": f"application/{kind}", "Impersonate-User": user}
+        self.connection.request(verb, path, json.dumps(body) if body else None, headers)
+        response = self.connection.getresponse()
+        return Answer(response.status, json.loads(response.read()), dict(response.headers))
+
+    def try_to_create(self, user: str, where: str, job: Manifest) -> Answer:
+        """Ask whether a TrainingJob would be accepted."""
+        return self.ask(user, "POST", f"{jobs(where)}?dryRun=All&fieldValidation=Strict", job)
+
+    def try_to_change(self, user: str, where: str, name: str, patch: Manifest) -> Answer:
+        """Ask whether a merge patch of a TrainingJob would be accepted."""
+        path = f"{jobs(where)}/{name}?dryRun=All&fieldValidation=Strict"
+        return self.ask(user, "PATCH", path, patch, "merge-patch+json")
+
+
+def jobs(where: str) -> str:
+    """The path of a namespace's TrainingJobs."""
+    return f"/apis/spotrun.dev/v1alpha1/namespaces/{where}/trainingjobs"

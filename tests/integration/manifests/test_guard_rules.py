@@ -1,0 +1,72 @@
+"""Each rule of the admission policy refuses what it is for, and nothing else does."""
+
+import pytest
+
+from tests.integration.manifests.conftest import WHOLE, Guard, weakened
+from tests.integration.manifests.guard_cases import (
+    ACCEPTED,
+    LARGE,
+    POD,
+    REFUSED,
+    Accepted,
+    Refused,
+    changed,
+)
+from tests.integration.manifests.helpers import Server, shipped
+
+every_refusal = pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
+
+
+@every_refusal
+def test_bad_jobs_are_refused(server: Server, guard: Guard, case: Refused) -> None:
+    answer = server.try_to_create(case.user, WHOLE, case.job)
+    assert not answer.accepted
+    assert case.says in answer.message
+
+
+@every_refusal
+def test_only_the_rule_in_question_refuses(server: Server, guard: Guard, case: Refused) -> None:
+    answer = server.try_to_create(case.user, weakened(guard.index(case)), case.job)
+    assert answer.accepted, answer.message
+
+
+@pytest.mark.parametrize("case", ACCEPTED, ids=lambda case: case.name)
+def test_good_jobs_are_accepted(server: Server, guard: Guard, case: Accepted) -> None:
+    answer = server.try_to_create(case.user, WHOLE, case.job)
+    assert answer.accepted, answer.message
+
+
+def test_every_rule_has_a_case() -> None:
+    policy, _ = shipped("admission.yaml")
+    guard = Guard(policy["spec"])
+    rules = range(len(policy["spec"]["validations"]))
+    assert {guard.index(case) for case in REFUSED} == set(rules)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("volumes", "text"),
+        ("volumes", [None]),
+        ("tolerations", [1]),
+        ("initContainers", {"a": 1}),
+        ("priorityClassName", 5),
+        ("serviceAccountName", {"a": 1}),
+        ("tolerations", [{"key": "example.com/a"}] * 100_000),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_judged_is_refused(
+    server: Server, guard: Guard, field: str, value: object
+) -> None:
+    answer = server.try_to_create("author", WHOLE, changed(LARGE, {f"{POD}.{field}": value}))
+    assert not answer.accepted
+    assert WHOLE in answer.message
+
+
+def test_the_guard_stands_in_every_namespace() -> None:
+    policy, binding = shipped("admission.yaml")
+    assert binding["spec"] == {
+        "policyName": policy["metadata"]["name"],
+        "validationActions": ["Deny"],
+    }
