@@ -35,6 +35,11 @@ class KubeletServer:
 
     async def stop(self) -> None:
         """Close every connection."""
+        server = self._runner.server
+        for connection in server.connections if server is not None else ():
+            if connection.transport is not None:
+                # Closed politely, TLS would wait for the other side, and outlive the event loop.
+                connection.transport.abort()
         await self._runner.cleanup()
 
     async def _logs(self, request: web.Request) -> web.StreamResponse:

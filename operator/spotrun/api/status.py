@@ -148,6 +148,7 @@ class Restarts(Model):
     last_exit_code: Annotated[int, Field(ge=0, le=255)] | None = Field(
         None, description="The exit code of the last one, if there was one."
     )
+    last_message: LongText | None = Field(None, description="What the last one said.")
     blamed: Annotated[tuple[ShortText, ...], Field(max_length=16)] | None = Field(
         None,
         description="The nodes of the last failures, newest last; one that is named twice gets no "
@@ -253,9 +254,7 @@ class TrainingJobStatus(Model):
     checkpoint: CheckpointStatus | None = Field(
         None, description="The newest checkpoint the operator acknowledged; a world restores it."
     )
-    orders: Orders | None = Field(
-        None, description="What workers are asked to do beside training."
-    )
+    orders: Orders | None = Field(None, description="What workers are asked to do beside training.")
     interruptions: Interruptions | None = Field(None, description="Workers that were taken away.")
     restarts: Restarts | None = Field(None, description="Failures, and what was done about them.")
     cost: Cost | None = Field(

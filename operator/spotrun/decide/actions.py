@@ -11,6 +11,7 @@ class Create:
     """Make the worker of this number; its name is a function of job and number."""
 
     serial: int
+    avoid_nodes: tuple[str, ...] = ()  # that this job's failures were blamed on
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.crew import generation, training
 from spotrun.decide.ledger import state
 from spotrun.decide.snapshot import PodPhase
 from spotrun.decide.view import FINISHED, View
@@ -20,8 +21,7 @@ def complete(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
 
 
 def _somebody_has_completed(view: View, status: TrainingJobStatus) -> bool:
-    world = status.world
-    members = set(world.members.numbers) if world is not None else set()
+    members = set(training(status))
     for worker in view.job.workers:
         words = worker.pod.end.words if worker.pod.end is not None else None
         if words is not None and words.reason is Ending.COMPLETED:
@@ -29,12 +29,8 @@ def _somebody_has_completed(view: View, status: TrainingJobStatus) -> bool:
         if words is None and worker.pod.phase is PodPhase.SUCCEEDED:
             return True  # torchrun ends with 0 only when its script did
         report = worker.agent.report if worker.agent is not None else None
-        if (
-            report is not None
-            and report.completed
-            and world is not None
-            and worker.serial in members
-            and report.arrived == world.generation
-        ):
+        if report is None or not report.completed or worker.serial not in members:
+            continue
+        if report.arrived == generation(status):
             return True
     return False

@@ -1,7 +1,7 @@
 """Failures: counted once a world, answered with a restart after a growing pause, or with the end.
 
 When one process dies its peers fail as well, so of all that is reported in one world only the first
-counts.
+counts; and none does where the platform took a member away, also if that is seen a little later.
 """
 
 from dataclasses import dataclass
@@ -9,14 +9,20 @@ from datetime import timedelta
 
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.api.status import Restarts, TrainingJobStatus
-from spotrun.api.values import Serials, Time
+from spotrun.api.values import Time
+from spotrun.decide.crew import failed, generation, gone, training
+from spotrun.decide.fates import FAILURES, INTERRUPTIONS
 from spotrun.decide.ledger import record, state
+from spotrun.decide.serials import numbers
 from spotrun.decide.view import FINISHED, View
 
 FIRST_PAUSE = timedelta(seconds=10)
 LONGEST_PAUSE = timedelta(minutes=5)
 FORGIVEN_AFTER = timedelta(hours=1)
 """So much durable progress since the last failure, and the count starts afresh."""
+VERDICT_AFTER = timedelta(seconds=5)
+"""A lost node is found after its peers' failures: about 4 s, when it dies without a word."""
+_KEPT_BLAMED = 16
 
 
 @dataclass(frozen=True)
@@ -26,34 +32,19 @@ class Failure:
     reason: Reason
     exit_code: int | None
     message: str
+    node: str | None = None
 
 
 def count_failures(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
-    """Count a new failure, and end the job if it was one too many."""
-    failure = _new_failure(view, status)
-    if failure is None or status.phase in FINISHED:
+    """Count a new failure, take back what was none, and end the job if it was one too many."""
+    if status.phase in FINISHED:
         return status
-    restarts = status.restarts or Restarts()
-    failures = 1 if _is_forgiven(status) else (restarts.failures or 0) + 1
-    pause = pause_after(failures)
-    counted = restarts.model_copy(
-        update={
-            "failures": failures,
-            "counted_since": Time.of(view.now),
-            "retry_at": Time.of(view.now + pause),
-            "last_generation": status.world.generation if status.world else 0,
-            "last_reason": failure.reason.value,
-            "last_exit_code": failure.exit_code,
-        }
-    )
-    status = status.model_copy(update={"restarts": counted})
-    limits = view.job.spec.failures
-    if failure.exit_code in (limits.fatal_exit_codes or ()):
-        return _end(view, status, Reason.FATAL_EXIT_CODE, failure)
-    if failures > limits.max_restarts:
-        return _end(view, status, Reason.TOO_MANY_RESTARTS, failure)
-    numbers = {"failures": str(failures), "pauseSeconds": f"{pause.total_seconds():.0f}"}
-    return record(view, status, "Restart", f"{failure.reason}: {failure.message}"[:4096], numbers)
+    if _was_a_consequence(view, status):
+        return _take_back(view, status)
+    failure = _new_failure(view, status)
+    if failure is not None:
+        status = _count(view, status, failure)
+    return _judge(view, status)
 
 
 def pause_after(failures: int) -> timedelta:
@@ -64,39 +55,125 @@ def pause_after(failures: int) -> timedelta:
 
 def waits_for_retry(view: View, status: TrainingJobStatus) -> bool:
     """Whether the pause after a failure is not over."""
+    return retry_again_seconds(view, status) is not None
+
+
+def retry_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """How long the pause still is; None if there is none."""
     retry_at = status.restarts.retry_at if status.restarts is not None else None
-    return retry_at is not None and retry_at.datetime > view.now
+    if retry_at is None or retry_at.datetime <= view.now:
+        return None
+    return (retry_at.datetime - view.now).total_seconds()
+
+
+def verdict_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """When the job is to be ended, unless the failure turns out to be none."""
+    restarts = status.restarts
+    if status.phase in FINISHED or restarts is None or restarts.counted_since is None:
+        return None
+    if _verdict(view, restarts) is None:
+        return None
+    return (restarts.counted_since.datetime + VERDICT_AFTER - view.now).total_seconds()
+
+
+def nodes_to_avoid(status: TrainingJobStatus) -> tuple[str, ...]:
+    """The nodes on which more than one failure began."""
+    blamed = (status.restarts.blamed or ()) if status.restarts is not None else ()
+    return tuple(sorted({node for node in blamed if blamed.count(node) > 1}))
+
+
+def _count(view: View, status: TrainingJobStatus, failure: Failure) -> TrainingJobStatus:
+    restarts = status.restarts or Restarts()
+    failures = 1 if _is_forgiven(status) else (restarts.failures or 0) + 1
+    pause = pause_after(failures)
+    code = failure.exit_code
+    blamed = (*(restarts.blamed or ()), *([failure.node] if failure.node else ()))
+    counted = restarts.model_copy(
+        update={
+            "failures": failures,
+            "counted_since": Time.of(view.now),
+            "retry_at": Time.of(view.now + pause),
+            "last_generation": generation(status),
+            "last_reason": failure.reason.value,
+            "last_exit_code": code if code is not None and 0 <= code <= 255 else None,
+            "last_message": failure.message[:1024],
+            "blamed": blamed[-_KEPT_BLAMED:] or None,
+        }
+    )
+    status = status.model_copy(update={"restarts": counted})
+    said = {"failures": str(failures), "pauseSeconds": f"{pause.total_seconds():.0f}"}
+    return record(view, status, "Restart", f"{failure.reason}: {failure.message}"[:4096], said)
 
 
 def _new_failure(view: View, status: TrainingJobStatus) -> Failure | None:
-    world, restarts = status.world, status.restarts or Restarts()
-    if world is not None and world.members and restarts.last_generation == world.generation:
-        return None
     if waits_for_retry(view, status):
         return None  # peers follow the first within the pause, also where no world has formed
+    if _somebody_was_taken(view, status) is not None:
+        return _ended(view, but=frozenset(training(status)))
+    last = status.restarts.last_generation if status.restarts is not None else None
+    if training(status) and last == generation(status):
+        return _ended(view, but=frozenset(training(status)))
     return _reported(view, status) or _ended(view)
 
 
 def _reported(view: View, status: TrainingJobStatus) -> Failure | None:
-    if status.world is None:
-        return None
-    reports = (worker.agent.report for worker in view.alive if worker.agent is not None)
-    failed = (r.failed for r in reports if r.failed is not None)
-    of_this_world = (f for f in failed if f.generation == status.world.generation)
-    return next((Failure(Reason.EXIT_CODE, f.exit_code, f.message) for f in of_this_world), None)
+    for worker in failed(view, status):
+        failure = worker.agent.report.failed if worker.agent is not None else None
+        if failure is not None:
+            code, node = failure.exit_code, worker.pod.node
+            return Failure(Reason.EXIT_CODE, code, failure.message, node)
+    return None
 
 
-def _ended(view: View) -> Failure | None:
+def _ended(view: View, but: frozenset[int] = frozenset()) -> Failure | None:
     """A worker that has ended by its own fault and was not settled when this status was stored."""
-    settled = set((view.job.status.settled or Serials("")).numbers)
+    if not view.ends:
+        return None
+    known = numbers(view.job.status.settled) | but
     return next(
         (
-            Failure(fate.cause, fate.exit_code, fate.message)
+            Failure(fate.cause, fate.exit_code, fate.message, view.by_serial[serial].pod.node)
             for serial, fate in sorted(view.ends.items())
-            if fate.is_failure and fate.cause is not None and serial not in settled
+            if fate.is_failure and fate.cause is not None and serial not in known
         ),
         None,
     )
+
+
+def _somebody_was_taken(view: View, status: TrainingJobStatus) -> Reason | None:
+    """Why a member of the world went that did not fail itself; None if there is no such member."""
+    for serial in gone(view, status):
+        fate = view.ends.get(serial)
+        if fate is None or not fate.is_failure:
+            return (fate.cause if fate is not None else None) or Reason.NODE_LOST
+    return None
+
+
+def _was_a_consequence(view: View, status: TrainingJobStatus) -> bool:
+    restarts = status.restarts
+    if restarts is None or not restarts.failures or restarts.last_reason in INTERRUPTIONS:
+        return False
+    if restarts.last_generation != generation(status) or restarts.counted_since is None:
+        return False
+    if view.now - restarts.counted_since.datetime > LONGEST_PAUSE:
+        return False
+    return _somebody_was_taken(view, status) is not None
+
+
+def _take_back(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    restarts, cause = status.restarts, _somebody_was_taken(view, status)
+    assert restarts is not None, "there is something to take back"
+    assert cause is not None, "there is a reason to"
+    update = {
+        "failures": max((restarts.failures or 0) - 1, 0),
+        "retry_at": None,
+        "last_reason": cause.value,
+        "last_exit_code": None,
+        "blamed": (restarts.blamed or ())[:-1] or None,
+    }
+    status = status.model_copy(update={"restarts": restarts.model_copy(update=update)})
+    why = f"the failure followed from {cause}: {cause.purpose}"
+    return record(view, status, "Forgive", why, {"failures": str(update["failures"])})
 
 
 def _is_forgiven(status: TrainingJobStatus) -> bool:
@@ -106,10 +183,26 @@ def _is_forgiven(status: TrainingJobStatus) -> bool:
     return status.checkpoint.time.datetime - since.datetime >= FORGIVEN_AFTER
 
 
-def _end(
-    view: View, status: TrainingJobStatus, reason: Reason, failure: Failure
-) -> TrainingJobStatus:
-    message = f"{reason.purpose}; the last failure was {failure.reason}: {failure.message}"[:4096]
+def _verdict(view: View, restarts: Restarts) -> Reason | None:
+    """Why the last failure ends the job; None if it does not."""
+    if not restarts.failures or restarts.last_reason not in FAILURES:
+        return None
+    limits = view.job.spec.failures
+    if restarts.last_exit_code is not None and restarts.last_exit_code in (
+        limits.fatal_exit_codes or ()
+    ):
+        return Reason.FATAL_EXIT_CODE
+    return Reason.TOO_MANY_RESTARTS if restarts.failures > limits.max_restarts else None
+
+
+def _judge(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    seconds, restarts = verdict_again_seconds(view, status), status.restarts
+    if seconds is None or seconds > 0 or restarts is None:
+        return status
+    reason = _verdict(view, restarts)
+    assert reason is not None, "there is a verdict"
+    last = f"{restarts.last_reason}: {restarts.last_message}"
+    message = f"{reason.purpose}; the last failure was {last}"[:4096]
     status = status.model_copy(
         update={"phase": Phase.FAILED, "reason": reason.value, "message": message}
     )

@@ -17,20 +17,33 @@ def ended_at(status: TrainingJobStatus) -> datetime | None:
     return holds_since(status, ConditionType.COMPLETE) or holds_since(status, ConditionType.FAILED)
 
 
-def may_end_by_themselves(view: View, status: TrainingJobStatus) -> bool:
-    """Whether the workers of a job that succeeded are left to say their last words."""
+def goodbye_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """How long the workers of a job that succeeded may still take; None: they may not."""
     end = ended_at(status)
     if status.phase is not Phase.SUCCEEDED or end is None:
-        return False
-    return (view.now - end).total_seconds() < GOODBYE_SECONDS
+        return None
+    return GOODBYE_SECONDS - (view.now - end).total_seconds()
+
+
+def may_end_by_themselves(view: View, status: TrainingJobStatus) -> bool:
+    """Whether the workers of a job that succeeded are left to say their last words."""
+    seconds = goodbye_again_seconds(view, status)
+    return seconds is not None and seconds > 0
 
 
 def deletions(view: View, status: TrainingJobStatus) -> tuple[DeleteJob, ...]:
     """Delete a finished job for whose deletion the user gave a time."""
-    finished = view.job.spec.finished
-    end = ended_at(status)
-    if status.phase not in FINISHED or finished is None or finished.delete_after is None:
+    seconds = deletion_again_seconds(view, status)
+    if seconds is None or seconds > 0 or view.alive:
         return ()
-    if end is None or view.now - end < finished.delete_after.timedelta or view.alive:
-        return ()
-    return (DeleteJob(f"finished.deleteAfter: {finished.delete_after} have passed"),)
+    return (DeleteJob("the time of finished.deleteAfter has passed"),)
+
+
+def deletion_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """When a finished job is to be deleted; None: never."""
+    finished, end = view.job.spec.finished, ended_at(status)
+    if status.phase not in FINISHED or end is None:
+        return None
+    if finished is None or finished.delete_after is None:
+        return None
+    return finished.delete_after.seconds - (view.now - end).total_seconds()

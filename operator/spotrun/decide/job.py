@@ -10,10 +10,19 @@ from datetime import datetime
 
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Action, Decision
+from spotrun.decide.agents import check_agents
 from spotrun.decide.complete import complete
-from spotrun.decide.failures import count_failures, waits_for_retry
-from spotrun.decide.finished import GOODBYE_SECONDS, deletions, may_end_by_themselves
-from spotrun.decide.interruptions import count_interruptions
+from spotrun.decide.crew import training
+from spotrun.decide.deadline import finishes_by, keep_deadline
+from spotrun.decide.failures import count_failures, retry_again_seconds, verdict_again_seconds
+from spotrun.decide.finished import (
+    deletion_again_seconds,
+    deletions,
+    goodbye_again_seconds,
+    may_end_by_themselves,
+)
+from spotrun.decide.interruptions import count_interruptions, end_interruption
+from spotrun.decide.orders import order_checkpoint
 from spotrun.decide.pace import REFRESH_SECONDS, seconds_to_write
 from spotrun.decide.phase import describe
 from spotrun.decide.progress import follow
@@ -21,9 +30,12 @@ from spotrun.decide.roster import creations, give_numbers, removals
 from spotrun.decide.schedule import next_change
 from spotrun.decide.settle import releases, settle
 from spotrun.decide.snapshot import JobSnapshot
-from spotrun.decide.suspend import CHECKPOINT_SECONDS, may_remove, suspend
+from spotrun.decide.suspend import checkpoint_again_seconds, may_remove, suspend
 from spotrun.decide.view import FINISHED, View
-from spotrun.decide.world import again_seconds, next_world, training
+from spotrun.decide.volume import check_volume
+from spotrun.decide.world import again_seconds, next_world
+
+_SHORTEST_SECONDS = 0.01  # a clock may be a little behind the moment it was asked to wait for
 
 Policy = Callable[[View, TrainingJobStatus], TrainingJobStatus]
 
@@ -31,11 +43,16 @@ POLICIES: tuple[Policy, ...] = (
     follow,  # how far is it?
     complete,  # is it done?
     count_failures,  # did it fail, and once too often?
+    keep_deadline,  # is its time over?
     suspend,  # does anybody hold it back?
+    order_checkpoint,  # must its state be saved first?
     settle,  # who has ended, and is charged now?
     count_interruptions,  # whom did the platform take?
     give_numbers,  # who is missing?
     next_world,  # who trains with whom?
+    end_interruption,  # is that made good?
+    check_volume,  # can they all save?
+    check_agents,  # are they understood?
     describe,  # what is to be said about it?
 )
 
@@ -74,19 +91,33 @@ def _let_go(job: JobSnapshot, now: datetime) -> Decision:
 
 def _again(view: View, status: TrainingJobStatus) -> float:
     """The next moment at which time alone changes the decision."""
-    waits = [again_seconds(view, status)]
-    if waits_for_retry(view, status) and status.restarts and status.restarts.retry_at:
-        waits.append((status.restarts.retry_at.datetime - view.now).total_seconds())
-    if view.job.spec.schedule is not None and status.phase not in FINISHED:
-        change = next_change(view.job.spec.schedule, view.now)
-        waits.append((change - view.now).total_seconds() if change is not None else None)
-    if status.suspended_by and view.alive:
-        waits.append(CHECKPOINT_SECONDS)
-    if status.phase in FINISHED and view.alive:
-        waits.append(GOODBYE_SECONDS)
-    finished = view.job.spec.finished
-    if status.phase in FINISHED and finished is not None and finished.delete_after is not None:
-        waits.append(finished.delete_after.seconds)
-    if training(status):
-        waits.append(REFRESH_SECONDS)
-    return min((wait for wait in waits if wait is not None), default=float("inf"))
+    waits = [
+        deletion_again_seconds(view, status),
+        goodbye_again_seconds(view, status) if view.alive else None,
+    ]
+    if status.phase not in FINISHED:
+        waits += [
+            again_seconds(view, status),
+            retry_again_seconds(view, status),
+            verdict_again_seconds(view, status),
+            checkpoint_again_seconds(view, status),
+            _schedule_again_seconds(view),
+            REFRESH_SECONDS if training(status) else None,
+            *(_until(view, moment) for moment in (finishes_by(view), _next_kill(view))),
+        ]
+    due = (wait for wait in waits if wait is not None and wait > 0)
+    return max(min(due, default=float("inf")), _SHORTEST_SECONDS)
+
+
+def _schedule_again_seconds(view: View) -> float | None:
+    schedule = view.job.spec.schedule
+    return None if schedule is None else _until(view, next_change(schedule, view.now))
+
+
+def _next_kill(view: View) -> datetime | None:
+    kills = (w.pod.killed_at for w in view.alive if w.pod.deleting and w.pod.killed_at)
+    return min(kills, default=None)
+
+
+def _until(view: View, moment: datetime | None) -> float | None:
+    return None if moment is None else (moment - view.now).total_seconds()

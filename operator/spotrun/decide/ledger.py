@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from spotrun.api.meta import Condition, ConditionStatus, ReasonText
-from spotrun.api.names import ConditionType
+from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import Decision, TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.view import View
 
 _KEPT_DECISIONS = 10
+_REASONS = {reason.value: reason for reason in Reason}
 
 
 def record(
@@ -34,6 +35,9 @@ def state(
     old = find(status, kind)
     value = ConditionStatus.TRUE if holds else ConditionStatus.FALSE
     is_same = old is not None and old.status is value
+    said = (value, reason, message, view.job.generation)
+    if old and said == (old.status, old.reason, old.message, old.observed_generation):
+        return status
     condition = Condition(
         type=ReasonText(kind.value),
         status=value,
@@ -45,6 +49,11 @@ def state(
     others = tuple(c for c in status.conditions or () if c.type != kind.value)
     ordered = tuple(sorted((*others, condition), key=lambda c: c.type))
     return status.model_copy(update={"conditions": ordered})
+
+
+def read_reason(text: str | None, default: Reason) -> Reason:
+    """A reason as status holds it."""
+    return _REASONS.get(text or "", default)
 
 
 def find(status: TrainingJobStatus, kind: ConditionType) -> Condition | None:

@@ -34,6 +34,7 @@ def _urgent(status: TrainingJobStatus) -> tuple[object, ...]:
         status.world,
         status.next_serial,
         status.restarts,
+        status.orders,
         status.checkpoint if status.suspended_by else None,
         conditions,
     )

@@ -3,60 +3,78 @@
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import LABEL_JOB_UID, ConditionType, Phase, Reason
 from spotrun.api.status import Allowed, TrainingJobStatus, WorkersStatus
+from spotrun.decide.crew import training
 from spotrun.decide.failures import waits_for_retry
-from spotrun.decide.ledger import state
-from spotrun.decide.sizes import wanted
+from spotrun.decide.gang import must_wait
+from spotrun.decide.ledger import read_reason, state
+from spotrun.decide.sizes import smallest, wanted
 from spotrun.decide.snapshot import PodPhase
+from spotrun.decide.suspend import why_suspended
 from spotrun.decide.view import FINISHED, View
-from spotrun.decide.world import training
+from spotrun.decide.volume import is_refused
 
 
 def describe(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     """Say where the job is; comes last, for it reads what the others concluded."""
-    status = status.model_copy(
-        update={
-            "observed_generation": view.job.generation,
-            "workers": _workers(view, status),
-        }
-    )
+    said: dict[str, object] = {
+        "observed_generation": view.job.generation,
+        "workers": _workers(view, status),
+    }
     if status.phase in FINISHED:
-        return _running(view, status, holds=False)
+        return _running(view, _say(status, said), holds=False)
     phase, reason, message = _where(view, status)
-    status = status.model_copy(update={"phase": phase, "reason": reason.value, "message": message})
+    status = _say(status, {**said, "phase": phase, "reason": reason.value, "message": message})
     status = _running(view, status, holds=phase is Phase.RUNNING)
     return _template(view, status)
 
 
 def _where(view: View, status: TrainingJobStatus) -> tuple[Phase, Reason, str]:
-    workers = view.job.spec.workers
     if status.suspended_by:
         going = f"; {len(view.alive)} workers are still there" if view.alive else ""
         why = "; ".join(f"{who}: {who.purpose}" for who in status.suspended_by)
-        return Phase.SUSPENDED, Reason.SUSPENDED_BY_USER, why + going
+        return Phase.SUSPENDED, why_suspended(status), why + going
     if members := training(status):
         return Phase.RUNNING, Reason.TRAINING, f"{len(members)} workers train"
+    return _waiting(view, status), *_waits_for(view, status)
+
+
+def _waits_for(view: View, status: TrainingJobStatus) -> tuple[Reason, str]:
+    if is_refused(view, status):
+        return Reason.VOLUME_NOT_SHARED, Reason.VOLUME_NOT_SHARED.purpose
     if view.job.refusal is not None:
         refusal = view.job.refusal
         message = f"Kubernetes refuses the workers: {refusal.message}"[:4096]
-        return _waiting(status), Reason.TEMPLATE_REFUSED, message
+        return Reason.TEMPLATE_REFUSED, message
+    if must_wait(view, status):
+        return Reason.WAITING_FOR_GANG, Reason.WAITING_FOR_GANG.purpose
     if waits_for_retry(view, status):
         restarts = status.restarts
         assert restarts is not None, "it waits for a retry"
         again = f"{restarts.failures} of {view.job.spec.failures.max_restarts} restarts"
         message = f"after {restarts.last_reason}: {again}, the next at {restarts.retry_at}"
-        return _waiting(status), Reason.EXIT_CODE, message
+        return read_reason(restarts.last_reason, Reason.EXIT_CODE), message
+    if view.alive and all(worker.speaks_old_wire for worker in view.alive):
+        return Reason.AGENT_TOO_OLD, Reason.AGENT_TOO_OLD.purpose
     scheduled = sum(worker.pod.node is not None for worker in view.alive)
     ready = sum(worker.is_ready for worker in view.alive)
-    message = f"{ready} of {workers.min} workers are ready, {scheduled} have a node"
-    reason = Reason.WAITING_FOR_WORKERS if scheduled else Reason.WAITING_FOR_CAPACITY
-    return _waiting(status), reason, message
+    needed = smallest(view.job.spec.workers)
+    message = f"{ready} of at least {needed} workers are ready, {scheduled} have a node"
+    enough = scheduled >= needed
+    return Reason.WAITING_FOR_WORKERS if enough else Reason.WAITING_FOR_CAPACITY, message
 
 
-def _waiting(status: TrainingJobStatus) -> Phase:
-    """What a job without a world waits for: its first one, or another."""
-    if status.world is not None:
+def _waiting(view: View, status: TrainingJobStatus) -> Phase:
+    """What a job without a world waits for: its first one since it was let go on, or another."""
+    if status.phase in {Phase.RUNNING, Phase.RECOVERING}:
         return Phase.RECOVERING
-    return Phase.STARTING if status.next_serial else Phase.PENDING
+    is_scheduled = any(worker.pod.node is not None for worker in view.alive)
+    return Phase.STARTING if is_scheduled else Phase.PENDING
+
+
+def _say(status: TrainingJobStatus, said: dict[str, object]) -> TrainingJobStatus:
+    if all(getattr(status, name) == value for name, value in said.items()):
+        return status
+    return status.model_copy(update=said)
 
 
 def _workers(view: View, status: TrainingJobStatus) -> WorkersStatus:

@@ -3,10 +3,12 @@
 from spotrun.api.amounts import Amount, Percent
 from spotrun.api.status import CheckpointStatus, Progress, TrainingJobStatus
 from spotrun.api.values import Time
+from spotrun.decide.crew import training
 from spotrun.decide.view import View
-from spotrun.decide.world import training
 from spotrun.wire import Checkpoint
 from spotrun.wire import Progress as Reported
+
+_FASTEST = 1e9  # samples per second; what exceeds it is no measurement
 
 
 def follow(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
@@ -15,7 +17,7 @@ def follow(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     reports = [w.agent.report for w in view.job.workers if w.agent and w.serial in members]
     update: dict[str, object] = {}
     newest = max((r.progress for r in reports if r.progress), key=lambda p: p.step, default=None)
-    if newest is not None:
+    if newest is not None and not _is_known(newest, status.progress):
         update["progress"] = _progress(newest)
     saved = max((r.committed for r in reports if r.committed), key=lambda c: c.step, default=None)
     if saved is not None and _is_newer(saved, status):
@@ -29,13 +31,21 @@ def _is_newer(saved: Checkpoint, status: TrainingJobStatus) -> bool:
     return status.checkpoint is None or saved.step > status.checkpoint.step
 
 
+def _is_known(reported: Reported, known: Progress | None) -> bool:
+    """The rate alone is no news: it is looked at again with the next step."""
+    if known is None:
+        return False
+    return (known.step, known.total_steps) == (reported.step, reported.total)
+
+
 def _progress(reported: Reported) -> Progress:
     done = None
     if reported.total:
         done = Percent(f"{min(100 * reported.step // reported.total, 100)}%")
     rate = None
     if reported.step_seconds and reported.step and reported.samples:
-        rate = Amount(f"{reported.samples / reported.step / reported.step_seconds:.3f}")
+        per_second = reported.samples / reported.step / reported.step_seconds
+        rate = Amount(f"{min(per_second, _FASTEST):.3f}")
     return Progress(
         step=reported.step, total_steps=reported.total, percent=done, samples_per_second=rate
     )

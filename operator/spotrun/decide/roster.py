@@ -8,6 +8,7 @@ from spotrun.decide.actions import Create, Remove
 from spotrun.decide.crew import counted_on
 from spotrun.decide.failures import nodes_to_avoid, waits_for_retry
 from spotrun.decide.gang import must_wait
+from spotrun.decide.ledger import read_reason
 from spotrun.decide.settle import owed
 from spotrun.decide.sizes import wanted
 from spotrun.decide.snapshot import PodPhase, Worker
@@ -30,7 +31,7 @@ def give_numbers(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
 
 def wants(view: View, status: TrainingJobStatus) -> int:
     """How many workers there should be now."""
-    if holds_back(status) or must_wait(view, status) or is_refused(view):
+    if holds_back(status) or must_wait(view, status) or is_refused(view, status):
         return 0
     return wanted(view.job.spec.workers)
 
@@ -99,8 +100,8 @@ def _least_useful_first(worker: Worker) -> tuple[bool, bool, int]:
 def _why_all_go(status: TrainingJobStatus) -> tuple[Reason, str]:
     if status.suspended_by:
         return why_suspended(status), f"the job is suspended by {', '.join(status.suspended_by)}"
-    reason = status.reason if status.reason in set(Reason) else Reason.COMPLETED
-    return Reason(reason), f"the job has {status.phase}"
+    why = f"the job has {str(status.phase).lower()}"
+    return read_reason(status.reason, Reason.COMPLETED), why
 
 
 def _why_it_goes(view: View, worker: Worker) -> tuple[Reason, str]:

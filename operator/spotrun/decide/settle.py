@@ -47,7 +47,9 @@ def owed(view: View, status: TrainingJobStatus) -> tuple[int, ...]:
     return tuple(n for n in range(given_out) if n not in settled and n not in view.by_serial)
 
 
-def _owed_in_vain(view: View, status: TrainingJobStatus, settled: frozenset[int]) -> tuple[int, ...]:
+def _owed_in_vain(
+    view: View, status: TrainingJobStatus, settled: frozenset[int]
+) -> tuple[int, ...]:
     """Numbers whose pods were never made and are not wanted any more cost nothing."""
     open_numbers = tuple(n for n in owed(view, status) if n not in settled)
     if not open_numbers:

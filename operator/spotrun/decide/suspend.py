@@ -2,10 +2,10 @@
 
 from spotrun.api.names import ConditionType, Reason, SuspendedBy
 from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.crew import training
 from spotrun.decide.ledger import holds_since, state
 from spotrun.decide.schedule import is_open
 from spotrun.decide.view import FINISHED, View
-from spotrun.decide.world import training
 
 CHECKPOINT_SECONDS = 110.0
 """So long a checkpoint may take after the order; a pod's grace period is 120 s."""
@@ -22,22 +22,32 @@ def suspend(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     if not by:
         message = "nobody holds the job back"
         return state(view, status, ConditionType.SUSPENDED, Reason.TRAINING, message, holds=False)
-    reason = _REASONS.get(by[0], Reason.SUSPENDED_BY_USER)
+    reason = why_suspended(status)
     message = "; ".join(f"{who}: {who.purpose}" for who in by)
     return state(view, status, ConditionType.SUSPENDED, reason, message, holds=True)
 
 
+def why_suspended(status: TrainingJobStatus) -> Reason:
+    """The reason of the first who holds the job back."""
+    by = status.suspended_by or ()
+    return _REASONS.get(by[0], Reason.SUSPENDED_BY_USER) if by else Reason.SUSPENDED_BY_USER
+
+
 def may_remove(view: View, status: TrainingJobStatus) -> bool:
     """Whether a suspended job's workers may go: their state is saved, or cannot be."""
-    if not status.suspended_by or not training(status) or view.job.spec.checkpoint is None:
-        return True
-    since = holds_since(status, ConditionType.SUSPENDED)
-    if since is None:
-        return False
-    saved = status.checkpoint
+    return checkpoint_again_seconds(view, status) <= 0
+
+
+def checkpoint_again_seconds(view: View, status: TrainingJobStatus) -> float:
+    """How long it is still waited for the checkpoint that comes before a suspension."""
+    if not status.suspended_by or view.job.spec.checkpoint is None:
+        return 0.0
+    since, saved = holds_since(status, ConditionType.SUSPENDED), status.checkpoint
+    if since is None or not any(n in view.alive_serials for n in training(status)):
+        return 0.0
     if saved is not None and saved.time.datetime > since:
-        return True
-    return (view.now - since).total_seconds() >= CHECKPOINT_SECONDS
+        return 0.0
+    return CHECKPOINT_SECONDS - (view.now - since).total_seconds()
 
 
 def _holders(view: View, status: TrainingJobStatus) -> tuple[SuspendedBy, ...]:

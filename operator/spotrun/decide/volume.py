@@ -2,6 +2,7 @@
 
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.crew import training
 from spotrun.decide.ledger import state
 from spotrun.decide.view import FINISHED, View
 
@@ -11,9 +12,11 @@ _NOT_SHARED = (
 )
 
 
-def is_refused(view: View) -> bool:
-    """Whether no workers are made because of the volume; those there are train on."""
-    return view.job.volume_is_shared is False and view.job.spec.workers.max > 1 and not view.alive
+def is_refused(view: View, status: TrainingJobStatus) -> bool:
+    """Whether no workers are wanted because of the volume; a world that trains goes on."""
+    if view.job.volume_is_shared is not False or view.job.spec.workers.max == 1:
+        return False
+    return not training(status)
 
 
 def check_volume(view: View, status: TrainingJobStatus) -> TrainingJobStatus:

@@ -1,0 +1,213 @@
+"""An agent played in Python: what runs in the pods of scripted nodes to test the operator.
+
+It keeps the worker's side of the contract (polls, reports, last words) and trains nothing: a `Play`
+says what happens to it.
+"""
+
+import asyncio
+import itertools
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import aiohttp
+
+from devcluster.client import Client, at
+from devcluster.kubelet.runtime import Exit
+from devcluster.scripted import Context
+from spotrun.api import names
+from spotrun.wire import (
+    Answer,
+    Checkpoint,
+    Ending,
+    LastWords,
+    Progress,
+    Report,
+    read_answer,
+    write_last_words,
+)
+
+_SPARE_PORTS = itertools.count(20_000)
+_RETRY_SECONDS = 0.1
+
+
+@dataclass
+class Play:
+    """What happens to the agents of a test; change it while they run."""
+
+    steps: int = 1_000_000
+    in_process: bool = True
+    may_finish: asyncio.Event = field(default_factory=asyncio.Event)
+    crash: dict[int, int] = field(default_factory=dict)  # serial -> exit code, as soon as it trains
+    agents: dict[int, "ScriptedAgent"] = field(default_factory=dict)  # by serial, the latest
+
+    def container(self, kube: Client) -> Any:
+        """The coroutine function to be the container."""
+
+        async def play(context: Context) -> Exit:
+            agent = ScriptedAgent(context, kube, self)
+            self.agents[agent.serial] = agent
+            return await agent.run()
+
+        return play
+
+
+class ScriptedAgent:
+    """One worker."""
+
+    def __init__(self, context: Context, kube: Client, play: Play) -> None:
+        self.context = context
+        self.serial = int(context.pod["metadata"]["labels"][names.LABEL_SERIAL])
+        self.answer: Answer | None = None
+        self.report = Report(ready=True, store_port=next(_SPARE_PORTS), in_process=play.in_process)
+        self.worlds: list[int] = []  # the generations it trained in
+        self._kube = kube
+        self._play = play
+        self._changed = asyncio.Event()
+
+    async def run(self) -> Exit:
+        """Live until there is nothing left to do."""
+        env = self.context.env
+        tls = ssl.create_default_context(cadata=env[names.ENV_CA])
+        url = f"https://{env[names.ENV_SERVER]}/v1/jobs/{env[names.ENV_NAMESPACE]}"
+        url += f"/{env[names.ENV_JOB]}/workers/{env[names.ENV_WORKER]}"
+        headers = {"Authorization": f"Bearer {await self._token()}"}
+        connector = aiohttp.TCPConnector(ssl=tls)
+        async with aiohttp.ClientSession(headers=headers, connector=connector) as session:
+            polls = asyncio.create_task(self._poll(session, url))
+            try:
+                return await self._live(session, url)
+            finally:
+                polls.cancel()
+                await asyncio.gather(polls, return_exceptions=True)
+
+    async def _live(self, session: aiohttp.ClientSession, url: str) -> Exit:
+        await self._send(session, url)
+        while True:
+            await self._something()
+            if self.context.terminated.is_set():
+                return _end(Ending.DEPARTED, 0)
+            answer = self.answer
+            if answer is None:
+                continue
+            if answer.phase in {"Succeeded", "Failed"}:
+                return _end(Ending.COMPLETED if answer.phase == "Succeeded" else Ending.DEPARTED, 0)
+            if self._enter(answer) or self._save(answer) or self._finish():
+                await self._send(session, url)
+            if self.report.arrived and self.serial in self._play.crash:
+                return _end(Ending.FAILED, self._play.crash.pop(self.serial))
+
+    def _enter(self, answer: Answer) -> bool:
+        world = answer.world
+        if world is None or not world.switch or not world.processes:
+            return False
+        if world.generation <= self.report.arrived:
+            return False
+        self.worlds.append(world.generation)
+        step = 100 * world.generation
+        self.report = replace(
+            self.report,
+            arrived=world.generation,
+            store_port=next(_SPARE_PORTS),
+            progress=Progress(world.generation, step, self._play.steps, samples=step * 8),
+        )
+        return True
+
+    def _save(self, answer: Answer) -> bool:
+        done = self.report.committed
+        if not answer.orders.checkpoint or (done and done.step >= 100 * self.report.arrived):
+            return False
+        step = 100 * self.report.arrived
+        self.report = replace(
+            self.report, committed=Checkpoint(f"step-{step}.g{self.report.arrived}", step)
+        )
+        return True
+
+    def _finish(self) -> bool:
+        if self.report.completed or not self.report.arrived or not self._play.may_finish.is_set():
+            return False
+        self.report = replace(self.report, completed=True)
+        return True
+
+    async def _something(self) -> None:
+        """Until there is news, the pod is asked to end, or the training may finish."""
+        waits = [
+            asyncio.create_task(event.wait()) for event in (self._changed, self.context.terminated)
+        ]
+        if not self.report.completed:
+            waits.append(asyncio.create_task(self._play.may_finish.wait()))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        self._changed.clear()
+
+    async def _poll(self, session: aiohttp.ClientSession, url: str) -> None:
+        while True:
+            seen = self.answer.version if self.answer is not None else ""
+            try:
+                async with session.get(
+                    f"{url}/world", params={"seen": seen}, server_hostname=names.SERVER_NAME
+                ) as response:
+                    if response.status == 200:
+                        self.answer = read_answer(await response.read())
+                        self._changed.set()
+                        continue
+            except (aiohttp.ClientError, TimeoutError):
+                pass
+            await asyncio.sleep(_RETRY_SECONDS)  # the operator is away, as agents know it to be
+
+    async def _send(self, session: aiohttp.ClientSession, url: str) -> None:
+        while not self.context.terminated.is_set():
+            try:
+                async with session.post(
+                    f"{url}/report", json=_json(self.report), server_hostname=names.SERVER_NAME
+                ) as response:
+                    if response.status == 200:
+                        self.answer = read_answer(await response.read())
+                        self._changed.set()
+                        return
+            except (aiohttp.ClientError, TimeoutError):
+                pass
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _token(self) -> str:
+        """What the kubelet would have projected into the pod."""
+        meta = self.context.pod["metadata"]
+        reference = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}
+        request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"audiences": [names.TOKEN_AUDIENCE], "boundObjectRef": reference},
+        }
+        path = at("serviceaccounts", meta["namespace"], "default", "token")
+        answer: Mapping[str, Any] = await self._kube.create(path, request)
+        return str(answer["status"]["token"])
+
+
+def _end(reason: Ending, code: int) -> Exit:
+    return Exit(code, message=write_last_words(LastWords(reason, exit_code=code)))
+
+
+def _json(report: Report) -> dict[str, Any]:
+    content: dict[str, Any] = {
+        "wire": report.wire,
+        "ready": report.ready,
+        "arrived": report.arrived,
+        "storePort": report.store_port,
+        "inProcess": report.in_process,
+        "completed": report.completed,
+    }
+    if report.progress is not None:
+        progress = report.progress
+        content["progress"] = {
+            "generation": progress.generation,
+            "step": progress.step,
+            "total": progress.total,
+            "samples": progress.samples,
+        }
+    if report.committed is not None:
+        content["committed"] = {"checkpoint": report.committed.name}
+    return content
