@@ -20,7 +20,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import uvloop
 
@@ -101,11 +101,13 @@ async def fan_out(server: "Operator", agents: "Agents", polls: int, rounds: int)
 
 async def change_leader(servers: list["Operator"], polls: int) -> None:
     first, second = servers
-    began = time.monotonic()
+    began, before = time.monotonic(), await second.ask("stats")
     await second.lead(servers)
     await first.ask("step_down", leader=second.address)
     await until_attached(second, polls)
     report("long_poll_reattach_seconds", time.monotonic() - began, "s", polls)
+    cpu = (await second.ask("stats"))["cpu_seconds"] - before["cpu_seconds"]
+    report("long_poll_reattach_cpu_ms", 1_000 * cpu / polls, "ms", polls)
 
 
 async def until_attached(server: "Operator", polls: int) -> None:
@@ -137,8 +139,7 @@ class Agent(asyncio.Protocol):
         self._token = token(pod)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one by its deeds only
         self._poll()
 
     def data_received(self, data: bytes) -> None:
@@ -237,7 +238,7 @@ class Agents:
                     "127.0.0.1",
                     self._ports[self._targets.get(agent.number, 0)],
                     ssl=self._tls,
-                    server_hostname=SERVER_NAME,
+                    server_hostname=str(SERVER_NAME),  # uvloop takes no subclass
                     local_addr=(own, 0),
                 )
             except OSError as error:
@@ -380,7 +381,12 @@ async def obey(
             board.publish(job, version=order["generation"])
             return {"published_at": published_at}
     rss = Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0]
-    return {"polls": board.num_polls, "rss_kb": int(rss), "leads": leadership.leads}
+    return {
+        "polls": board.num_polls,
+        "rss_kb": int(rss),
+        "cpu_seconds": time.process_time(),
+        "leads": leadership.leads,
+    }
 
 
 def published(job: int, generation: int) -> Published:
@@ -393,7 +399,9 @@ def published(job: int, generation: int) -> Published:
         restore="step-4200.g1",
     )
     peers = {
-        serial: Peer(pod_name(job, serial), pod_uid(pod_name(job, serial)), f"10.0.{serial % 250}.7")
+        serial: Peer(
+            pod_name(job, serial), pod_uid(pod_name(job, serial)), f"10.0.{serial % 250}.7"
+        )
         for serial in range(WORKERS)
     }
     status = TrainingJobStatus(phase=Phase.RUNNING, world=world)

@@ -11,19 +11,18 @@ EVERY_WORKER = 2**31 - 1
 
 def disruption_budget(job: JobSnapshot) -> Manifest:
     """Nobody evicts a healthy worker; our own deletions are none of its business."""
-    manifest: Manifest = plain(
+    return plain(
         {
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
             "metadata": owned_metadata(job, owned_name(job.name, job.uid)),
             "spec": {
-                # Not `maxUnavailable: 0`: that counts from spec.workers.replicas, and while there are
-                # more workers than that (min is above it, or replacements are on their way) it would
-                # let the surplus be evicted.
+                # Not `maxUnavailable: 0`: that counts from spec.workers.replicas, and while there
+                # are more workers (min is above it, or replacements are on their way) it would let
+                # the surplus be evicted.
                 "minAvailable": EVERY_WORKER,
                 "unhealthyPodEvictionPolicy": "AlwaysAllow",
                 "selector": {"matchLabels": {LABEL_JOB_UID: job.uid}},
             },
         }
     )
-    return manifest

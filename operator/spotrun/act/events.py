@@ -46,7 +46,7 @@ def event(job: JobSnapshot, told: Announce, now: datetime, instance: str) -> Man
     """The manifest of an event about a job; the same announcement at one time has one name."""
     moment = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
     tag = hashlib.sha256(f"{job.uid} {told.reason} {moment}".encode()).hexdigest()[:16]
-    manifest: Manifest = plain(
+    return plain(
         {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
@@ -67,7 +67,6 @@ def event(job: JobSnapshot, told: Announce, now: datetime, instance: str) -> Man
             },
         }
     )
-    return manifest
 
 
 def may_tell(times: deque[float], now_seconds: float) -> bool:
@@ -151,4 +150,4 @@ def _condition(status: TrainingJobStatus, kind: ConditionType) -> Condition | No
 
 
 def _reason(text: str | None, otherwise: Reason) -> Reason:
-    return Reason(text) if text in {reason.value for reason in Reason} else otherwise
+    return next((reason for reason in Reason if reason.value == text), otherwise)

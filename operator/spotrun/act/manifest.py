@@ -5,13 +5,17 @@ from typing import Any
 Manifest = dict[str, Any]
 
 
-def plain(value: Any) -> Any:  # noqa: ANN401 - JSON in, JSON out
+def plain(manifest: Manifest) -> Manifest:
     """Turn names and enums, which are strings that know more, into strings that encoders know."""
+    return {str(key): _plain(value) for key, value in manifest.items()}
+
+
+def _plain(value: object) -> object:
     match value:
         case dict():
-            return {str(key): plain(content) for key, content in value.items()}
+            return plain(value)
         case list() | tuple():
-            return [plain(content) for content in value]
+            return [_plain(content) for content in value]
         case str():
             return str(value)
     return value

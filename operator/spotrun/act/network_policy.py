@@ -10,7 +10,7 @@ from spotrun.observe.naming import owned_name
 def network_policy(job: JobSnapshot) -> Manifest:
     """Only pods of this very job reach its ports; stores and collectives choose theirs freely."""
     workers = {"matchLabels": {LABEL_JOB_UID: job.uid}}
-    manifest: Manifest = plain(
+    return plain(
         {
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
@@ -22,4 +22,3 @@ def network_policy(job: JobSnapshot) -> Manifest:
             },
         }
     )
-    return manifest

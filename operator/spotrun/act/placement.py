@@ -22,17 +22,22 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _WEIGHT = 100
 
 
-def affinity(given: Manifest | None, policy: CapacityPolicy) -> Manifest:
+def affinity(
+    given: Manifest | None, policy: CapacityPolicy, avoid_nodes: Iterable[str] = ()
+) -> Manifest:
     """The user's affinity, narrowed down to (or inclined to) the capacity that the job may use."""
     result = dict(given or {})
     of_nodes = dict(result.get("nodeAffinity") or {})
+    terms = list((of_nodes.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ())
     if policy is CapacityPolicy.MIXED:
         wishes = [{"weight": _WEIGHT, "preference": term} for term in _spot_terms()]
         of_nodes[_PREFERRED] = [*(of_nodes.get(_PREFERRED) or ()), *wishes]
     else:
-        ours = _spot_terms() if policy is CapacityPolicy.SPOT else [_not_spot()]
-        theirs = (of_nodes.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()
-        of_nodes[_REQUIRED] = {"nodeSelectorTerms": _both(theirs, ours)}
+        terms = _both(terms, _spot_terms() if policy is CapacityPolicy.SPOT else [_not_spot()])
+    if avoided := _not_these(avoid_nodes):
+        terms = _both(terms, [avoided])
+    if terms:
+        of_nodes[_REQUIRED] = {"nodeSelectorTerms": terms}
     return {**result, "nodeAffinity": of_nodes}
 
 
@@ -88,6 +93,12 @@ def _not_spot() -> Manifest:
     }
 
 
+def _not_these(nodes: Iterable[str]) -> Manifest:
+    """By the node's name, which is a field: the label of the host name may be another."""
+    names = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
+    return {"matchFields": names} if names else {}
+
+
 def _both(theirs: Iterable[Manifest], ours: list[Manifest]) -> list[Manifest]:
     """Terms are alternatives: one of theirs and one of ours must hold."""
     given = list(theirs)
@@ -97,11 +108,9 @@ def _both(theirs: Iterable[Manifest], ours: list[Manifest]) -> list[Manifest]:
     asking = [term for term in given if any(term.values())]
     return [
         {
-            **one,
-            "matchExpressions": [
-                *(one.get("matchExpressions") or ()),
-                *other["matchExpressions"],
-            ],
+            part: [*(one.get(part) or ()), *other.get(part, ())]
+            for part in ("matchExpressions", "matchFields")
+            if one.get(part) or part in other
         }
         for one, other in itertools.product(asking, ours)
     ] or given

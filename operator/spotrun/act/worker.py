@@ -8,6 +8,7 @@ from spotrun.act.security import container_security, pod_security
 from spotrun.act.settings import Settings
 from spotrun.api import names
 from spotrun.api.template import TRAINER
+from spotrun.decide.actions import Create
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.observe.naming import worker_name
 from spotrun.observe.template import processes
@@ -30,17 +31,16 @@ _AUTOSCALERS = {
 }
 
 
-def worker_pod(job: JobSnapshot, serial: int, settings: Settings) -> Manifest:
+def worker_pod(job: JobSnapshot, worker: Create, settings: Settings) -> Manifest:
     """The manifest of a worker's pod."""
-    pod: Manifest = plain(
+    return plain(
         {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": _metadata(job, serial),
-            "spec": _spec(job, serial, settings),
+            "metadata": _metadata(job, worker.serial),
+            "spec": _spec(job, worker, settings),
         }
     )
-    return pod
 
 
 def owned_metadata(job: JobSnapshot, name: str) -> Manifest:
@@ -80,14 +80,14 @@ def _metadata(job: JobSnapshot, serial: int) -> Manifest:
     }
 
 
-def _spec(job: JobSnapshot, serial: int, settings: Settings) -> Manifest:
+def _spec(job: JobSnapshot, worker: Create, settings: Settings) -> Manifest:
     spec: Manifest = copy.deepcopy(job.spec.workers.template.spec.manifest())
     grace_seconds = spec.get("terminationGracePeriodSeconds") or 0
     spec |= {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": max(grace_seconds, settings.grace_seconds),
         "automountServiceAccountToken": spec.get("automountServiceAccountToken") or False,
-        "affinity": affinity(spec.get("affinity"), job.spec.placement.capacity),
+        "affinity": affinity(spec.get("affinity"), job.spec.placement.capacity, worker.avoid_nodes),
         "tolerations": tolerations(
             spec.get("tolerations") or (), job.spec, unhealthy_seconds=settings.toleration_seconds
         ),
@@ -96,7 +96,7 @@ def _spec(job: JobSnapshot, serial: int, settings: Settings) -> Manifest:
         ),
     }
     trainer = _trainer_of(spec)
-    trainer |= _training(job, serial, settings, trainer)
+    trainer |= _training(job, worker.serial, settings, trainer)
     mounted = {mount["mountPath"].rstrip("/") for mount in trainer.get("volumeMounts") or ()}
     added = [
         (mount, volume) for mount, volume in _volumes(job) if mount["mountPath"] not in mounted

@@ -3,12 +3,14 @@
 Boundary is escalated to Abort, Abort to Restart. Who is late once others have arrived is left out.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from spotrun.api.status import How, TrainingJobStatus
-from spotrun.decide.crew import has_arrived, members, missing, some_unheard
+from spotrun.decide.crew import has_arrived, holders, members, missing, some_unheard
 from spotrun.decide.publish import publish
-from spotrun.decide.sizes import largest
+from spotrun.decide.serials import ordered
+from spotrun.decide.sizes import largest, wanted
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 
@@ -54,27 +56,32 @@ def leave_out_the_late(view: View, status: TrainingJobStatus) -> TrainingJobStat
     """Try again, without the late ones or, where that leaves too few or nobody came, harder."""
     world, absent = status.world, missing(view, status)
     assert world is not None, "somebody is late for it"
-    late = {worker.serial for worker in absent}
     everybody = members(view, status)
+    late = {worker.serial for worker in absent}
     present = [worker for worker in everybody if worker.serial not in late]
+    how = How.RESTART if world.how is How.RESTART else How.ABORT
+    why = f"{len(late)} of {len(everybody)} workers did not arrive by {world.how}"
     size = largest(view.job.spec.workers, len(present))
-    if size and _have_the_state(status, present[:size]):
-        how = How.RESTART if world.how is How.RESTART else How.ABORT
-        why = f"{len(late)} of {len(everybody)} workers did not arrive"
+    if size and _can_enter(view, status, present[:size], how):
         return publish(view, status, present[:size], how, why, switch=True, late=absent)
-    how = _STRONGER[world.how]
-    who = f"{len(late)} of {len(everybody)} workers" if present else "nobody"
-    why = f"{who} arrived in time by {world.how}" if not present else f"{who} did not arrive"
-    blamed = absent if present else ()
-    return publish(view, status, everybody, how, why, switch=True, late=blamed)
+    # Nobody is to blame where nobody came in process; whom a restart does not bring is broken.
+    blamed = absent if present or world.how is How.RESTART else []
+    late_before = ordered(world.late)
+    doomed = {worker.serial for worker in blamed if worker.serial in late_before}
+    crew = [worker for worker in everybody if worker.serial not in doomed]
+    inside = {worker.serial for worker in everybody}
+    crew += [w for w in view.staying if w.is_ready and w.serial not in inside]
+    workers = view.job.spec.workers
+    chosen = crew[: largest(workers, min(len(crew), wanted(workers)))]
+    harder = _STRONGER[world.how]
+    how = harder if _can_enter(view, status, chosen, harder) else How.RESTART
+    return publish(view, status, chosen, how, why, switch=bool(chosen), late=blamed)
 
 
-def _have_the_state(status: TrainingJobStatus, chosen: list[Worker]) -> bool:
-    world = status.world
-    if world is None or world.how is How.RESTART:
-        return True
-    keepers = world.trained.numbers if world.trained is not None else ()
-    return any(worker.serial in keepers for worker in chosen)
+def _can_enter(view: View, status: TrainingJobStatus, chosen: Sequence[Worker], how: How) -> bool:
+    """In process only together with somebody who has the state."""
+    keepers = {worker.serial for worker in holders(view, status)}
+    return how is How.RESTART or any(worker.serial in keepers for worker in chosen)
 
 
 def _step_allowance(view: View, status: TrainingJobStatus) -> float:

@@ -38,9 +38,15 @@ def gone(view: View, status: TrainingJobStatus) -> tuple[int, ...]:
 
 
 def failed(view: View, status: TrainingJobStatus) -> list[Worker]:
-    """The members whose processes failed in the world that trains."""
-    present = generation(status)
-    return [worker for worker in members(view, status) if _failed_in(worker, present)]
+    """The members whose processes failed in the world that trains, or on their way into it."""
+    world, present = status.world, generation(status)
+    in_process = world is not None and world.switch and world.how is not How.RESTART
+    bringing = numbers(world.trained) if world is not None and in_process else frozenset()
+    return [
+        worker
+        for worker in members(view, status)
+        if _failed_in(worker, present) or (worker.serial in bringing and _is_broken(worker))
+    ]
 
 
 def holders(view: View, status: TrainingJobStatus) -> list[Worker]:
@@ -57,7 +63,7 @@ def holders(view: View, status: TrainingJobStatus) -> list[Worker]:
     trained = [n for n in ordered(world.members) if _trains_in(view, n, present)]
     serials = dict.fromkeys((*keepers, *trained))
     alive = (view.by_serial[n] for n in serials if n in view.alive_serials)
-    return [worker for worker in alive if not _failed_in(worker, present)]
+    return [worker for worker in alive if not _is_broken(worker)]
 
 
 def missing(view: View, status: TrainingJobStatus) -> list[Worker]:
@@ -87,15 +93,30 @@ def some_unheard(view: View, workers: Iterable[Worker]) -> bool:
 
 def counted_on(status: TrainingJobStatus) -> frozenset[int]:
     """The members of the world, and those with the state until that world is entered."""
+    return relied_on(status) | (numbers(status.world.members) if status.world else frozenset())
+
+
+def relied_on(status: TrainingJobStatus) -> frozenset[int]:
+    """Those who train, or hold the state while nobody does: none of them can be made anew."""
     world = status.world
     if world is None:
         return frozenset()
-    return numbers(world.members) | (frozenset() if world.switch else numbers(world.trained))
+    return numbers(world.members if world.switch else world.trained)
 
 
 def _failed_in(worker: Worker, generation: int) -> bool:
     failure = worker.agent.report.failed if worker.agent is not None else None
     return failure is not None and failure.generation == generation
+
+
+def _is_broken(worker: Worker) -> bool:
+    """Whether its process failed since it entered a world: what it held is lost."""
+    report = worker.agent.report if worker.agent is not None else None
+    return (
+        report is not None
+        and report.failed is not None
+        and (report.failed.generation >= report.arrived)
+    )
 
 
 def _trains_in(view: View, serial: int, generation: int) -> bool:

@@ -54,8 +54,8 @@ class Fate:
         return self.cause in FAILURES
 
 
-def fates(job: JobSnapshot, now: datetime) -> dict[int, Fate]:
-    """The ends of those workers that have ended, by serial."""
+def fates(job: JobSnapshot, now: datetime | None = None) -> dict[int, Fate]:
+    """The ends of those workers that have ended, by serial; without a time a deletion is an end."""
     doubted, settled = in_doubt(job), numbers(job.status.settled)
     found = {
         worker.serial: _fate(
@@ -78,7 +78,7 @@ def in_doubt(job: JobSnapshot) -> frozenset[int]:
     return _suspected(job).union(on_bad_nodes)
 
 
-def _fate(worker: Worker, now: datetime, *, is_lost: bool, is_settled: bool) -> Fate | None:
+def _fate(worker: Worker, now: datetime | None, *, is_lost: bool, is_settled: bool) -> Fate | None:
     if worker.pod.end is not None or worker.pod.phase in {PodPhase.SUCCEEDED, PodPhase.FAILED}:
         return _end_of(worker.pod, worker.pod.end or PodEnd())
     if worker.node is not None and worker.node.gone:
@@ -95,33 +95,43 @@ def _fate(worker: Worker, now: datetime, *, is_lost: bool, is_settled: bool) -> 
     return None
 
 
-def _has_time_left(worker: Worker, now: datetime) -> bool:
+def _has_time_left(worker: Worker, now: datetime | None) -> bool:
     """Whether a pod that is being deleted trains on: the deletion is a notice then."""
     killed_at = worker.pod.killed_at
-    return killed_at is not None and now < killed_at and worker.agent is not None
+    if killed_at is None or now is None or worker.agent is None:
+        return False
+    return now < killed_at
 
 
 def _is_silent(worker: Worker, job: JobSnapshot) -> bool:
-    if worker.agent is None or job.leading_seconds < NEW_LEADER_SECONDS:
+    if job.leading_seconds < NEW_LEADER_SECONDS:
         return False
+    if worker.agent is None:  # it trained under another leader, and has not come over to this one
+        return worker.serial in _crew(job)[0]
     return worker.agent.heard_seconds > _SILENT_SECONDS
 
 
 def _suspected(job: JobSnapshot) -> frozenset[int]:
     """The workers whose neighbours in the present world miss their heartbeats."""
-    world = job.status.world
-    if world is None:
-        return frozenset()
-    # Ranks are those of the world that trains, of which status keeps the order.
-    members = ordered(world.members if world.switch else world.trained)
-    generation = world.generation if world.switch or world.trains is None else world.trains
+    members, generation = _crew(job)
     ranks = {
         rank
         for worker in job.workers
-        if worker.agent is not None and worker.agent.report.arrived == generation
+        if worker.agent is not None and worker.agent.report.suspects
+        if worker.agent.report.arrived == generation
         for rank in worker.agent.report.suspects
     }
     return frozenset(members[rank] for rank in ranks if rank < len(members))
+
+
+def _crew(job: JobSnapshot) -> tuple[tuple[int, ...], int]:
+    """Who trains, by rank, and in which world; while another is prepared in the one before."""
+    world = job.status.world
+    if world is None:
+        return (), 0
+    if world.switch:
+        return ordered(world.members), world.generation
+    return ordered(world.trained), world.trains or world.generation
 
 
 def _end_of(pod: Pod, end: PodEnd) -> Fate:

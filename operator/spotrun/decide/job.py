@@ -68,7 +68,9 @@ def decide(job: JobSnapshot, now: datetime) -> Decision:
     wait = seconds_to_write(job.status, status, job.written_seconds)
     if wait > 0:
         status = job.status
-    again = min(wait, _again(view, status))
+    again = _again(view, status)
+    if wait > 0:
+        again = min(wait, again)
     return Decision(status, _actions(view, status), again_seconds=again)
 
 

@@ -57,7 +57,9 @@ def fill_in(view: View, status: TrainingJobStatus, *, switch: bool) -> TrainingJ
     update: dict[str, object] = {}
     if switch and not world.switch:
         update |= {"switch": True, "formed_at": Time.of(view.now), "trains": None}
-    if world.store is None and (store := spare_store(view, status, ordered(world.members)[:1])):
+    rank0 = ordered(world.members)[:1]
+    is_bad = switch and not world.switch and not _is_at(view, world.store, rank0)
+    if (world.store is None or is_bad) and (store := spare_store(view, status, rank0)):
         update |= {"store": store, "spent": _spend(world, store)}
     if not update:
         return status
@@ -76,6 +78,13 @@ def spare_store(view: View, status: TrainingJobStatus, rank0: tuple[int, ...]) -
     store = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     spent = (status.world.spent or ()) if status.world is not None else ()
     return None if store in spent else store
+
+
+def _is_at(view: View, store: str | None, rank0: tuple[int, ...]) -> bool:
+    """Whether a store is where rank 0 is: its pod may have been made anew."""
+    worker = view.by_serial.get(rank0[0]) if rank0 else None
+    address = worker.pod.address if worker is not None else None
+    return store is not None and address is not None and address in store
 
 
 def _spend(world: World | None, store: str | None) -> tuple[str, ...]:

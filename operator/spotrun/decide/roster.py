@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from spotrun.api.names import Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Create, Remove
-from spotrun.decide.crew import counted_on
+from spotrun.decide.crew import counted_on, relied_on
 from spotrun.decide.failures import nodes_to_avoid, waits_for_retry
 from spotrun.decide.gang import must_wait
 from spotrun.decide.ledger import read_reason
@@ -44,7 +44,7 @@ def creations(view: View, status: TrainingJobStatus) -> tuple[Create, ...]:
     """
     if waits_for_retry(view, status) or not wants(view, status):
         return ()
-    numbers = [serial for serial in owed(view, status) if serial not in counted_on(status)]
+    numbers = [serial for serial in owed(view, status) if serial not in relied_on(status)]
     avoided = nodes_to_avoid(status) if numbers else ()
     return tuple(Create(serial, avoided) for serial in numbers)
 

@@ -21,7 +21,7 @@ def settle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         and worker.serial in view.ends
         and view.ends[worker.serial].is_final
     ]
-    surplus = _owed_in_vain(view, status, known)
+    surplus = _owed_in_vain(view, status)
     if not ended and not surplus:
         return status
     settled = union(status.settled, (*ended, *surplus))
@@ -47,11 +47,9 @@ def owed(view: View, status: TrainingJobStatus) -> tuple[int, ...]:
     return tuple(n for n in range(given_out) if n not in settled and n not in view.by_serial)
 
 
-def _owed_in_vain(
-    view: View, status: TrainingJobStatus, settled: frozenset[int]
-) -> tuple[int, ...]:
+def _owed_in_vain(view: View, status: TrainingJobStatus) -> tuple[int, ...]:
     """Numbers whose pods were never made and are not wanted any more cost nothing."""
-    open_numbers = tuple(n for n in owed(view, status) if n not in settled)
+    open_numbers = owed(view, status)
     if not open_numbers:
         return ()
     wants = 0 if holds_back(status) else max(wanted(view.job.spec.workers) - len(view.staying), 0)

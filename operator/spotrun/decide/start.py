@@ -1,9 +1,11 @@
 """Start: the first world of a job, or the next one after nobody trained for a while."""
 
 from spotrun.api.status import How, TrainingJobStatus
+from spotrun.api.values import Serials
 from spotrun.decide.crew import all_in_process, holders, some_unheard
 from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.publish import publish
+from spotrun.decide.serials import numbers, ordered
 from spotrun.decide.sizes import largest, smallest, wanted
 from spotrun.decide.view import View
 
@@ -17,6 +19,7 @@ def start(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     Where the last world became too small its survivors keep its state: they go on as soon as there
     are enough, and the rest joins later.
     """
+    status = _forget_the_dead(view, status)
     keepers = holders(view, status)
     if waits_for_retry(view, status) or some_unheard(view, keepers):
         return status
@@ -37,6 +40,16 @@ def start(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         return status
     why = "all workers are ready" if everybody else "the rest did not come in time"
     return publish(view, status, crew[:size], How.RESTART, why, switch=True)
+
+
+def _forget_the_dead(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Who held the state and is gone may be made anew, and holds nothing then."""
+    world = status.world
+    if world is None or numbers(world.trained) <= view.alive_serials:
+        return status
+    alive = tuple(n for n in ordered(world.trained) if n in view.alive_serials)
+    left = world.model_copy(update={"trained": Serials.of(alive) if alive else None})
+    return status.model_copy(update={"world": left})
 
 
 def start_again_seconds(view: View) -> float | None:

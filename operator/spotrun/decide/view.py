@@ -65,7 +65,7 @@ class View:
 
 
 def leaves_at(worker: Worker) -> datetime | None:
-    """When a worker has to be gone: a notice was given for its node, or its pod is being deleted."""
+    """When a worker has to be gone: its node was given notice, or its pod is being deleted."""
     of_node = worker.node.leaves_at if worker.node is not None else None
     of_pod = worker.pod.killed_at if worker.pod.deleting else None
     return min((moment for moment in (of_node, of_pod) if moment is not None), default=None)

@@ -12,9 +12,12 @@ MOST_WORKERS = 16_384
 
 @dataclass
 class _Heard:
-    report: Report
     heard_at: float
-    ready_at: float | None
+    report: Report | None = None  # None: nothing that could be read
+    ready_at: float | None = None
+    arrived_at: float | None = None
+    num_polls: int = 0  # held open now
+    is_old: bool = False
 
 
 class Agents:
@@ -30,32 +33,54 @@ class Agents:
         How far the training is and how busy the workers are can wait for the next look.
         """
         now = self._clock()
-        job = self._jobs.setdefault(uid, {})
-        before = job.pop(serial, None)
-        if before is None and len(job) >= MOST_WORKERS:
-            del job[next(iter(job))]
-        ready_at = before.ready_at if before is not None and before.report.ready else now
-        # Taken out and put in again, the first one is the one that has been silent for longest.
-        job[serial] = _Heard(report, now, ready_at if report.ready else None)
-        return before is None or _news(before.report) != _news(report)
+        heard = self._remembered(uid, serial)
+        before, heard.report, heard.heard_at, heard.is_old = heard.report, report, now, False
+        if not report.ready:
+            heard.ready_at = None
+        elif before is None or not before.ready:
+            heard.ready_at = now
+        if before is None or before.arrived != report.arrived:
+            heard.arrived_at = now
+        return before is None or _news(before) != _news(report)
 
     def touch(self, uid: str, serial: int) -> None:
-        """Take note of a sign of life: a poll that is held or comes in."""
+        """Take note of a sign of life."""
+        self._remembered(uid, serial).heard_at = self._clock()
+
+    def hold(self, uid: str, serial: int) -> None:
+        """A poll was opened: as long as it is, it is a sign of life."""
+        self._remembered(uid, serial).num_polls += 1
+
+    def let_go(self, uid: str, serial: int) -> None:
+        """A poll was answered or lost: silence counts from now on."""
         heard = self._jobs.get(uid, {}).get(serial)
         if heard is not None:
+            heard.num_polls = max(heard.num_polls - 1, 0)
             heard.heard_at = self._clock()
+
+    def too_old(self, uid: str, serial: int) -> bool:
+        """A report was refused for its wire version; True if that is new."""
+        heard = self._remembered(uid, serial)
+        was_old, heard.is_old, heard.heard_at = heard.is_old, True, self._clock()
+        return not was_old
 
     def facts(self, uid: str, serial: int) -> Agent | None:
         """What is known of a worker's agent; None until it has reported."""
         heard = self._jobs.get(uid, {}).get(serial)
-        if heard is None:
+        if heard is None or heard.report is None:
             return None
         now = self._clock()
         return Agent(
             report=heard.report,
-            heard_seconds=now - heard.heard_at,
+            heard_seconds=0.0 if heard.num_polls else now - heard.heard_at,
             ready_seconds=None if heard.ready_at is None else now - heard.ready_at,
+            arrived_seconds=None if heard.arrived_at is None else now - heard.arrived_at,
         )
+
+    def speaks_old_wire(self, uid: str, serial: int) -> bool:
+        """Whether its last report was refused for its version."""
+        heard = self._jobs.get(uid, {}).get(serial)
+        return heard is not None and heard.is_old
 
     def keep(self, uid: str, serials: Collection[int]) -> None:
         """Forget all other workers of a job: a number whose pod is made again starts anew."""
@@ -67,6 +92,15 @@ class Agents:
     def forget(self, uid: str) -> None:
         """The job is gone."""
         self._jobs.pop(uid, None)
+
+    def _remembered(self, uid: str, serial: int) -> _Heard:
+        job = self._jobs.setdefault(uid, {})
+        heard = job.get(serial)
+        if heard is None:
+            if len(job) >= MOST_WORKERS:
+                del job[next(iter(job))]
+            heard = job[serial] = _Heard(self._clock())
+        return heard
 
 
 def _news(report: Report) -> tuple[object, ...]:

@@ -33,7 +33,7 @@ class JobObject(msgspec.Struct, frozen=True):
 
     metadata: JobMeta
     spec: msgspec.Raw = msgspec.Raw(b"{}")
-    status: msgspec.Raw | None = None
+    status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class PodMeta(Meta, frozen=True, rename="camel"):

@@ -1,5 +1,7 @@
 """A pod as a decision sees it. Pure."""
 
+from datetime import datetime
+
 from spotrun.api.names import FINALIZER_METERED, LABEL_JOB_UID, LABEL_TEMPLATE
 from spotrun.api.template import TRAINER
 from spotrun.decide.snapshot import Pod, PodEnd, PodPhase
@@ -32,10 +34,16 @@ def pod_facts(pod: PodObject, serial: int) -> Pod:
         node=pod.spec.node_name or None,
         address=status.pod_ip or None,
         deleting=meta.deletion_timestamp is not None,
+        killed_at=_killed_at(meta.deletion_timestamp),
         metered=FINALIZER_METERED in meta.finalizers,
         disrupted=_disrupted(pod),
         end=_end(pod),
     )
+
+
+def _killed_at(deleted: str | None) -> datetime | None:
+    # The API server adds the grace period to the time of the deletion.
+    return datetime.fromisoformat(deleted) if deleted is not None else None
 
 
 def _phase(text: str) -> PodPhase:

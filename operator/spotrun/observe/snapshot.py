@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.decide.crew import training
 from spotrun.decide.fates import fates
 from spotrun.decide.snapshot import JobSnapshot, Node, Pod, Worker
-from spotrun.decide.world import training
 from spotrun.observe.agents import Agents
 from spotrun.observe.memory import Memory
 from spotrun.observe.naming import template_hash
@@ -87,8 +87,14 @@ def job_snapshot(
     memory: Memory,
     now_seconds: float,
     leading_since: float,
+    now: datetime | None = None,
+    may_hold_nodes: bool = True,
+    volume_is_shared: bool | None = None,
 ) -> JobSnapshot | BrokenJob:
-    """All that a decision about a job may know; times in seconds are on the monotonic clock."""
+    """All that a decision about a job may know; times in seconds are on the monotonic clock.
+
+    Without `now` a worker that is being deleted counts as lost at once, not when its grace ends.
+    """
     meta = job.metadata
     spec, status = readings.spec(job), readings.status(job)
     if spec.spec is None or status.status is None:
@@ -122,18 +128,23 @@ def job_snapshot(
         refusal=memory.refused.refusal if memory.refused is not None else None,
         written_seconds=now_seconds - memory.written_at,
         leading_seconds=now_seconds - leading_since,
+        may_hold_nodes=may_hold_nodes,
+        volume_is_shared=volume_is_shared,
     )
-    return replace(snapshot, lost_seconds=_losses(snapshot, memory, now_seconds))
+    return replace(snapshot, lost_seconds=_losses(snapshot, memory, now_seconds, now))
 
 
 def _worker(pod: Pod, uid: str, look_at_node: Callable[[str], Node], agents: Agents) -> Worker:
     node = look_at_node(pod.node) if pod.node is not None else None
-    return Worker(pod, node, agents.facts(uid, pod.serial))
+    is_old = agents.speaks_old_wire(uid, pod.serial)
+    return Worker(pod, node, agents.facts(uid, pod.serial), is_old)
 
 
-def _losses(job: JobSnapshot, memory: Memory, now_seconds: float) -> dict[int, float]:
+def _losses(
+    job: JobSnapshot, memory: Memory, now_seconds: float, now: datetime | None
+) -> dict[int, float]:
     """Since when each member that trained is lost; a loss that was an error is forgotten."""
-    ended = fates(job)
+    ended = fates(job, now)
     alive = {worker.serial for worker in job.workers if worker.serial not in ended}
     lost = [serial for serial in training(job.status) if serial not in alive]
     memory.lost_at = {serial: memory.lost_at.get(serial, now_seconds) for serial in lost}
@@ -151,9 +162,10 @@ def _read_spec(job: JobObject) -> _Spec:
 
 def _read_status(job: JobObject) -> _Status:
     version = job.metadata.resource_version
-    raw = bytes(job.status) if job.status is not None else b"{}"
     try:
-        status = TrainingJobStatus.model_validate_json(raw, by_alias=True, by_name=False)
+        status = TrainingJobStatus.model_validate_json(
+            bytes(job.status), by_alias=True, by_name=False
+        )
     except ValidationError as error:
         return _Status(version, None, _words("status", error))
     return _Status(version, status)

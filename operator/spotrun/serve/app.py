@@ -29,6 +29,7 @@ _PATH = re.compile(
 )
 _METHODS = {"world": "GET", "report": "POST"}
 _SEEN_CHARACTERS = 64
+_SERVER = {"Server": "spotrun"}  # aiohttp would tell strangers its version
 
 
 class Agents(Protocol):
@@ -213,7 +214,8 @@ async def _body(request: web.BaseRequest, timeout_seconds: float) -> bytes:
 
 
 def _ok(answer: Answer) -> web.Response:
-    return web.Response(body=write_answer(answer), content_type="application/json")
+    body = write_answer(answer)
+    return web.Response(body=body, content_type="application/json", headers=_SERVER)
 
 
 def _refusal(refused: Refused) -> web.Response:
@@ -226,7 +228,7 @@ def _refusal(refused: Refused) -> web.Response:
         reason=HTTPStatus(refused.status).phrase,
         body=json.dumps(said).encode(),
         content_type="application/json",
-        headers=refused.headers,
+        headers={**refused.headers, **_SERVER},
     )
     if refused.close:
         response.force_close()

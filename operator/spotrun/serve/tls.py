@@ -110,7 +110,8 @@ class OwnSecret:
         data = _write_contents(contents)
         try:
             if found is None:
-                body = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": data}
+                there = {name: text for name, text in data.items() if text is not None}
+                body = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": there}
                 await self._client.create(SECRETS, body, SecretObject, namespace=self._namespace)
             else:
                 meta["resourceVersion"] = found.metadata.resource_version

@@ -56,7 +56,7 @@ class Limits:
     """How many reviews are asked for in all, and how many bad tokens one address may show."""
 
     # 8,000 workers come over from another leader in 20 s; one review costs the API server 0.5 ms.
-    reviews: Rate = field(default_factory=lambda: Rate(per_second=500, burst=500))
+    reviews: Rate = field(default_factory=lambda: Rate(per_second=800, burst=800))
     refusals: Rate = field(default_factory=lambda: Rate(per_second=1, burst=20))
 
 

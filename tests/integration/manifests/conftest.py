@@ -1,5 +1,4 @@
 import copy
-import http.client
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -57,15 +56,10 @@ def crds(cluster: Cluster) -> None:
 
 
 @pytest.fixture(scope="session")
-def server(cluster: Cluster, crds: None) -> Iterator[Server]:
-    admin = cluster.admin
-    address = urlsplit(admin.server)
+def server(cluster: Cluster, crds: None) -> Server:
+    address = urlsplit(cluster.admin.server)
     assert address.hostname is not None
-    connection = http.client.HTTPSConnection(
-        address.hostname, address.port, context=admin.ssl_context(), timeout=30
-    )
-    yield Server(connection)
-    connection.close()
+    return Server(address.hostname, address.port or 443, cluster.admin.ssl_context())
 
 
 @pytest.fixture(scope="session")
@@ -125,8 +119,8 @@ def _stands_in(place: str, spec: dict[str, Any]) -> list[dict[str, Any]]:
 def guard(cluster: Cluster, server: Server) -> Iterator[Guard]:
     policy = only(shipped("admission.yaml"), "ValidatingAdmissionPolicy", GUARD)
     guard = Guard(policy["spec"])
-    everybody = rule("spotrun.dev", "trainingjobs", "get create update patch delete")
-    rights = [part for user, own in _RIGHTS.items() for part in grant(user, user, everybody, *own)]
+    jobs = rule("spotrun.dev", "trainingjobs", "get list watch create update patch delete")
+    rights = [part for user, own in _RIGHTS.items() for part in grant(user, jobs, *own)]
     variants = guard.variants()
     policies = [part for place, spec in variants.items() for part in _stands_in(place, spec)]
     apply(cluster, *(namespace(place, guard=place) for place in variants), *rights, *policies)

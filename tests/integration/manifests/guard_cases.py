@@ -64,6 +64,7 @@ _EXISTS = {"operator": "Exists"}
 _PODS = "you may not create pods"
 _ACCOUNT = "you may not use the service account"
 _SECRET = "you may not read the secret"  # noqa: S105 - a message
+_LARGE = "too large to be checked"
 _PATH = "hostPath volumes are not allowed"
 _PRIVILEGE = "privileged containers are not allowed"
 _CAPABILITIES = "only harmless capabilities"
@@ -73,8 +74,8 @@ _KEYLESS = "a toleration without a key"
 _CONTROL = "do not run on control planes"
 
 
-def _adds(name: str) -> Manifest:
-    return trainer(securityContext={"capabilities": {"add": ["CHOWN", name]}})
+def _adds(*names: str) -> Manifest:
+    return trainer(securityContext={"capabilities": {"add": ["CHOWN", *names]}})
 
 
 def _tolerates(**toleration: Any) -> Manifest:
@@ -96,6 +97,11 @@ REFUSED = (
     Refused("another secret", _SECRET, pod(volumes=csi("other")), KEEPER_OF_ONE),
     Refused("one's own and another", _SECRET, pod(volumes=csi("storage", "other")), KEEPER_OF_ONE),
     Refused("a secret without a name", _SECRET, pod(volumes=csi("")), KEEPER_OF_ONE),
+    Refused("too many volumes", _LARGE, pod(volumes=[{"name": "a"}] * 513)),
+    Refused("too many tolerations", _LARGE, pod(tolerations=[{"key": "a"}] * 513)),
+    Refused("too many init containers", _LARGE, pod(initContainers=[TRAINER] * 64)),
+    Refused("too many ports", _LARGE, trainer(ports=[{"containerPort": 1}] * 65)),
+    Refused("too many capabilities", _LARGE, _adds(*["CHOWN"] * 64)),
     Refused("the node's network", "hostNetwork is not allowed", pod(hostNetwork=True)),
     Refused("the same as text", "hostNetwork is not allowed", pod(hostNetwork="true")),
     Refused("the node's processes", "hostPID is not allowed", pod(hostPID=True)),
@@ -202,6 +208,8 @@ ACCEPTED = (
     Accepted("nulls in the pod", pod(**_POD_OF_NULLS)),
     Accepted("nulls in a context", trainer(securityContext=_CONTEXT_OF_NULLS, ports=None)),
     Accepted("no context", trainer(securityContext=None)),
+    Accepted("nothing of Windows", trainer(securityContext={"windowsOptions": {}})),
+    Accepted("volumes and tolerations that are empty", pod(volumes=[], tolerations=[])),
     Accepted("harmless words", trainer(securityContext=_CONTEXT_OF_NOTHING)),
     Accepted("no host at all", pod(hostNetwork=False, hostPID=False, hostIPC=False)),
     Accepted("no namespace of the node's users", pod(hostUsers=False)),

@@ -1,7 +1,9 @@
 """The shipped manifests, and an API server to whom one can speak as anybody."""
 
+import contextlib
 import http.client
 import json
+import ssl
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -44,9 +46,9 @@ def namespace(name: str, **labels: str) -> dict[str, Any]:
     }
 
 
-def grant(user: str, name: str, *rules: dict[str, Any]) -> list[dict[str, Any]]:
+def grant(user: str, *rules: dict[str, Any]) -> list[dict[str, Any]]:
     """Let a user do something in every namespace."""
-    api = "rbac.authorization.k8s.io"
+    name, api = f"test-{user}", "rbac.authorization.k8s.io"
     role = {"apiGroup": api, "kind": "ClusterRole", "name": name}
     return [
         {
@@ -104,26 +106,41 @@ class Answer:
 
 @dataclass(frozen=True)
 class Server:
-    """One kept-alive connection of an admin who speaks for others."""
+    """The API server for an admin who speaks for others: several requests in the time of a kubectl."""
 
-    connection: http.client.HTTPSConnection
+    host: str
+    port: int
+    tls: ssl.SSLContext
 
     def ask(
         self, user: str, verb: str, path: str, body: Manifest | None = None, kind: str = "json"
     ) -> Answer:
         headers = {"Content-Type": f"application/{kind}", "Impersonate-User": user}
-        self.connection.request(verb, path, json.dumps(body) if body else None, headers)
-        response = self.connection.getresponse()
-        return Answer(response.status, json.loads(response.read()), dict(response.headers))
+        connection = http.client.HTTPSConnection(self.host, self.port, context=self.tls, timeout=30)
+        with contextlib.closing(connection):
+            connection.request(verb, path, json.dumps(body) if body else None, headers)
+            response = connection.getresponse()
+            return Answer(response.status, json.loads(response.read()), dict(response.headers))
+
+    def may(self, user: str, verb: str, **what: str) -> bool:
+        """What `kubectl auth can-i` asks; `what` as in resourceAttributes."""
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {"verb": verb, **what}},
+        }
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        return bool(self.ask(user, "POST", path, body).body["status"]["allowed"])
 
     def try_to_create(self, user: str, where: str, job: Manifest) -> Answer:
         """Ask whether a TrainingJob would be accepted."""
         return self.ask(user, "POST", f"{jobs(where)}?dryRun=All&fieldValidation=Strict", job)
 
     def try_to_change(self, user: str, where: str, name: str, patch: Manifest) -> Answer:
-        """Ask whether a merge patch of a TrainingJob would be accepted."""
+        """Ask whether a merge patch would be accepted; of a whole TrainingJob its spec counts."""
         path = f"{jobs(where)}/{name}?dryRun=All&fieldValidation=Strict"
-        return self.ask(user, "PATCH", path, patch, "merge-patch+json")
+        body = {"spec": patch["spec"]} if "spec" in patch else patch
+        return self.ask(user, "PATCH", path, body, "merge-patch+json")
 
 
 def jobs(where: str) -> str:

@@ -1,0 +1,204 @@
+"""Carries decisions out: first the status, conditionally; then, only if it is stored, the actions.
+
+So whatever an operator that died had begun, its successor finds in the status; and two operators
+cannot both act on one version of a job.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from spotrun.act.broken import broken_status
+from spotrun.act.creations import Creations
+from spotrun.act.events import announcements, event, may_tell
+from spotrun.act.pods import PodWriter
+from spotrun.act.settings import Settings
+from spotrun.act.trouble import Trouble, all_troubles, is_terminating, on_removal, on_write
+from spotrun.act.writes import AT_ONCE, Writes, Written
+from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.actions import Announce, Create, Decision, DeleteJob, Release, Remove
+from spotrun.decide.snapshot import JobSnapshot
+from spotrun.kube.backoff import Roll
+from spotrun.kube.client import Client
+from spotrun.kube.errors import KubeError, NotFound
+from spotrun.kube.horizon import Horizon
+from spotrun.kube.resource import Key, Resource
+from spotrun.observe.memory import Memory
+from spotrun.observe.objects import TRAINING_JOBS
+from spotrun.observe.snapshot import BrokenJob
+
+log = logging.getLogger(__name__)
+
+EVENTS = Resource("events.k8s.io", "v1", "events")
+
+Stored = Callable[[JobSnapshot, TrainingJobStatus, str], None]
+"""Called with (job, status, version) once a status is in: only now may agents be told of it."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of carrying a decision out."""
+
+    stored: bool  # the status is in, so the decision's own time to look again counts as well
+    again_seconds: float = float("inf")  # look again then
+    failure: KubeError | None = None  # not the job's doing: try again after a pause
+
+
+class Executor:
+    """One for all jobs; for one job one call at a time."""
+
+    def __init__(
+        self,
+        client: Client,
+        horizon: Horizon[Key, Resource],
+        settings: Callable[[], Settings],
+        stored: Stored,
+        *,
+        clock: Callable[[], float],
+        wall: Callable[[], datetime],
+        roll: Roll,
+        instance: str = "spotrun",
+        at_once: int = AT_ONCE,
+    ) -> None:
+        self._client = client
+        self._writes = Writes(horizon, at_once)
+        self._pods = PodWriter(client, self._writes)
+        self._creations = Creations(
+            client, self._pods, self._writes, settings, clock=clock, roll=roll
+        )
+        self._stored = stored
+        self._clock = clock
+        self._wall = wall
+        self._instance = instance
+
+    @property
+    def writes(self) -> Counter[str]:
+        """How many writes were made, by kind; dry runs among them."""
+        return self._writes.counts
+
+    async def carry_out(self, job: JobSnapshot, decision: Decision, memory: Memory) -> Outcome:
+        """Store the next status, then do what follows from it."""
+        try:
+            version = await self._store(job, job.status, decision.status, memory)
+        except KubeError as error:
+            return _outcome([on_write(error)], stored=False)
+        self._stored(job, decision.status, version)
+        before = memory.refused and memory.refused.refusal
+        troubles = await self._act(job, decision, memory)
+        if (memory.refused and memory.refused.refusal) != before:
+            troubles.append(Trouble(again_seconds=0.0))  # to say it in the status
+        if not job.deleting and not any(trouble.is_terminating for trouble in troubles):
+            changes = announcements(job.status, decision.status)
+            await self._tell(job, (*decision.announcements, *changes), memory)
+        return _outcome(troubles, stored=True)
+
+    async def report(self, broken: BrokenJob, memory: Memory) -> Outcome:
+        """Say in its status why a job cannot be decided, if that status can be read."""
+        if broken.status is None:
+            log.error("%s/%s: %s", broken.namespace, broken.name, broken.message)
+            return Outcome(stored=False)
+        status = broken_status(broken, self._wall())
+        try:
+            await self._store(broken, broken.status, status, memory)
+        except KubeError as error:
+            return _outcome([on_write(error)], stored=False)
+        return Outcome(stored=True)
+
+    async def strip(self, namespace: str, name: str, uid: str) -> None:
+        """Let go of a pod whose job is gone; raises KubeError."""
+        try:
+            await self._pods.strip(namespace, name, uid)
+        except NotFound:
+            return
+
+    async def _store(
+        self,
+        job: JobSnapshot | BrokenJob,
+        old: TrainingJobStatus,
+        new: TrainingJobStatus,
+        memory: Memory,
+    ) -> str:
+        if new == old:
+            return job.version
+        patch: list[dict[str, object]] = [
+            # The version makes it conditional. A PUT would be sent twice by the connection pool
+            # when a kept connection turns out to be dead, and then conflict with itself.
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": job.version},
+            {"op": "add", "path": "/status", "value": new.manifest()},
+        ]
+        written = await self._writes.do(
+            "status",
+            lambda: self._client.patch(
+                TRAINING_JOBS,
+                job.name,
+                patch,
+                Written,
+                namespace=job.namespace,
+                subresource="status",
+            ),
+        )
+        memory.written_at = self._clock()
+        meta = written.metadata
+        self._writes.reached(Key(job.namespace, job.name), TRAINING_JOBS, meta.version)
+        return meta.resource_version
+
+    async def _act(self, job: JobSnapshot, decision: Decision, memory: Memory) -> list[Trouble]:
+        workers: list[Create] = []
+        singles: list[Remove | Release | DeleteJob] = []
+        for action in decision.actions:
+            if isinstance(action, Create):
+                workers.append(action)
+            else:
+                singles.append(action)
+        created, others = await asyncio.gather(
+            self._creations.make(job, workers, memory),
+            all_troubles(*(self._one(job, action) for action in singles)),
+        )
+        return [*created, *others]
+
+    async def _one(self, job: JobSnapshot, action: Remove | Release | DeleteJob) -> Trouble | None:
+        match action:
+            case Release():
+                return await self._pods.release(job, action)
+            case Remove():
+                return await self._pods.remove(job, action)
+            case DeleteJob():
+                return await self._delete(job)
+
+    async def _delete(self, job: JobSnapshot) -> Trouble | None:
+        try:
+            await self._writes.do(
+                "delete_job",
+                lambda: self._client.delete(
+                    TRAINING_JOBS, job.name, uid=job.uid, namespace=job.namespace
+                ),
+            )
+        except KubeError as error:
+            return on_removal(error)
+        return None
+
+    async def _tell(self, job: JobSnapshot, told: Iterable[Announce], memory: Memory) -> None:
+        """Tell people; an event that gets lost is not worth a second attempt."""
+        for one in told:
+            if not may_tell(memory.event_times, self._clock()):
+                return
+            manifest = event(job, one, self._wall(), self._instance)
+            try:
+                await self._writes.do("event", partial(self._event, job, manifest))
+            except KubeError as error:
+                if is_terminating(error):
+                    return
+                log.warning("%s/%s: no event: %s", job.namespace, job.name, error)
+
+    async def _event(self, job: JobSnapshot, body: dict[str, object]) -> Written:
+        return await self._client.create(EVENTS, body, Written, namespace=job.namespace)
+
+
+def _outcome(troubles: list[Trouble], *, stored: bool) -> Outcome:
+    waits = [one.again_seconds for one in troubles if one.again_seconds is not None]
+    failures = [one.failure for one in troubles if one.failure is not None]
+    return Outcome(stored, min(waits, default=float("inf")), failures[0] if failures else None)

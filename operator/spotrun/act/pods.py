@@ -1,0 +1,138 @@
+"""Writes to a job's pods: each may be repeated, and none touches anybody else's pod."""
+
+from dataclasses import replace
+
+import msgspec
+
+from spotrun.act.settings import Settings
+from spotrun.act.trouble import SOON_SECONDS, Trouble, on_creation, on_removal, wants_restricted
+from spotrun.act.worker import worker_pod
+from spotrun.act.writes import Writes, Written
+from spotrun.api.names import FINALIZER_METERED, Reason
+from spotrun.decide.actions import Create, Release, Remove
+from spotrun.decide.snapshot import JobSnapshot, Refusal
+from spotrun.kube.client import Client
+from spotrun.kube.errors import AlreadyExists, Invalid, KubeError, NotFound
+from spotrun.kube.resource import Key
+from spotrun.observe.memory import Memory
+from spotrun.observe.naming import worker_name
+from spotrun.observe.objects import PODS, PodMeta
+
+
+class _Found(msgspec.Struct, frozen=True):
+    metadata: PodMeta
+
+
+class PodWriter:
+    """Creates, deletes and releases; whatever goes wrong comes back as trouble."""
+
+    def __init__(self, client: Client, writes: Writes) -> None:
+        self._client = client
+        self._writes = writes
+
+    async def try_out(
+        self, job: JobSnapshot, worker: Create, settings: Settings, memory: Memory
+    ) -> Trouble | None:
+        """Ask whether a pod of this template would be accepted, and how strict it must be."""
+        restricted = settings.restricted or memory.is_restricted
+        try:
+            await self._dry_run(job, worker, replace(settings, restricted=restricted))
+        except AlreadyExists:
+            return None  # whose it is comes out when it is made
+        except KubeError as error:
+            if restricted or not wants_restricted(error):
+                return on_creation(error)
+            memory.is_restricted = True
+            return await self.try_out(job, worker, settings, memory)
+        memory.accepted = job.template
+        return None
+
+    async def create(self, job: JobSnapshot, worker: Create, settings: Settings) -> Trouble | None:
+        """Make a worker's pod; one of ours that is there already will do."""
+        pod = worker_pod(job, worker, settings)
+        try:
+            made = await self._writes.do(
+                "create",
+                lambda: self._client.create(PODS, pod, Written, namespace=job.namespace),
+            )
+        except AlreadyExists:
+            return await self._whose(job, worker_name(job.name, job.uid, worker.serial))
+        except KubeError as error:
+            return on_creation(error)
+        self._reached(job, made.metadata.version)
+        return None
+
+    async def remove(self, job: JobSnapshot, action: Remove) -> Trouble | None:
+        """Delete a pod, if it is still that one."""
+        name = worker_name(job.name, job.uid, action.serial)
+        try:
+            version = await self._writes.do(
+                "delete",
+                lambda: self._client.delete(PODS, name, uid=action.uid, namespace=job.namespace),
+            )
+        except KubeError as error:
+            return on_removal(error)
+        self._reached(job, version)
+        return None
+
+    async def release(self, job: JobSnapshot, action: Release) -> Trouble | None:
+        """Take our finalizer off a pod of the job."""
+        name = worker_name(job.name, job.uid, action.serial)
+        try:
+            version = await self.strip(job.namespace, name, action.uid)
+        except KubeError as error:
+            return on_removal(error)
+        self._reached(job, version)
+        return None
+
+    async def strip(self, namespace: str, name: str, uid: str) -> int | None:
+        """Take our finalizer, and no other, off a pod; also off one whose job is gone."""
+        try:
+            return await self._strip(namespace, name, uid, at=0)
+        except Invalid:
+            # It is another pod by now, or ours is not the first of its finalizers.
+            found = await self._client.get(PODS, name, _Found, namespace=namespace)
+            meta = found.metadata
+            if meta.uid != uid or FINALIZER_METERED not in meta.finalizers:
+                return None
+            at = meta.finalizers.index(FINALIZER_METERED)
+            return await self._strip(namespace, name, uid, at=at)
+
+    async def _dry_run(self, job: JobSnapshot, worker: Create, settings: Settings) -> None:
+        pod = worker_pod(job, worker, settings)
+        await self._writes.do(
+            "dry_run",
+            lambda: self._client.create(PODS, pod, Written, namespace=job.namespace, dry_run=True),
+        )
+
+    async def _strip(self, namespace: str, name: str, uid: str, *, at: int) -> int:
+        path = f"/metadata/finalizers/{at}"
+        patch: list[dict[str, object]] = [
+            {"op": "test", "path": "/metadata/uid", "value": uid},
+            {"op": "test", "path": path, "value": str(FINALIZER_METERED)},
+            {"op": "remove", "path": path},
+        ]
+        written = await self._writes.do(
+            "release",
+            lambda: self._client.patch(PODS, name, patch, Written, namespace=namespace),
+        )
+        return written.metadata.version
+
+    async def _whose(self, job: JobSnapshot, name: str) -> Trouble | None:
+        try:
+            found = await self._client.get(PODS, name, _Found, namespace=job.namespace)
+        except NotFound:
+            return Trouble(again_seconds=SOON_SECONDS)
+        except KubeError as error:
+            return Trouble(failure=error)
+        if found.metadata.owner_uid == job.uid:
+            self._reached(job, found.metadata.version)
+            return None
+        words = (
+            f"pod {name} exists and does not belong to this job: delete it, "
+            "or give the job another name"
+        )
+        return Trouble(refusal=Refusal(Reason.NAME_TAKEN.value, words))
+
+    def _reached(self, job: JobSnapshot, version: int | None) -> None:
+        self._writes.reached(Key(job.namespace, job.name), PODS, version)

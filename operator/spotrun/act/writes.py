@@ -1,0 +1,43 @@
+"""What all writes go through: so many at once, counted by kind, and made known to the caches."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import msgspec
+
+from spotrun.kube.horizon import Horizon
+from spotrun.kube.resource import Key, Meta, Resource
+
+T = TypeVar("T")
+
+AT_ONCE = 32
+"""Requests under way, of all jobs together: as many as saturate an API server on two cores."""
+
+
+class Written(msgspec.Struct, frozen=True):
+    """Of what a write answers only the version is of use."""
+
+    metadata: Meta
+
+
+class Writes:
+    """Bounds, counts, and remembers which versions the caches have to reach."""
+
+    def __init__(self, horizon: Horizon[Key, Resource], at_once: int = AT_ONCE) -> None:
+        self.counts: Counter[str] = Counter()
+        self._horizon = horizon
+        self._slots = asyncio.Semaphore(at_once)
+
+    async def do(self, kind: str, write: Callable[[], Awaitable[T]]) -> T:
+        """Make one request as soon as there is a slot; raises KubeError."""
+        async with self._slots:
+            answer = await write()
+        self.counts[kind] += 1
+        return answer
+
+    def reached(self, key: Key, resource: Resource, version: int | None) -> None:
+        """Nothing is decided on caches that have not seen this."""
+        if version is not None:
+            self._horizon.wrote(key, resource, version)

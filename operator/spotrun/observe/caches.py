@@ -1,0 +1,209 @@
+"""The caches of one replica: jobs, their pods, the nodes, and what agents said last.
+
+A change of any of them wakes the jobs that it concerns; a snapshot is taken from all at once.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NoReturn, Self
+
+from spotrun.api.names import FINALIZER_METERED, LABEL_JOB, LABEL_JOB_UID
+from spotrun.decide.snapshot import JobSnapshot
+from spotrun.kube.client import Client, Selection
+from spotrun.kube.reflector import Reflector
+from spotrun.kube.resource import Key, Resource
+from spotrun.observe.agents import Agents
+from spotrun.observe.memory import Memory
+from spotrun.observe.nodes import Nodes
+from spotrun.observe.objects import (
+    NODES,
+    PODS,
+    TRAINING_JOBS,
+    JobObject,
+    NodeObject,
+    PodObject,
+)
+from spotrun.observe.snapshot import BrokenJob, Readings, job_snapshot
+
+Wake = Callable[[Key], None]
+
+
+@dataclass(frozen=True)
+class Orphan:
+    """A pod with our finalizer whose job is no more."""
+
+    name: str
+    uid: str
+    owner_uid: str | None
+
+
+class Caches:
+    """Kept up to date while an `async with` block lasts; `wake` is called with jobs' keys."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str | None,
+        wake: Wake,
+        clock: Callable[[], float],
+        wall: Callable[[], datetime],
+    ) -> None:
+        self.agents = Agents(clock)
+        self._wake = wake
+        self._clock = clock
+        self._readings = Readings()
+        self._uids: dict[Key, str] = {}
+        self._jobs: Reflector[JobObject] = Reflector(
+            client, Selection(TRAINING_JOBS, namespace), JobObject, self._job_changed
+        )
+        self._pods: Reflector[PodObject] = Reflector(
+            client,
+            Selection(PODS, namespace, label_selector=LABEL_JOB_UID),
+            PodObject,
+            self._pod_changed,
+            indices={"job": _of_job, "node": _of_node},
+        )
+        self._nodes: Reflector[NodeObject] = Reflector(
+            client, Selection(NODES), NodeObject, self._node_changed
+        )
+        self._node_book = Nodes(lambda name: self._nodes.get("", name), clock=clock, wall=wall)
+        self._by_resource: dict[Resource, Reflector[JobObject] | Reflector[PodObject]] = {
+            TRAINING_JOBS: self._jobs,
+            PODS: self._pods,
+        }
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        runs = (self._jobs.run(), self._pods.run(), self._nodes.run())
+        tasks = [asyncio.create_task(run) for run in runs]
+        self._stack.push_async_callback(_end, tasks)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def synced(self) -> None:
+        """Return when every cache has been filled once."""
+        for reflector in (self._jobs, self._pods, self._nodes):
+            await reflector.synced.wait()
+
+    @property
+    def are_synced(self) -> bool:
+        """Whether every cache has been filled once."""
+        return all(r.synced.is_set() for r in (self._jobs, self._pods, self._nodes))
+
+    @property
+    def num_jobs(self) -> int:
+        """How many jobs there are."""
+        return len(self._jobs.store)
+
+    @property
+    def jobs_version(self) -> int:
+        """The newest version of jobs that the cache has seen."""
+        return self._jobs.last_version
+
+    def all_keys(self) -> Iterable[Key]:
+        """The names of all jobs, and of those that only have pods left."""
+        of_pods = {_key_of(pod) for pod in self._pods.store}
+        return sorted(self._jobs.store.names() | of_pods)
+
+    def last_version(self, resource: Resource) -> int:
+        """The newest version of a resource that the cache has seen; of others we wait for none."""
+        reflector = self._by_resource.get(resource)
+        return reflector.last_version if reflector is not None else 2**63
+
+    def ages_seconds(self) -> dict[str, float]:
+        """For how long each cache has heard nothing."""
+        return {
+            "trainingjobs": self._jobs.age_seconds(),
+            "pods": self._pods.age_seconds(),
+            "nodes": self._nodes.age_seconds(),
+        }
+
+    def snapshot(
+        self, key: Key, memory: Memory, leading_since: float
+    ) -> JobSnapshot | BrokenJob | None:
+        """A job and all that belongs to it, as it is known now; None if there is no such job."""
+        job = self._jobs.get(*key)
+        if job is None:
+            return None
+        self._renamed(key, job.metadata.uid)
+        return job_snapshot(
+            job,
+            self._pods.by_index("job", key),
+            self._node_book.look,
+            self.agents,
+            readings=self._readings,
+            memory=memory,
+            now_seconds=self._clock(),
+            leading_since=leading_since,
+        )
+
+    def orphans(self, key: Key) -> Iterator[Orphan]:
+        """The pods of that name's former jobs that still wait for us."""
+        job = self._jobs.get(*key)
+        for pod in self._pods.by_index("job", key):
+            meta = pod.metadata
+            is_live = job is not None and meta.owner_uid == job.metadata.uid
+            if FINALIZER_METERED in meta.finalizers and not is_live:
+                yield Orphan(meta.name, meta.uid, meta.owner_uid)
+
+    def forget(self, key: Key) -> None:
+        """The job is gone."""
+        self._renamed(key, None)
+
+    def _renamed(self, key: Key, uid: str | None) -> None:
+        """A job that was re-created under its name has nothing of its predecessor."""
+        known = self._uids.get(key)
+        if known is not None and known != uid:
+            self.agents.forget(known)
+            self._readings.forget(known)
+            del self._uids[key]
+        if uid is not None:
+            self._uids[key] = uid
+
+    def _job_changed(self, old: JobObject | None, new: JobObject | None) -> None:
+        job = new or old
+        assert job is not None, "a change has an old or a new side"
+        self._wake(Key(job.metadata.namespace, job.metadata.name))
+
+    def _pod_changed(self, old: PodObject | None, new: PodObject | None) -> None:
+        for pod in (old, new):
+            if pod is not None:
+                self._wake(_key_of(pod))
+
+    def _node_changed(self, old: NodeObject | None, new: NodeObject | None) -> None:
+        if old is not None and new is not None and _matters(old) == _matters(new):
+            return
+        node = new or old
+        assert node is not None, "a change has an old or a new side"
+        for pod in self._pods.by_index("node", node.metadata.name):
+            self._wake(_key_of(pod))
+
+
+def _key_of(pod: PodObject) -> Key:
+    return Key(pod.metadata.namespace, pod.metadata.labels.get(LABEL_JOB, ""))
+
+
+def _of_job(pod: PodObject) -> Iterable[Key]:
+    return (_key_of(pod),)
+
+
+def _of_node(pod: PodObject) -> Iterable[str]:
+    return (pod.spec.node_name,) if pod.spec.node_name else ()
+
+
+def _matters(node: NodeObject) -> tuple[object, ...]:
+    """What anybody concludes from a node: not its version, which every heartbeat moves."""
+    meta = node.metadata
+    return (meta.deletion_timestamp, meta.labels, meta.annotations, node.spec, node.status)
+
+
+async def _end(tasks: list[asyncio.Task[NoReturn]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

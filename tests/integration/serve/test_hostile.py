@@ -1,0 +1,288 @@
+"""Clients that mean harm, or are broken: each costs itself, and nobody else."""
+
+import asyncio
+import contextlib
+import gzip
+from collections.abc import AsyncIterator
+
+import pytest
+
+from spotrun.serve.app import Manners
+from spotrun.serve.bucket import Rate
+from spotrun.serve.listener import Limits
+from tests.integration.serve.helpers import (
+    GENEROUS,
+    HOST,
+    Caller,
+    Replica,
+    path,
+    raw,
+    replica,
+    rest,
+)
+from tests.serve_builders import job, worker, world
+
+TOKEN = "pod-uid-0"
+QUICK = Manners(poll_seconds=30, body_seconds=0.3)
+HURRIED = Limits(
+    introduction_seconds=0.3,
+    idle_seconds=0.5,
+    arrivals_per_address=Rate(per_second=1_000, burst=1_000),
+)
+
+
+@pytest.fixture
+async def there() -> AsyncIterator[Replica]:
+    async with replica(manners=QUICK, limits=HURRIED) as there:
+        there.board.publish(job(world("0-2")), version=1)
+        yield there
+        await is_served(there)
+
+
+async def is_served(there: Replica) -> None:
+    """A healthy agent still gets its answers."""
+    async with Caller(there) as caller:
+        assert (await caller.poll(worker(1), "pod-uid-1")).status == 200
+        said = await caller.report(worker(1), "pod-uid-1", {"wire": 1})
+        assert said.status == 200
+
+
+BAD_REPORTS: dict[str, bytes] = {
+    "no JSON": b"hello",
+    "not UTF-8": b"\xff\xfe",
+    "empty": b"",
+    "a list": b"[]",
+    "deep": b'{"wire": 1, "progress": ' + b"[" * 5_000 + b"]" * 5_000 + b"}",
+    "NaN": b'{"wire": 1, "utilization": {"gpu": NaN}}',
+    "infinity": b'{"wire": 1, "progress": {"step": 1, "stepSeconds": Infinity}}',
+    "1e308": b'{"wire": 1, "progress": {"step": 1, "stepSeconds": 1e308}}',
+    "beyond floats": b'{"wire": 1, "utilization": {"gpu": 1e999}}',
+    "negative step": b'{"wire": 1, "progress": {"step": -1}}',
+    "many digits": b'{"wire": 1, "arrived": ' + b"9" * 10_000 + b"}",
+    "many suspects": b'{"wire": 1, "suspects": [1,2,3,4,5,6,7,8,9]}',
+    "a port that is none": b'{"wire": 1, "storePort": 70000}',
+    "a path as checkpoint": b'{"wire": 1, "committed": {"checkpoint": "../../etc"}}',
+    "too old": b'{"ready": true}',
+}
+
+
+@pytest.mark.parametrize("report", BAD_REPORTS.values(), ids=BAD_REPORTS)
+async def test_a_bad_report_is_refused_in_a_sentence(there: Replica, report: bytes) -> None:
+    async with Caller(there) as caller:
+        said = await caller.report(worker(0), TOKEN, report)
+
+    assert said.status == 400
+    assert len(said.content["message"]) > 10
+    assert there.heard.reports == []
+    assert there.heard.woken == []
+
+
+async def test_a_zipped_report_is_not_unpacked(there: Replica) -> None:
+    bomb = gzip.compress(b"0" * 10_000_000)
+    async with Caller(there) as caller:
+        said = await caller.send(
+            "POST",
+            path(worker(0), "report"),
+            TOKEN,
+            data=bomb,
+            headers={"Content-Encoding": "gzip"},
+        )
+
+    assert said.status == 400
+
+
+def head(*lines: str, what: str = "report", method: str = "POST") -> bytes:
+    first = f"{method} {path(worker(0), what)} HTTP/1.1"
+    authorization = f"Authorization: Bearer {TOKEN}"
+    return "\r\n".join((first, "Host: x", authorization, *lines, "", "")).encode()
+
+
+async def test_megabytes_are_not_read(there: Replica) -> None:
+    async with raw(there) as (reader, writer):
+        writer.write(head("Content-Length: 100000000") + b"x" * 100_000)
+        answer = await rest(reader)
+    assert answer.startswith(b"HTTP/1.1 413")
+
+
+async def test_megabytes_in_chunks_are_not_read(there: Replica) -> None:
+    async with raw(there) as (reader, writer):
+        writer.write(head("Transfer-Encoding: chunked"))
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            while sent < 50_000_000 and not writer.transport.is_closing():
+                writer.write(b"10000\r\n" + b"x" * 65_536 + b"\r\n")
+                await writer.drain()
+                sent += 65_536
+        answer = await rest(reader)
+    assert answer.startswith(b"HTTP/1.1 413") or not answer
+    assert sent < 10_000_000  # what buffers on the way hold
+    assert there.heard.reports == []
+
+
+async def test_a_body_that_does_not_come(there: Replica) -> None:
+    async with raw(there) as (reader, writer):
+        writer.write(head("Content-Length: 100") + b"{")
+        assert (await rest(reader)).startswith(b"HTTP/1.1 408")
+
+
+async def test_headers_that_come_one_byte_at_a_time(there: Replica) -> None:
+    async with raw(there) as (reader, writer):
+        answer = asyncio.create_task(rest(reader))
+        with contextlib.suppress(ConnectionError):
+            for byte in head():
+                writer.write(bytes([byte]))
+                await asyncio.sleep(0.05)
+                if answer.done():
+                    break
+        assert await answer == b""
+    await there.until(connections=0)
+
+
+async def test_a_connection_that_never_begins_tls(there: Replica) -> None:
+    reader, writer = await asyncio.open_connection(HOST, there.server.port)
+    assert await rest(reader) == b""
+    writer.close()
+    await there.until(connections=0)
+
+
+async def test_a_connection_that_speaks_no_tls(there: Replica) -> None:
+    reader, writer = await asyncio.open_connection(HOST, there.server.port)
+    writer.write(b"GET / HTTP/1.1\r\n\r\n")
+    await rest(reader)
+    writer.close()
+    await there.until(connections=0)
+
+
+async def test_a_stranger_who_keeps_asking_is_sent_away(there: Replica) -> None:
+    async with raw(there) as (reader, writer):
+        for _ in range(100):
+            writer.write(b"GET /v1/nothing HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = await rest(reader)
+    assert answer.count(b"HTTP/1.1 404") == 1
+
+
+async def test_huge_headers(there: Replica) -> None:
+    async with raw(there) as (reader, writer):
+        writer.write(head("X-Much: " + "x" * 100_000))
+        answer = await rest(reader)
+    assert answer.startswith(b"HTTP/1.1 400") or not answer
+
+
+async def test_many_headers(there: Replica) -> None:
+    async with raw(there) as (reader, writer):
+        writer.write(head(*(f"X-{n}: 1" for n in range(1_000))))
+        answer = await rest(reader)
+    assert answer.startswith(b"HTTP/1.1 400") or not answer
+
+
+@pytest.mark.parametrize(
+    ("method", "where", "status"),
+    [
+        ("GET", "/", 404),
+        ("GET", "/v1/jobs/team/job/workers/../../world", 404),
+        ("GET", "/v1/jobs/team/job/workers/%2e%2e/world", 404),
+        ("GET", path(worker(0), "report"), 405),
+        ("POST", path(worker(0), "world"), 405),
+        ("DELETE", path(worker(0), "world"), 405),
+    ],
+)
+async def test_other_requests(there: Replica, method: str, where: str, status: int) -> None:
+    async with Caller(there) as caller:
+        assert (await caller.send(method, where, TOKEN)).status == status
+
+
+async def test_many_polls_of_one_worker_leave_one_open(there: Replica) -> None:
+    async with Caller(there) as caller:
+        seen = (await caller.poll(worker(0), TOKEN)).content["version"]
+        polls = [asyncio.create_task(caller.poll(worker(0), TOKEN, seen)) for _ in range(30)]
+        done, waiting = await asyncio.wait(polls, timeout=2)
+
+        assert there.board.num_polls == 1
+        assert there.server.num_connections <= Limits().connections_per_worker
+        # Those whose connection gave way were hung up on, the others were answered.
+        answered = [poll.result().status for poll in done if poll.exception() is None]
+        assert set(answered) == {200}
+        there.board.release()
+        await asyncio.gather(*polls, return_exceptions=True)
+        assert len(waiting) <= Limits().connections_per_worker
+
+
+async def test_a_worker_that_asks_without_a_pause() -> None:
+    manners = Manners(poll_seconds=30, requests=Rate(per_second=1, burst=5))
+    async with replica(manners=manners) as there, Caller(there) as caller:
+        there.board.publish(job(world("0-2")), version=1)
+
+        said = [await caller.poll(worker(0), TOKEN) for _ in range(10)]
+
+        assert [one.status for one in said[:5]] == [200] * 5
+        assert {one.status for one in said[6:]} == {429}
+        assert int(said[-1].headers["Retry-After"]) >= 1
+        await is_served(there)
+
+
+def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """The reader is only kept: a connection ends with it."""
+    writer.transport.abort()
+
+
+async def test_a_flood_of_connections_costs_its_own_address() -> None:
+    limits = Limits(
+        strangers_per_address=20, arrivals_per_address=Rate(per_second=1_000, burst=1_000)
+    )
+    async with replica(limits=limits) as there:
+        there.board.publish(job(world("0-2")), version=1)
+        async with contextlib.AsyncExitStack() as flood:
+            for _ in range(300):
+                reader, writer = await asyncio.open_connection(
+                    HOST, there.server.port, local_addr=("127.6.6.6", 0)
+                )
+                flood.callback(hang_up, reader, writer)
+            await asyncio.sleep(0.2)
+
+            assert there.server.num_connections == 20
+            await is_served(there)
+        await there.until(connections=0)
+
+
+async def test_arrivals_without_end_are_turned_away_before_any_tls() -> None:
+    limits = Limits(arrivals_per_address=Rate(per_second=0.1, burst=10))
+    async with replica(limits=limits) as there:
+        there.board.publish(job(world("0-2")), version=1)
+        good = 0
+        for _ in range(50):
+            with contextlib.suppress(OSError):
+                async with raw(there, local="127.6.6.6"):
+                    good += 1
+
+        assert good == 10
+        await is_served(there)
+
+
+async def test_who_reads_nothing_holds_up_nobody() -> None:
+    async with replica(limits=GENEROUS, manners=Manners(requests=Rate(1e6, 1e6))) as there:
+        there.board.publish(job(world("0-2")), version=1)
+        async with raw(there) as (_, writer):
+            writer.transport.set_write_buffer_limits(high=0)
+            request = head(what="world", method="GET")
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                async with asyncio.timeout(1):
+                    for _ in range(100_000):
+                        writer.write(request)
+                        await writer.drain()
+            await is_served(there)
+
+
+async def test_an_agent_that_hangs_up_in_a_poll_is_forgotten(there: Replica) -> None:
+    async with Caller(there) as caller:
+        seen = (await caller.poll(worker(0), TOKEN)).content["version"]
+    async with raw(there) as (_, writer):
+        request = head(what="world", method="GET").replace(
+            b"/world", f"/world?seen={seen}".encode()
+        )
+        writer.write(request)
+        async with asyncio.timeout(5):
+            while not there.board.num_polls:
+                await asyncio.sleep(0.01)
+    async with asyncio.timeout(5):
+        while there.board.num_polls:
+            await asyncio.sleep(0.01)

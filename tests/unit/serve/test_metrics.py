@@ -1,0 +1,75 @@
+from collections.abc import Iterable
+
+from prometheus_client import generate_latest
+
+from spotrun.api.names import Phase
+from spotrun.api.status import Allowed, Interruptions, Progress, WorkersStatus
+from spotrun.serve.metrics import Meter
+from spotrun.serve.told import Published
+from tests.serve_builders import job, world
+
+
+def series(jobs: Iterable[Published], *, leads: bool = True, most: int = 100) -> dict[str, float]:
+    meter = Meter(lambda: jobs, lambda: leads, most_jobs=most)
+    lines = generate_latest(meter.registry).decode().splitlines()
+    parts = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+    return {name: float(value) for name, _, value in parts}
+
+
+def full() -> Published:
+    published = job(world("0-5", generation=3))
+    status = published.status.model_copy(
+        update={
+            "workers": WorkersStatus(running=6, spot=4, allowed=Allowed(size=8, reason="Replicas")),
+            "progress": Progress(step=420, total_steps=1000),
+            "interruptions": Interruptions(count=2),
+        }
+    )
+    return Published(published.namespace, published.name, published.uid, status, {}, 1)
+
+
+def test_a_jobs_series_come_from_its_status() -> None:
+    found = series([full()])
+
+    mine = {name: value for name, value in found.items() if 'name="job"' in name}
+    assert mine == {
+        'spotrun_trainingjob_info{name="job",namespace="team",phase="Running"}': 1,
+        'spotrun_trainingjob_workers{name="job",namespace="team",state="desired"}': 8,
+        'spotrun_trainingjob_workers{name="job",namespace="team",state="ready"}': 6,
+        'spotrun_trainingjob_workers{name="job",namespace="team",state="spot"}': 4,
+        'spotrun_trainingjob_progress_ratio{name="job",namespace="team"}': 0.42,
+        'spotrun_trainingjob_world_generation{name="job",namespace="team"}': 3,
+        'spotrun_trainingjob_interruptions_total{name="job",namespace="team"}': 2,
+        'spotrun_trainingjob_failures_total{name="job",namespace="team"}': 0,
+    }
+
+
+def test_a_standby_says_nothing_of_jobs() -> None:
+    found = series([full()], leads=False)
+
+    assert not any(name.startswith("spotrun_trainingjob_info") for name in found)
+    assert not any(name.startswith("spotrun_trainingjobs") for name in found)
+    assert found["spotrun_leader"] == 0
+
+
+def test_series_are_bounded_and_finished_jobs_are_left_out_first() -> None:
+    jobs = [job(name=f"job-{n}", phase=Phase.SUCCEEDED) for n in range(5)]
+    jobs += [job(name=f"job-{n}", phase=Phase.RUNNING) for n in range(5, 8)]
+
+    found = series(jobs, most=4)
+
+    named = sorted(name for name in found if name.startswith("spotrun_trainingjob_info"))
+    assert [name.split('"')[1] for name in named] == ["job-0", "job-5", "job-6", "job-7"]
+    assert found["spotrun_trainingjobs_without_series"] == 4
+    assert found['spotrun_trainingjobs{phase="Succeeded"}'] == 5
+    assert found['spotrun_trainingjobs{phase="Running"}'] == 3
+
+
+def test_requests_are_counted_by_kind_and_answer() -> None:
+    meter = Meter(lambda: (), lambda: True)
+
+    meter.count_request("world", 200)
+    meter.count_request("world", 200)
+
+    text = generate_latest(meter.registry).decode()
+    assert 'spotrun_agent_requests_total{status="200",what="world"} 2.0' in text
