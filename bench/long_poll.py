@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 import uvloop
+from typing_extensions import override
 
 from spotrun.api.names import SERVER_NAME, TOKEN_AUDIENCE, Phase
 from spotrun.api.status import How, TrainingJobStatus, World
@@ -31,8 +32,8 @@ from spotrun.serve.board import Board
 from spotrun.serve.certificates import Pair, make_authority, sign_serving
 from spotrun.serve.server import Server, Settings
 from spotrun.serve.tls import Identity
-from spotrun.serve.told import Peer, Published
 from spotrun.serve.tokens import POD_NAME, POD_UID, ReviewStatus, ReviewUser, Tokens
+from spotrun.serve.told import Peer, Published
 from spotrun.wire import Report
 
 NAMESPACE = "bench"
@@ -112,7 +113,7 @@ async def change_leader(servers: list["Operator"], polls: int) -> None:
 
 async def until_attached(server: "Operator", polls: int) -> None:
     async with asyncio.timeout(ATTACH_TIMEOUT_SECONDS):
-        while (await server.ask("stats"))["polls"] < polls:
+        while (await server.ask("stats"))["polls"] < polls:  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.1)
 
 
@@ -138,10 +139,12 @@ class Agent(asyncio.Protocol):
         self._path = f"/v1/jobs/{NAMESPACE}/{job_name(job)}/workers/{pod}/world"
         self._token = token(pod)
 
+    @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one by its deeds only
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one by its deeds only
         self._poll()
 
+    @override
     def data_received(self, data: bytes) -> None:
         arrived_at = time.monotonic()
         self._rest += data
@@ -159,6 +162,7 @@ class Agent(asyncio.Protocol):
         elif self._transport is not None:
             self._transport.close()
 
+    @override
     def connection_lost(self, _: Exception | None) -> None:
         self._rest = b""
         self._transport = None
@@ -334,7 +338,7 @@ async def accept_every_token(shown: str) -> ReviewStatus:
     """The stub authenticator."""
     claims = json.loads(base64.urlsafe_b64decode(shown.split(".")[1] + "=="))["kubernetes.io"]
     pod = claims["pod"]
-    extra = {POD_NAME: (pod["name"],), POD_UID: (pod["uid"],)}
+    extra: dict[str, tuple[str, ...]] = {POD_NAME: (pod["name"],), POD_UID: (pod["uid"],)}
     user = ReviewUser(f"system:serviceaccount:{claims['namespace']}:default", extra)
     return ReviewStatus(authenticated=True, audiences=(TOKEN_AUDIENCE,), user=user)
 
@@ -380,13 +384,16 @@ async def obey(
             published_at = time.monotonic()
             board.publish(job, version=order["generation"])
             return {"published_at": published_at}
-    rss = Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0]
     return {
         "polls": board.num_polls,
-        "rss_kb": int(rss),
+        "rss_kb": resident_kb(),
         "cpu_seconds": time.process_time(),
         "leads": leadership.leads,
     }
+
+
+def resident_kb() -> int:
+    return int(Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0])
 
 
 def published(job: int, generation: int) -> Published:

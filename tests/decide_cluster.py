@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from spotrun.api.status import How, TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.decide.actions import Action, Create, Decision, DeleteJob, Release, Remove
-from spotrun.decide.crew import counted_on, relied_on, training
+from spotrun.decide.crew import relied_on, training
 from spotrun.decide.fates import fates
 from spotrun.decide.job import decide
 from spotrun.decide.serials import numbers, ordered
@@ -264,7 +264,7 @@ class Cluster:
             case Release(serial):
                 assert serial in numbers(status.settled), "its cost is settled first"
             case Remove(serial):
-                is_free = holds_back(status) or serial not in counted_on(status)
+                is_free = holds_back(status) or serial not in relied_on(status)
                 assert is_free or serial not in view.alive_serials, "no world counts on it"
             case DeleteJob():
                 assert holds_back(status), "it is over"

@@ -63,7 +63,7 @@ def holders(view: View, status: TrainingJobStatus) -> list[Worker]:
     trained = [n for n in ordered(world.members) if _trains_in(view, n, present)]
     serials = dict.fromkeys((*keepers, *trained))
     alive = (view.by_serial[n] for n in serials if n in view.alive_serials)
-    return [worker for worker in alive if not _is_broken(worker)]
+    return [worker for worker in alive if not _is_broken(worker) and not _is_new(worker)]
 
 
 def missing(view: View, status: TrainingJobStatus) -> list[Worker]:
@@ -117,6 +117,11 @@ def _is_broken(worker: Worker) -> bool:
         and report.failed is not None
         and (report.failed.generation >= report.arrived)
     )
+
+
+def _is_new(worker: Worker) -> bool:
+    """Whether it has been in no world: a pod that was made anew under the number of a lost one."""
+    return worker.agent is not None and not worker.agent.report.arrived
 
 
 def _trains_in(view: View, serial: int, generation: int) -> bool:

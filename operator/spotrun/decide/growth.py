@@ -62,7 +62,9 @@ def _change_to(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> T
     if serials == numbers(world.members):
         return fill_in(view, status, switch=switch)
     if serials == crew:
-        return status  # what was prepared has lost its newcomers: the next ones will replace it
+        # What was prepared has lost its newcomers, or they are not wanted any more. It stands until
+        # there is something to prepare again: to enter a world without a change costs a stall.
+        return status
     joins, stay = len(serials - crew), len(serials & crew)
     in_process = bool(stay) and all_in_process(members(view, status))
     how = How.BOUNDARY if in_process else How.RESTART

@@ -33,6 +33,8 @@ def publish(
     # state, also where too few are left to train: what they hold is still the newest there is.
     is_prepared = bool(members) and not switch
     trained = training(status) if is_prepared else tuple(w.serial for w in holders(view, status))
+    if not switch or set(trained).isdisjoint(members):
+        how = how if is_prepared else How.RESTART  # nobody brings the state along
     world = World(
         generation=(old.generation if old else 0) + 1,
         members=Serials.of(members),

@@ -70,8 +70,9 @@ def _leaving(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
     )
     surplus = len(view.staying) - wants(view, status)
     if surplus > 0:
+        needed = relied_on(status)  # newcomers for whom a world is prepared may be too many
         spare = sorted(
-            (worker for worker in free if worker.serial in view.staying_serials),
+            (worker for worker in view.staying if worker.serial not in needed),
             key=_least_useful_first,
         )
         why = "the job needs fewer workers"

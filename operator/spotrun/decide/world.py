@@ -7,7 +7,7 @@ world train on, and the newcomers get warm.
 
 from spotrun.api.status import How, TrainingJobStatus
 from spotrun.decide.arrival import arrival_again_seconds, is_overdue, leave_out_the_late
-from spotrun.decide.crew import counted_on, failed, gone, some_unheard, training
+from spotrun.decide.crew import counted_on, failed, gone, relied_on, some_unheard, training
 from spotrun.decide.fates import NEW_LEADER_SECONDS
 from spotrun.decide.growth import follow_wishes, growth_again_seconds, leave_again_seconds
 from spotrun.decide.loss import after_failure, after_loss, loss_again_seconds
@@ -52,7 +52,7 @@ def again_seconds(view: View, status: TrainingJobStatus) -> float | None:
 def _disband(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     """Until its workers are gone a suspended job's world stands, and takes orders."""
     world = status.world
-    if world is None or any(n in view.alive_serials for n in training(status)):
+    if world is None or not relied_on(status).isdisjoint(view.alive_serials):
         return status
     if not world.members and not world.trained:
         return status

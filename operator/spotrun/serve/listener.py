@@ -7,22 +7,37 @@ connect, before any TLS work is done for them, so that a flood of them costs its
 import asyncio
 import contextlib
 import logging
+import resource
 import socket
 import ssl
+import sys
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from typing_extensions import override
 
 from spotrun.serve.bucket import Buckets, Clock, Rate
 
 log = logging.getLogger(__name__)
 
+_http_log = logging.getLogger("spotrun.serve.http")
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Aiohttp logs a traceback for each bad request: strangers could fill disks with those."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)
+
+
+_http_log.addFilter(_is_ours)
+
 BACKLOG = 4_096  # all agents of a leader that is gone come within seconds
+_OTHER_FILES = 1_000
 PAUSE_SECONDS = 0.1
 """After an accept that failed, mostly for want of file descriptors: others must be closed first."""
 
@@ -32,6 +47,7 @@ class Limits:
     """What one address, one worker and everybody together may hold open."""
 
     connections: int = 18_000  # two of 8,000 workers each, and room for strangers
+    strangers: int = 6_000  # all of a dead leader's agents come, and get in by turns
     strangers_per_address: int = 256  # a node whose pods share an address may run 110 workers
     arrivals_per_address: Rate = field(default_factory=lambda: Rate(per_second=50, burst=400))
     connections_per_worker: int = 4  # its two, and the two of an agent that has just restarted
@@ -65,6 +81,7 @@ class Visits:
         self._arrivals = Buckets(limits.arrivals_per_address, clock)
         self._visits: dict[web.RequestHandler, Visit] = {}
         self._strangers: Counter[str] = Counter()
+        self._num_strangers = 0
         self._of_worker: dict[str, OrderedDict[Visit, None]] = {}
 
     def __len__(self) -> int:
@@ -73,13 +90,14 @@ class Visits:
     @property
     def num_strangers(self) -> int:
         """How many have shown no good token yet."""
-        return self._strangers.total()
+        return self._num_strangers
 
     def may_come(self, address: str) -> bool:
         """Whether another stranger is let in from there."""
         arrivals = self._arrivals[address]
         if (
             len(self._visits) >= self._limits.connections
+            or self._num_strangers >= self._limits.strangers
             or self._strangers[address] >= self._limits.strangers_per_address
             or arrivals.wait_seconds() > 0
         ):
@@ -92,6 +110,7 @@ class Visits:
         visit = Visit(address, protocol)
         self._visits[protocol] = visit
         self._strangers[address] += 1
+        self._num_strangers += 1
         return visit
 
     def introduced(self, protocol: web.RequestHandler, worker: str) -> None:
@@ -128,6 +147,7 @@ class Visits:
         if visit.timer is not None:
             visit.timer.cancel()
             visit.timer = None
+        self._num_strangers -= 1
         self._strangers[visit.address] -= 1
         if not self._strangers[visit.address]:
             del self._strangers[visit.address]
@@ -152,6 +172,7 @@ class _Http(web.Server):
             keepalive_timeout=limits.idle_seconds,
             lingering_time=0,  # who sends more than we want to read is hung up on
             access_log=None,
+            logger=_http_log,
             auto_decompress=False,
             max_line_size=4_096,
             max_headers=32,
@@ -179,7 +200,7 @@ class Listener:
         port: int,
         limits: Limits,
     ) -> None:
-        self.visits = Visits(limits)
+        self.visits = Visits(replace(limits, connections=min(limits.connections, _spare_files())))
         self._handler = handler
         self._tls = tls
         self._limits = limits
@@ -244,6 +265,14 @@ class Listener:
             with contextlib.suppress(OSError):
                 connection.close()
             raise
+
+
+def _spare_files() -> int:
+    """How many connections this process may hold, and still talk to the API server."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:  # soft limits are low for programs that use select(), which we do not
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return sys.maxsize if hard == resource.RLIM_INFINITY else max(hard - _OTHER_FILES, hard // 2)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -2,12 +2,15 @@
 
 import base64
 import binascii
+import contextlib
 import datetime
 import logging
+import os
 import secrets
 import ssl
+import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -150,14 +153,27 @@ def server_context() -> ssl.SSLContext:
 
 def show(context: ssl.SSLContext, pair: Pair) -> None:
     """Show this certificate from the next connection on; raises ValueError if it is not one."""
-    # ssl reads keys from files only.
-    with tempfile.NamedTemporaryFile() as both:
-        both.write(pair.key + b"\n" + pair.certificate)
-        both.flush()
+    with _file(pair.key + b"\n" + pair.certificate) as both:
         try:
-            context.load_cert_chain(both.name)
+            context.load_cert_chain(both)
         except ssl.SSLError as error:
             raise ValueError(f"the certificate and its key cannot be used: {error}") from error
+
+
+@contextlib.contextmanager
+def _file(content: bytes) -> Iterator[str]:
+    """A file for a moment, for ssl reads keys from files only."""
+    if sys.platform == "linux":  # in memory: no key comes to a disk, and none need be writable
+        descriptor = os.memfd_create("tls")
+        with os.fdopen(descriptor, "wb") as memory:
+            memory.write(content)
+            memory.flush()
+            yield f"/proc/self/fd/{descriptor}"
+    else:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            yield file.name
 
 
 def _described(contents: _Contents | None) -> Certificates:

@@ -26,7 +26,8 @@ from tests.scripted_agent import Play, ScriptedAgent
 
 ROOT = Path(__file__).parents[3]
 GROUP = "spotrun.dev/v1alpha1"
-PATIENCE_SECONDS = 40
+# The garbage collector looks for new kinds of owners only every 30 s.
+PATIENCE_SECONDS = 90
 QUICK = Terms(lease_seconds=3, renew_seconds=2, retry_seconds=0.3)
 
 

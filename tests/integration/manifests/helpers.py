@@ -106,7 +106,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Server:
-    """The API server for an admin who speaks for others: several requests in the time of a kubectl."""
+    """The API server for an admin who speaks for others, faster than kubectl."""
 
     host: str
     port: int

@@ -118,12 +118,13 @@ def test_suspending_needs_no_right_to_make_pods(kubectl: Kubectl, old_bad_job: s
 
 
 @pytest.mark.usefixtures("rbac")
-def test_the_operator_writes_status_and_annotations(kubectl: Kubectl, old_bad_job: str) -> None:
-    on = f"trainingjob/{old_bad_job}"
-    status = json.dumps({"status": {"phase": "Pending"}})
-    kubectl(OPERATOR, "patch", on, "--subresource=status", "--type=merge", "-p", status)
-    annotations = json.dumps({"metadata": {"annotations": {"spotrun.dev/cost-usd": "1.50"}}})
-    kubectl(OPERATOR, "patch", on, "--type=merge", "-p", annotations)
+def test_the_operator_writes_status_and_annotations(server: Server, old_bad_job: str) -> None:
+    annotations = {"metadata": {"annotations": {"spotrun.dev/cost-usd": "1.50"}}}
+    answer = server.try_to_change(OPERATOR, WHOLE, old_bad_job, annotations)
+    assert answer.accepted, answer.message
+    status = {"status": {"phase": "Pending"}}
+    answer = server.try_to_change(OPERATOR, WHOLE, f"{old_bad_job}/status", status)
+    assert answer.accepted, answer.message
 
 
 @pytest.mark.usefixtures("rbac")
@@ -134,7 +135,7 @@ def test_the_operator_deletes_what_is_finished(kubectl: Kubectl, make: Make) -> 
 TEMPLATE_CHANGES: dict[str, Manifest] = {
     "the image": job({f"{CONTAINERS}.0.image": "your-registry/train:2"}),
     "a label of the pods": job({"workers.template.metadata": {"labels": {"team": "vision"}}}),
-    "the place for checkpoints": job({"checkpoint.uri": "s3://bucket"}),
+    "the volume for checkpoints": job({"checkpoint.volume.csi.driver": "other.example.com"}),
 }
 
 

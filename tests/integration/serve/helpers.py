@@ -5,9 +5,9 @@ import contextlib
 import datetime
 import json
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 import msgspec
@@ -24,8 +24,8 @@ from spotrun.serve.metrics import Meter
 from spotrun.serve.refused import Refused
 from spotrun.serve.server import Server, Settings
 from spotrun.serve.tls import Identity
-from spotrun.serve.told import Peer
 from spotrun.serve.tokens import Bearer
+from spotrun.serve.told import Peer
 from spotrun.wire import Report
 from tests.serve_builders import KEY
 
@@ -142,6 +142,12 @@ def make_identity(authority: Pair | None = None, *others: Pair) -> Identity:
     return Identity(bundle, sign_serving(authority, now), KEY)
 
 
+async def eventually(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110 - what is waited for says nothing when it happens
+            await asyncio.sleep(0.01)
+
+
 @dataclass
 class Replica:
     """One running server, and what is around it."""
@@ -157,10 +163,11 @@ class Replica:
     def address(self) -> str:
         return f"{HOST}:{self.server.port}"
 
-    async def until(self, connections: int) -> None:
-        async with asyncio.timeout(10):
-            while self.server.num_connections != connections:
-                await asyncio.sleep(0.01)
+    async def until(self, *, connections: int) -> None:
+        await eventually(lambda: self.server.num_connections == connections)
+
+    async def until_polled(self) -> None:
+        await eventually(lambda: self.board.num_polls > 0)
 
 
 GENEROUS = Limits(arrivals_per_address=Rate(per_second=1_000, burst=1_000))
@@ -218,7 +225,7 @@ class Caller:
         self._replica = replica
         self._tls = ssl.create_default_context(cadata=bundle or replica.server.bundle)
 
-    async def __aenter__(self) -> "Caller":
+    async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(ssl=self._tls)
         self._session = aiohttp.ClientSession(connector=connector)
         return self

@@ -7,8 +7,8 @@ from spotrun.kube.access import Access, Credentials
 from spotrun.kube.client import Client
 from spotrun.kube.transport import Transport
 from spotrun.serve.board import WorkerKey
-from spotrun.serve.told import Published
 from spotrun.serve.tokens import Tokens, review_by
+from spotrun.serve.told import Published
 from tests.integration.serve.helpers import Caller, Pods, Replica, replica
 from tests.serve_builders import job, world
 

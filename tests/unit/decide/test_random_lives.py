@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spotrun.api.names import Phase
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.decide.crew import training
+from spotrun.decide.crew import generation, training
 from spotrun.decide.sizes import wanted
 from spotrun.decide.snapshot import Agent, PodEnd
 from spotrun.wire import Ending, Failure, LastWords
@@ -262,6 +262,6 @@ def expect_the_wanted_state(cluster: Cluster) -> None:
     assert status.phase is Phase.RUNNING, status
     assert len(training(status)) == wanted(cluster.spec.workers), status
     assert status.world is not None
-    assert cluster.formed == status.world.generation, "it trains"
+    assert cluster.formed == generation(status), "it trains"
     living = {serial for serial, pod in cluster.pods.items() if pod.runs and not pod.killed_at}
     assert living == set(training(status)), "and nobody else is there"

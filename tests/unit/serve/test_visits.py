@@ -12,11 +12,11 @@ def visits(**limits: Any) -> Visits:
 
 
 def connection() -> web.RequestHandler:
-    return cast(web.RequestHandler, Mock())
+    return cast("web.RequestHandler", Mock())
 
 
 def is_hung_up(protocol: web.RequestHandler) -> bool:
-    return bool(cast(Mock, protocol).transport.abort.called)
+    return bool(cast("Mock", protocol).transport.abort.called)
 
 
 def test_strangers_are_limited_by_address() -> None:
@@ -61,6 +61,17 @@ def test_all_together_are_limited() -> None:
         here.introduced(protocol, f"pod-{number}")
 
     assert not here.may_come("10.0.0.9")
+
+
+def test_strangers_leave_room_for_those_who_are_known() -> None:
+    here = visits(connections=10, strangers=2)
+    protocols = [connection() for _ in range(3)]
+    for number, protocol in enumerate(protocols[:2]):
+        here.arrived(f"10.0.0.{number}", protocol)
+
+    assert not here.may_come("10.0.0.9")
+    here.introduced(protocols[0], "pod-0")
+    assert here.may_come("10.0.0.9")
 
 
 def test_arrivals_are_limited_by_address() -> None:

@@ -1,0 +1,219 @@
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from devcluster.notices import Dialect, marks
+from devcluster.platforms import Platform, pool_labels
+from spotrun.api.capacitypool import Capacity
+from spotrun.decide.snapshot import Node
+from spotrun.observe.nodes import MISSING_SECONDS, Nodes, capacity_of, node_facts
+from spotrun.observe.notices import REBALANCE, SHUTDOWN, WARNING, has_notice
+from spotrun.observe.objects import NodeObject
+
+NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+DEADLINE = NOW + timedelta(seconds=90)
+READY = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+SPOT = {"karpenter.sh/capacity-type": "spot"}
+
+
+def node(
+    *,
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    deleted: str | None = None,
+    conditions: list[dict[str, Any]] | None = None,
+    uid: str = "node-uid",
+    **spec: Any,
+) -> NodeObject:
+    meta = {
+        "name": "n1",
+        "uid": uid,
+        "resourceVersion": "1",
+        "labels": labels or {},
+        "annotations": annotations or {},
+        **({"deletionTimestamp": deleted} if deleted else {}),
+    }
+    status = {"conditions": [READY] if conditions is None else conditions}
+    return msgspec.convert({"metadata": meta, "spec": spec, "status": status}, NodeObject)
+
+
+def noticed(dialect: Dialect, labels: dict[str, str]) -> NodeObject:
+    """A node as the dialect leaves it."""
+    left = marks(dialect, DEADLINE, NOW)
+    return node(
+        labels={**labels, **left.labels},
+        annotations=dict(left.annotations),
+        taints=list(left.taints),
+        unschedulable=left.is_cordoned,
+        deleted="2026-03-02T12:00:00Z" if left.is_deleted else None,
+    )
+
+
+# When a node ends that was given notice NOW; for AWS's handler and Karpenter the machine's time.
+NOTICES = {
+    Dialect.CORDON: NOW + WARNING,
+    Dialect.KARPENTER_DISRUPTED: DEADLINE,
+    Dialect.KARPENTER_SPOT: DEADLINE,
+    Dialect.KARPENTER_REBALANCE: None,  # an event only
+    Dialect.KARPENTER_DELETION: DEADLINE,
+    Dialect.NTH_SPOT: DEADLINE,
+    Dialect.NTH_MAINTENANCE: DEADLINE,
+    Dialect.NTH_ASG: DEADLINE,
+    Dialect.NTH_REBALANCE: DEADLINE,
+    Dialect.AUTOSCALER: NOW + WARNING,
+    Dialect.AUTOSCALER_CANDIDATE: None,
+    Dialect.GKE_IMPENDING: NOW + SHUTDOWN,
+    Dialect.CLOUD_SHUTDOWN: NOW,
+    Dialect.OUT_OF_SERVICE: NOW,
+}
+
+
+@pytest.mark.parametrize("labels", [{}, SPOT], ids=["on-demand", "spot"])
+@pytest.mark.parametrize("dialect", Dialect)
+def test_every_dialect_of_going_away(dialect: Dialect, labels: dict[str, str]) -> None:
+    seen = noticed(dialect, labels)
+    assert node_facts(seen, "n1", NOW).leaves_at == NOTICES[dialect]
+    assert has_notice(seen) == (NOTICES[dialect] is not None)
+
+
+def test_a_handlers_label_that_says_when_it_was_set_is_no_deadline() -> None:
+    taints = [{"key": "aws-node-termination-handler/spot-itn", "effect": "NoSchedule"}]
+    set_at = str(int(NOW.timestamp()) - 1)
+    labels = {"aws-node-termination-handler/action-time": set_at}
+    seen = node(labels=labels, taints=taints, unschedulable=True)
+    assert node_facts(seen, "n1", NOW).leaves_at == NOW + WARNING
+
+
+def test_a_recommendation_leaves_more_time_than_the_cordon_that_comes_with_it() -> None:
+    key = "aws-node-termination-handler/rebalance-recommendation"
+    seen = node(taints=[{"key": key, "effect": "NoSchedule"}], unschedulable=True)
+    assert node_facts(seen, "n1", NOW).leaves_at == NOW + REBALANCE
+
+
+@pytest.mark.parametrize(
+    ("labels", "leaves_at"), [(SPOT, NOW + WARNING), ({}, NOW + timedelta(days=1))]
+)
+def test_karpenters_patience_is_not_the_clouds(labels: dict[str, str], leaves_at: datetime) -> None:
+    end = "2026-03-03T12:00:00Z"
+    seen = node(
+        labels=labels,
+        annotations={"karpenter.sh/nodeclaim-termination-timestamp": end},
+        taints=[{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}],
+    )
+    assert node_facts(seen, "n1", NOW).leaves_at == leaves_at
+
+
+def test_a_kubelet_that_says_its_node_is_shutting_down() -> None:
+    condition = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "KubeletNotReady",
+        "message": "node is shutting down",
+        "lastTransitionTime": "2026-03-02T11:59:55Z",
+    }
+    facts = node_facts(node(conditions=[condition]), "n1", NOW)
+    assert facts.leaves_at == NOW - timedelta(seconds=5) + SHUTDOWN
+    assert not facts.ready
+
+
+def test_unreadable_times_are_no_times() -> None:
+    seen = node(
+        annotations={"karpenter.sh/nodeclaim-termination-timestamp": "soon"},
+        taints=[
+            {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"},
+            {"key": "ToBeDeletedByClusterAutoscaler", "value": "\N{SUPERSCRIPT TWO}" * 10},
+        ],
+    )
+    assert node_facts(seen, "n1", NOW).leaves_at == NOW + WARNING
+
+
+@pytest.mark.parametrize("platform", Platform)
+def test_capacity_in_every_platforms_dialect(platform: Platform) -> None:
+    spot = pool_labels(platform, capacity="spot").labels
+    on_demand = pool_labels(platform, capacity="on-demand").labels
+    says_it = platform is not Platform.PLAIN
+    assert capacity_of(spot) is (Capacity.SPOT if says_it else Capacity.ON_DEMAND)
+    assert capacity_of(on_demand) is Capacity.ON_DEMAND
+
+
+@pytest.mark.parametrize(
+    ("labels", "capacity"),
+    [
+        ({"karpenter.sh/capacity-type": "reserved"}, Capacity.RESERVED),
+        ({"eks.amazonaws.com/capacityType": "CAPACITY_BLOCK"}, Capacity.RESERVED),
+        ({"cloud.google.com/gke-preemptible": "true"}, Capacity.SPOT),
+        ({"cloud.google.com/gke-spot": "false"}, Capacity.ON_DEMAND),
+        # Karpenter on EKS: its own label is the truth.
+        ({**SPOT, "eks.amazonaws.com/capacityType": "ON_DEMAND"}, Capacity.SPOT),
+        ({"karpenter.sh/capacity-type": "of tomorrow"}, Capacity.ON_DEMAND),
+        ({}, Capacity.ON_DEMAND),
+    ],
+)
+def test_capacity_by_labels(labels: dict[str, str], capacity: Capacity) -> None:
+    assert capacity_of(labels) is capacity
+
+
+def test_a_node_without_marks() -> None:
+    seen = node(labels={"failure-domain.beta.kubernetes.io/zone": "a"})
+    assert node_facts(seen, "n1", NOW) == Node("n1", zone="a")
+    assert not node_facts(node(conditions=[]), "n1", NOW).ready
+    assert not node_facts(node(conditions=[{**READY, "status": "Unknown"}]), "n1", NOW).ready
+    assert node_facts(None, "n1", NOW) == Node("n1", gone=True, ready=False)
+
+
+class Place:
+    """A cache of one node, and time."""
+
+    def __init__(self) -> None:
+        self.node: NodeObject | None = None
+        self.seconds = 0.0
+        self.nodes = Nodes(
+            lambda _: self.node,
+            clock=lambda: self.seconds,
+            wall=lambda: NOW + timedelta(seconds=self.seconds),
+        )
+
+    def look(self) -> Node:
+        return self.nodes.look("n1")
+
+
+def test_a_notice_counts_from_its_first_sight_and_is_forgotten_when_taken_back() -> None:
+    place = Place()
+    place.node = node(unschedulable=True)
+    assert place.look().leaves_at == NOW + WARNING
+    place.seconds = 60
+    assert place.look().leaves_at == NOW + WARNING
+    place.node = node()
+    assert place.look().leaves_at is None
+    place.node = node(unschedulable=True)
+    assert place.look().leaves_at == NOW + timedelta(seconds=60) + WARNING
+    place.seconds = 100
+    place.node = node(unschedulable=True, uid="the next machine of this name")
+    assert place.look().leaves_at == NOW + timedelta(seconds=100) + WARNING
+
+
+def test_a_node_that_was_there_is_gone_at_once() -> None:
+    place = Place()
+    place.node = node()
+    place.look()
+    place.node = None
+    assert place.look().gone
+
+
+def test_a_node_that_was_never_seen_may_only_be_late() -> None:
+    place = Place()
+    assert place.look() == Node("n1")
+    place.seconds = MISSING_SECONDS - 0.1
+    assert not place.look().gone
+    place.seconds = MISSING_SECONDS
+    assert place.look().gone
+
+
+def test_not_more_nodes_are_remembered_than_a_cluster_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spotrun.observe.nodes.MOST_NODES", 3)
+    place = Place()
+    for number in range(10):
+        place.nodes.look(f"n{number}")
+    assert len(place.nodes._known) == 3

@@ -1,0 +1,174 @@
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from spotrun.api.names import FINALIZER_METERED, LABEL_JOB_UID, LABEL_SERIAL, LABEL_TEMPLATE
+from spotrun.decide.snapshot import Pod, PodEnd, PodPhase
+from spotrun.observe.naming import worker_name
+from spotrun.observe.objects import PodObject
+from spotrun.observe.pods import pod_facts, serial_in
+from spotrun.wire import Ending, LastWords
+
+UID = "job-uid"
+NAME = worker_name("job", UID, 3)
+
+
+def pod(status: dict[str, Any] | None = None, **meta: Any) -> PodObject:
+    metadata = {
+        "name": NAME,
+        "namespace": "ns",
+        "uid": "pod-uid",
+        "resourceVersion": "42",
+        "labels": {LABEL_JOB_UID: UID, LABEL_SERIAL: "3", LABEL_TEMPLATE: "t1"},
+        "ownerReferences": [
+            {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "another"},
+            {"apiVersion": "v1", "kind": "T", "name": "job", "uid": UID, "controller": True},
+        ],
+        "finalizers": [FINALIZER_METERED],
+        **meta,
+    }
+    found = {"metadata": metadata, "spec": {"containers": []}, "status": status or {}}
+    return msgspec.convert(found, PodObject, str_keys=True)
+
+
+def ended(code: int, reason: str = "Error", message: str = "", name: str = "trainer") -> Any:
+    state = {"terminated": {"exitCode": code, "reason": reason, "message": message}}
+    return {"name": name, "state": state, "ready": False}
+
+
+RUNS = {"name": "trainer", "state": {"running": {"startedAt": "2026-03-02T12:00:00Z"}}}
+DISRUPTED = {"type": "DisruptionTarget", "status": "True", "message": "taint manager: deleting"}
+
+
+def test_a_pod_that_runs() -> None:
+    status = {"phase": "Running", "podIP": "10.0.0.3", "containerStatuses": [RUNS]}
+    running = msgspec.structs.replace(pod(status), spec=PodObject.__struct_fields__ and _on("n1"))
+    assert pod_facts(running, 3) == Pod(
+        serial=3,
+        name=NAME,
+        uid="pod-uid",
+        version="42",
+        template="t1",
+        phase=PodPhase.RUNNING,
+        node="n1",
+        address="10.0.0.3",
+    )
+
+
+def _on(node: str) -> Any:
+    return msgspec.convert({"nodeName": node}, PodObject.__annotations__["spec"])
+
+
+def test_a_pod_that_is_being_deleted_has_until_its_grace_ends() -> None:
+    facts = pod_facts(pod(deletionTimestamp="2026-03-02T12:02:00Z", finalizers=["other"]), 3)
+    assert (facts.deleting, facts.metered) == (True, False)
+    assert facts.killed_at == datetime(2026, 3, 2, 12, 2, tzinfo=UTC)
+
+
+def test_a_phase_of_tomorrow_is_no_end() -> None:
+    assert pod_facts(pod({"phase": "Unknown"}), 3).phase is PodPhase.RUNNING
+    assert pod_facts(pod({"phase": "Unknown"}), 3).end is None
+
+
+ENDS = [
+    pytest.param(
+        {"phase": "Failed", "containerStatuses": [ended(3)]},
+        PodEnd(exit_code=3, container_reason="Error"),
+        id="an exit code",
+    ),
+    pytest.param(
+        {
+            "phase": "Running",
+            "containerStatuses": [{"name": "log", "state": {}}, ended(137, "OOMKilled")],
+        },
+        PodEnd(exit_code=137, container_reason="OOMKilled"),
+        id="the trainer has ended, a side container runs on",
+    ),
+    pytest.param(
+        {"phase": "Running", "containerStatuses": [RUNS, ended(1, name="log")]},
+        None,
+        id="a side container has ended, the trainer runs on",
+    ),
+    pytest.param(
+        {
+            "phase": "Succeeded",
+            "containerStatuses": [
+                ended(0, "Completed", 'noise\n{"reason": "completed", "step": 7}', name="main")
+            ],
+        },
+        PodEnd(
+            exit_code=0,
+            container_reason="Completed",
+            words=LastWords(Ending.COMPLETED, step=7),
+        ),
+        id="last words of the only container",
+    ),
+    pytest.param(
+        {
+            "phase": "Failed",
+            "reason": "Evicted",
+            "message": "The node was low on resource: memory. ",
+            "containerStatuses": [],
+        },
+        PodEnd(pod_reason="Evicted", pod_message="The node was low on resource: memory. "),
+        id="evicted before it ran",
+    ),
+    pytest.param(
+        {
+            "phase": "Failed",
+            "reason": "Terminated",
+            "message": "Pod was terminated in response to imminent node shutdown.",
+            "containerStatuses": [ended(143)],
+        },
+        PodEnd(
+            exit_code=143,
+            container_reason="Error",
+            pod_reason="Terminated",
+            pod_message="Pod was terminated in response to imminent node shutdown.",
+        ),
+        id="a node that shuts down",
+    ),
+    pytest.param(
+        {"phase": "Failed", "conditions": [{**DISRUPTED, "reason": "DeletionByTaintManager"}]},
+        PodEnd(pod_message="taint manager: deleting"),
+        id="the condition says why where the pod does not",
+    ),
+    pytest.param(
+        {
+            "phase": "Failed",
+            "initContainerStatuses": [ended(0, name="a"), ended(2, "Error", "no data", name="b")],
+            "containerStatuses": [{"name": "trainer", "state": {"waiting": {}}}],
+        },
+        PodEnd(pod_message="init container b ended with 2: no data"),
+        id="an init container failed",
+    ),
+]
+
+
+@pytest.mark.parametrize(("status", "end"), ENDS)
+def test_ends(status: dict[str, Any], end: PodEnd | None) -> None:
+    assert pod_facts(pod(status), 3).end == end
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [("True", "PreemptionByScheduler"), ("False", None), ("Unknown", None)]
+)
+def test_a_disruption_is_one_while_its_condition_is_true(status: str, reason: str | None) -> None:
+    condition = {**DISRUPTED, "status": status, "reason": "PreemptionByScheduler"}
+    assert pod_facts(pod({"conditions": [condition]}), 3).disrupted == reason
+
+
+def test_a_pod_is_a_worker_by_label_owner_and_name() -> None:
+    assert serial_in(pod(), "job", UID) == 3
+    owner = {"apiVersion": "v1", "kind": "T", "name": "job", "uid": UID}
+    for stranger in (
+        pod(labels={}),
+        pod(labels={LABEL_JOB_UID: "another"}),
+        pod(ownerReferences=[]),
+        pod(ownerReferences=[owner]),  # an owner, but not the one that controls it
+        pod(ownerReferences=[{**owner, "uid": "another", "controller": True}]),
+        pod(name="job-3"),
+    ):
+        assert serial_in(stranger, "job", UID) is None

@@ -1,0 +1,163 @@
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from spotrun.api.names import FINALIZER_METERED, LABEL_JOB_UID, LABEL_TEMPLATE
+from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.snapshot import JobSnapshot, Node, Refusal
+from spotrun.observe.agents import Agents
+from spotrun.observe.memory import Memory, Refused
+from spotrun.observe.naming import template_hash, worker_name
+from spotrun.observe.objects import JobObject, PodObject
+from spotrun.observe.snapshot import BrokenJob, Readings, job_snapshot
+from spotrun.wire import Report
+from tests.decide_builders import a_spec
+
+UID = "job-uid"
+NODES = {"n0": Node("n0"), "n1": Node("n1", gone=True)}
+
+
+def job(
+    spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None, **meta: Any
+) -> JobObject:
+    found = {
+        "metadata": {
+            "name": "job",
+            "namespace": "ns",
+            "uid": UID,
+            "resourceVersion": "7",
+            "generation": 2,
+            "creationTimestamp": "2026-03-02T12:00:00Z",
+            **meta,
+        },
+        "spec": a_spec(2).manifest() if spec is None else spec,
+        **({} if status is None else {"status": status}),
+    }
+    return msgspec.json.decode(json.dumps(found).encode(), type=JobObject)
+
+
+def pod(serial: int, node: str | None = None, **status: Any) -> PodObject:
+    found = {
+        "metadata": {
+            "name": worker_name("job", UID, serial),
+            "uid": f"uid-{serial}",
+            "resourceVersion": "1",
+            "labels": {str(LABEL_JOB_UID): UID, str(LABEL_TEMPLATE): template_hash(a_spec(2))},
+            "finalizers": [str(FINALIZER_METERED)],
+            "ownerReferences": [{"uid": UID, "controller": True}],
+        },
+        "spec": {"nodeName": node} if node else {},
+        "status": {"phase": "Running", **status},
+    }
+    return msgspec.convert(found, PodObject)
+
+
+class Bench:
+    """Everything that a snapshot is made from."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+        self.agents = Agents(lambda: self.seconds)
+        self.readings = Readings()
+        self.memory = Memory()
+
+    def look(self, job: JobObject, *pods: PodObject, **more: Any) -> JobSnapshot | BrokenJob:
+        return job_snapshot(
+            job,
+            pods,
+            NODES.__getitem__,
+            self.agents,
+            readings=self.readings,
+            memory=self.memory,
+            now_seconds=self.seconds,
+            leading_since=940.0,
+            **more,
+        )
+
+    def see(self, job: JobObject, *pods: PodObject, **more: Any) -> JobSnapshot:
+        seen = self.look(job, *pods, **more)
+        assert isinstance(seen, JobSnapshot)
+        return seen
+
+
+def test_a_job_with_its_pods_nodes_and_agents() -> None:
+    bench = Bench()
+    bench.agents.heard(UID, 0, Report(ready=True))
+    bench.agents.heard(UID, 5, Report())  # of a pod that is no more
+    bench.seconds = 1003.0
+    stranger = msgspec.structs.replace(
+        pod(9), metadata=msgspec.structs.replace(pod(9).metadata, name="job-9")
+    )
+    seen = bench.see(job(status={"nextSerial": 2}), pod(1, "n0"), pod(0), stranger)
+    assert [worker.serial for worker in seen.workers] == [0, 1]
+    assert [worker.node for worker in seen.workers] == [None, Node("n0")]
+    agent = seen.workers[0].agent
+    assert agent is not None
+    assert (agent.report.ready, agent.heard_seconds) == (True, 3)
+    assert seen.workers[1].agent is None
+    assert bench.agents.facts(UID, 5) is None
+    assert seen.template == seen.workers[0].pod.template == template_hash(a_spec(2))
+    assert (seen.namespace, seen.name, seen.uid) == ("ns", "job", UID)
+    assert (seen.version, seen.generation, seen.deleting) == ("7", 2, False)
+    assert seen.created_at == datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+    assert seen.status == TrainingJobStatus(next_serial=2)
+    assert (seen.written_seconds, seen.leading_seconds) == (float("inf"), 63.0)
+    assert seen.refusal is None
+
+
+def test_what_the_process_remembers() -> None:
+    bench = Bench()
+    bench.memory.written_at = 998.0
+    bench.memory.refused = Refused(Refusal("NameTaken", "words"), "t")
+    seen = bench.see(
+        job(deletionTimestamp="2026-03-02T12:00:00Z"), may_hold_nodes=False, volume_is_shared=True
+    )
+    assert seen.written_seconds == 2.0
+    assert seen.refusal == Refusal("NameTaken", "words")
+    assert (seen.deleting, seen.may_hold_nodes, seen.volume_is_shared) == (True, False, True)
+
+
+def test_losses_have_an_age_and_an_error_is_forgotten() -> None:
+    bench = Bench()
+    world = {"generation": 1, "members": "0-1", "switch": True, "how": "Restart"}
+    trains = job(status={"world": world, "nextSerial": 2})
+    assert bench.see(trains, pod(0), pod(1, "n0")).lost_seconds == {}
+    assert bench.see(trains, pod(0), pod(1, "n1")).lost_seconds == {1: 0.0}
+    bench.seconds += 0.25
+    assert bench.see(trains, pod(0), pod(1, "n1")).lost_seconds == {1: 0.25}
+    assert bench.see(trains, pod(0), pod(1, "n0")).lost_seconds == {}
+    assert bench.see(trains, pod(0)).lost_seconds == {1: 0.0}
+
+
+def test_a_spec_that_this_operator_cannot_read_breaks_one_job_in_words() -> None:
+    spec = a_spec(2).manifest() | {"schedule": {"windows": [{"days": ["Someday"]}]}}
+    seen = Bench().look(job(spec, status={"nextSerial": 4}))
+    assert isinstance(seen, BrokenJob)
+    assert seen.message.startswith("this operator cannot read the job: spec.schedule.windows.0.")
+    assert len(seen.message) <= 1000
+    assert (seen.namespace, seen.name, seen.uid, seen.version) == ("ns", "job", UID, "7")
+    assert seen.status == TrainingJobStatus(next_serial=4)
+
+
+def test_a_ledger_that_cannot_be_read_is_not_taken_for_an_empty_one() -> None:
+    seen = Bench().look(job(status={"nextSerial": -1}))
+    assert isinstance(seen, BrokenJob)
+    assert "status.nextSerial" in seen.message
+    assert seen.status is None
+
+
+def test_specs_are_read_once_a_generation_and_statuses_once_a_version() -> None:
+    bench = Bench()
+    first = bench.see(job(status={"nextSerial": 1}))
+    again = bench.see(job(status={"nextSerial": 1}))
+    assert first.spec is again.spec
+    assert first.status is again.status
+    written = bench.see(job(status={"nextSerial": 2}, resourceVersion="8"))
+    assert written.spec is first.spec
+    assert written.status.next_serial == 2
+    edited = bench.see(job(a_spec(3).manifest(), resourceVersion="9", generation=3))
+    assert edited.spec.workers.replicas == 3
+    bench.readings.forget(UID)
+    assert bench.see(job(status={"nextSerial": 1})).spec is not first.spec
