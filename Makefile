@@ -46,9 +46,9 @@ test-unit: setup ## pure tests: seconds
 test-integration: binaries ## against a real etcd, API server, controller manager and scheduler
 	$(PYTEST) tests/integration -n $(WORKERS)
 
-test-oldest: setup ## the API on the oldest supported Kubernetes (builds a second set of binaries)
+test-oldest: setup ## API and admission on the oldest supported Kubernetes (builds a second set of binaries)
 	$(BIN)/python -m devcluster build --kubernetes oldest
-	SPOTRUN_KUBERNETES=oldest $(PYTEST) tests/integration/api -n $(WORKERS)
+	SPOTRUN_KUBERNETES=oldest $(PYTEST) tests/integration/api tests/integration/manifests -n $(WORKERS)
 
 crds: setup ## write crds/*.yaml and docs/api.md from the models in spotrun.api
 	$(BIN)/python -m spotrun.api.crd

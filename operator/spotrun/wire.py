@@ -6,7 +6,6 @@ know is checked and bounded, for a report comes from a user's pod and ends up in
 """
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ REPORT_BYTES = 16_384
 LAST_WORDS_BYTES = 3_500  # the kubelet cuts termination messages at 4,096 bytes
 MESSAGE_CHARACTERS = 1_024
 MOST_SUSPECTS = 8
+MOST_EXIT_CODE = 255
 MOST_STEPS = 2**53  # what JSON readers in every language keep exact
 _CHECKPOINT = re.compile(r"step-\d{1,16}\.g\d{1,10}")
 
@@ -173,6 +173,26 @@ def read_report(body: bytes) -> Report:
     )
 
 
+def write_report(report: Report) -> bytes:
+    """What an agent sends; what it does not know is absent."""
+    failed, progress, used = report.failed, report.progress, report.utilization
+    content = {
+        "wire": report.wire,
+        "ready": report.ready,
+        "arrived": report.arrived,
+        "failed": failed and _present(failed, exit_code="exitCode"),
+        "suspects": list(report.suspects[:MOST_SUSPECTS]) or None,
+        "storePort": report.store_port,
+        "utilization": _present(used) or None,
+        "progress": progress and _present(progress, step_seconds="stepSeconds"),
+        "committed": report.committed and {"checkpoint": report.committed.name},
+        "completed": report.completed,
+        "inProcess": report.in_process,
+    }
+    known = {key: value for key, value in content.items() if value is not None}
+    return json.dumps(known, separators=(",", ":")).encode()
+
+
 def write_answer(answer: Answer) -> bytes:
     """What goes to the agent; `world` is absent where there is none."""
     content: dict[str, Any] = {
@@ -193,29 +213,33 @@ def read_answer(body: bytes) -> Answer:
     content = _object(_json(body), "the answer")
     world = content.get("world")
     stop_at = content.get("stopAt")
+    orders = _object(content.get("orders", {}), "orders")
     return Answer(
-        version=str(content["version"]),
-        phase=str(content["phase"]),
+        version=_string(content, "version"),
+        phase=_string(content, "phase"),
         world=None if world is None else _world(_object(world, "world")),
-        orders=Orders(checkpoint=_whole(content.get("orders") or {}, "checkpoint", default=0)),
-        stop_at=None if stop_at is None else float(stop_at),
+        orders=Orders(checkpoint=_whole(orders, "checkpoint", default=0)),
+        stop_at=None if stop_at is None else _number(content, "stopAt", float(MOST_STEPS)),
         wire=_whole(content, "wire"),
     )
 
 
 def write_last_words(words: LastWords) -> str:
     """One line that fits, whatever the message: the reason must survive the kubelet's cut."""
+    code, step, name = words.exit_code, words.step, words.checkpoint
+    is_code = code is not None and 0 <= code <= MOST_EXIT_CODE
     content = {
         "reason": words.reason.value,
-        "step": words.step,
-        "checkpoint": words.checkpoint,
-        "exitCode": words.exit_code,
-        "message": words.message[:MESSAGE_CHARACTERS],
+        "step": step if step is not None and 0 <= step <= MOST_STEPS else None,
+        "checkpoint": name if name is not None and _CHECKPOINT.fullmatch(name) else None,
+        "exitCode": code if is_code else None,
     }
-    line = json.dumps({k: v for k, v in content.items() if v not in (None, "")})
+    known = {key: value for key, value in content.items() if value is not None}
+    message = _one_line(words.message)
+    line = json.dumps(known | ({"message": message} if message else {}))
     while len(line) > LAST_WORDS_BYTES:  # characters outside ASCII take up to 12 bytes
-        content["message"] = str(content["message"])[: len(str(content["message"])) // 2]
-        line = json.dumps({k: v for k, v in content.items() if v not in (None, "")})
+        message = message[: len(message) // 2]
+        line = json.dumps({**known, "message": message})
     return line
 
 
@@ -228,8 +252,10 @@ def read_last_words(text: str) -> LastWords | None:
                 reason=Ending(content.get("reason", "")),
                 step=_whole(content, "step") if "step" in content else None,
                 checkpoint=_checkpoint_name(content.get("checkpoint")),
-                exit_code=_whole(content, "exitCode", most=255) if "exitCode" in content else None,
-                message=str(content.get("message", ""))[:MESSAGE_CHARACTERS],
+                exit_code=_whole(content, "exitCode", most=MOST_EXIT_CODE)
+                if "exitCode" in content
+                else None,
+                message=_message(content),
             )
         except ValueError:
             continue
@@ -258,7 +284,7 @@ def _whole(
 ) -> int:
     value = content.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
-        raise ValueError(f"{key} is a whole number from 0 to {most}, not {str(value)[:40]!r}")
+        raise ValueError(f"{key} is a whole number from 0 to {most}, not {_shown(value)}")
     return value
 
 
@@ -267,9 +293,39 @@ def _number(content: Mapping[str, Any], key: str, most: float) -> float | None:
     if value is None:
         return None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or not 0 <= value <= most:
-        raise ValueError(f"{key} is a number from 0 to {most:g}, not {str(value)[:40]!r}")
+    if not is_number or not 0 <= value <= most:  # which NaN is not, either
+        raise ValueError(f"{key} is a number from 0 to {most:g}, not {_shown(value)}")
     return float(value)
+
+
+def _string(content: Mapping[str, Any], key: str) -> str:
+    value = content.get(key)
+    if not isinstance(value, str):
+        raise ValueError(f"{key} is a text, not {_shown(value)}")  # noqa: TRY004
+    return value
+
+
+def _message(content: Mapping[str, Any]) -> str:
+    value = content.get("message", "")
+    return _one_line(value) if isinstance(value, str) else ""
+
+
+def _one_line(text: str) -> str:
+    """Bounded, and without what would break a line, a terminal or an encoding."""
+    bounded = text[:MESSAGE_CHARACTERS]
+    return "".join(char if char.isprintable() else " " for char in bounded).strip()
+
+
+def _shown(value: object) -> str:
+    """A value in an error's words; what is nested is not, for it may be nested very deep."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    return repr(str(value)[:40])
+
+
+def _present(part: object, **renamed: str) -> dict[str, Any]:
+    fields = vars(part).items()
+    return {renamed.get(key, key): value for key, value in fields if value is not None}
 
 
 def _failure(value: object) -> Failure | None:
@@ -278,8 +334,8 @@ def _failure(value: object) -> Failure | None:
     content = _object(value, "failed")
     return Failure(
         generation=_whole(content, "generation"),
-        exit_code=_whole(content, "exitCode", most=255),
-        message=str(content.get("message", ""))[:MESSAGE_CHARACTERS],
+        exit_code=_whole(content, "exitCode", most=MOST_EXIT_CODE),
+        message=_message(content),
     )
 
 
@@ -315,20 +371,23 @@ def _checkpoint_name(value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or not _CHECKPOINT.fullmatch(value):
-        raise ValueError(f"a checkpoint is called step-N.gG, not {str(value)[:40]!r}")
+        raise ValueError(f"a checkpoint is called step-N.gG, not {_shown(value)}")
     return value
 
 
 def _world(content: Mapping[str, Any]) -> World:
+    neighbours = content.get("neighbours", [])
+    if not isinstance(neighbours, list):
+        raise ValueError(f"neighbours is a list, not {_shown(neighbours)}")  # noqa: TRY004
     return World(
         generation=_whole(content, "generation"),
         rank=_whole(content, "rank"),
         size=_whole(content, "size"),
         processes=_whole(content, "processes"),
-        store=content.get("store"),
-        secret=str(content["secret"]),
-        neighbours=tuple(map(str, content.get("neighbours", ()))),
-        how=How(content["how"]),
-        switch=content["switch"] is True,
+        store=None if content.get("store") is None else _string(content, "store"),
+        secret=_string(content, "secret"),
+        neighbours=tuple(_string({"neighbours": one}, "neighbours") for one in neighbours),
+        how=How(_string(content, "how")),
+        switch=content.get("switch") is True,
         restore=_checkpoint_name(content.get("restore")),
     )

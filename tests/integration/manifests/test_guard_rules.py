@@ -1,7 +1,11 @@
 """Each rule of the admission policy refuses what it is for, and nothing else does."""
 
+import json
+
 import pytest
 
+from devcluster.cluster import Cluster
+from tests.api_cases import TRAINER
 from tests.integration.manifests.conftest import WHOLE, Guard, weakened
 from tests.integration.manifests.guard_cases import (
     ACCEPTED,
@@ -11,7 +15,7 @@ from tests.integration.manifests.guard_cases import (
     Refused,
     pod,
 )
-from tests.integration.manifests.helpers import Server, shipped
+from tests.integration.manifests.helpers import Server, apply, shipped
 
 every_refusal = pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
 
@@ -33,6 +37,20 @@ def test_only_the_rule_in_question_refuses(server: Server, guard: Guard, case: R
 def test_good_jobs_are_accepted(server: Server, guard: Guard, case: Accepted) -> None:
     answer = server.try_to_create(case.user, WHOLE, case.job)
     assert answer.accepted, answer.message
+
+
+@pytest.mark.parametrize(("new", "runs_as"), [("default", "default"), ("", "trains")])
+def test_pods_take_the_old_name_of_the_account_where_the_new_one_is_empty(
+    cluster: Cluster, guard: Guard, new: str, runs_as: str
+) -> None:
+    """Kubernetes' own rule, on which the guard's reading of the template rests."""
+    account = {"metadata": {"name": "trains", "namespace": WHOLE}}
+    apply(cluster, {"apiVersion": "v1", "kind": "ServiceAccount", **account})
+    spec = {"serviceAccountName": new, "serviceAccount": "trains", "containers": [TRAINER]}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec}
+    ask = ("-n", WHOLE, "create", "--dry-run=server", "-f", "-", "-o")
+    said = cluster.kubectl(*ask, "jsonpath={.spec.serviceAccountName}", input=json.dumps(body))
+    assert said.stdout == runs_as
 
 
 def test_every_rule_has_a_case() -> None:

@@ -7,7 +7,7 @@ import pytest
 from spotrun.api.names import FINALIZER_METERED, LABEL_JOB_UID, LABEL_SERIAL, LABEL_TEMPLATE
 from spotrun.decide.snapshot import Pod, PodEnd, PodPhase
 from spotrun.observe.naming import worker_name
-from spotrun.observe.objects import PodObject
+from spotrun.observe.objects import PodObject, PodSpec
 from spotrun.observe.pods import pod_facts, serial_in
 from spotrun.wire import Ending, LastWords
 
@@ -44,7 +44,7 @@ DISRUPTED = {"type": "DisruptionTarget", "status": "True", "message": "taint man
 
 def test_a_pod_that_runs() -> None:
     status = {"phase": "Running", "podIP": "10.0.0.3", "containerStatuses": [RUNS]}
-    running = msgspec.structs.replace(pod(status), spec=PodObject.__struct_fields__ and _on("n1"))
+    running = msgspec.structs.replace(pod(status), spec=PodSpec(node_name="n1"))
     assert pod_facts(running, 3) == Pod(
         serial=3,
         name=NAME,
@@ -55,10 +55,6 @@ def test_a_pod_that_runs() -> None:
         node="n1",
         address="10.0.0.3",
     )
-
-
-def _on(node: str) -> Any:
-    return msgspec.convert({"nodeName": node}, PodObject.__annotations__["spec"])
 
 
 def test_a_pod_that_is_being_deleted_has_until_its_grace_ends() -> None:

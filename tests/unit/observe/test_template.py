@@ -1,3 +1,4 @@
+import json
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ def test_one_process_for_each_gpu_and_at_least_one(limits: Any, gpus: int) -> No
     spec = a_spec()
     template = {"spec": {"containers": [container]}}
     changed = spec.manifest() | {"workers": spec.workers.manifest() | {"template": template}}
-    read = type(spec).model_validate_json(__import__("json").dumps(changed))
+    read = type(spec).model_validate_json(json.dumps(changed))
     assert sum(gpu_limits(read.workers.template).values()) == gpus
     assert processes(read) == max(gpus, 1)
     more = read.workers.model_copy(update={"processes": 7})

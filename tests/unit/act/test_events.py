@@ -1,0 +1,180 @@
+from collections import deque
+from typing import Any
+
+import pytest
+
+from spotrun.act.events import announcements, event, may_tell
+from spotrun.api.meta import Condition, ConditionStatus, ReasonText
+from spotrun.api.names import Phase, Reason, SuspendedBy
+from spotrun.api.status import (
+    Decision,
+    How,
+    Interruption,
+    Interruptions,
+    Restarts,
+    TrainingJobStatus,
+    World,
+)
+from spotrun.api.values import Serials, Time
+from spotrun.decide.actions import Announce
+from tests.decide_builders import NOW, a_job
+
+WHEN = Time.of(NOW)
+
+
+def status(**fields: Any) -> TrainingJobStatus:
+    return TrainingJobStatus(**fields)
+
+
+def world(generation: int = 1, members: str = "0-1", *, switch: bool = True) -> World:
+    return World(generation=generation, members=Serials(members), switch=switch, how=How.ABORT)
+
+
+def condition(kind: str, holds: bool, reason: str, message: str) -> Condition:
+    value = ConditionStatus.TRUE if holds else ConditionStatus.FALSE
+    return Condition(
+        type=ReasonText(kind),
+        status=value,
+        last_transition_time=WHEN,
+        reason=ReasonText(reason),
+        message=message,
+    )
+
+
+def interruptions(count: int) -> Interruptions:
+    last = Interruption(time=WHEN, worker=4, reason="Reclaimed", node="n1")
+    return Interruptions(count=count, last=last)
+
+
+LOST = (Decision(time=WHEN, what="World", why="1 of 3 workers are gone"),)
+REFUSED = condition("TemplateAccepted", False, "TemplateRefused", "exceeded quota")
+SUSPENDED = condition("Suspended", True, "OutsideSchedule", "x")
+
+CHANGES = [
+    pytest.param(status(), status(phase=Phase.PENDING, next_serial=2), [], id="a start"),
+    pytest.param(
+        status(),
+        status(world=world(), decisions=LOST),
+        [(Reason.TRAINING, "world 1: 2 workers, entered by Abort; 1 of 3 workers are gone", False)],
+        id="a world",
+    ),
+    pytest.param(status(), status(world=world(switch=False)), [], id="a world in preparation"),
+    pytest.param(
+        status(world=world(switch=False)),
+        status(world=world()),
+        [(Reason.TRAINING, "world 1: 2 workers, entered by Abort", False)],
+        id="a world that was prepared",
+    ),
+    pytest.param(status(world=world()), status(world=world()), [], id="the same world"),
+    pytest.param(
+        status(interruptions=interruptions(1)),
+        status(interruptions=interruptions(3)),
+        [(Reason.RECLAIMED, "worker 4 on node n1 was taken away, and 1 more", True)],
+        id="interruptions",
+    ),
+    pytest.param(
+        status(),
+        status(
+            restarts=Restarts(
+                failures=1, last_reason="OOMKilled", last_exit_code=137, retry_at=WHEN
+            )
+        ),
+        [(Reason.OOM_KILLED, f"failure 1, exit code 137; the next attempt is at {WHEN}", True)],
+        id="a failure",
+    ),
+    pytest.param(
+        status(),
+        status(conditions=(REFUSED,)),
+        [(Reason.TEMPLATE_REFUSED, "exceeded quota", True)],
+        id="a refusal",
+    ),
+    pytest.param(
+        status(conditions=(REFUSED,)),
+        status(conditions=(REFUSED.model_copy(update={"message": "exceeded quota again"}),)),
+        [],
+        id="a refusal in other words",
+    ),
+    pytest.param(
+        status(),
+        status(suspended_by=(SuspendedBy.SCHEDULE,), conditions=(SUSPENDED,)),
+        [(Reason.OUTSIDE_SCHEDULE, f"Schedule: {SuspendedBy.SCHEDULE.purpose}", False)],
+        id="a suspension",
+    ),
+    pytest.param(
+        status(suspended_by=(SuspendedBy.USER,)),
+        status(),
+        [(Reason.TRAINING, "the job goes on", False)],
+        id="its end",
+    ),
+    pytest.param(
+        status(phase=Phase.RUNNING),
+        status(phase=Phase.RECOVERING, reason="WaitingForCapacity", message="0 of 2"),
+        [(Reason.WAITING_FOR_CAPACITY, "0 of 2", True)],
+        id="too few are left",
+    ),
+    pytest.param(
+        status(phase=Phase.RUNNING),
+        status(phase=Phase.SUCCEEDED, reason="Completed", message="done"),
+        [(Reason.COMPLETED, "done", False)],
+        id="success",
+    ),
+    pytest.param(
+        status(phase=Phase.RUNNING),
+        status(
+            phase=Phase.FAILED,
+            reason="TooManyRestarts",
+            message="four times",
+            restarts=Restarts(failures=4),
+        ),
+        [(Reason.TOO_MANY_RESTARTS, "four times", True)],
+        id="failure, said once",
+    ),
+    pytest.param(
+        status(phase=Phase.RUNNING),
+        status(phase=Phase.FAILED, reason="OfTomorrow", message="?"),
+        [(Reason.EXIT_CODE, "?", True)],
+        id="a reason that this operator does not know",
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "told"), CHANGES)
+def test_what_is_told(
+    old: TrainingJobStatus, new: TrainingJobStatus, told: list[tuple[Reason, str, bool]]
+) -> None:
+    assert announcements(old, new) == tuple(Announce(*one) for one in told)
+
+
+def test_an_event() -> None:
+    job = a_job().snapshot()
+    made = event(job, Announce(Reason.RECLAIMED, "m" * 2000, is_warning=True), NOW, "operator-0")
+    name = made["metadata"]["name"]
+    assert name.startswith("job.")
+    assert made == {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": "ns"},
+        "eventTime": "2026-03-02T12:00:00.000000Z",
+        "reportingController": "spotrun.dev/operator",
+        "reportingInstance": "operator-0",
+        "action": "Reconcile",
+        "type": "Warning",
+        "reason": "Reclaimed",
+        "note": "m" * 1024,
+        "regarding": {
+            "apiVersion": "spotrun.dev/v1alpha1",
+            "kind": "TrainingJob",
+            "namespace": "ns",
+            "name": "job",
+            "uid": "job-uid",
+        },
+    }
+
+
+def test_ten_an_hour() -> None:
+    times: deque[float] = deque()
+    assert [may_tell(times, second) for second in range(11)] == [True] * 10 + [False]
+    assert not may_tell(times, 3599.0)
+    assert may_tell(times, 3600.0)
+    assert not may_tell(times, 3600.5)
+    assert len(times) == 10

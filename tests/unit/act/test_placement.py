@@ -1,0 +1,102 @@
+from typing import Any
+
+import pytest
+
+from spotrun.act.placement import affinity, tolerations
+from spotrun.api.placement import CapacityPolicy
+from tests.decide_builders import a_spec
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def term(key: str, value: str = "x") -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
+
+
+def required(given: dict[str, Any] | None, policy: CapacityPolicy) -> list[dict[str, Any]]:
+    terms: list[dict[str, Any]] = affinity(given, policy)["nodeAffinity"][REQUIRED][
+        "nodeSelectorTerms"
+    ]
+    return terms
+
+
+def on_nodes(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}
+
+
+def test_spot_is_any_platforms_spot() -> None:
+    terms = required(None, CapacityPolicy.SPOT)
+    assert len(terms) == 7
+    assert terms[0] == term("karpenter.sh/capacity-type", "spot")
+
+
+def test_on_demand_is_no_platforms_spot() -> None:
+    (only,) = required(None, CapacityPolicy.ON_DEMAND)
+    assert len(only["matchExpressions"]) == 7
+    assert {one["operator"] for one in only["matchExpressions"]} == {"NotIn"}
+
+
+def test_mixed_asks_for_nothing_and_prefers_spot() -> None:
+    wishes = {PREFERRED: [{"weight": 1, "preference": term("a")}]}
+    result = affinity({"nodeAffinity": wishes}, CapacityPolicy.MIXED)
+    assert REQUIRED not in result["nodeAffinity"]
+    assert len(result["nodeAffinity"][PREFERRED]) == 8
+    assert result["nodeAffinity"][PREFERRED][0] == wishes[PREFERRED][0]
+
+
+def test_what_the_user_requires_must_hold_as_well() -> None:
+    fields = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
+    terms = required(on_nodes(term("a"), fields), CapacityPolicy.SPOT)
+    assert len(terms) == 14
+    assert terms[0]["matchExpressions"] == [
+        *term("a")["matchExpressions"],
+        *term("karpenter.sh/capacity-type", "spot")["matchExpressions"],
+    ]
+    assert terms[7]["matchFields"] == fields["matchFields"]
+
+
+def test_a_term_that_matches_no_node_does_not_begin_to_match() -> None:
+    assert len(required(on_nodes(term("a"), {}), CapacityPolicy.SPOT)) == 7
+    assert required(on_nodes({}), CapacityPolicy.SPOT) == [{}]
+
+
+def test_nodes_to_avoid_and_the_capacity_hold_together() -> None:
+    result = affinity(on_nodes(term("a")), CapacityPolicy.ON_DEMAND, ["n1"])
+    (only,) = result["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    assert len(only["matchExpressions"]) == 8
+    assert [one["values"] for one in only["matchFields"]] == [["n1"]]
+
+
+def test_other_affinities_are_left_alone() -> None:
+    given: dict[str, Any] = {"podAffinity": {"x": []}, "nodeAffinity": None}
+    result = affinity(given, CapacityPolicy.MIXED)
+    assert result["podAffinity"] == {"x": []}
+    assert given == {"podAffinity": {"x": []}, "nodeAffinity": None}
+
+
+def keys(found: list[dict[str, Any]]) -> list[str]:
+    return [one["key"] for one in found if "key" in one]
+
+
+def test_spot_taints_are_tolerated_where_spot_is_used() -> None:
+    spot = tolerations((), a_spec(placement={"capacity": "Spot"}), unhealthy_seconds=300)
+    only = tolerations((), a_spec(placement={"capacity": "OnDemand"}), unhealthy_seconds=300)
+    assert len(spot) == 5
+    assert keys(only) == ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]
+
+
+@pytest.mark.parametrize("effect", ["NoExecute", None])
+def test_what_the_user_tolerates_is_the_users(effect: str | None) -> None:
+    own: dict[str, Any] = {"key": "node.kubernetes.io/not-ready", "operator": "Exists"}
+    own |= {"effect": effect, "tolerationSeconds": 5} if effect else {}
+    found = tolerations((own,), a_spec(), unhealthy_seconds=300)
+    assert [one for one in found if one["key"] == own["key"]] == [own]
+
+
+def test_gpu_workers_tolerate_the_taint_of_gpu_nodes() -> None:
+    spec = a_spec().manifest()
+    container = spec["workers"]["template"]["spec"]["containers"][0]
+    container["resources"] = {"limits": {"nvidia.com/gpu": 1}}
+    read = type(a_spec()).model_validate(spec, strict=False, by_alias=True)
+    assert keys(tolerations((), read, unhealthy_seconds=1))[0] == "nvidia.com/gpu"

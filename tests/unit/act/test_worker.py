@@ -1,0 +1,394 @@
+"""Worker pods, as whole objects."""
+
+import json
+from typing import Any
+
+import pytest
+
+from spotrun.act.settings import Settings
+from spotrun.act.worker import SHARED_MEMORY, worker_pod
+from spotrun.decide.actions import Create
+from spotrun.decide.snapshot import JobSnapshot
+from spotrun.observe.nodes import CAPACITY_LABELS
+from tests.decide_builders import a_job
+
+SETTINGS = Settings(server="sync.spotrun-system:9443", ca_pem="PEM")
+TRAINER = {"name": "trainer", "image": "your-registry/train:1"}
+
+SPOT_VALUES = {
+    "karpenter.sh/capacity-type": ["spot"],
+    "eks.amazonaws.com/capacityType": ["SPOT"],
+    "cloud.google.com/gke-spot": ["true"],
+    "cloud.google.com/gke-provisioning": ["spot", "preemptible"],
+    "cloud.google.com/gke-preemptible": ["true"],
+    "kubernetes.azure.com/scalesetpriority": ["spot"],
+    "kops.k8s.io/instancegroup": ["spotinstance-nodes"],
+}
+SPOT_TERMS = [
+    {"matchExpressions": [{"key": key, "operator": "In", "values": values}]}
+    for key, values in SPOT_VALUES.items()
+]
+UNHEALTHY = [
+    {
+        "key": f"node.kubernetes.io/{key}",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 300,
+    }
+    for key in ("not-ready", "unreachable")
+]
+SPOT_TOLERATIONS = [
+    {"key": key, "operator": "Exists", "effect": "NoSchedule"}
+    for key in (
+        "cloud.google.com/gke-spot",
+        "cloud.google.com/gke-preemptible",
+        "kubernetes.azure.com/scalesetpriority",
+    )
+]
+
+# The smallest job's worker 3.
+SMALLEST = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {
+        "name": "job-pu7fk-3",
+        "namespace": "ns",
+        "labels": {
+            "spotrun.dev/job": "job",
+            "spotrun.dev/job-uid": "job-uid",
+            "app.kubernetes.io/managed-by": "spotrun",
+            "spotrun.dev/serial": "3",
+            "spotrun.dev/template": "t1",
+        },
+        "annotations": {
+            "karpenter.sh/do-not-disrupt": "true",
+            "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+            "controller.kubernetes.io/pod-deletion-cost": "2147483647",
+        },
+        "ownerReferences": [
+            {
+                "apiVersion": "spotrun.dev/v1alpha1",
+                "kind": "TrainingJob",
+                "name": "job",
+                "uid": "job-uid",
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+        "finalizers": ["spotrun.dev/metered"],
+    },
+    "spec": {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 120,
+        "automountServiceAccountToken": False,
+        "affinity": {
+            "nodeAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 100, "preference": term} for term in SPOT_TERMS
+                ]
+            }
+        },
+        "tolerations": [*SPOT_TOLERATIONS, *UNHEALTHY],
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [
+            {
+                "name": "trainer",
+                "image": "your-registry/train:1",
+                "command": [
+                    "torchrun",
+                    "--rdzv-backend=spotrun",
+                    "--rdzv-id=job-uid",
+                    "--rdzv-endpoint=sync.spotrun-system:9443",
+                    "--nnodes=1:1",
+                    "--nproc-per-node=1",
+                    "--max-restarts=1000000",
+                    "--monitor-interval=0.1",
+                ],
+                "env": [
+                    {
+                        "name": "POD_IP",
+                        "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}},
+                    },
+                    {"name": "SPOTRUN_DIR", "value": "/run/spotrun"},
+                    {"name": "SPOTRUN_NAMESPACE", "value": "ns"},
+                    {"name": "SPOTRUN_JOB", "value": "job"},
+                    {"name": "SPOTRUN_WORKER", "value": "job-pu7fk-3"},
+                    {"name": "SPOTRUN_SERVER", "value": "sync.spotrun-system:9443"},
+                    {"name": "SPOTRUN_CA", "value": "PEM"},
+                    {
+                        "name": "SPOTRUN_TOKEN_FILE",
+                        "value": "/var/run/secrets/spotrun.dev/token",
+                    },
+                ],
+                "volumeMounts": [
+                    {"name": "spotrun-shm", "mountPath": SHARED_MEMORY},
+                    {"name": "spotrun-dir", "mountPath": "/run/spotrun"},
+                    {
+                        "name": "spotrun-token",
+                        "mountPath": "/var/run/secrets/spotrun.dev",
+                        "readOnly": True,
+                    },
+                ],
+                "securityContext": {"allowPrivilegeEscalation": False},
+            }
+        ],
+        "volumes": [
+            {"name": "spotrun-shm", "emptyDir": {"medium": "Memory"}},
+            {"name": "spotrun-dir", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
+            {
+                "name": "spotrun-token",
+                "projected": {
+                    "sources": [
+                        {
+                            "serviceAccountToken": {
+                                "path": "token",
+                                "audience": "spotrun.dev",
+                                "expirationSeconds": 3600,
+                            }
+                        }
+                    ]
+                },
+            },
+        ],
+    },
+}
+
+
+def a_job_of(
+    pod_spec: dict[str, Any] | None = None,
+    metadata: dict[str, Any] | None = None,
+    workers: dict[str, Any] | None = None,
+    **spec: Any,
+) -> JobSnapshot:
+    job = a_job()
+    template = {
+        "spec": {"containers": [TRAINER], **(pod_spec or {})},
+        **({"metadata": metadata} if metadata else {}),
+    }
+    given = {**job.spec.workers.manifest(), **(workers or {}), "template": template}
+    content = {**job.spec.manifest(), "workers": given, **spec}
+    read = type(job.spec).model_validate_json(json.dumps(content))
+    return JobSnapshot(**{**job.snapshot().__dict__, "spec": read})
+
+
+def pod_of(job: JobSnapshot, settings: Settings = SETTINGS, **create: Any) -> Any:
+    return worker_pod(job, Create(3, **create), settings)
+
+
+def spec_of(pod_spec: dict[str, Any] | None = None, **job: Any) -> Any:
+    return pod_of(a_job_of(pod_spec, **job))["spec"]
+
+
+def trainer_of(container: dict[str, Any], **job: Any) -> Any:
+    return spec_of({"containers": [{**TRAINER, **container}]}, **job)["containers"][0]
+
+
+def test_the_worker_of_the_smallest_job() -> None:
+    assert pod_of(a_job_of()) == SMALLEST
+
+
+def test_manifests_are_plain_json() -> None:
+    # msgspec, which encodes them, knows no subclasses of str.
+    def check(value: object) -> None:
+        assert type(value) in {dict, list, str, int, bool}, repr(value)
+        for inner in value.values() if isinstance(value, dict) else ():
+            check(inner)
+        for inner in value if isinstance(value, list) else ():
+            check(inner)
+        for key in value if isinstance(value, dict) else ():
+            assert type(key) is str
+
+    check(pod_of(a_job_of({"priorityClassName": "high"}, metadata={"labels": {"a": "b"}})))
+
+
+def test_the_labels_of_spot_are_those_that_nodes_are_classified_by() -> None:
+    assert {label for label, _ in CAPACITY_LABELS} == set(SPOT_VALUES)
+
+
+def test_the_users_template_is_kept_and_not_changed() -> None:
+    given: dict[str, Any] = {
+        "containers": [
+            {**TRAINER, "args": ["train.py", "--lr=3e-4"], "workingDir": "/src"},
+            {"name": "log", "image": "log:1", "command": ["log"]},
+        ],
+        "initContainers": [{"name": "fetch", "image": "fetch:1"}],
+        "priorityClassName": "high",
+        "nodeSelector": {"gpu": "a100"},
+        "volumes": [{"name": "data", "emptyDir": {}}],
+        "terminationGracePeriodSeconds": 600,
+        "automountServiceAccountToken": True,
+        "schedulerName": None,
+    }
+    job = a_job_of(given, metadata={"labels": {"team": "a"}, "annotations": {"note": "b"}})
+    before = job.spec.model_dump_json()
+
+    pod = pod_of(job)
+
+    assert job.spec.model_dump_json() == before
+    assert pod["metadata"]["labels"]["team"] == "a"
+    assert pod["metadata"]["annotations"]["note"] == "b"
+    spec = pod["spec"]
+    assert spec["containers"][0]["args"] == ["train.py", "--lr=3e-4"]
+    assert spec["containers"][0]["workingDir"] == "/src"
+    assert spec["containers"][0]["command"][0] == "torchrun"
+    assert spec["containers"][1] == {
+        **given["containers"][1],
+        "securityContext": {"allowPrivilegeEscalation": False},
+    }
+    assert spec["initContainers"][0]["securityContext"] == {"allowPrivilegeEscalation": False}
+    assert spec["volumes"][0] == {"name": "data", "emptyDir": {}}
+    for kept in ("priorityClassName", "nodeSelector", "terminationGracePeriodSeconds"):
+        assert spec[kept] == given[kept]
+    assert spec["automountServiceAccountToken"] is True
+
+
+def test_the_trainer_of_several_containers_is_called_so() -> None:
+    spec = spec_of({"containers": [{"name": "log", "image": "log:1"}, TRAINER]})
+    assert [("command" in c, "env" in c) for c in spec["containers"]] == [
+        (False, False),
+        (True, True),
+    ]
+
+
+def test_labels_of_ours_and_a_shorter_grace_are_not_the_users_to_give() -> None:
+    job = a_job_of(
+        {"terminationGracePeriodSeconds": 5},
+        metadata={"labels": {"app.kubernetes.io/managed-by": "me"}},
+    )
+    pod = pod_of(job)
+    assert pod["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "spotrun"
+    assert pod["spec"]["terminationGracePeriodSeconds"] == 120
+
+
+def test_a_user_may_tell_autoscalers_otherwise() -> None:
+    note = {"karpenter.sh/do-not-disrupt": "30m"}
+    given = pod_of(a_job_of(metadata={"annotations": note}))["metadata"]["annotations"]
+    assert given["karpenter.sh/do-not-disrupt"] == "30m"
+    assert given["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false"
+
+
+def test_processes_are_the_gpus_unless_said_otherwise() -> None:
+    gpus = {"resources": {"limits": {"nvidia.com/gpu": "8"}}}
+    assert "--nproc-per-node=8" in trainer_of(gpus)["command"]
+    assert "--nproc-per-node=2" in trainer_of(gpus, workers={"processes": 2})["command"]
+    sizes = {"min": 2, "max": 6}
+    assert "--nnodes=2:6" in trainer_of({}, workers=sizes)["command"]
+
+
+def test_our_variables_come_first_and_cannot_be_replaced() -> None:
+    own = {"name": "LOGS", "value": "$(SPOTRUN_DIR)/logs"}
+    env = trainer_of({"env": [own, {"name": "SPOTRUN_SERVER", "value": "elsewhere"}]})["env"]
+    assert env[-1] == own
+    assert [one["value"] for one in env if one["name"] == "SPOTRUN_SERVER"] == [SETTINGS.server]
+
+
+def test_a_users_own_shared_memory_is_kept() -> None:
+    mount = {"name": "mine", "mountPath": f"{SHARED_MEMORY}/"}
+    job = {
+        "containers": [{**TRAINER, "volumeMounts": [mount]}],
+        "volumes": [{"name": "mine", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}],
+    }
+    spec = spec_of(job)
+    names = [one["name"] for one in spec["containers"][0]["volumeMounts"]]
+    assert names == ["mine", "spotrun-dir", "spotrun-token"]
+    assert [one["name"] for one in spec["volumes"]] == names
+
+
+VOLUMES = [
+    {"persistentVolumeClaim": {"claimName": "checkpoints"}},
+    {"nfs": {"server": "nfs.example.com", "path": "/exports"}},
+    {"csi": {"driver": "efs.csi.aws.com", "volumeAttributes": {"id": "fs-1"}}},
+    {"emptyDir": {"sizeLimit": "20Gi"}},
+    {"emptyDir": {}},
+]
+
+
+@pytest.mark.parametrize("volume", VOLUMES, ids=lambda volume: next(iter(volume)))
+def test_the_volume_for_checkpoints_is_mounted(volume: dict[str, Any]) -> None:
+    spec = spec_of(checkpoint={"volume": volume})
+    assert spec["volumes"][-1] == {"name": "spotrun-checkpoints", **volume}
+    trainer = spec["containers"][0]
+    assert trainer["volumeMounts"][-1] == {
+        "name": "spotrun-checkpoints",
+        "mountPath": "/checkpoints",
+    }
+    assert trainer["env"][-1] == {"name": "SPOTRUN_CHECKPOINT", "value": "/checkpoints"}
+
+
+def test_a_place_in_an_object_store_is_handed_on() -> None:
+    spec = spec_of(checkpoint={"uri": "s3://bucket/prefix"})
+    assert len(spec["volumes"]) == 3
+    last = spec["containers"][0]["env"][-1]
+    assert last == {"name": "SPOTRUN_CHECKPOINT", "value": "s3://bucket/prefix"}
+
+
+def test_nodes_to_avoid_are_ruled_out_by_name() -> None:
+    required = pod_of(a_job_of(), avoid_nodes=("n1", "n2"))["spec"]["affinity"]["nodeAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert required == {
+        "nodeSelectorTerms": [
+            {
+                "matchFields": [
+                    {"key": "metadata.name", "operator": "NotIn", "values": ["n1"]},
+                    {"key": "metadata.name", "operator": "NotIn", "values": ["n2"]},
+                ]
+            }
+        ]
+    }
+
+
+def test_a_restricted_namespace_gets_what_it_wants() -> None:
+    strict = Settings(server="s", ca_pem="c", restricted=True)
+    given = {
+        "containers": [
+            {**TRAINER, "securityContext": {"capabilities": {"add": ["NET_BIND_SERVICE"]}}}
+        ]
+    }
+    spec = pod_of(a_job_of(given), strict)["spec"]
+    assert spec["securityContext"] == {
+        "seccompProfile": {"type": "RuntimeDefault"},
+        "runAsNonRoot": True,
+    }
+    assert spec["containers"][0]["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("of_pod", "of_container", "pod_profile", "container_profile"),
+    [
+        ({}, {}, "RuntimeDefault", None),
+        ({"type": "Unconfined"}, {"type": "Unconfined"}, "RuntimeDefault", "RuntimeDefault"),
+        (
+            {"type": "Localhost", "localhostProfile": "a"},
+            {"type": "Localhost", "localhostProfile": "b"},
+            "Localhost",
+            "Localhost",
+        ),
+    ],
+)
+def test_system_calls_are_always_filtered(
+    of_pod: dict[str, str],
+    of_container: dict[str, str],
+    pod_profile: str,
+    container_profile: str | None,
+) -> None:
+    def context(profile: dict[str, str]) -> dict[str, Any]:
+        return {"securityContext": {"seccompProfile": profile}} if profile else {}
+
+    spec = spec_of({**context(of_pod), "containers": [{**TRAINER, **context(of_container)}]})
+    assert spec["securityContext"]["seccompProfile"]["type"] == pod_profile
+    inner = spec["containers"][0]["securityContext"]
+    assert inner.get("seccompProfile", {}).get("type") == container_profile
+
+
+def test_what_a_user_says_about_privileges_is_not_asked() -> None:
+    more = {"allowPrivilegeEscalation": True, "runAsUser": 1000}
+    assert trainer_of({"securityContext": more})["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "runAsUser": 1000,
+    }
+    pod = spec_of({"securityContext": {"runAsNonRoot": False, "fsGroup": 5}})["securityContext"]
+    assert (pod["runAsNonRoot"], pod["fsGroup"]) == (False, 5)

@@ -1,0 +1,279 @@
+"""The language of agents: what is written is read, and nothing an agent sends does harm."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spotrun.wire import (
+    LAST_WORDS_BYTES,
+    MESSAGE_CHARACTERS,
+    MOST_STEPS,
+    MOST_SUSPECTS,
+    REPORT_BYTES,
+    Answer,
+    Checkpoint,
+    Ending,
+    Failure,
+    How,
+    LastWords,
+    Orders,
+    Progress,
+    Report,
+    Utilization,
+    World,
+    read_answer,
+    read_last_words,
+    read_report,
+    write_answer,
+    write_last_words,
+    write_report,
+)
+
+COUNTS = st.integers(0, MOST_STEPS)
+PORTS = st.integers(1, 65_535)
+SHARES = st.none() | st.floats(0, 1)
+NAMES = st.builds("step-{}.g{}".format, st.integers(0, 10**15), st.integers(0, 10**9))
+LINES = (
+    st.text(max_size=100)
+    .map(lambda text: "".join(char for char in text if char.isprintable()))
+    .map(str.strip)
+)
+SAVED = st.tuples(st.integers(0, 10**15), st.integers(0, 10**9)).map(
+    lambda at: Checkpoint(f"step-{at[0]}.g{at[1]}", at[0])
+)
+REPORTS = st.builds(
+    Report,
+    wire=st.integers(1, 1000),
+    ready=st.booleans(),
+    arrived=COUNTS,
+    failed=st.none() | st.builds(Failure, COUNTS, st.integers(0, 255), LINES),
+    suspects=st.lists(st.integers(0, 10_000), max_size=MOST_SUSPECTS).map(tuple),
+    store_port=st.none() | PORTS,
+    utilization=st.builds(Utilization, SHARES, SHARES, SHARES),
+    progress=st.none()
+    | st.builds(
+        Progress, COUNTS, COUNTS, st.none() | COUNTS, COUNTS, st.none() | st.floats(0, 86_400)
+    ),
+    committed=st.none() | SAVED,
+    completed=st.booleans(),
+    in_process=st.booleans(),
+)
+WORLDS = st.builds(
+    World,
+    generation=COUNTS,
+    rank=COUNTS,
+    size=COUNTS,
+    processes=COUNTS,
+    store=st.none() | st.text(),
+    secret=st.text(),
+    neighbours=st.lists(st.text(), max_size=2).map(tuple),
+    how=st.sampled_from(How),
+    switch=st.booleans(),
+    restore=st.none() | NAMES,
+)
+ANSWERS = st.builds(
+    Answer,
+    version=st.text(),
+    phase=st.text(),
+    world=st.none() | WORLDS,
+    orders=st.builds(Orders, COUNTS),
+    stop_at=st.none() | st.floats(0, 1e12),
+)
+WORDS = st.builds(
+    LastWords,
+    reason=st.sampled_from(Ending),
+    step=st.none() | COUNTS,
+    checkpoint=st.none() | NAMES,
+    exit_code=st.none() | st.integers(0, 255),
+    message=LINES,
+)
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**400), 10**400)
+    | st.floats()
+    | st.text(st.characters(), max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+KEYS = [
+    "wire",
+    "ready",
+    "arrived",
+    "failed",
+    "suspects",
+    "storePort",
+    "utilization",
+    "progress",
+    "committed",
+    "completed",
+    "inProcess",
+    "version",
+    "phase",
+    "world",
+    "orders",
+    "stopAt",
+    "generation",
+    "exitCode",
+    "message",
+    "gpu",
+    "step",
+    "total",
+    "samples",
+    "stepSeconds",
+    "checkpoint",
+    "rank",
+    "size",
+    "processes",
+    "store",
+    "secret",
+    "neighbours",
+    "how",
+    "switch",
+    "restore",
+    "reason",
+]
+HOSTILE = st.dictionaries(
+    st.sampled_from(KEYS), JSON | st.dictionaries(st.sampled_from(KEYS), JSON, max_size=6)
+)
+
+
+@given(REPORTS)
+def test_a_report_is_read_as_it_was_written(report: Report) -> None:
+    assert read_report(write_report(report)) == report
+
+
+@given(ANSWERS)
+def test_an_answer_is_read_as_it_was_written(answer: Answer) -> None:
+    assert read_answer(write_answer(answer)) == answer
+
+
+@given(WORDS)
+def test_last_words_are_read_as_they_were_written(words: LastWords) -> None:
+    assert read_last_words(write_last_words(words)) == words
+
+
+@given(
+    st.builds(
+        LastWords,
+        reason=st.sampled_from(Ending),
+        step=st.none() | st.integers(),
+        checkpoint=st.none() | st.text(),
+        exit_code=st.none() | st.integers(),
+        message=st.text(st.characters(), min_size=0, max_size=5000),
+    )
+)
+def test_last_words_always_fit_and_keep_their_reason(words: LastWords) -> None:
+    line = write_last_words(words)
+    assert len(line.encode()) <= LAST_WORDS_BYTES
+    assert "\n" not in line
+    heard = read_last_words(f"some noise\n{line}\n")
+    assert heard is not None
+    assert heard.reason is words.reason
+
+
+@pytest.mark.parametrize("char", ["\U0001f525", "\ud800", "\n", "\x00", '"', "a"])
+def test_last_words_fit_however_long_and_strange_the_message(char: str) -> None:
+    line = write_last_words(
+        LastWords(Ending.FAILED, message=char * 100_000, checkpoint=char * 9999)
+    )
+    assert len(line) <= LAST_WORDS_BYTES
+    assert read_last_words(line) is not None
+
+
+@given(HOSTILE)
+def test_a_hostile_report_is_refused_or_bounded(content: dict[str, Any]) -> None:
+    try:
+        report = read_report(json.dumps(content).encode())
+    except ValueError:
+        return
+    assert 0 <= report.arrived <= MOST_STEPS
+    assert len(report.suspects) <= MOST_SUSPECTS
+    if report.failed is not None:
+        assert len(report.failed.message) <= MESSAGE_CHARACTERS
+        report.failed.message.encode()  # it will be written into a status
+
+
+@given(HOSTILE)
+def test_a_hostile_answer_raises_nothing_but_value_errors(content: dict[str, Any]) -> None:
+    try:
+        read_answer(json.dumps(content).encode())
+    except ValueError:
+        return
+
+
+@given(st.text(st.characters(), max_size=200) | HOSTILE.map(json.dumps))
+def test_hostile_last_words_are_no_words(text: str) -> None:
+    words = read_last_words(text)
+    assert words is None or len(words.message) <= MESSAGE_CHARACTERS
+
+
+@given(st.binary(max_size=300))
+def test_bytes_that_are_no_json_are_refused(body: bytes) -> None:
+    for read in (read_report, read_answer):
+        with pytest.raises(ValueError, match=r"\w"):
+            read(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"[" * 16_000, "not JSON"),
+        (b'{"wire": 1, "arrived":' + b"[" * 600 + b"]" * 600 + b"}", "arrived is a whole number"),
+        (b" " * (REPORT_BYTES + 1), "at most"),
+        (b'{"wire": 0}', "no longer served"),
+        (b"{}", "no longer served"),
+        (b"[]", "not a JSON object"),
+        (b'{"wire": 1, "arrived": NaN}', "not a number of JSON"),
+        (b'{"wire": 1, "arrived": -1}', "from 0 to"),
+        (b'{"wire": 1, "arrived": true}', "from 0 to"),
+        (b'{"wire": 1, "arrived": 1e308}', "from 0 to"),
+        (b'{"wire": 1, "arrived": "3"}', "from 0 to"),
+        (b'{"wire": 1, "suspects": [0,1,2,3,4,5,6,7,8]}', "at most 8 ranks"),
+        (b'{"wire": 1, "suspects": {"0": 1}}', "at most 8 ranks"),
+        (b'{"wire": 1, "storePort": 65536}', "storePort"),
+        (b'{"wire": 1, "utilization": {"gpu": 1.01}}', "gpu is a number from 0 to 1"),
+        (b'{"wire": 1, "utilization": {"gpu": 1e999}}', "gpu is a number from 0 to 1"),
+        (b'{"wire": 1, "utilization": {"gpu": ' + b"9" * 400 + b"}}", "gpu is a number"),
+        (b'{"wire": 1, "progress": {"step": -5}}', "step"),
+        (b'{"wire": 1, "progress": {"step": 1, "stepSeconds": 1e308}}', "stepSeconds"),
+        (b'{"wire": 1, "committed": {"checkpoint": "../../etc"}}', "step-N.gG"),
+        (b'{"wire": 1, "failed": {"generation": 1, "exitCode": 256}}', "exitCode"),
+        (b'{"wire": 1, "failed": []}', "failed is not a JSON object"),
+    ],
+)
+def test_what_is_wrong_with_a_report_is_said(body: bytes, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        read_report(body)
+
+
+def test_what_a_newer_agent_says_beyond_is_ignored() -> None:
+    body = b'{"wire": 7, "ready": true, "mood": {"good": [1, 2]}}'
+    assert read_report(body) == Report(wire=7, ready=True)
+
+
+def test_a_message_comes_as_one_clean_line() -> None:
+    body = json.dumps(
+        {"wire": 1, "failed": {"generation": 1, "exitCode": 1, "message": "a\nb\x1b[31m\ud800 "}}
+    )
+    failed = read_report(body.encode()).failed
+    assert failed == Failure(1, 1, "a b [31m")
+
+
+@pytest.mark.parametrize(
+    ("text", "heard"),
+    [
+        ("", None),
+        ("Traceback ...\nValueError: no", None),
+        ('{"reason": "tired"}', None),
+        ('{"reason": ["failed"]}', None),
+        ('{"reason": "failed", "exitCode": 3}', LastWords(Ending.FAILED, exit_code=3)),
+        ('{"reason": "completed"}\n{"reason": "departed"}', LastWords(Ending.DEPARTED)),
+        ('{"reason": "completed"}\nbye', LastWords(Ending.COMPLETED)),
+    ],
+)
+def test_the_last_line_that_is_one_counts(text: str, heard: LastWords | None) -> None:
+    assert read_last_words(text) == heard
