@@ -328,6 +328,8 @@ class Cluster:
             return
         if world.store is None:
             return
+        if pod.failed and world.how is not How.RESTART and pod.serial in numbers(world.trained):
+            return  # it should bring the state along, and has none
         pod.arrived, pod.arrived_at = world.generation, self.now
         pod.failed = None
 

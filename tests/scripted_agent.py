@@ -40,6 +40,7 @@ class Play:
     in_process: bool = True
     may_finish: asyncio.Event = field(default_factory=asyncio.Event)
     crash: dict[int, int] = field(default_factory=dict)  # serial -> exit code, as soon as it trains
+    may_start: dict[int, asyncio.Event] = field(default_factory=dict)  # by serial; others may
     agents: dict[int, "ScriptedAgent"] = field(default_factory=dict)  # by serial, the latest
 
     def container(self, kube: Client) -> Any:
@@ -65,13 +66,17 @@ class ScriptedAgent:
         self._kube = kube
         self._play = play
         self._changed = asyncio.Event()
+        self._lost_touch = False  # and so the next operator has to be told everything
+        self._leader: str | None = None  # where a standby sent us; None: where we were told first
 
     async def run(self) -> Exit:
         """Live until there is nothing left to do."""
+        if self.serial in self._play.may_start:
+            await self._play.may_start[self.serial].wait()
         env = self.context.env
         tls = ssl.create_default_context(cadata=env[names.ENV_CA])
-        url = f"https://{env[names.ENV_SERVER]}/v1/jobs/{env[names.ENV_NAMESPACE]}"
-        url += f"/{env[names.ENV_JOB]}/workers/{env[names.ENV_WORKER]}"
+        url = f"/v1/jobs/{env[names.ENV_NAMESPACE]}/{env[names.ENV_JOB]}"
+        url += f"/workers/{env[names.ENV_WORKER]}"
         headers = {"Authorization": f"Bearer {await self._token()}"}
         connector = aiohttp.TCPConnector(ssl=tls)
         async with aiohttp.ClientSession(headers=headers, connector=connector) as session:
@@ -93,7 +98,8 @@ class ScriptedAgent:
                 continue
             if answer.phase in {"Succeeded", "Failed"}:
                 return _end(Ending.COMPLETED if answer.phase == "Succeeded" else Ending.DEPARTED, 0)
-            if self._enter(answer) or self._save(answer) or self._finish():
+            again, self._lost_touch = self._lost_touch, False
+            if self._enter(answer) or self._save(answer) or self._finish() or again:
                 await self._send(session, url)
             if self.report.arrived and self.serial in self._play.crash:
                 return _end(Ending.FAILED, self._play.crash.pop(self.serial))
@@ -149,29 +155,44 @@ class ScriptedAgent:
             seen = self.answer.version if self.answer is not None else ""
             try:
                 async with session.get(
-                    f"{url}/world", params={"seen": seen}, server_hostname=names.SERVER_NAME
+                    f"{self._server}{url}/world",
+                    params={"seen": seen},
+                    server_hostname=names.SERVER_NAME,
                 ) as response:
                     if response.status == 200:
                         self.answer = read_answer(await response.read())
                         self._changed.set()
                         continue
+                    await self._follow(response)
             except (aiohttp.ClientError, TimeoutError):
-                pass
+                self._leader = None
+            self._lost_touch = True
             await asyncio.sleep(_RETRY_SECONDS)  # the operator is away, as agents know it to be
 
     async def _send(self, session: aiohttp.ClientSession, url: str) -> None:
         while not self.context.terminated.is_set():
             try:
                 async with session.post(
-                    f"{url}/report", json=_json(self.report), server_hostname=names.SERVER_NAME
+                    f"{self._server}{url}/report",
+                    json=_json(self.report),
+                    server_hostname=names.SERVER_NAME,
                 ) as response:
                     if response.status == 200:
                         self.answer = read_answer(await response.read())
                         self._changed.set()
                         return
+                    await self._follow(response)
             except (aiohttp.ClientError, TimeoutError):
-                pass
+                self._leader = None
             await asyncio.sleep(_RETRY_SECONDS)
+
+    @property
+    def _server(self) -> str:
+        return f"https://{self._leader or self.context.env[names.ENV_SERVER]}"
+
+    async def _follow(self, response: aiohttp.ClientResponse) -> None:
+        """Ask the leader next time, if a standby has named it."""
+        self._leader = (await response.json())["leader"] if response.status == 421 else None
 
     async def _token(self) -> str:
         """What the kubelet would have projected into the pod."""

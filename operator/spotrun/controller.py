@@ -14,13 +14,15 @@ from random import Random
 from typing import NoReturn, Self
 from uuid import uuid4
 
+from spotrun import diary, logs, preflight
 from spotrun.act.executor import Executor
 from spotrun.act.settings import Settings as WorkerSettings
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.job import decide
 from spotrun.decide.snapshot import JobSnapshot
+from spotrun.kube.backoff import Backoff
 from spotrun.kube.client import Client
-from spotrun.kube.errors import NotFound
+from spotrun.kube.errors import KubeError, NotFound
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.lease import Election, Terms
 from spotrun.kube.queue import WorkQueue
@@ -35,13 +37,20 @@ from spotrun.serve.plain import PlainServer
 from spotrun.serve.publishing import published
 from spotrun.serve.server import Server
 from spotrun.serve.server import Settings as ServerSettings
-from spotrun.serve.tls import Source
+from spotrun.serve.tls import Identity, Source
 from spotrun.serve.tokens import Tokens, review_by
 
 log = logging.getLogger(__name__)
 
 _NOT_YET_SEEN_SECONDS = 0.02
 """Our own write comes back through the watch within milliseconds; until then nothing is decided."""
+
+_FILLED_SECONDS = 2.0
+"""By then 10,000 pods are listed."""
+
+_SILENT_SECONDS = 300.0
+"""A healthy cache hears a bookmark a minute, and one in trouble fails at least every 75 s. Only a
+bug is silent for so long: that a restart may cure, an API server that is away it does not."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +104,7 @@ class Controller:
             wall=_now,
         )
         self._horizon: Horizon[Key, Resource] = Horizon(self._caches.last_version)
+        self._has_identity = False
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -110,8 +120,7 @@ class Controller:
 
     async def _start(self) -> None:
         settings, client = self._settings, self._client
-        identity = await self._source.load()
-        self._board = Board(identity.world_key)
+        enter = self._stack.enter_async_context
         self._election = Election(
             client,
             namespace=settings.namespace,
@@ -121,6 +130,19 @@ class Controller:
         )
         leadership = Leadership(self._election)
         self._meter = Meter(lambda: self._board.jobs, lambda: leadership.leads)
+        self.plain = await enter(
+            PlainServer(
+                self._meter.registry,
+                healthy=lambda: None,
+                ready=self._unready,
+                host=settings.plain_host,
+                port=settings.plain_port,
+            )
+        )
+        await enter(self._caches)
+        await enter(_running(self._explain()))
+        identity = await self._identify()
+        self._board = Board(identity.world_key)
         self._server = Server(
             settings.agents,
             self._board,
@@ -142,18 +164,7 @@ class Controller:
             roll=Random().random,  # noqa: S311 - jitter, not a secret
             instance=settings.address,
         )
-        enter = self._stack.enter_async_context
-        await enter(self._caches)
         await enter(self._server)
-        self.plain = await enter(
-            PlainServer(
-                self._meter.registry,
-                healthy=lambda: None,
-                ready=lambda: None if self._caches.are_synced else "the caches are being filled",
-                host=settings.plain_host,
-                port=settings.plain_port,
-            )
-        )
         await enter(self._election)
         await enter(_running(self._lead()))
 
@@ -168,8 +179,48 @@ class Controller:
         return self._election.leads
 
     def ages_seconds(self) -> dict[str, float]:
-        """For how long each cache has heard nothing, and the longest wait in the queue."""
-        return {**self._caches.ages_seconds(), "queue": self._queue.oldest_seconds()}
+        """For how long each cache has heard nothing; raises RuntimeError where one has stalled."""
+        ages = self._caches.ages_seconds()
+        stalled = {
+            name: round(age)
+            for name, age in ages.items()
+            if age > _SILENT_SECONDS and name not in self._caches.failing
+        }
+        if stalled:
+            raise RuntimeError(f"nothing was heard, not even a failure, for so many s: {stalled}")
+        return ages
+
+    def _unready(self) -> str | None:
+        if not self._has_identity:
+            return "the API server is being asked for the certificates that agents are shown"
+        return None if self._caches.are_synced else "the caches are being filled"
+
+    async def _explain(self) -> None:
+        """Caches that stay empty have a reason, which people can do something about."""
+        await asyncio.sleep(_FILLED_SECONDS)
+        if not self._caches.are_synced:
+            await preflight.explain(self._client, self._caches.selections)
+
+    async def _identify(self) -> Identity:
+        """Load the identity, for as long as it takes."""
+        failures, roll = 0, Random().random  # noqa: S311 - jitter, not a secret
+        while True:
+            try:
+                identity = await self._source.load()
+            except (KubeError, OSError, ValueError) as error:
+                failures += 1
+                pause_seconds = Backoff().pause_seconds(
+                    failures, roll, getattr(error, "retry_after_seconds", None)
+                )
+                log.warning(
+                    "waiting for the certificates that agents are shown, again in %.1f s: %s",
+                    pause_seconds,
+                    error,
+                )
+                await asyncio.sleep(pause_seconds)
+            else:
+                self._has_identity = True
+                return identity
 
     async def _lead(self) -> NoReturn:
         """Whenever this replica leads, work; when it no longer does, stop before another begins."""
@@ -191,11 +242,12 @@ class Controller:
             return None
         if not self._horizon.caught_up(key):
             return _NOT_YET_SEEN_SECONDS
+        context = logs.about(f"{key.namespace}/{key.name}")
         with self._meter.reconcile_seconds.time():
-            again_seconds = await self._reconcile(key)
+            again_seconds = await self._reconcile(key, context)
         return again_seconds if again_seconds < float("inf") else None
 
-    async def _reconcile(self, key: Key) -> float:
+    async def _reconcile(self, key: Key, context: logs.LogContext) -> float:
         await self._let_go_of_orphans(key)
         memory = self._memories.setdefault(key, Memory())
         job = self._caches.snapshot(key, memory, self._leading_since)
@@ -208,7 +260,12 @@ class Controller:
             return outcome.again_seconds
         self._board.publish(published(job, job.status), int(job.version))
         decision = decide(job, _now())
+        world = decision.status.world
+        context.generation = world.generation if world is not None else None
         outcome = await self._executor.carry_out(job, decision, memory)
+        if outcome.stored:
+            for entry in diary.entries(job.status, decision):
+                log.info("%s", entry)
         if outcome.failure is not None:
             raise outcome.failure
         return min(outcome.again_seconds, decision.again_seconds if outcome.stored else 0.0)
@@ -259,7 +316,7 @@ def _now() -> datetime:
 
 
 @asynccontextmanager
-async def _running(work: Coroutine[object, object, NoReturn]) -> AsyncIterator[None]:
+async def _running(work: Coroutine[object, object, None]) -> AsyncIterator[None]:
     task = asyncio.create_task(work)
     try:
         yield

@@ -1,20 +1,20 @@
 """kopf as the shell of the process: start-up, shutdown, signals, the liveness endpoint (ADR 0001).
 
-No resource has a kopf handler. All that kopf asks of the API server is its discovery, once, at the
-start: it insists on that, so it is given our credentials and endless patience.
+No resource has a kopf handler, so kopf has nothing to ask of the API server, and is kept from doing
+so: whatever became of its discovery (a 404, half an answer) would end the process.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import Any, Protocol
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, NoReturn, Protocol
 
-import aiohttp
 import kopf
 
-from spotrun.kube.access import Credentials
-
-_EXIT_SECONDS = 25
-"""Below the 30 s that a pod is given by default."""
+log = logging.getLogger(__name__)
 
 
 class Service(Protocol):
@@ -27,57 +27,95 @@ class Service(Protocol):
 OpenService = Callable[[], AbstractAsyncContextManager[Service]]
 
 
-class _Endless:
-    """Pauses without an end: by default kopf exits after 55 s without an API server."""
+class _Guest:
+    """The service, opened in the background: that takes as long as the API server is away."""
 
-    def __iter__(self) -> Iterator[float]:
-        yield from (1, 1, 2, 3, 5, 8)
-        while True:
-            yield 13
+    def __init__(self, open_service: OpenService, stop: asyncio.Event) -> None:
+        self.failure: Exception | None = None
+        self.service: Service | None = None
+        self._open = open_service
+        self._stop = stop
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def end(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        try:
+            async with self._open() as service:
+                self.service = service
+                await asyncio.Event().wait()
+        except Exception as error:  # raised again by `host`, when kopf has ended
+            self.failure = error
+        finally:
+            self._stop.set()
 
 
-async def host(
-    open_service: OpenService, credentials: Credentials, *, liveness: str | None = None
-) -> None:
-    """Run a service until SIGTERM or SIGINT; `liveness` is a URL such as http://0.0.0.0:8080/healthz."""
+async def host(open_service: OpenService, *, liveness: str | None = None) -> None:
+    """Run a service until SIGTERM or SIGINT; a second one ends the process on the spot.
+
+    `liveness` is a URL such as http://0.0.0.0:8081/healthz. Raises what the service raises.
+    """
     registry = kopf.OperatorRegistry()
-    stack = AsyncExitStack()
+    ready, stop = asyncio.Event(), asyncio.Event()
+    guest = _Guest(open_service, stop)
 
     @kopf.on.startup(registry=registry)
-    async def start(**_: Any) -> None:  # noqa: ANN401 - kopf's keyword arguments
-        service = await stack.enter_async_context(open_service())
-
-        @kopf.on.probe(id="ages_seconds", registry=registry)
-        async def ages(**_: Any) -> dict[str, float]:  # noqa: ANN401 - kopf's keyword arguments
-            return service.ages_seconds()
-
-    @kopf.on.login(registry=registry, errors=kopf.ErrorsMode.TEMPORARY, backoff=5)
-    async def login(**_: Any) -> kopf.AiohttpSession:  # noqa: ANN401 - kopf's keyword arguments
-        access = await credentials.current()
-        session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=access.tls if access.tls is not None else True),
-            headers={"Authorization": access.authorization} if access.authorization else {},
-            proxy=access.proxy,
-        )
-        return kopf.AiohttpSession(server=access.server, aiohttp_session=session)
+    async def begin(**_: Any) -> None:  # noqa: ANN401 - kopf's keyword arguments
+        guest.begin()
 
     @kopf.on.cleanup(registry=registry)
     async def end(**_: Any) -> None:  # noqa: ANN401 - kopf's keyword arguments
-        await stack.aclose()
+        await guest.end()
 
+    @kopf.on.login(registry=registry)
+    async def never(**_: Any) -> NoReturn:  # noqa: ANN401 - kopf's keyword arguments
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets it")
+
+    # Permanent: kopf would otherwise try a probe that fails again for as long as it fails.
+    @kopf.on.probe(id="ages_seconds", registry=registry, errors=kopf.ErrorsMode.PERMANENT)
+    async def ages(**_: Any) -> dict[str, float]:  # noqa: ANN401 - kopf's keyword arguments
+        return {} if guest.service is None else guest.service.ages_seconds()
+
+    signals = asyncio.create_task(_heed_signals(ready, stop))
     await kopf.operator(
         registry=registry,
         settings=_settings(),
         standalone=True,  # leader election is ours: kopf's peering is not a lock
         clusterwide=True,
         liveness_endpoint=liveness,
+        ready_flag=ready,
+        stop_flag=stop,
     )
+    signals.cancel()
+    if guest.failure is not None:
+        raise guest.failure
+
+
+async def _heed_signals(ready: asyncio.Event, stop: asyncio.Event) -> None:
+    """Replace kopf's handlers, which do not expect a second signal, once they are there."""
+    await ready.wait()
+    loop = asyncio.get_running_loop()
+
+    def heed(number: signal.Signals) -> None:
+        if stop.is_set():
+            loop.remove_signal_handler(number)
+            os.kill(os.getpid(), number)
+        log.info("%s: stopping (once more to end at once)", number.name)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, heed, number)
 
 
 def _settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.scanning.disabled = True
     settings.posting.enabled = False  # events are written by `act`, at most ten per job and hour
-    settings.networking.error_backoffs = _Endless()
-    settings.process.ultimate_exiting_timeout = _EXIT_SECONDS
     return settings

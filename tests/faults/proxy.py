@@ -144,7 +144,9 @@ class FaultProxy:
 
     def _struck(self, request: Request) -> Rule | None:
         for rule in self._rules:
-            concerned = rule.concerns(request.verb, request.path)
+            concerned = rule.concerns(request.verb, request.path) and (
+                rule.query is None or rule.query(request.query)
+            )
             if rule.action not in STREAM_ACTIONS and concerned and rule.strikes(request.body):
                 return rule
         return None

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -51,6 +51,7 @@ class Rule:
     verb: str = ".*"  # of get, list, watch, create, update, patch, delete
     path: str = ".*"
     match: Callable[[Any], bool] | None = None  # the body of a request, or an event of a stream
+    query: Callable[[Mapping[str, str]], bool] | None = None  # the query of a request
     nth: int = 1
     times: int = 1  # FOR_EVER: until the rule is removed
     status: int = 500

@@ -10,9 +10,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "job-life.md").read_text()
 ROWS = [line for line in PAGE.splitlines() if line.startswith("| `")]
 
 
-@pytest.mark.parametrize(
-    "name", [*Phase, *ConditionType, *Reason, *SuspendedBy], ids=lambda name: str(name)
-)
+@pytest.mark.parametrize("name", [*Phase, *ConditionType, *Reason, *SuspendedBy], ids=str)
 def test_the_page_says_what_it_means_and_what_to_do(name: Choice) -> None:
     rows = [row for row in ROWS if row.startswith(f"| `{name.value}` |")]
     assert rows, f"docs/job-life.md has no row for {name.value}"

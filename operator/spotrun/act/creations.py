@@ -110,12 +110,11 @@ class Creations:
     def _remember(
         self, job: JobSnapshot, troubles: list[Trouble], memory: Memory
     ) -> Iterable[Trouble]:
-        """Keep a refusal, and when to try again; forget it when all went well."""
+        """Keep a refusal, and when to try again."""
         refusals = [trouble.refusal for trouble in troubles if trouble.refusal is not None]
-        before = memory.refused
         if not refusals:
-            memory.refused = before if troubles else None
-            return
+            return  # forgotten as soon as there is nobody left to make
+        before = memory.refused
         times = before.times + 1 if before is not None and before.template == job.template else 1
         pause_seconds = REFUSED.pause_seconds(times, self._roll)
         retry_at = self._clock() + pause_seconds

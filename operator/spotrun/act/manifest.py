@@ -1,21 +1,13 @@
 """Manifests as plain JSON."""
 
+import json
 from typing import Any
 
 Manifest = dict[str, Any]
 
 
 def plain(manifest: Manifest) -> Manifest:
-    """Turn names and enums, which are strings that know more, into strings that encoders know."""
-    return {str(key): _plain(value) for key, value in manifest.items()}
-
-
-def _plain(value: object) -> object:
-    match value:
-        case dict():
-            return plain(value)
-        case list() | tuple():
-            return [_plain(content) for content in value]
-        case str():
-            return str(value)
-    return value
+    """A copy in which names and enums, strings that know more, are strings that encoders know."""
+    # Twice through C is much quicker than a walk in Python, and a gang has hundreds of pods.
+    copied: Manifest = json.loads(json.dumps(manifest))
+    return copied

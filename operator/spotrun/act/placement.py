@@ -1,5 +1,6 @@
 """On which nodes a worker may run: its affinity and its tolerations. Pure."""
 
+import functools
 import itertools
 from collections.abc import Iterable
 from typing import Any
@@ -75,6 +76,7 @@ def _spot_values() -> list[tuple[str, list[str]]]:
     return [(label, values) for label, values in found if values]
 
 
+@functools.cache
 def _spot_terms() -> list[Manifest]:
     """One alternative for each platform's way to say spot."""
     return [
@@ -83,6 +85,7 @@ def _spot_terms() -> list[Manifest]:
     ]
 
 
+@functools.cache
 def _not_spot() -> Manifest:
     """NotIn holds as well where there is no such label."""
     return {

@@ -1,7 +1,5 @@
 """The pod of one worker. Pure: a function of the job, the worker's number and the settings."""
 
-import copy
-
 from spotrun.act.manifest import Manifest, plain
 from spotrun.act.placement import affinity, tolerations
 from spotrun.act.security import container_security, pod_security
@@ -81,7 +79,7 @@ def _metadata(job: JobSnapshot, serial: int) -> Manifest:
 
 
 def _spec(job: JobSnapshot, worker: Create, settings: Settings) -> Manifest:
-    spec: Manifest = copy.deepcopy(job.spec.workers.template.spec.manifest())
+    spec: Manifest = job.spec.workers.template.spec.manifest()
     grace_seconds = spec.get("terminationGracePeriodSeconds") or 0
     spec |= {
         "restartPolicy": "Never",

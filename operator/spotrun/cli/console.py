@@ -9,25 +9,38 @@ NOT_BUILT_YET = 2
 """Exit code of a command that is announced but not there: a usage error, as argparse's own."""
 
 
-def planned(
-    prog: str, description: str, commands: Mapping[str, str], argv: Sequence[str] | None
-) -> int:
-    """Serve a command line whose commands are all still to be built: say so, and fail.
+class CommandLine:
+    """A command line of several commands, some of them still to be built."""
 
-    `commands` maps each name to what it will do.
-    """
-    parser = argparse.ArgumentParser(prog=prog, description=description)
-    parser.add_argument("--version", action="version", version=f"spotrun {version('spotrun')}")
-    choices = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, text in commands.items():
-        choices.add_parser(
-            name, help=f"{text} (not built yet)", description=f"Not built yet: {text}."
+    def __init__(self, prog: str, description: str, planned: Mapping[str, str]) -> None:
+        """`planned` maps the name of each command that is to come to what it will do."""
+        self.parser = argparse.ArgumentParser(prog=prog, description=description)
+        self.parser.add_argument(
+            "--version", action="version", version=f"spotrun {version('spotrun')}"
         )
-    # Options of a command that is not there are not wrong: the answer is the same with them.
-    chosen, _ = parser.parse_known_args(argv)
-    print(
-        f"{prog} {chosen.command}: not built yet. What there is today are the resource definitions "
-        "(`kubectl apply -f crds/`) and a test cluster to try them on (`make cluster-up`).",
-        file=sys.stderr,
-    )
-    return NOT_BUILT_YET
+        self._choices = self.parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+        self._planned = planned
+
+    def add(self, name: str, text: str) -> argparse.ArgumentParser:
+        """Announce a command that is there."""
+        return self._choices.add_parser(name, help=text, description=f"{text.capitalize()}.")
+
+    def read(self, argv: Sequence[str] | None) -> argparse.Namespace | None:
+        """What was asked for; None, and a word on standard error, if it is still to be built."""
+        for name, text in self._planned.items():
+            self._choices.add_parser(
+                name, help=f"{text} (not built yet)", description=f"Not built yet: {text}."
+            )
+        chosen, rest = self.parser.parse_known_args(argv)
+        if chosen.command not in self._planned:
+            if rest:
+                self.parser.error(f"unrecognized arguments: {' '.join(rest)}")
+            return chosen
+        # Options of a command that is not there are not wrong: the answer is the same with them.
+        print(
+            f"{self.parser.prog} {chosen.command}: not built yet. What there is today are the "
+            "operator (`spotrun operator --help`), the resource definitions (`kubectl apply "
+            "--server-side -f crds/`) and a test cluster to try them on (`make cluster-up`).",
+            file=sys.stderr,
+        )
+        return None

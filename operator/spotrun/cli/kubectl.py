@@ -3,17 +3,20 @@
 import sys
 from collections.abc import Sequence
 
-from spotrun.cli import console
+from spotrun.cli.console import NOT_BUILT_YET, CommandLine
+
+_PLANNED = {
+    "estimate": "the range of cost and finish time to expect of a job, from recorded markets"
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the plugin and return its exit code."""
-    return console.planned(
-        "kubectl tjob",
-        "Work with TrainingJobs beyond what kubectl itself can do.",
-        {"estimate": "the range of cost and finish time to expect of a job, from recorded markets"},
-        argv,
+    line = CommandLine(
+        "kubectl tjob", "Work with TrainingJobs beyond what kubectl itself can do.", _PLANNED
     )
+    line.read(argv)
+    return NOT_BUILT_YET
 
 
 if __name__ == "__main__":

@@ -70,7 +70,8 @@ def leave_out_the_late(view: View, status: TrainingJobStatus) -> TrainingJobStat
     doomed = {worker.serial for worker in blamed if worker.serial in late_before}
     crew = [worker for worker in everybody if worker.serial not in doomed]
     inside = {worker.serial for worker in everybody}
-    crew += [w for w in view.staying if w.is_ready and w.serial not in inside]
+    if all(view.is_current(worker) for worker in crew):  # a world has one template
+        crew += [w for w in view.staying if w.is_ready and w.serial not in inside]
     workers = view.job.spec.workers
     chosen = crew[: largest(workers, min(len(crew), wanted(workers)))]
     harder = _STRONGER[world.how]

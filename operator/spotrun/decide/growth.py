@@ -84,7 +84,7 @@ def _choose(view: View, status: TrainingJobStatus, *, with_unready: bool) -> lis
     leaving = [w for w in crew if w.serial not in view.staying_serials and not _leaves_now(view, w)]
     candidates = [*staying, *newcomers, *leaving]
     chosen = candidates[: largest(workers, min(len(candidates), wanted(workers)))]
-    return chosen if _with_the_state(view, status, chosen) else crew
+    return chosen if chosen and _with_the_state(view, status, chosen) else crew
 
 
 def _newcomers(

@@ -55,6 +55,7 @@ class Caches:
         self.agents = Agents(clock)
         self._wake = wake
         self._clock = clock
+        self._wall = wall
         self._readings = Readings()
         self._uids: dict[Key, str] = {}
         self._jobs: Reflector[JobObject] = Reflector(
@@ -124,6 +125,21 @@ class Caches:
             "nodes": self._nodes.age_seconds(),
         }
 
+    @property
+    def failing(self) -> frozenset[str]:
+        """The caches whose last attempt to follow failed: they are at work, whatever their age."""
+        failures = {
+            "trainingjobs": self._jobs.failures,
+            "pods": self._pods.failures,
+            "nodes": self._nodes.failures,
+        }
+        return frozenset(name for name, number in failures.items() if number)
+
+    @property
+    def selections(self) -> tuple[Selection, ...]:
+        """What is listed and watched."""
+        return tuple(r.selection for r in (self._jobs, self._pods, self._nodes))
+
     def snapshot(
         self, key: Key, memory: Memory, leading_since: float
     ) -> JobSnapshot | BrokenJob | None:
@@ -139,6 +155,7 @@ class Caches:
             self.agents,
             readings=self._readings,
             memory=memory,
+            now=self._wall(),
             now_seconds=self._clock(),
             leading_since=leading_since,
         )

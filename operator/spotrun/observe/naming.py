@@ -4,6 +4,7 @@ A creation whose answer was lost is simply repeated, for it has the same name.
 """
 
 import base64
+import functools
 import hashlib
 import json
 
@@ -13,6 +14,7 @@ _TAG_CHARACTERS = 5
 _TEMPLATE_CHARACTERS = 16
 
 
+@functools.lru_cache(maxsize=4096)  # asked for every pod at every look
 def owned_name(job: str, uid: str) -> str:
     """The name of what a job has one of; a re-created job has another UID and so another name."""
     return f"{job}-{_short_hash(uid.encode(), _TAG_CHARACTERS)}"

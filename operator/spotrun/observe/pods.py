@@ -9,6 +9,8 @@ from spotrun.observe.naming import serial_of
 from spotrun.observe.objects import ContainerStatus, PodObject, Terminated
 from spotrun.wire import read_last_words
 
+_PHASES = {phase.value: phase for phase in PodPhase}
+
 
 def serial_in(pod: PodObject, job: str, uid: str) -> int | None:
     """The number of a job's worker; None for a pod that only looks like one.
@@ -48,7 +50,7 @@ def _killed_at(deleted: str | None) -> datetime | None:
 
 def _phase(text: str) -> PodPhase:
     # "Unknown" is a running pod whose node is silent; whether it is lost is not concluded here.
-    return PodPhase(text) if text in set(PodPhase) else PodPhase.RUNNING
+    return _PHASES.get(text, PodPhase.RUNNING)
 
 
 def _disrupted(pod: PodObject) -> str | None:

@@ -85,16 +85,13 @@ def job_snapshot(
     *,
     readings: Readings,
     memory: Memory,
+    now: datetime,
     now_seconds: float,
     leading_since: float,
-    now: datetime | None = None,
     may_hold_nodes: bool = True,
     volume_is_shared: bool | None = None,
 ) -> JobSnapshot | BrokenJob:
-    """All that a decision about a job may know; times in seconds are on the monotonic clock.
-
-    Without `now` a worker that is being deleted counts as lost at once, not when its grace ends.
-    """
+    """All that a decision about a job may know; times in seconds are on the monotonic clock."""
     meta = job.metadata
     spec, status = readings.spec(job), readings.status(job)
     if spec.spec is None or status.status is None:
@@ -141,7 +138,7 @@ def _worker(pod: Pod, uid: str, look_at_node: Callable[[str], Node], agents: Age
 
 
 def _losses(
-    job: JobSnapshot, memory: Memory, now_seconds: float, now: datetime | None
+    job: JobSnapshot, memory: Memory, now_seconds: float, now: datetime
 ) -> dict[int, float]:
     """Since when each member that trained is lost; a loss that was an error is forgotten."""
     ended = fates(job, now)

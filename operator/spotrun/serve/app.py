@@ -197,8 +197,6 @@ def _route(request: web.BaseRequest) -> _Route:
 async def _body(request: web.BaseRequest, timeout_seconds: float) -> bytes:
     """The whole body, if it is small and comes soon."""
     too_big = Refused(413, f"a report has at most {REPORT_BYTES} bytes", close=True)
-    if (request.content_length or 0) > REPORT_BYTES:
-        raise too_big
     body = bytearray()
     try:
         async with asyncio.timeout(timeout_seconds):

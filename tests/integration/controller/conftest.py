@@ -1,166 +1,17 @@
-"""The whole operator, in this process, against a real API server and nodes with played agents."""
-
-import asyncio
-import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 
-from devcluster.client import ApiError, Client, Manifest, at
 from devcluster.cluster import Cluster
-from devcluster.nodes import Nodes
-from devcluster.scripted import Context, Script, Scripted
-from devcluster.kubelet.runtime import Exit
-from spotrun.controller import Controller, Settings
-from spotrun.kube.access import Credentials, from_kubeconfig
-from spotrun.kube.client import Client as KubeClient
-from spotrun.kube.lease import Terms
-from spotrun.kube.transport import Transport
-from spotrun.serve.server import Settings as ServerSettings
-from spotrun.serve.tls import OwnSecret
-from tests.scripted_agent import Play, ScriptedAgent
-
-ROOT = Path(__file__).parents[3]
-GROUP = "spotrun.dev/v1alpha1"
-# The garbage collector looks for new kinds of owners only every 30 s.
-PATIENCE_SECONDS = 90
-QUICK = Terms(lease_seconds=3, renew_seconds=2, retry_seconds=0.3)
+from tests.operator_world import World, install_crds, open_world
 
 
 @pytest.fixture(scope="session")
 def crds(cluster: Cluster) -> None:
-    cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
-    for kind in ("trainingjobs", "capacitypools"):
-        cluster.kubectl("wait", "--for=condition=Established", f"crd/{kind}.spotrun.dev")
-
-
-@dataclass
-class World:
-    """A namespace with nodes, played agents and, when started, the operator."""
-
-    cluster: Cluster
-    kube: Client
-    nodes: Nodes
-    namespace: str
-    plays: dict[str, Play] = field(default_factory=dict)
-
-    def play(self, job: str) -> Play:
-        return self.plays.setdefault(job, Play())
-
-    @asynccontextmanager
-    async def operator(self, **settings: Any) -> AsyncIterator[Controller]:
-        """Run one replica; several may run at once."""
-        host = self.cluster.block.pod_address()
-        credentials = Credentials(from_kubeconfig(self.cluster.kubeconfig))
-        chosen: dict[str, Any] = {
-            "namespace": self.namespace,
-            "watch_namespace": self.namespace,
-            "advertise": f"{host}:8443",
-            "address": f"{host}:8443",
-            "agents": ServerSettings(host=host, port=8443, farewell_seconds=0.1),
-            "plain_host": host,
-            "terms": QUICK,
-            **settings,
-        }
-        async with Transport(credentials) as transport:
-            client = KubeClient(transport, field_manager="spotrun")
-            source = OwnSecret(client, namespace=self.namespace)
-            async with Controller(Settings(**chosen), client, source) as controller:
-                yield controller
-
-    async def create_job(self, name: str = "job", **spec: Any) -> Manifest:
-        container = {"name": "trainer", "image": "x", "args": ["train.py"]}
-        workers = {"template": {"spec": {"containers": [container]}}, **spec.pop("workers", {})}
-        body = {
-            "apiVersion": GROUP,
-            "kind": "TrainingJob",
-            "metadata": {"name": name},
-            "spec": {"workers": workers, **spec},
-        }
-        return await self.kube.create(self.jobs(), body)
-
-    def jobs(self, name: str | None = None) -> str:
-        return at("trainingjobs", self.namespace, name, group=GROUP)
-
-    async def job(self, name: str = "job") -> Manifest:
-        return await self.kube.get(self.jobs(name))
-
-    async def patch_job(self, spec: Manifest, name: str = "job") -> None:
-        await self.kube.patch(self.jobs(name), {"spec": spec})
-
-    async def pods(self, job: str = "job") -> list[Manifest]:
-        pods = await self.kube.list(
-            at("pods", self.namespace), labelSelector=f"spotrun.dev/job={job}"
-        )
-        return sorted(pods, key=lambda p: int(p["metadata"]["labels"]["spotrun.dev/serial"]))
-
-    async def until_job(
-        self, holds: Callable[[Manifest], bool], name: str = "job"
-    ) -> Manifest:
-        """Wait until the job's status satisfies a predicate; returns the job."""
-
-        def on(job: Manifest | None) -> bool:
-            return job is not None and "status" in job and holds(job["status"])
-
-        found = await self.kube.until(
-            self.jobs(), name, on, timeout_seconds=PATIENCE_SECONDS
-        )
-        assert found is not None
-        return found
-
-    async def until_phase(self, phase: str, name: str = "job") -> Manifest:
-        return await self.until_job(lambda status: status.get("phase") == phase, name)
-
-    async def until(self, look: Callable[[], Any]) -> Any:
-        """Wait for something that no watch tells; returns what was found."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while True:
-                found = await look()
-                if found:
-                    return found
-                await asyncio.sleep(0.05)
-
-    def agent(self, serial: int, job: str = "job") -> ScriptedAgent:
-        return self.play(job).agents[serial]
+    install_crds(cluster)
 
 
 @pytest.fixture
 async def world(cluster: Cluster, crds: None) -> AsyncIterator[World]:
-    namespace = f"t-{uuid.uuid4().hex[:8]}"
-    async with Client(cluster.admin) as kube:
-        made: list[World] = []
-
-        async def container(context: Context) -> Exit:
-            job = context.pod["metadata"]["labels"]["spotrun.dev/job"]
-            return await made[0].play(job).container(kube)(context)
-
-        def script_for(pod: Manifest) -> Script:
-            return Script(play=container)
-
-        nodes = Nodes(
-            cluster.admin,
-            runtime=Scripted(script_for),
-            address=cluster.block.host,
-            tls=cluster.kubelet_tls(),
-        )
-        async with nodes:
-            await kube.create(at("namespaces"), {"metadata": {"name": namespace}})
-            world = World(cluster, kube, nodes, namespace)
-            made.append(world)
-            await world.until(lambda: _exists(kube, at("serviceaccounts", namespace, "default")))
-            yield world
-            await kube.delete(at("namespaces", None, namespace))
-
-
-async def _exists(kube: Client, path: str) -> bool:
-    try:
-        await kube.get(path)
-    except ApiError:
-        return False
-    return True
-
-
+    async with open_world(cluster) as world:
+        yield world

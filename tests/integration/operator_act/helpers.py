@@ -168,6 +168,7 @@ class Hand:
             self.agents,
             readings=self.readings,
             memory=self.memory,
+            now=datetime.now(UTC),
             now_seconds=self.clock(),
             leading_since=0.0,
         )

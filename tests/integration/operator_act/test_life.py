@@ -73,6 +73,7 @@ async def test_nothing_is_written_when_nothing_changes(hand: Hand, space: Space)
     await hand.turn()
     await hand.turn_until(lambda j: len(j.workers) == 2)
     await hand.turn()
+    assert (await hand.look()).written_seconds < 60
     before = dict(hand.executor.writes)
 
     for _ in range(3):

@@ -1,6 +1,5 @@
 """What Kubernetes refuses, what somebody else has made, and answers that get lost."""
 
-import asyncio
 import uuid
 from datetime import UTC, datetime
 from typing import Any
@@ -11,7 +10,7 @@ from spotrun.act.executor import EVENTS
 from spotrun.act.trouble import SOON_SECONDS, UNSURE_SECONDS
 from spotrun.api.names import LABEL_JOB_UID, Reason
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.actions import Create, Decision, Remove
+from spotrun.decide.actions import Announce, Create, Decision, Remove
 from spotrun.decide.job import decide
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.client import Client, Selection
@@ -133,6 +132,25 @@ async def test_a_restricted_namespace_takes_workers_and_says_what_is_in_the_way(
     assert len(await space.pods()) == 1
 
 
+async def test_a_namespace_that_becomes_restricted_later_is_found_out(
+    hand: Hand, space: Space
+) -> None:
+    await space.create_job(min=1, max=2)
+    await hand.turn()
+    level = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    await space.client.patch(NAMESPACES, space.namespace, level, Some)
+    more = {"spec": {"workers": {"replicas": 2}}}
+    await space.client.patch(TRAINING_JOBS, "job", more, Some, namespace=space.namespace)
+    await hand.turn_until(lambda j: j.refusal is not None)
+    assert hand.executor.writes["dry_run"] == 1
+
+    hand.clock.ahead_seconds += 600
+    await hand.turn_until(lambda j: len(j.workers) == 2 and j.refusal is None)
+
+    contexts = [pod["spec"]["securityContext"] for pod in await space.pods()]
+    assert [context.get("runAsNonRoot") for context in contexts] == [None, True]
+
+
 async def test_an_invalid_template_is_refused_in_kubernetes_words(hand: Hand, space: Space) -> None:
     container = {"name": "trainer", "image": "i", "resources": {"limits": {"cpu": "a lot"}}}
     await space.create_job(template={"spec": {"containers": [container]}})
@@ -243,14 +261,21 @@ async def test_an_api_server_that_is_busy_is_nobodys_fault(
     assert (await hand.look()).refusal is None
 
 
-async def test_the_horizon_knows_every_write(hand: Hand, space: Space) -> None:
+async def test_nothing_is_decided_before_the_caches_show_what_was_written(
+    hand: Hand, space: Space
+) -> None:
     await space.create_job(min=2, max=2, replicas=2)
     await hand.turn()
+    seen = await hand.look()
     key = Key(space.namespace, "job")
-    hand.versions = {}
+    jobs, pods = int(seen.version), max(int(worker.pod.version) for worker in seen.workers)
+    hand.versions = {TRAINING_JOBS: jobs - 1, PODS: 0}
     assert not hand.horizon.caught_up(key)
-    await hand.look()
-    assert hand.horizon.caught_up(key)
+    assert set(hand.horizon._awaited[key]) == {TRAINING_JOBS, PODS}
+    hand.versions = {TRAINING_JOBS: jobs, PODS: 0}
+    assert not hand.horizon.caught_up(key)
+    hand.versions = {TRAINING_JOBS: 0, PODS: pods}
+    assert hand.horizon.caught_up(key)  # what was reached once is not asked for again
 
 
 async def test_a_job_that_cannot_be_read_says_so_and_keeps_its_ledger(
@@ -281,13 +306,15 @@ async def test_no_events_in_a_namespace_that_goes_away(
     held = {"metadata": {"finalizers": ["example.com/held"]}}
     await space.client.patch(TRAINING_JOBS, "job", held, Some, namespace=space.namespace)
     namespace = await space.client.get(NAMESPACES, space.namespace, Some)
-    seen = await hand.look()
     await space.client.delete(NAMESPACES, space.namespace, uid=namespace.metadata.uid)
-    await asyncio.sleep(0.2)
     seen = await hand.look()
+    # As it is seen by an operator whose cache does not show yet that the job goes, too.
     alive = JobSnapshot(**{**seen.__dict__, "deleting": False})
+    decision = decide(alive, datetime.now(UTC))
+    told = Decision(decision.status, decision.actions, (Announce(Reason.RESIZING, "for people"),))
+    assert any(isinstance(action, Create) for action in told.actions)
 
-    outcome = await hand.executor.carry_out(alive, decide(alive, datetime.now(UTC)), hand.memory)
+    outcome = await hand.executor.carry_out(alive, told, hand.memory)
 
     assert outcome.failure is None
     assert hand.memory.refused is None

@@ -267,6 +267,28 @@ async def test_arrivals_without_end_are_turned_away_before_any_tls() -> None:
         await is_served(there)
 
 
+async def test_who_shows_no_token_has_one_try_per_connection(there: Replica) -> None:
+    request = head(what="world", method="GET").replace(TOKEN.encode(), b"guess")
+    async with raw(there) as (reader, writer):
+        writer.write(request * 5)
+        answer = await rest(reader)
+
+    assert answer.count(b"HTTP/1.1 401") == 1
+
+
+async def test_a_good_token_of_no_worker_does_not_hold_a_connection(there: Replica) -> None:
+    unknown = path(worker(77), "world").encode()
+    request = head(what="world", method="GET").replace(path(worker(0), "world").encode(), unknown)
+    async with raw(there) as (reader, writer):
+        answers = asyncio.create_task(rest(reader, seconds=10))
+        with contextlib.suppress(ConnectionError):
+            while not answers.done():
+                writer.write(request)
+                await asyncio.sleep(0.1)
+
+    assert (await answers).startswith(b"HTTP/1.1 404")
+
+
 async def test_who_reads_nothing_holds_up_nobody() -> None:
     async with replica(limits=GENEROUS, manners=Manners(requests=Rate(1e6, 1e6))) as there:
         there.board.publish(job(world("0-2")), version=1)

@@ -194,7 +194,7 @@ SPECS = st.builds(
 
 
 @settings(
-    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 @given(SPECS, st.booleans(), LIVES)
 def test_rules_hold_in_every_life_and_it_ends_well(

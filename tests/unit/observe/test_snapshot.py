@@ -16,6 +16,7 @@ from spotrun.wire import Report
 from tests.decide_builders import a_spec
 
 UID = "job-uid"
+NOW = datetime(2026, 3, 2, 13, 0, tzinfo=UTC)
 NODES = {"n0": Node("n0"), "n1": Node("n1", gone=True)}
 
 
@@ -71,6 +72,7 @@ class Bench:
             self.agents,
             readings=self.readings,
             memory=self.memory,
+            now=NOW,
             now_seconds=self.seconds,
             leading_since=940.0,
             **more,
@@ -129,6 +131,18 @@ def test_losses_have_an_age_and_an_error_is_forgotten() -> None:
     assert bench.see(trains, pod(0), pod(1, "n1")).lost_seconds == {1: 0.25}
     assert bench.see(trains, pod(0), pod(1, "n0")).lost_seconds == {}
     assert bench.see(trains, pod(0)).lost_seconds == {1: 0.0}
+
+
+def test_a_worker_that_is_being_deleted_is_lost_when_its_grace_ends() -> None:
+    world = {"generation": 1, "members": "0", "switch": True, "how": "Restart"}
+    trains = job(status={"world": world, "nextSerial": 1})
+    bench = Bench()
+    bench.agents.heard(UID, 0, Report())
+    going = pod(0, "n0")
+    for killed_at, lost in (("2026-03-02T13:00:01Z", {}), ("2026-03-02T13:00:00Z", {0: 0.0})):
+        meta = msgspec.structs.replace(going.metadata, deletion_timestamp=killed_at)
+        seen = bench.see(trains, msgspec.structs.replace(going, metadata=meta))
+        assert seen.lost_seconds == lost
 
 
 def test_a_spec_that_this_operator_cannot_read_breaks_one_job_in_words() -> None:

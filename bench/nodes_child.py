@@ -1,0 +1,71 @@
+"""Scripted nodes as a process of a bench; started by `bench/operator_bench.py`.
+
+Containers run until they are told to end: by a deletion, or by the bench, which names a pod.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import uvloop
+
+from devcluster.access import Access
+from devcluster.kubelet.kubelet import Kubelet
+from devcluster.kubelet.objects import Endpoint, NodeSpec
+from devcluster.kubelet.runtime import Exit
+from devcluster.scripted import TERMINATED, Context, Script, Scripted
+
+PODS_PER_NODE = 250
+CRASHED = Exit(1, "Error")
+
+
+class Containers:
+    """What runs, by the name of its pod."""
+
+    def __init__(self) -> None:
+        self.running: dict[str, asyncio.Event] = {}
+
+    async def run(self, context: Context) -> Exit:
+        """Be a container: until SIGTERM, or until it crashes."""
+        name = context.pod["metadata"]["name"]
+        self.running[name] = context.terminated
+        await context.terminated.wait()
+        return TERMINATED if self.running.pop(name, None) else CRASHED
+
+    def crash(self, name: str) -> None:
+        """End a container as if its process had failed."""
+        self.running.pop(name).set()
+
+
+async def run(arguments: argparse.Namespace) -> None:
+    access = Access(arguments.server, *arguments.files)
+    containers = Containers()
+    runtime = Scripted(Script(play=containers.run))
+    capacity = {"pods": str(PODS_PER_NODE), "cpu": "1000", "memory": "1000Gi"}
+    # Not `Nodes`, whose end removes every pod: the cluster of a bench ends as a whole.
+    async with Kubelet(access, Endpoint("127.0.0.1", 0)) as kubelet:
+        for number in range(-(-arguments.pods // PODS_PER_NODE)):
+            await kubelet.add_node(NodeSpec(f"bench-{number}", capacity=capacity), runtime)
+        print(json.dumps({"event": "ready"}), flush=True)
+        lines = asyncio.StreamReader()
+        await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(lines), sys.stdin
+        )
+        while line := await lines.readline():
+            order = json.loads(line)
+            containers.crash(order["pod"])
+            print(json.dumps({"event": order["do"]}), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("server")
+    parser.add_argument("files", nargs=3, type=Path, help="of the CA, the certificate and its key")
+    parser.add_argument("--pods", type=int, required=True, help="how many there is to be room for")
+    uvloop.run(run(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,245 @@
+"""What the operator's benches share: a cluster with our kinds, the processes, and figures.
+
+The operator (`bench/operator_child.py`) and the nodes (`bench/nodes_child.py`) are processes of
+their own, so that CPU and memory are theirs alone and nothing waits for the one that measures. All
+of them read CLOCK_MONOTONIC, which is one clock for the whole machine.
+"""
+
+import asyncio
+import json
+import os
+import statistics
+import sys
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from devcluster.client import Client, Manifest, at
+from devcluster.cluster import Cluster
+from spotrun.kube.access import Credentials, from_kubeconfig
+from spotrun.kube.client import Client as KubeClient
+from spotrun.kube.client import Selection
+from spotrun.kube.transport import Transport
+
+T = TypeVar("T")
+
+ROOT = Path(__file__).parents[1]
+GROUP = "spotrun.dev/v1alpha1"
+NAMESPACE = "default"
+JOBS = at("trainingjobs", NAMESPACE, group=GROUP)
+PODS = at("pods", NAMESPACE)
+WRITERS = 16
+"""Requests of a bench under way at once: enough to keep the API server busy with job objects."""
+QUIT_SECONDS = 10.0
+
+
+def say(metric: str, value: float | Sequence[float], unit: str, **facts: object) -> None:
+    """Print one figure: of several values their median, with the least and the most."""
+    values = [value] if isinstance(value, int | float) else list(value)
+    line: dict[str, object] = {"metric": metric, "value": _short(statistics.median(values))}
+    line["unit"] = unit
+    if len(values) > 1:
+        line |= {"min": _short(min(values)), "max": _short(max(values)), "repeats": len(values)}
+    print(json.dumps(line | facts | {"load": round(os.getloadavg()[0], 1)}), flush=True)
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    """The value that so many percent are below; of a few values the greatest ones."""
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+def _short(value: float) -> float:
+    return round(value, 3) if abs(value) < 100 else round(value, 1)
+
+
+class Child:
+    """A process that prints JSON lines, and answers each line of JSON with one."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    async def hear(self, event: str) -> dict[str, Any]:
+        """Wait for a line of that event; others before it are passed over."""
+        assert self._process.stdout is not None
+        while line := await self._process.stdout.readline():
+            said: dict[str, Any] = json.loads(line)
+            if said["event"] == event:
+                return said
+        raise RuntimeError(f"the process ended before it said {event!r}: see above")
+
+    async def ask(self, what: str, **more: object) -> dict[str, Any]:
+        """Ask for something; the answer's event has the question's name."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"do": what, **more}).encode() + b"\n")
+        return await self.hear(what)
+
+    async def quit(self) -> None:
+        """Let it end in order: what it reads ends."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        async with asyncio.timeout(QUIT_SECONDS):
+            await self._process.wait()
+
+    async def kill(self) -> None:
+        """End it at once, if it has not ended."""
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+
+
+@asynccontextmanager
+async def child(module: str, *arguments: str) -> AsyncIterator[Child]:
+    """Start `python -m bench.<module>`; at the end of the block it is killed."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", f"bench.{module}", *arguments),
+        cwd=ROOT,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=2**24,
+    )
+    started = Child(process)
+    try:
+        yield started
+    finally:
+        await started.kill()
+
+
+class Rig:
+    """One cluster with our kinds; to be used as `async with Rig(cluster) as rig`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.kube = Client(cluster.admin)  # nothing of ours: it measures
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        self.cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
+        for kind in ("trainingjobs", "capacitypools"):
+            self.cluster.kubectl("wait", "--for=condition=Established", f"crd/{kind}.spotrun.dev")
+        enter = self._stack.enter_async_context
+        await enter(self.kube)
+        transport = Transport(
+            Credentials(from_kubeconfig(self.cluster.kubeconfig)), user_agent="bench"
+        )
+        self._raw = KubeClient(await enter(transport), field_manager="bench")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    @asynccontextmanager
+    async def operator(self, *, plays: bool = False) -> AsyncIterator[Child]:
+        """Start the operator; it leads soon. With `plays` the agents are played inside it."""
+        host = self.cluster.block.pod_address()
+        flags = ["--plays"] if plays else []
+        async with child("operator_child", str(self.cluster.kubeconfig), host, *flags) as operator:
+            yield operator
+
+    @asynccontextmanager
+    async def nodes(self, pods: int) -> AsyncIterator[Child]:
+        """Start nodes that have room for so many pods."""
+        access = self.cluster.admin
+        files = (access.ca_file, access.cert_file, access.key_file)
+        arguments = (access.server, *map(str, files), f"--pods={pods}")
+        async with child("nodes_child", *arguments) as nodes:
+            await nodes.hear("ready")
+            yield nodes
+
+    async def create_jobs(self, names: Iterable[str], size: int, **spec: Any) -> None:  # noqa: ANN401
+        """Create TrainingJobs of so many workers."""
+        bodies = (job(name, size, **spec) for name in names)
+        await in_parallel([partial(self.kube.create, JOBS, body) for body in bodies])
+
+    async def lines(self, selection: Selection, version: int) -> AsyncGenerator[bytes, None]:
+        """Follow a collection from a version on; nothing is decoded."""
+        stream = self._raw.watch(selection, version=version, seconds=3600, silence_seconds=120)
+        async for lines in stream:
+            for line in lines:
+                yield line
+
+    async def version(self, path: str) -> int:
+        """The version that a collection has now."""
+        return int((await self.kube.get(path, limit="1"))["metadata"]["resourceVersion"])
+
+
+def job(name: str, size: int, **spec: Any) -> Manifest:  # noqa: ANN401 - JSON
+    """A TrainingJob of a fixed size."""
+    container = {"name": "trainer", "image": "registry.example/train:1", "args": ["train.py"]}
+    template = {"spec": {"containers": [container]}}
+    workers = {"template": template, "min": max(1, size // 2), "max": size, "replicas": size}
+    return {
+        "apiVersion": GROUP,
+        "kind": "TrainingJob",
+        "metadata": {"name": name},
+        "spec": {"workers": workers, **spec},
+    }
+
+
+async def in_parallel(
+    tasks: Iterable[Callable[[], Awaitable[T]]], at_once: int = WRITERS
+) -> list[T]:
+    """Do all of them, so many at once."""
+    rest = iter(tasks)
+
+    async def work() -> list[T]:
+        return [await task() for task in rest]
+
+    done = await asyncio.gather(*(work() for _ in range(at_once)))
+    return list(chain.from_iterable(done))
+
+
+async def until(
+    holds: Callable[[], Awaitable[bool]], seconds: float, what: str, pause_seconds: float = 0.2
+) -> None:
+    """Ask until it is so."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not await holds():  # noqa: ASYNC110 - other processes
+                await asyncio.sleep(pause_seconds)
+    except TimeoutError:
+        raise TimeoutError(f"after {seconds:g} s it is not so that {what}") from None
+
+
+def rss_mb(pid: int) -> float:
+    """The memory of a process."""
+    return _status_kb(pid, "VmRSS") / 1e3 * 1.024
+
+
+def peak_rss_mb(pid: int) -> float:
+    """The most memory that a process had."""
+    return _status_kb(pid, "VmHWM") / 1e3 * 1.024
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _status_kb(pid: int, field: str) -> int:
+    return int(Path(f"/proc/{pid}/status").read_text().partition(f"{field}:")[2].split()[0])
+
+
+def phases(jobs: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """How many jobs are in each phase."""
+    counts: dict[str, int] = {}
+    for one in jobs:
+        phase = one.get("status", {}).get("phase", "")
+        counts[phase] = counts.get(phase, 0) + 1
+    return counts

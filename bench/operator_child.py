@@ -1,0 +1,156 @@
+"""One replica of the operator as a process of a bench; started by `bench/operator_bench.py`.
+
+It is the operator itself: caches, queue, decisions, writes, the TLS server. With `--plays` the
+agents of all workers are played in here: what they would report is handed to the operator's memory
+of agents without a connection, a token and JSON (which `bench/long_poll.py` measures). It says when
+its caches are full and when its first decision is carried out, and answers questions.
+"""
+
+import argparse
+import asyncio
+import cProfile
+import itertools
+import json
+import logging
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import uvloop
+from typing_extensions import override
+
+from spotrun.api.status import TrainingJobStatus
+from spotrun.controller import Controller, Settings
+from spotrun.decide.snapshot import JobSnapshot
+from spotrun.kube.access import Credentials, from_kubeconfig
+from spotrun.kube.client import Client
+from spotrun.kube.resource import Key
+from spotrun.kube.transport import Transport
+from spotrun.serve.server import Settings as ServerSettings
+from spotrun.serve.tls import OwnSecret
+from spotrun.wire import Progress, Report
+
+PORT = 8443
+STEPS = 1_000_000
+
+
+def say(event: str, **more: object) -> None:
+    print(json.dumps({"event": event, "at": time.monotonic(), **more}), flush=True)
+
+
+class Measured(Controller):
+    """Says when it has decided; `plays`: also plays the agents."""
+
+    def __init__(self, *arguments: Any, plays: bool) -> None:  # noqa: ANN401 - passed on
+        super().__init__(*arguments)
+        self._plays = plays
+        self._ports = itertools.cycle(range(20_000, 60_000))
+        self._decided: set[Key] = set()
+        self.num_decisions = 0
+
+    async def says_when_full(self) -> None:
+        await self._caches.synced()
+        say("synced", jobs=self._caches.num_jobs)
+
+    def stats(self) -> dict[str, object]:
+        writes = dict(self._executor.writes)
+        return {"writes": writes, "decisions": self.num_decisions, "leads": self.leads}
+
+    @override
+    async def _reconcile(self, key: Key) -> float:
+        if self._plays:
+            self._report_ready(key)
+        again_seconds = await super()._reconcile(key)
+        self._count(key)
+        return again_seconds
+
+    def _count(self, key: Key) -> None:
+        self.num_decisions += 1
+        if self.num_decisions == 1:
+            say("decided")
+        if key not in self._decided:
+            self._decided.add(key)
+            if len(self._decided) == self._caches.num_jobs:
+                say("all_decided", jobs=len(self._decided))
+
+    @override
+    def _stored(self, job: JobSnapshot, status: TrainingJobStatus, version: str) -> None:
+        super()._stored(job, status, version)
+        if self._plays and status.world is not None and status.world.switch:
+            self._enter(job, status.world.generation, status.world.members.numbers)
+
+    def _report_ready(self, key: Key) -> None:
+        """Whose pod runs and has not spoken yet says that it is ready."""
+        agents = self._caches.agents
+        for pod in self._caches._pods.by_index("job", key):  # noqa: SLF001
+            uid, serial = pod.metadata.owner_uid, int(pod.metadata.name.rpartition("-")[2])
+            runs = pod.status.phase == "Running" and pod.status.pod_ip is not None
+            if uid is not None and runs and agents.facts(uid, serial) is None:
+                agents.heard(uid, serial, self._report())
+
+    def _enter(self, job: JobSnapshot, generation: int, members: tuple[int, ...]) -> None:
+        """As soon as a world is published its members say that they train in it."""
+        for serial in members:
+            self._caches.agents.heard(job.uid, serial, self._report(generation))
+        self._queue.add(Key(job.namespace, job.name), urgent=True)
+
+    def _report(self, generation: int = 0) -> Report:
+        step = 100 * generation
+        progress = Progress(generation, step, STEPS, samples=8 * step) if generation else None
+        return Report(
+            ready=True,
+            arrived=generation,
+            store_port=next(self._ports),
+            progress=progress,
+            in_process=True,
+        )
+
+
+async def run(arguments: argparse.Namespace) -> None:
+    host = arguments.host
+    settings = Settings(
+        namespace="default",
+        advertise=f"{host}:{PORT}",
+        address=f"{host}:{PORT}",
+        agents=ServerSettings(host=host, port=PORT, farewell_seconds=0.1),
+        plain_host=host,
+        plain_port=0,
+    )
+    async with Transport(Credentials(from_kubeconfig(arguments.kubeconfig))) as transport:
+        client = Client(transport, field_manager="spotrun")
+        source = OwnSecret(client, namespace="default")
+        async with Measured(settings, client, source, plays=arguments.plays) as operator:
+            await asyncio.gather(operator.says_when_full(), answer(operator))
+
+
+async def answer(operator: Measured) -> None:
+    """Answer what comes in; return when that has ended."""
+    lines = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(lines), sys.stdin
+    )
+    profile = cProfile.Profile()
+    while line := await lines.readline():
+        order = json.loads(line)
+        match order["do"]:
+            case "profile":
+                profile.enable()
+            case "dump":
+                profile.disable()
+                profile.dump_stats(order["file"])
+        say(order["do"], **operator.stats())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kubeconfig", type=Path)
+    parser.add_argument("host")
+    parser.add_argument("--plays", action="store_true", help="play the agents, too")
+    say("loaded")
+    logging.basicConfig(level=logging.WARNING)
+    uvloop.run(run(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""`spotrun operator`: the operator's process, from options to exit code."""
+
+import logging
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import uvloop
+
+from spotrun import logs, shell
+from spotrun.controller import Controller, Settings
+from spotrun.kube.access import AccessError, Credentials, Load, from_kubeconfig, in_cluster
+from spotrun.kube.client import Client
+from spotrun.kube.lease import Terms
+from spotrun.kube.transport import Transport
+from spotrun.options import OWN_NAMESPACE, SERVICE_ACCOUNT, HostPort, Options
+from spotrun.serve.server import Settings as ServerSettings
+from spotrun.serve.tls import MountedFiles, OwnSecret, Source
+
+log = logging.getLogger(__name__)
+
+BROKEN, WRONGLY_STARTED = 1, 2
+
+
+def run(options: Options) -> int:
+    """Be the operator until told to end; returns the exit code."""
+    logs.set_up(options.log_format, options.level)
+    try:
+        uvloop.run(_operate(options))
+    except (AccessError, ValueError) as error:
+        print(f"spotrun operator: {error}", file=sys.stderr)
+        return WRONGLY_STARTED
+    except OSError as error:
+        log.error("the operator ends: %s", error)  # noqa: TRY400 - a port in use needs no traceback
+        return BROKEN
+    except Exception:
+        log.exception("the operator ends by a mistake of its own: please report this")
+        return BROKEN
+    log.info("the operator has ended")
+    return 0
+
+
+async def _operate(options: Options) -> None:
+    credentials = Credentials(_access(options))
+    server = (await credentials.current()).server
+    settings = _settings(options, server)
+    log.info(
+        "spotrun %s serves %s of %s; agents come to %s",
+        version("spotrun"),
+        "all namespaces" if options.watch_namespace is None else options.watch_namespace,
+        server,
+        settings.advertise,
+    )
+
+    @asynccontextmanager
+    async def controller() -> AsyncIterator[Controller]:
+        user_agent = f"spotrun/{version('spotrun')}"
+        async with Transport(credentials, user_agent=user_agent) as transport:
+            client = Client(transport, field_manager="spotrun")
+            async with Controller(settings, client, _source(options, settings, client)) as it:
+                yield it
+
+    await shell.host(controller, liveness=_liveness(options, settings))
+
+
+def _is_in_pod(options: Options) -> bool:
+    told = options.kubeconfig or options.context
+    return not told and "KUBERNETES_SERVICE_HOST" in os.environ
+
+
+def _access(options: Options) -> Load:
+    if _is_in_pod(options):
+        return in_cluster()
+    default = os.environ.get("KUBECONFIG") or Path.home() / ".kube/config"
+    file = options.kubeconfig or Path(default)
+    if not any(Path(part).is_file() for part in str(file).split(os.pathsep)):
+        raise ValueError(
+            f"there is no kubeconfig at {file}: name one with --kubeconfig or KUBECONFIG; in a pod "
+            "none is needed, but there is no sign of being in one (KUBERNETES_SERVICE_HOST)"
+        )
+    return from_kubeconfig(file, options.context)
+
+
+def _settings(options: Options, server: str) -> Settings:
+    address = options.address or HostPort(_own_address(server), options.agents_port)
+    if options.advertise is None and _is_in_pod(options):
+        raise ValueError(
+            "--advertise is missing: workers outlive this pod, so its own address will not do; "
+            "make a Service for the operator's port of agents and name that, such as "
+            f"spotrun-agents.{_own_namespace(options)}.svc:{options.agents_port}"
+        )
+    seconds = options.lease_seconds
+    return Settings(
+        namespace=_own_namespace(options),
+        advertise=(options.advertise or address).text,
+        address=address.text,
+        watch_namespace=options.watch_namespace,
+        restricted=options.restricted,
+        workers=options.workers,
+        agents=ServerSettings(host=options.agents_host, port=options.agents_port),
+        plain_host=options.metrics_host,
+        plain_port=options.metrics_port,
+        # In client-go's proportions of 15, 10 and 2.
+        terms=Terms(seconds, seconds * 2 / 3, seconds * 2 / 15),
+    )
+
+
+def _own_namespace(options: Options) -> str:
+    if options.namespace is not None:
+        return options.namespace
+    if _is_in_pod(options):
+        return (SERVICE_ACCOUNT / "namespace").read_text().strip()
+    return OWN_NAMESPACE
+
+
+def _own_address(server: str) -> str:
+    """This machine's address as the API server sees it: asked of the kernel, nothing is sent."""
+    told = os.environ.get("POD_IP")
+    if told:
+        return told
+    parts = urlsplit(server)
+    try:
+        found = socket.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_DGRAM)
+        family, kind, _, _, there = found[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(there)
+            return str(probe.getsockname()[0])
+    except OSError as error:
+        raise ValueError(
+            f"--address is missing: which of this machine's addresses leads to {server} could not "
+            f"be found out ({error}); say where agents reach this replica, as HOST:PORT"
+        ) from error
+
+
+def _source(options: Options, settings: Settings, client: Client) -> Source:
+    own = OwnSecret(client, namespace=settings.namespace)
+    if options.tls_cert is None or options.tls_key is None or options.tls_ca is None:
+        return own
+    return MountedFiles(options.tls_cert, options.tls_key, options.tls_ca, own)
+
+
+def _liveness(options: Options, settings: Settings) -> str:
+    """Kubelets probe the pod's own address, so its family decides what `everywhere` means."""
+    everywhere = "::" if settings.address.startswith("[") else "0.0.0.0"  # noqa: S104 - as told
+    there = HostPort(options.metrics_host or everywhere, options.liveness_port)
+    return f"http://{there.text}/healthz"

@@ -1,0 +1,25 @@
+"""What a decision changes, in lines for the log."""
+
+from collections.abc import Iterator
+
+from spotrun.api.status import TrainingJobStatus
+from spotrun.api.values import Serials
+from spotrun.decide.actions import Create, Decision, DeleteJob, Remove
+
+
+def entries(before: TrainingJobStatus, decision: Decision) -> Iterator[str]:
+    """Nothing where nothing changes: refreshed numbers, and releases of pods, are no news."""
+    after = decision.status
+    if (before.phase, before.reason) != (after.phase, after.reason):
+        yield f"{after.phase}: {after.message or after.reason or 'no reason given'}"
+    new, old = after.world, before.world
+    if new is not None and (old is None or old.generation != new.generation):
+        yield f"world {new.generation}: workers {new.members}"
+    created = [action.serial for action in decision.actions if isinstance(action, Create)]
+    if created:
+        yield f"create workers {Serials.of(tuple(sorted(created)))}"
+    for action in decision.actions:
+        if isinstance(action, Remove):
+            yield f"remove worker {action.serial}: {action.why}"
+        elif isinstance(action, DeleteJob):
+            yield f"delete the job: {action.why}"

@@ -1,0 +1,108 @@
+"""Log lines as text or JSON; those that concern a job name it and its world's generation."""
+
+import json
+import logging
+import re
+import sys
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from typing_extensions import override
+
+Format = Literal["text", "json"]
+
+
+@dataclass
+class LogContext:
+    """What the present task works on."""
+
+    job: str  # namespace/name
+    generation: int | None = None
+
+
+_context: ContextVar[LogContext | None] = ContextVar("spotrun_log_context", default=None)
+
+
+def about(job: str) -> LogContext:
+    """From here to its end, what this task logs concerns a job."""
+    context = LogContext(job)
+    _context.set(context)
+    return context
+
+
+def set_up(style: Format, level: int) -> None:
+    """Send every log line of the process to standard error, kopf's and aiohttp's among them."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if style == "json" else TextLines())
+    logging.basicConfig(handlers=[handler], level=level, force=True)
+    logging.captureWarnings(True)
+    # They tell of their own comings and goings, and of each probe that was answered.
+    for talkative in ("kopf", "aiohttp.access"):
+        logging.getLogger(talkative).setLevel(max(level, logging.WARNING))
+
+
+# Nothing here logs a secret on purpose; an error of a library that quotes its input might.
+_SECRETS = re.compile(
+    r"(?<=bearer )[\w.~+/=-]{8,}"
+    r"|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"  # a JSON web token
+    r"|(?<=PRIVATE KEY-----).*?(?=-----END)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def _clean(text: str) -> str:
+    return _SECRETS.sub("(left out)", text)
+
+
+class TextLines(logging.Formatter):
+    """One line for people; only tracebacks take more."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        context = _context.get()
+        where = "" if context is None else f" [{context.job}{_suffix(context)}]"
+        # Others' words are in messages: one message is one line, whatever they are.
+        message = record.getMessage().replace("\r", "\\r").replace("\n", "\\n")
+        line = f"{_time(record)} {record.levelname:7} {record.name}{where}: {message}"
+        trace = _trace(self, record)
+        return _clean(f"{line}\n{trace}" if trace else line)
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line, for machines."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        context = _context.get()
+        content: dict[str, object] = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": _clean(record.getMessage()),
+        }
+        if context is not None:
+            content["job"] = context.job
+            if context.generation is not None:
+                content["generation"] = context.generation
+        trace = _trace(self, record)
+        if trace:
+            content["trace"] = _clean(trace)
+        return json.dumps(content)
+
+
+def _suffix(context: LogContext) -> str:
+    return "" if context.generation is None else f" g{context.generation}"
+
+
+def _time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    parts = [formatter.formatException(record.exc_info)] if record.exc_info else []
+    if record.stack_info:
+        parts.append(record.stack_info)
+    return "\n".join(parts)

@@ -1,0 +1,311 @@
+"""The flags of `spotrun operator`; each has an environment variable, for manifests and charts.
+
+A flag counts before its variable, and that before the default. Standard library only: `--help`
+answers at once, and where the libraries of the operator are not installed.
+"""
+
+import argparse
+import ipaddress
+import logging
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+OWN_NAMESPACE = "spotrun-system"
+
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
+_LEVELS = {name: getattr(logging, name.upper()) for name in ("debug", "info", "warning", "error")}
+
+_EXAMPLES = """\
+examples:
+  on your machine, with the cluster of your kubeconfig; its pods must reach this machine:
+      kubectl apply --server-side -f crds/
+      spotrun operator --advertise 192.0.2.7:8443
+
+  in a pod, for all namespaces; agents come to a Service in front of all replicas:
+      SPOTRUN_ADVERTISE=spotrun-agents.spotrun-system.svc:8443 spotrun operator
+
+  for one namespace, with the rights of manifests/rbac-namespaced.yaml:
+      spotrun operator --watch-namespace ml --advertise 192.0.2.7:8443
+
+Several replicas may run: one leads, the others stand by. It never gives up on an API server that is
+away, nor on rights or definitions that are missing: it says so in its log, waits, and goes on.
+SIGTERM ends it in order, a second one at once. Exit codes: 0 it was told to end, 1 it broke,
+2 it was started wrongly.
+"""
+
+
+class HostPort(NamedTuple):
+    """Where to connect to."""
+
+    host: str
+    port: int
+
+    @property
+    def text(self) -> str:
+        """As it is written."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def _text(value: str) -> str:
+    if not value:
+        raise ValueError("it is empty: leave it out instead")
+    return value
+
+
+def _file(value: str) -> Path:
+    return Path(_text(value)).expanduser()
+
+
+def _namespace(value: str) -> str:
+    if not _LABEL.fullmatch(value):
+        raise ValueError(
+            f"{value!r} is no namespace: use lower-case letters, digits and '-', as in ml-team"
+        )
+    return value
+
+
+def _port(value: str) -> int:
+    if not value.isdecimal() or not 1 <= int(value) <= 65_535:
+        raise ValueError(f"{value!r} is no port: use a number from 1 to 65535")
+    return int(value)
+
+
+def _host_port(value: str) -> HostPort:
+    host, colon, port = value.rpartition(":")
+    if "://" in value or not colon or not host:
+        raise ValueError(
+            f"{value!r} is not HOST:PORT: write it like 192.0.2.7:8443, [2001:db8::7]:8443"
+        )
+    if host.startswith("[") and host.endswith("]"):
+        return HostPort(_address(host[1:-1]), _port(port))
+    if not _HOST.fullmatch(host):
+        raise ValueError(f"{host!r} is no host: use a name or an address, IPv6 in brackets")
+    return HostPort(host, _port(port))
+
+
+def _address(value: str) -> str:
+    return str(ipaddress.ip_address(value))
+
+
+def _bind(value: str) -> str:
+    return _address(value) if value else ""
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def read(value: str) -> int:
+        if not value.isdecimal() or not least <= int(value) <= most:
+            raise ValueError(
+                f"{value!r} is not in its range: use a whole number, {least} to {most}"
+            )
+        return int(value)
+
+    return read
+
+
+def _yes_or_no(value: str) -> bool:
+    if value.lower() not in {"true", "false"}:
+        raise ValueError(f"{value!r} is neither: use true or false")
+    return value.lower() == "true"
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        if value not in choices:
+            raise ValueError(f"{value!r} is none of these: use {' or '.join(choices)}")
+        return value
+
+    return read
+
+
+def _flag(read: Callable[[str], object], metavar: str, text: str) -> dict[str, Any]:
+    return {"read": read, "metavar": metavar, "help": text}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How one replica of the operator is to run, as told."""
+
+    kubeconfig: Path | None = field(
+        default=None,
+        metadata=_flag(
+            _file,
+            "FILE",
+            "how to reach the cluster; default: in a pod its service account, elsewhere KUBECONFIG "
+            "or ~/.kube/config",
+        ),
+    )
+    context: str | None = field(
+        default=None,
+        metadata=_flag(_text, "NAME", "a context of the kubeconfig other than its current"),
+    )
+    namespace: str | None = field(
+        default=None,
+        metadata=_flag(
+            _namespace,
+            "NAME",
+            "the operator's own namespace, with its Lease and its Secret; default: the pod's, "
+            f"elsewhere {OWN_NAMESPACE}",
+        ),
+    )
+    watch_namespace: str | None = field(
+        default=None,
+        metadata=_flag(
+            _namespace, "NAME", "serve the TrainingJobs of this namespace only; default: of all"
+        ),
+    )
+    advertise: HostPort | None = field(
+        default=None,
+        metadata=_flag(
+            _host_port,
+            "HOST:PORT",
+            "where agents find the operator, as written into their pods: it must lead to any "
+            "replica, now and later; needed in a pod, elsewhere the default is this replica's "
+            "--address",
+        ),
+    )
+    address: HostPort | None = field(
+        default=None,
+        metadata=_flag(
+            _host_port,
+            "HOST:PORT",
+            "where agents reach this very replica: a standby sends them to the leader's; "
+            "default: POD_IP, or the address from which this machine reaches the API server, "
+            "and --agents-port",
+        ),
+    )
+    agents_host: str = field(
+        default="", metadata=_flag(_bind, "IP", "serve agents there; default: everywhere")
+    )
+    agents_port: int = field(
+        default=8443, metadata=_flag(_port, "PORT", "serve agents (TLS) there")
+    )
+    metrics_host: str = field(
+        default="",
+        metadata=_flag(_bind, "IP", "serve metrics and probes there; default: everywhere"),
+    )
+    metrics_port: int = field(
+        default=8080, metadata=_flag(_port, "PORT", "serve /metrics and /readyz there")
+    )
+    liveness_port: int = field(default=8081, metadata=_flag(_port, "PORT", "serve /healthz there"))
+    tls_cert: Path | None = field(
+        default=None,
+        metadata=_flag(
+            _file,
+            "FILE",
+            "a certificate chain for the name sync.spotrun.dev, renewed by others (mounted from "
+            "cert-manager, say), with --tls-key and --tls-ca; default: an authority of our own "
+            "in a Secret",
+        ),
+    )
+    tls_key: Path | None = field(
+        default=None, metadata=_flag(_file, "FILE", "the certificate's key")
+    )
+    tls_ca: Path | None = field(
+        default=None, metadata=_flag(_file, "FILE", "the authorities that agents are to trust")
+    )
+    restricted: bool = field(
+        default=False,
+        metadata=_flag(
+            _yes_or_no,
+            "true|false",
+            "make workers that namespaces with Pod Security's level restricted accept: not as "
+            "root, without capabilities",
+        ),
+    )
+    workers: int = field(
+        default=16, metadata=_flag(_whole(1, 1_000), "N", "how many jobs to work on at once")
+    )
+    lease_seconds: int = field(
+        default=15,
+        metadata=_flag(_whole(3, 3_600), "N", "how long a leader that fell silent is waited for"),
+    )
+    log_format: Literal["text", "json"] = field(
+        default="text",
+        metadata=_flag(_one_of("text", "json"), "text|json", "for people or for machines"),
+    )
+    log_level: str = field(
+        default="info", metadata=_flag(_one_of(*_LEVELS), "LEVEL", f"one of {', '.join(_LEVELS)}")
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be together."""
+        given = [self.tls_cert, self.tls_key, self.tls_ca]
+        if any(given) and not all(given):
+            raise ValueError(
+                "--tls-cert, --tls-key and --tls-ca go together: give all three, or none of them "
+                "for an authority of our own"
+            )
+        ports = [self.agents_port, self.metrics_port, self.liveness_port]
+        if len(set(ports)) < len(ports):
+            raise ValueError(
+                "--agents-port, --metrics-port and --liveness-port are three servers: give each "
+                f"a port of its own (now: {', '.join(map(str, ports))})"
+            )
+
+    @property
+    def level(self) -> int:
+        """The log level as `logging` counts."""
+        return int(_LEVELS[self.log_level])
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    """Add the flags to a parser."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EXAMPLES
+    parser.usage = f"{parser.prog} [--advertise HOST:PORT] [flags]"
+    for one in fields(Options):
+        default = f" (default: {one.default})" if one.default else ""
+        may_stand_alone = isinstance(one.default, bool)
+        parser.add_argument(
+            _name(one.name),
+            dest=one.name,
+            nargs="?" if may_stand_alone else None,
+            const="true" if may_stand_alone else None,
+            metavar=one.metadata["metavar"],
+            help=f"{one.metadata['help']}{default} [{variable(one.name)}]",
+        )
+    parser.add_argument(
+        "-v",
+        "--verbose",
+        dest="log_level",
+        action="store_const",
+        const="debug",
+        help="the same as --log-level debug",
+    )
+
+
+def read(given: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> Options:
+    """The options of a command line and its environment; raises ValueError that says what to do."""
+    chosen: dict[str, object] = {}
+    for one in fields(Options):
+        name, value = _name(one.name), getattr(given, one.name)
+        if value is None:
+            name, value = variable(one.name), environment.get(variable(one.name), "")
+            if not value or _is_a_service_link(value):
+                continue  # charts write variables without a value, too
+        try:
+            chosen[one.name] = one.metadata["read"](value)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+    return Options(**chosen)  # type: ignore[arg-type] # each was read by its own flag
+
+
+def variable(field_name: str) -> str:
+    """The environment variable of an option."""
+    return f"SPOTRUN_{field_name.upper()}"
+
+
+def _name(field_name: str) -> str:
+    return f"--{field_name.replace('_', '-')}"
+
+
+def _is_a_service_link(value: str) -> bool:
+    """Kubernetes tells pods of a Service `spotrun-agents` with SPOTRUN_AGENTS_PORT=tcp://..."""
+    return value.startswith(("tcp://", "udp://", "sctp://"))

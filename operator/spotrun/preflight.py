@@ -1,0 +1,64 @@
+"""Why the caches cannot be filled, in words that tell what to do about it."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import aclosing
+
+from spotrun.kube.client import Client, Selection
+from spotrun.kube.errors import Forbidden, KubeError, NotFound, Unauthorized
+
+log = logging.getLogger(__name__)
+
+PAUSE_SECONDS = 5.0
+
+
+async def explain(client: Client, selections: Sequence[Selection]) -> None:
+    """Look until everything can be listed; what is in the way is said once."""
+    said: set[str] = set()
+    while True:
+        answers = await asyncio.gather(*(_hindrance(client, one) for one in selections))
+        hindrances = {answer for answer in answers if answer is not None}
+        for hindrance in sorted(hindrances - said):
+            log.error("%s", hindrance)
+        if not hindrances:
+            break
+        said |= hindrances
+        await asyncio.sleep(PAUSE_SECONDS)
+    if said:
+        log.info("everything can be listed now")
+
+
+def advice(error: KubeError, what: str) -> str:
+    """A sentence on what went wrong, and what to try."""
+    match error:
+        case NotFound():
+            return (
+                f"the cluster does not know {what}: install the definitions "
+                "(`kubectl apply --server-side -f crds/`); until then this waits"
+            )
+        case Forbidden():
+            return (
+                f"the operator's account may not list {what}: apply manifests/rbac.yaml, or, for "
+                f"one namespace (--watch-namespace), manifests/rbac-namespaced.yaml; until then "
+                f"this waits ({error})"
+            )
+        case Unauthorized():
+            return (
+                "the API server does not accept our credentials: has the token expired, or is it "
+                f"of another cluster? This waits and reads them again ({error})"
+            )
+        case _:
+            return f"{what} cannot be listed, this waits: {error}"
+
+
+async def _hindrance(client: Client, selection: Selection) -> str | None:
+    what = selection.resource.plural
+    if selection.namespace is not None:
+        what += f" in the namespace {selection.namespace}"
+    try:
+        async with aclosing(client.pages(selection, page=1)) as pages:
+            await anext(pages)
+    except KubeError as error:
+        return advice(error, what)
+    return None

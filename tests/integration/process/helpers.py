@@ -1,0 +1,180 @@
+"""Replicas of the operator as processes, as the ServiceAccount that manifests/ name."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import yaml
+
+from devcluster.client import ApiError, at
+from devcluster.cluster import Cluster
+from tests.operator_world import ROOT, World
+
+HOME = "spotrun-system"
+LEASE = at("leases", HOME, "spotrun", group="coordination.k8s.io/v1")
+AGENTS, METRICS, LIVENESS = 8443, 8080, 8081
+LEASE_SECONDS = 3
+
+
+def grant_rights(cluster: Cluster, file: str, *, namespace: str | None = None) -> None:
+    """Apply the shipped rights; those for one namespace are written for one called ml."""
+    manifest = (ROOT / "manifests" / file).read_text()
+    if namespace is not None:
+        parts = [part for part in yaml.safe_load_all(manifest) if part]
+        for part in parts:
+            if part["metadata"].get("namespace") == "ml":
+                part["metadata"]["namespace"] = namespace
+        manifest = yaml.safe_dump_all(parts)
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=manifest)
+
+
+def take_rights(cluster: Cluster) -> None:
+    """Leave the account without any rights, whatever another test gave it."""
+    for kind in ("clusterrolebinding", "clusterrole"):
+        cluster.kubectl("delete", kind, "spotrun", "spotrun-cluster", "--ignore-not-found")
+
+
+def token(cluster: Cluster) -> str:
+    """What the operator's pod would be given."""
+    return cluster.kubectl("create", "token", "spotrun", "-n", HOME).stdout.strip()
+
+
+def write_kubeconfig(cluster: Cluster, token: str, file: Path, server: str | None = None) -> Path:
+    """Access to the cluster as whoever the token says."""
+    config: dict[str, Any] = yaml.safe_load(cluster.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token}
+    if server is not None:
+        config["clusters"][0]["cluster"]["server"] = server
+    file.write_text(yaml.safe_dump(config))
+    return file
+
+
+@dataclass
+class Replica:
+    """One process."""
+
+    process: asyncio.subprocess.Process
+    host: str
+    log: Path
+    started_at: float
+
+    @property
+    def text(self) -> str:
+        """All that it has logged."""
+        return self.log.read_text()
+
+    def lines(self, **wanted: object) -> list[dict[str, Any]]:
+        """The lines of its JSON log with these fields."""
+        complete = self.text.rpartition("\n")[0]
+        lines = [json.loads(line) for line in complete.splitlines()]
+        return [line for line in lines if wanted.items() <= line.items()]
+
+    async def until_logged(self, words: str, *, seconds: float = 30) -> dict[str, Any]:
+        """Wait for a line with these words."""
+        line: dict[str, Any] = await self._until(
+            lambda: next((line for line in self.lines() if words in line["message"]), None),
+            f"{words!r} in the log",
+            seconds,
+        )
+        return line
+
+    async def until_leading(self) -> None:
+        await self.until_logged("leading; ")
+
+    async def ended(self, *, seconds: float = 10) -> int:
+        """Wait for its end; returns the exit code."""
+        async with asyncio.timeout(seconds):
+            return await self.process.wait()
+
+    async def stop(self) -> float:
+        """End it in order; returns after how many seconds it had ended."""
+        began = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        assert await self.ended() == 0, self.text
+        return time.monotonic() - began
+
+    async def get(self, port: int, path: str) -> tuple[int, str]:
+        """Ask one of its plain servers."""
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://{self.host}:{port}{path}") as answer,
+        ):
+            return answer.status, await answer.text()
+
+    async def metrics(self) -> dict[str, float]:
+        _, text = await self.get(METRICS, "/metrics")
+        samples = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+        return {name: float(value) for name, _, value in samples}
+
+    @property
+    def resident_mb(self) -> float:
+        """Its memory."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        (line,) = (line for line in status.splitlines() if line.startswith("VmRSS"))
+        return int(line.split()[1]) / 1024
+
+    async def _until(self, look: Callable[[], Any], what: str, seconds: float) -> Any:
+        end = time.monotonic() + seconds
+        while not (found := look()):
+            assert self.process.returncode is None, f"it ended before {what}:\n{self.text}"
+            assert time.monotonic() < end, f"not within {seconds} s: {what}\n{self.text}"
+            await asyncio.sleep(0.02)
+        return found
+
+
+@dataclass
+class Launcher:
+    """Starts replicas for a world and its agents; ends them with its test."""
+
+    world: World
+    kubeconfig: Path
+    folder: Path
+    replicas: list[Replica]
+
+    async def start(
+        self, *flags: str, watch: str | None = None, host: str | None = None, **environment: str
+    ) -> Replica:
+        """Start one more; `watch` is the namespace that it is to serve."""
+        host = host or self.world.cluster.block.pod_address()
+        log = self.folder / f"replica-{len(self.replicas)}.log"
+        scope = [] if watch is None else ["--watch-namespace", watch]
+        with log.open("wb") as file:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "spotrun", "operator"),
+                *("--kubeconfig", str(self.kubeconfig)),
+                *("--address", f"{host}:{AGENTS}", "--agents-host", host, "--metrics-host", host),
+                *("--lease-seconds", str(LEASE_SECONDS), "--log-format", "json"),
+                *scope,
+                *flags,
+                env={"PATH": os.environ["PATH"], **environment},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+            )
+        replica = Replica(process, host, log, time.monotonic())
+        self.replicas.append(replica)
+        return replica
+
+
+@asynccontextmanager
+async def launching(world: World, kubeconfig: Path, folder: Path) -> AsyncIterator[Launcher]:
+    launcher = Launcher(world, kubeconfig, folder, [])
+    try:
+        yield launcher
+    finally:
+        for replica in launcher.replicas:
+            if replica.process.returncode is None:
+                replica.process.kill()
+                await replica.process.wait()
+        # The next test need not wait for a dead leader's lease to end.
+        with suppress(ApiError):
+            await world.kube.delete(LEASE)

@@ -1,0 +1,80 @@
+"""What happened to a job and its pods, seen by an independent watch of the API server."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from devcluster.client import Client, at
+from tests.operator_world import GROUP
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One change; versions of all kinds are comparable, for they come from one etcd."""
+
+    version: int
+    type: str  # ADDED, MODIFIED, DELETED
+    object: Manifest
+
+    @property
+    def kind(self) -> str:
+        return str(self.object["kind"])
+
+    @property
+    def uid(self) -> str:
+        return str(self.object["metadata"]["uid"])
+
+    @property
+    def name(self) -> str:
+        return str(self.object["metadata"]["name"])
+
+
+@dataclass
+class History:
+    """All changes in one namespace, in any order; `in_order` sorts them."""
+
+    events: list[Event] = field(default_factory=list)
+    _news: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    def in_order(self) -> list[Event]:
+        return sorted(self.events, key=lambda event: event.version)
+
+    async def add(self, event: Event) -> None:
+        self.events.append(event)
+        async with self._news:
+            self._news.notify_all()
+
+    async def has_seen(self, version: int, *kinds: str) -> None:
+        """Wait until changes up to a version have come for these kinds."""
+
+        def enough() -> bool:
+            seen = {event.kind for event in self.events if event.version >= version}
+            return seen.issuperset(kinds)
+
+        async with asyncio.timeout(20), self._news:
+            await self._news.wait_for(enough)
+
+
+@asynccontextmanager
+async def recorded(kube: Client, namespace: str) -> AsyncIterator[History]:
+    """Watch while the block lasts."""
+    history = History()
+    paths = (at("pods", namespace), at("trainingjobs", namespace, group=GROUP))
+    tasks = [asyncio.create_task(_follow(kube, path, history)) for path in paths]
+    try:
+        yield history
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _follow(kube: Client, path: str, history: History) -> None:
+    async with aclosing(kube.watch(path)) as events:
+        async for event in events:
+            version = int(event.object["metadata"]["resourceVersion"])
+            await history.add(Event(version, event.type, event.object))

@@ -1,0 +1,193 @@
+"""A replica of the operator that can be killed like a process, and what starts it again.
+
+A killed one sends nothing more, neither to the API server nor to agents, and does not let go of its
+lease; what it had already sent arrives. All that it knew is lost.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+
+from typing_extensions import override
+
+from spotrun.controller import Controller
+from spotrun.kube.access import Access, Credentials
+from spotrun.kube.client import Client
+from spotrun.kube.errors import KubeError
+from spotrun.kube.lease import Terms
+from spotrun.kube.resource import Key
+from spotrun.kube.transport import JSON, REQUEST_SECONDS, Params, Transport
+from spotrun.serve.tls import OwnSecret
+from tests.operator_world import PORT, World
+
+TERMS = Terms(lease_seconds=2, renew_seconds=1.5, retry_seconds=0.2)
+RESTART_SECONDS = 0.1  # as quick as a kubelet ever is
+_SOON_SECONDS = 5.0
+"""An alarm further away than this is a refresh: paced writes wait for at most 2 s."""
+
+
+class Killed(KubeError):
+    """What a dead process would see of the API server."""
+
+
+class MortalTransport(Transport):
+    """Lets nothing through after its process has been killed."""
+
+    is_dead = False
+
+    def die(self) -> None:
+        """Cut every connection, now."""
+        self.is_dead = True
+        if self._session is not None and self._session.connector is not None:
+            self._session.connector._close()
+
+    @override
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: bytes | None = None,
+        content_type: str = JSON,
+        timeout_seconds: float = REQUEST_SECONDS,
+    ) -> bytes:
+        self._check()
+        answer = await super().request(
+            method,
+            path,
+            params=params,
+            body=body,
+            content_type=content_type,
+            timeout_seconds=timeout_seconds,
+        )
+        self._check()
+        return answer
+
+    @override
+    async def stream(
+        self, path: str, *, params: Params, silence_seconds: float
+    ) -> AsyncGenerator[list[bytes], None]:
+        self._check()
+        lines = super().stream(path, params=params, silence_seconds=silence_seconds)
+        async for some in lines:
+            self._check()
+            yield some
+
+    def _check(self) -> None:
+        if self.is_dead:
+            raise Killed("the process has been killed")
+
+
+@dataclass
+class Replica:
+    """One process: `run` returns when it was killed or could not start."""
+
+    world: World
+    url: str  # of the API server, or of a proxy before it
+    port: int = PORT
+    terms: Terms = TERMS
+    controller: Controller | None = None  # once it has started
+    _transport: MortalTransport | None = None
+    _dead: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def kill(self) -> None:
+        """As SIGKILL does: at once, in the middle of whatever it does."""
+        self._dead.set()
+        if self._transport is not None:
+            self._transport.die()
+        if self.controller is not None:
+            self.controller._server._listener.visits.close_all()
+
+    async def run(self) -> None:
+        """Work until killed; a start that fails ends the process, too."""
+
+        async def load() -> Access:
+            return Access(self.url)
+
+        async with MortalTransport(Credentials(load)) as self._transport:
+            client = Client(self._transport, field_manager="spotrun")
+            source = OwnSecret(client, namespace=self.world.namespace)
+            settings = self.world.settings(port=self.port, terms=self.terms)
+            controller = Controller(settings, client, source)
+            try:
+                async with controller:
+                    self.controller = controller
+                    await self._dead.wait()
+            except KubeError:
+                if not self._dead.is_set():
+                    await asyncio.sleep(RESTART_SECONDS)
+            finally:
+                self.controller = None
+
+    @property
+    def leads(self) -> bool:
+        """Whether it decides."""
+        return self.controller is not None and self.controller.leads
+
+    def wake(self, job: str) -> None:
+        """Make it look at a job again."""
+        assert self.controller is not None, "it works"
+        self.controller._queue.add(Key(self.world.namespace, job), urgent=True)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it leads, has seen all it did, and plans nothing for the next seconds."""
+        if not self.leads or self.controller is None:
+            return False
+        schedule = self.controller._queue._schedule
+        alarm = schedule.next_alarm()
+        if schedule.waiting() or schedule.working():
+            return False
+        return alarm is None or alarm - time.monotonic() > _SOON_SECONDS
+
+
+@dataclass
+class Deployment:
+    """Keeps one replica running: whenever it ends, a new process takes its place."""
+
+    start: Callable[[], Replica]
+    current: Replica | None = None
+    num_kills: int = 0
+
+    def kill(self) -> None:
+        """Kill the present process."""
+        if self.current is not None:
+            self.num_kills += 1
+            self.current.kill()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            self.current = self.start()
+            await self.current.run()
+
+    @property
+    def leader(self) -> Replica | None:
+        """The present process, if it leads."""
+        return self.current if self.current is not None and self.current.leads else None
+
+
+@asynccontextmanager
+async def deployed(world: World, *urls: str) -> AsyncIterator[list[Deployment]]:
+    """Replicas that work while the block lasts, each behind a URL of its own."""
+
+    def starter(port: int, url: str) -> Callable[[], Replica]:
+        return lambda: Replica(world, url, port)
+
+    deployments = [Deployment(starter(PORT + n, url)) for n, url in enumerate(urls)]
+    async with AsyncExitStack() as stack:
+        for one in deployments:
+            task = asyncio.create_task(one.run())
+            stack.push_async_callback(_end, one, task)
+        yield deployments
+
+
+async def _end(deployment: Deployment, task: asyncio.Task[None]) -> None:
+    deployment.kill()
+    task.cancel()
+    [outcome] = await asyncio.gather(task, return_exceptions=True)
+    if not isinstance(outcome, asyncio.CancelledError):
+        raise AssertionError("the operator ended by itself") from outcome

@@ -1,0 +1,149 @@
+"""One run of a scenario: the operator behind the fault proxy, watched by somebody independent."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from devcluster.client import Client, at
+from devcluster.cluster import Cluster
+from tests.faults.proxy import FaultProxy, Request
+from tests.faults.rules import Rule
+from tests.operator_world import GROUP, World, open_world
+from tests.plans.endstate import differences, end_state, summary
+from tests.plans.history import History, recorded
+from tests.plans.replica import Deployment, Replica, deployed
+from tests.plans.safety import violations
+from tests.plans.scenarios import Scenario, Stage, Trouble
+from tests.plans.writes import Write, writes_of
+
+_KINDS = {
+    "trainingjobs": GROUP,
+    "pods": "v1",
+    "poddisruptionbudgets": "policy/v1",
+    "networkpolicies": "networking.k8s.io/v1",
+    "secrets": "v1",
+}
+_TOLD = frozenset({"create events"})
+"""Events are for people, limited by the hour, and not worth a second attempt."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run."""
+
+    state: dict[str, Any]
+    writes: list[Write]
+    violations: list[str]
+    writes_when_quiet: list[Write]
+    num_kills: int
+
+    def complaints(self, undisturbed: "Outcome") -> list[str]:
+        """All that a run should not have done."""
+        return [
+            *self.violations,
+            *(f"{write} without a reason" for write in self.writes_when_quiet),
+            *differences(undisturbed.state, self.state),
+        ]
+
+
+@dataclass
+class Troubled:
+    """What a fault can lay its hands on while a scenario runs."""
+
+    cluster: Cluster
+    world: World
+    proxies: list[FaultProxy]
+    deployments: list[Deployment]
+
+    @property
+    def proxy(self) -> FaultProxy:
+        """That of the first replica."""
+        return self.proxies[0]
+
+
+TroubleFor = Callable[[Troubled], Trouble]
+
+
+async def run(
+    cluster: Cluster,
+    scenario: Scenario,
+    *,
+    rule: Rule | None = None,
+    trouble: TroubleFor | None = None,
+    replicas: int = 1,
+) -> Outcome:
+    """Play a scenario to its end, and look what has become of it."""
+    async with _set(cluster, rule, replicas) as (it, history):
+        stage = Stage(it.world)
+        if trouble is not None:
+            stage.trouble = trouble(it)
+        await scenario(stage)
+        quiet = await _writes_when_quiet(it)
+        state = await _look(it.world, history)
+        seen = history.in_order()
+        log = [request for proxy in it.proxies for request in proxy.log]
+        return Outcome(
+            state=state,
+            writes=writes_of(it.proxy.log),
+            violations=violations(seen, removed=_removed(log), doomed=stage.doomed),
+            writes_when_quiet=quiet,
+            num_kills=sum(one.num_kills for one in it.deployments),
+        )
+
+
+@asynccontextmanager
+async def _set(
+    cluster: Cluster, rule: Rule | None, replicas: int
+) -> AsyncIterator[tuple[Troubled, History]]:
+    admin = cluster.admin
+    async with (
+        open_world(cluster) as world,
+        FaultProxy(admin.server, admin.ssl_context()) as first,
+        FaultProxy(admin.server, admin.ssl_context()) as second,
+        recorded(world.kube, world.namespace) as history,
+    ):
+        proxies = [first, second][:replicas]
+        if rule is not None:
+            first.inject(rule)
+        async with deployed(world, *(proxy.url for proxy in proxies)) as deployments:
+            first.on_crash = deployments[0].kill
+            yield Troubled(cluster, world, proxies, deployments), history
+
+
+async def _writes_when_quiet(it: Troubled) -> list[Write]:
+    """What is written once all is done, though the job is looked at twice more."""
+
+    async def idle() -> Replica | None:
+        leaders = [one.leader for one in it.deployments if one.leader is not None]
+        return leaders[0] if leaders and leaders[0].is_idle else None
+
+    await it.world.until(idle)
+    before = [len(proxy.log) for proxy in it.proxies]
+    for _ in range(2):
+        leader: Replica = await it.world.until(idle)
+        leader.wake("job")
+    await it.world.until(idle)
+    logs = [proxy.log[n:] for proxy, n in zip(it.proxies, before, strict=True)]
+    return [write for log in logs for write in writes_of(log)]
+
+
+async def _look(world: World, history: History) -> dict[str, Any]:
+    objects = {kind: await _list(world.kube, kind, world.namespace) for kind in _KINDS}
+    for kind in ("pods", "trainingjobs"):
+        if objects[kind]:
+            newest = max(int(one["metadata"]["resourceVersion"]) for one in objects[kind])
+            await history.has_seen(newest, objects[kind][0]["kind"])
+    words = {one["metadata"]["uid"]: "<uid>" for one in objects["trainingjobs"]}
+    state = end_state(objects, {**words, world.namespace: "<namespace>", world.host: "<operator>"})
+    return {**state, "workers": summary(history.in_order())}
+
+
+async def _list(kube: Client, kind: str, namespace: str) -> list[dict[str, Any]]:
+    return await kube.list(at(kind, namespace, group=_KINDS[kind]))
+
+
+def _removed(log: list[Request]) -> set[str]:
+    """The UIDs of the pods that the operator asked to delete."""
+    bodies = (r.body for r in log if r.verb == "delete" and "/pods/" in r.path)
+    return {b["preconditions"]["uid"] for b in bodies if b and "preconditions" in b}

@@ -1,0 +1,163 @@
+"""What must hold at every moment of every run, whatever goes wrong. Pure."""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from spotrun.api.names import FINALIZER_METERED, LABEL_SERIAL
+from spotrun.api.values import Serials
+from tests.plans.history import Event, Manifest
+
+_OVER = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass
+class State:
+    """What there was at one moment."""
+
+    jobs: dict[str, Manifest] = field(default_factory=dict)  # by UID
+    pods: dict[str, Manifest] = field(default_factory=dict)  # by UID
+
+    def take(self, event: Event) -> None:
+        of_kind = self.jobs if event.kind == "TrainingJob" else self.pods
+        if event.type == "DELETED":
+            of_kind.pop(event.uid, None)
+        else:
+            of_kind[event.uid] = event.object
+
+    def live(self, owner: str, serial: int) -> list[Manifest]:
+        return [
+            pod
+            for pod in self.pods.values()
+            if owner_of(pod) == owner and serial_of(pod) == serial and not has_ended(pod)
+        ]
+
+
+def violations(
+    events: Iterable[Event], *, removed: Collection[str], doomed: Collection[int]
+) -> list[str]:
+    """Every rule that was broken.
+
+    `removed` are the UIDs of pods that the operator deleted, `doomed` the workers that the test
+    took away.
+    """
+    state, found = State(), []
+    for event in events:
+        old = (state.jobs if event.kind == "TrainingJob" else state.pods).get(event.uid)
+        rules = _job_rules if event.kind == "TrainingJob" else _pod_rules
+        found += [f"at {event.version}, {event.name}: {e}" for e in rules(state, old, event)]
+        if event.kind == "Pod" and event.uid in removed and _begins_to_go(old, event):
+            found += [
+                f"at {event.version}, {event.name}: {error}"
+                for error in _removal(state, event.object, doomed)
+            ]
+        state.take(event)
+    return found
+
+
+def _job_rules(_: State, old: Manifest | None, event: Event) -> Iterator[str]:
+    if old is None:
+        return
+    before, after = old.get("status", {}), event.object.get("status", {})
+    if after.get("nextSerial", 0) < before.get("nextSerial", 0):
+        yield f"nextSerial fell from {before['nextSerial']} to {after.get('nextSerial')}"
+    if not numbers(before.get("settled")) <= numbers(after.get("settled")):
+        yield f"settled shrank from {before.get('settled')} to {after.get('settled')}"
+    if any(n >= after.get("nextSerial", 0) for n in numbers(after.get("settled"))):
+        yield f"settled {after['settled']}, though only {after.get('nextSerial')} were given out"
+    yield from _world_rules(before.get("world") or {}, after.get("world") or {})
+    if before.get("phase") in _OVER and after.get("phase") != before["phase"]:
+        yield f"{before['phase']} became {after.get('phase')}"
+
+
+def _world_rules(before: Manifest, after: Manifest) -> Iterator[str]:
+    was, now = before.get("generation", 0), after.get("generation", 0)
+    if now < was:
+        yield f"the generation fell from {was} to {now}"
+    if now > was + 1:
+        yield f"the generation jumped from {was} to {now}"
+    if now == was and now:
+        for name in ("members", "how", "trained"):
+            if before.get(name) != after.get(name):
+                yield f"world {now} changed its {name}: {before.get(name)}, {after.get(name)}"
+        if before["switch"] and not after["switch"]:
+            yield f"world {now} took its switch back"
+        if before.get("switch") and before.get("store") not in {None, after.get("store")}:
+            yield f"world {now} moved from {before['store']} to {after.get('store')}"
+    if now > was and after.get("store") and after["store"] in (before.get("spent") or ()):
+        yield f"the store {after['store']} is used twice"
+
+
+def _pod_rules(state: State, old: Manifest | None, event: Event) -> Iterator[str]:
+    pod, owner = event.object, state.jobs.get(owner_of(event.object))
+    serial = serial_of(pod)
+    if old is None and event.type == "ADDED":
+        if owner is None:
+            yield "made without an owner"
+            return
+        status = owner.get("status", {})
+        if state.live(owner_of(pod), serial):
+            yield f"a second live pod of worker {serial}"
+        if serial >= status.get("nextSerial", 0):
+            yield f"made before its number {serial} was stored"
+        if serial in numbers(status.get("settled")):
+            yield f"made though its number {serial} is settled"
+        if serial in _relied_on(status):
+            yield f"made anew though a world counts on worker {serial}"
+    if old is not None and event.type == "MODIFIED":
+        released = _is_metered(old) and not _is_metered(pod)
+        if released and owner is not None:
+            settled = numbers(owner.get("status", {}).get("settled"))
+            if serial not in settled:
+                yield f"released before worker {serial} was settled"
+
+
+def _removal(state: State, pod: Manifest, doomed: Collection[int]) -> Iterator[str]:
+    """Whether the operator may delete a pod as things stand."""
+    job = state.jobs.get(owner_of(pod))
+    if job is None or job["metadata"].get("deletionTimestamp"):
+        return
+    status, serial = job.get("status", {}), serial_of(pod)
+    if status.get("suspendedBy") or status.get("phase") in _OVER:
+        return
+    if serial in doomed or has_ended(pod):
+        return
+    if serial in _relied_on(status):
+        yield f"deleted though the world counts on worker {serial}"
+    living = [p for p in state.pods.values() if owner_of(p) == job["metadata"]["uid"]]
+    living = [p for p in living if not has_ended(p) and serial_of(p) not in doomed]
+    if len(living) <= job["spec"]["workers"].get("replicas", 1):
+        yield f"deleted though worker {serial} is healthy and wanted"
+
+
+def serial_of(pod: Manifest) -> int:
+    return int(pod["metadata"]["labels"][LABEL_SERIAL])
+
+
+def owner_of(pod: Manifest) -> str:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return str(next((o["uid"] for o in owners if o.get("controller")), ""))
+
+
+def has_ended(pod: Manifest) -> bool:
+    is_going = pod["metadata"].get("deletionTimestamp") is not None
+    return is_going or pod.get("status", {}).get("phase") in _OVER
+
+
+def numbers(text: Any) -> frozenset[int]:
+    return frozenset(Serials(text).numbers) if text else frozenset()
+
+
+def _relied_on(status: Manifest) -> frozenset[int]:
+    world = status.get("world") or {}
+    return numbers(world.get("members" if world.get("switch") else "trained"))
+
+
+def _is_metered(pod: Manifest) -> bool:
+    return FINALIZER_METERED in (pod["metadata"].get("finalizers") or ())
+
+
+def _begins_to_go(old: Manifest | None, event: Event) -> bool:
+    if old is not None and old["metadata"].get("deletionTimestamp"):
+        return False
+    return event.type == "DELETED" or bool(event.object["metadata"].get("deletionTimestamp"))

@@ -1,0 +1,168 @@
+"""Five lives of a job, told by what must come to be: they read the same whatever goes wrong."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from devcluster.client import ApiError, at
+from tests.operator_world import World
+from tests.plans.safety import numbers
+
+BIG = {"cpu": "64", "memory": "64Gi"}
+
+Trouble = Callable[[], AbstractAsyncContextManager[Any]]
+
+
+@dataclass
+class Stage:
+    """Where a scenario plays; `doomed` are the workers that it takes away itself."""
+
+    world: World
+    trouble: Trouble = nullcontext  # surrounds the middle of a scenario
+    doomed: set[int] = field(default_factory=set)
+
+    async def trains(self, *serials: int) -> None:
+        """Wait until exactly these workers train, all of them in the newest world."""
+
+        def on(status: Any) -> bool:
+            world = status.get("world") or {}
+            return bool(world.get("switch")) and numbers(world.get("members")) == set(serials)
+
+        job = await self.world.until_job(on)
+        generation = job["status"]["world"]["generation"]
+
+        async def arrived() -> bool:
+            agents = self.world.play().agents
+            return all(n in agents and agents[n].report.arrived >= generation for n in serials)
+
+        await self.world.until(arrived)
+
+    async def finish(self) -> None:
+        """Let the training end; returns when nothing is left to be done for the job."""
+        self.world.play().may_finish.set()
+        await self.world.until_phase("Succeeded")
+        await self.all_settled()
+
+    async def all_settled(self) -> None:
+        """Wait until every number is settled and every pod let go."""
+        await self.world.until_job(
+            lambda s: len(numbers(s.get("settled"))) == s.get("nextSerial", 0) > 0
+        )
+        await self.world.until(self._all_released)
+
+    async def _all_released(self) -> bool:
+        return not any(pod["metadata"].get("finalizers") for pod in await self.world.pods())
+
+
+Scenario = Callable[[Stage], Awaitable[None]]
+
+
+async def succeeds(stage: Stage) -> None:
+    """Create, train, succeed."""
+    world = stage.world
+    await world.nodes.add("a", capacity=BIG)
+    await world.create_job(workers={"min": 2, "max": 3, "replicas": 3})
+    async with stage.trouble():
+        await stage.trains(0, 1, 2)
+    await stage.finish()
+
+
+async def worker_lost(stage: Stage) -> None:
+    """A pod is deleted by force; a smaller world goes on; the worker is replaced."""
+    world = stage.world
+    await world.nodes.add("a", capacity=BIG)
+    await world.create_job(workers={"min": 2, "max": 3, "replicas": 3})
+    await stage.trains(0, 1, 2)
+    stage.doomed.add(1)
+    replacement = world.play().may_start[3] = asyncio.Event()
+    async with stage.trouble():
+        pod = (await world.pods())[1]["metadata"]["name"]
+        await world.kube.delete(at("pods", world.namespace, pod), grace_seconds=0)
+    await stage.trains(0, 2)
+    replacement.set()
+    await stage.trains(0, 2, 3)
+    await stage.finish()
+
+
+async def node_lost(stage: Stage) -> None:
+    """A node vanishes with its worker, without a word; it is replaced on another."""
+    world = stage.world
+    for name in ("a", "b", "c"):
+        await world.nodes.add(name, capacity={"cpu": "1", "memory": "8Gi"})
+    requests = {"resources": {"requests": {"cpu": "1"}}}
+    container = {"name": "trainer", "image": "x", "args": ["train.py"], **requests}
+    template = {"spec": {"containers": [container]}}
+    workers = {"min": 2, "max": 3, "replicas": 3, "template": template}
+    await world.create_job(workers=workers)
+    await stage.trains(0, 1, 2)
+    stage.doomed.add(1)
+    lost = (await world.pods())[1]
+    async with stage.trouble():
+        await world.nodes[lost["spec"]["nodeName"]].vanish(delete_node=True)
+    await stage.trains(0, 2)
+    await world.nodes.add("d", capacity={"cpu": "1", "memory": "8Gi"})
+    await stage.trains(0, 2, 3)
+    await _collect(world, lost["metadata"]["name"])
+    await stage.finish()
+
+
+async def _collect(world: World, pod: str) -> None:
+    """What Kubernetes' pod collector does to pods of nodes that are gone, after a minute."""
+    try:
+        await world.kube.delete(at("pods", world.namespace, pod), grace_seconds=0)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+
+
+async def deleted(stage: Stage) -> None:
+    """Delete a job whose workers train."""
+    world = stage.world
+    await world.nodes.add("a", capacity=BIG)
+    await world.create_job(workers={"min": 2, "max": 2, "replicas": 2})
+    await stage.trains(0, 1)
+
+    async def gone() -> bool:
+        return await world.pods() == [] and await world.kube.list(world.jobs()) == []
+
+    async with stage.trouble():
+        await world.kube.delete(world.jobs("job"))
+        await world.until(gone)
+
+
+async def suspended(stage: Stage) -> None:
+    """Suspend with a checkpoint, go on from it, succeed."""
+    world = stage.world
+    await world.nodes.add("a", capacity=BIG)
+    volume = {"volume": {"emptyDir": {}}}
+    await world.create_job(workers={"min": 2, "max": 2, "replicas": 2}, checkpoint=volume)
+    await stage.trains(0, 1)
+    async with stage.trouble():
+        await world.patch_job({"suspend": True})
+        await world.until_phase("Suspended")
+        await stage.all_settled()
+    await world.patch_job({"suspend": False})
+    await stage.trains(2, 3)
+    await stage.finish()
+
+
+async def resized(stage: Stage) -> None:
+    """Grow in two phases, shrink, succeed."""
+    world = stage.world
+    await world.nodes.add("a", capacity=BIG)
+    await world.create_job(workers={"min": 1, "max": 3, "replicas": 2})
+    await stage.trains(0, 1)
+    async with stage.trouble():
+        await world.patch_job({"workers": {"replicas": 3}})
+        await stage.trains(0, 1, 2)
+    await world.patch_job({"workers": {"replicas": 1}})
+    await stage.trains(0)
+    await world.until_job(lambda s: numbers(s.get("settled")) == {1, 2})
+    await stage.finish()
+
+
+SCENARIOS: dict[str, Scenario] = {
+    one.__name__: one for one in (succeeds, worker_lost, node_lost, deleted, suspended, resized)
+}

@@ -1,0 +1,117 @@
+"""The writes of a run by name, and the plans that disturb one of them. Pure.
+
+A write is named by what it is (verb, kind, subresource), whose pod it concerns, and the how-manieth
+of these it is: that is the same in every run of a scenario, whatever the order among them.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tests.faults.proxy import Request
+from tests.faults.rules import Rule
+
+Disturbance = Literal["crash_before", "crash_after", "lose_answer", "drop"]
+DISTURBANCES: tuple[Disturbance, ...] = ("crash_before", "crash_after", "lose_answer", "drop")
+
+_PATH = re.compile(r"/apis?/(?:[^/]+/)?v\w+/(?:namespaces/[^/]+/)?(?P<rest>.+)")
+_NOT_COUNTED = frozenset({"tokenreviews", "subjectaccessreviews"})  # writes in form only
+
+
+@dataclass(frozen=True, order=True)
+class Write:
+    """One write of a run."""
+
+    what: str  # e.g. "patch trainingjobs/status"
+    serial: str = ""  # of the worker it is about
+    nth: int = 1
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.what, self.serial and f"{self.serial}", f"#{self.nth}")))
+
+    @property
+    def kind(self) -> str:
+        """What all workers' writes of this sort have in common."""
+        return self.what
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One thing that goes wrong in one scenario."""
+
+    scenario: str
+    write: Write
+    disturbance: Disturbance
+
+    def __str__(self) -> str:
+        return f"{self.scenario}: {self.disturbance} {self.write}".replace(" ", "-")
+
+    def rule(self) -> Rule:
+        """What the proxy is told."""
+        verb, _, rest = self.write.what.partition(" ")
+        kind, _, dry = rest.partition(" ")
+        plural, _, subresource = kind.partition("/")
+        one = rf"/[^/]*{f'-{self.write.serial}' if self.write.serial else ''}"
+        named = "" if verb == "create" and not subresource else one
+        return Rule(
+            self.disturbance,
+            verb=verb,
+            path=rf"/{plural}{named}{f'/{subresource}' if subresource else ''}$",
+            match=self._is_about if verb == "create" else None,
+            query=lambda query: ("dryRun" in query) == bool(dry),
+            nth=self.write.nth,
+        )
+
+    def _is_about(self, body: Any) -> bool:
+        return not self.write.serial or _name_in(body).endswith(f"-{self.write.serial}")
+
+
+def writes_of(log: Iterable[Request]) -> list[Write]:
+    """The writes of a run in their order, renewals of leases left out."""
+    seen: Counter[tuple[str, str]] = Counter()
+    found = []
+    for request in log:
+        named = _named(request)
+        if named is None:
+            continue
+        seen[named] += 1
+        if named[0] != "patch leases":
+            found.append(Write(*named, seen[named]))
+    return found
+
+
+def plans_for(scenario: str, writes: Sequence[Write]) -> list[Plan]:
+    """Every disturbance of every write."""
+    return [Plan(scenario, write, how) for write in writes for how in DISTURBANCES]
+
+
+def pruned(writes: Sequence[Write]) -> list[Write]:
+    """Of each kind the first and the last."""
+    first: dict[str, Write] = {}
+    last: dict[str, Write] = {}
+    for write in writes:
+        first.setdefault(write.kind, write)
+        last[write.kind] = write
+    kept = {*first.values(), *last.values()}
+    return [write for write in writes if write in kept]
+
+
+def _named(request: Request) -> tuple[str, str] | None:
+    """What a request writes; None if it changes nothing that anybody sees."""
+    matched = _PATH.fullmatch(request.path)
+    if matched is None or request.verb not in {"create", "update", "patch", "delete"}:
+        return None
+    kind, *rest = matched["rest"].split("/")
+    if kind in _NOT_COUNTED:
+        return None
+    name = rest[0] if rest else _name_in(request.body)
+    what = f"{request.verb} {kind}" + "".join(f"/{part}" for part in rest[1:])
+    if request.query.get("dryRun"):
+        what += " (dry run)"
+    return what, name.rpartition("-")[2] if kind == "pods" else ""
+
+
+def _name_in(body: Any) -> str:
+    return str(body["metadata"].get("name", "")) if isinstance(body, dict) else ""

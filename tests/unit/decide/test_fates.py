@@ -1,0 +1,143 @@
+"""What became of a worker."""
+
+from typing import Any
+
+import pytest
+
+from spotrun.api.names import Reason
+from spotrun.api.values import Serials
+from spotrun.decide.fates import Fate, in_doubt
+from spotrun.decide.snapshot import Node, PodPhase
+from spotrun.wire import Ending
+from tests.decide_builders import JobBuilder, a_job, an_end, later
+
+SILENCE = Fate(Reason.NODE_LOST, message="no sign of life from job-1", is_final=False)
+DOWN = Node("node-1", ready=False)
+
+
+def fate(job: JobBuilder, serial: int = 0) -> Fate | None:
+    return job.view().ends.get(serial)
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        ({}, None),
+        (an_end(Ending.COMPLETED), Fate(None, 0)),
+        (an_end(Ending.DEPARTED, message="bye"), Fate(None, 0, "bye")),
+        (an_end(Ending.PREEMPTED), Fate(Reason.RECLAIMED, 0)),
+        (an_end(Ending.FAILED, 3, "boom"), Fate(Reason.EXIT_CODE, 3, "boom")),
+        (an_end(), Fate(None, 0)),
+        (an_end(None, 1), Fate(Reason.EXIT_CODE, 1, "exit code 1")),
+        (
+            an_end(Ending.FAILED, 137, container_reason="OOMKilled"),
+            Fate(Reason.OOM_KILLED, 137, "a container exceeded its memory limit"),
+        ),
+        (
+            {**an_end(None, 137), "disrupted": "PreemptionByScheduler"},
+            Fate(Reason.PREEMPTED, 137),
+        ),
+        (
+            {**an_end(None, 137), "disrupted": "EvictionByEvictionAPI", "deleting": True},
+            Fate(Reason.DRAINED, 137),
+        ),
+        ({**an_end(None, 1), "disrupted": "DeletionByTaintManager"}, Fate(Reason.NODE_LOST, 1)),
+        ({**an_end(None, 1), "disrupted": "DeletionByPodGC"}, Fate(Reason.NODE_LOST, 1)),
+        (
+            {
+                **an_end(None, 1, pod_message="Pod was terminated in response to node shutdown."),
+                "disrupted": "TerminationByKubelet",
+            },
+            Fate(Reason.RECLAIMED, 1, "Pod was terminated in response to node shutdown."),
+        ),
+        ({**an_end(None, 1), "disrupted": "TerminationByKubelet"}, Fate(Reason.EVICTED, 1)),
+        (
+            an_end(None, 1, pod_reason="Evicted", pod_message="disk"),
+            Fate(Reason.EVICTED, 1, "disk"),
+        ),
+    ],
+)
+def test_the_platform_comes_first_then_own_words_then_the_exit_code(
+    pod: dict[str, Any], expected: Fate | None
+) -> None:
+    assert fate(a_job().with_worker(0, **pod)) == expected
+
+
+@pytest.mark.parametrize("reason", [Ending.PREEMPTED, Ending.FAILED, None])
+def test_whoever_was_told_to_end_has_not_failed(reason: Ending | None) -> None:
+    ended = fate(a_job().with_worker(0, deleting=True, **an_end(reason, 143)))
+    assert ended is not None
+    assert ended.cause is None
+
+
+def test_a_deleted_pod_trains_on_until_its_grace_is_over() -> None:
+    job = a_job().with_worker(0, ready=True, deleting=True, killed_at=later(30))
+    assert fate(job) is None
+    gone = job.view(later(30)).ends[0]
+    assert gone == Fate(None, message="its pod was deleted", is_final=False)
+
+
+def test_a_deleted_pod_that_never_had_a_node_is_settled_at_once() -> None:
+    job = a_job().with_worker(0, node=None, deleting=True)
+    assert fate(job) == Fate(None, message="its pod was deleted")
+
+
+def test_a_pod_whose_node_is_no_more_is_lost_for_good() -> None:
+    job = a_job().with_worker(0, node=Node("n", gone=True))
+    assert fate(job) == Fate(Reason.NODE_LOST, message="node n is gone")
+
+
+def test_a_pod_made_by_a_write_believed_lost_does_not_count() -> None:
+    job = a_job().with_worker(0, ready=True).with_status(settled=Serials("0"))
+    assert fate(job) == Fate(None, message="its number is settled")
+
+
+@pytest.mark.parametrize(
+    ("heard", "node", "suspects", "leading", "expected"),
+    [
+        (5.0, Node("node-1"), (), 3600.0, None),
+        (0.5, DOWN, (), 3600.0, None),
+        (5.0, DOWN, (), 3600.0, SILENCE),
+        (0.5, Node("node-1"), (1,), 3600.0, None),
+        (5.0, Node("node-1"), (1,), 3600.0, SILENCE),
+        (5.0, Node("node-1"), (0,), 3600.0, None),
+        (5.0, DOWN, (1,), 59.0, None),
+    ],
+)
+def test_silence_counts_only_with_a_bad_node_or_suspicious_peers(
+    heard: float,
+    node: Node,
+    suspects: tuple[int, ...],
+    leading: float,
+    expected: Fate | None,
+) -> None:
+    job = (
+        a_job(2)
+        .training(0, suspects=suspects)
+        .with_worker(1, ready=True, arrived=1, heard=heard, node=node)
+        .with_world("0-1")
+        .with_facts(leading_seconds=leading)
+    )
+    assert fate(job, 1) == expected
+
+
+def test_suspects_are_ranks_of_the_world_that_trains_not_of_the_prepared_one() -> None:
+    job = (
+        a_job(3)
+        .with_worker(0, ready=True, arrived=1, suspects=(1,))
+        .with_worker(1, ready=True, arrived=1, heard=9.0)
+        .with_worker(2, ready=False, heard=9.0)
+        .with_world("0,2", 2, switch=False, trained="0-1", trains=1)
+    )
+    assert in_doubt(job.snapshot()) == {1}
+    assert set(job.view().ends) == {1}
+
+
+def test_a_member_that_never_came_over_to_a_new_leader_is_lost_after_a_minute() -> None:
+    job = a_job(2).training(0, suspects=(1,)).with_worker(1).with_world("0-1")
+    assert fate(job, 1) == SILENCE
+    assert fate(job.with_facts(leading_seconds=30.0), 1) is None
+
+
+def test_a_pod_of_an_unknown_phase_is_alive() -> None:
+    assert fate(a_job().with_worker(0, phase=PodPhase.PENDING)) is None

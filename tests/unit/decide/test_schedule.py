@@ -1,0 +1,70 @@
+"""Windows: over midnight, over Sunday, and in the nights in which the clock is changed."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from spotrun.api.schedule import Schedule
+from spotrun.decide.schedule import is_open, next_change
+
+
+def a_schedule(start: str, end: str, zone: str = "UTC", *days: str) -> Schedule:
+    window = {"from": start, "to": end, "timeZone": zone, **({"days": days} if days else {})}
+    return Schedule.model_validate_json(json.dumps({"windows": [window]}))
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+BERLIN = a_schedule("20:00", "06:00", "Europe/Berlin")
+NEW_YORK = a_schedule("20:00", "06:00", "America/New_York")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "opens", "closes", "hours"),
+    [
+        (BERLIN, "2026-01-10T20:00+01:00", "2026-01-11T06:00+01:00", 10),
+        (BERLIN, "2026-03-28T20:00+01:00", "2026-03-29T06:00+02:00", 9),
+        (BERLIN, "2026-10-24T20:00+02:00", "2026-10-25T06:00+01:00", 11),
+        (NEW_YORK, "2026-03-07T20:00-05:00", "2026-03-08T06:00-04:00", 9),
+        (NEW_YORK, "2026-10-31T20:00-04:00", "2026-11-01T06:00-05:00", 11),
+        (
+            a_schedule("22:00", "24:00", "UTC", "Sun"),
+            "2026-03-01T22:00+00:00",
+            "2026-03-02T00:00+00:00",
+            2,
+        ),
+        (
+            a_schedule("20:00", "06:00", "UTC", "Sun"),
+            "2026-03-01T20:00+00:00",
+            "2026-03-02T06:00+00:00",
+            10,
+        ),
+    ],
+)
+def test_a_window_follows_the_clock_on_the_wall(
+    schedule: Schedule, opens: str, closes: str, hours: int
+) -> None:
+    begin, end, moment = at(opens), at(closes), timedelta(seconds=1)
+    assert end - begin == timedelta(hours=hours)
+    assert not is_open(schedule, begin - moment)
+    assert is_open(schedule, begin)
+    assert is_open(schedule, end - moment)
+    assert not is_open(schedule, end)
+    assert next_change(schedule, begin - moment) == begin
+    assert next_change(schedule, begin) == end
+
+
+def test_days_are_those_on_which_a_window_begins() -> None:
+    weekdays = a_schedule("20:00", "06:00", "UTC", "Mon-Fri")
+    assert is_open(weekdays, at("2026-03-07T05:00+00:00"))  # Saturday morning belongs to Friday
+    assert not is_open(weekdays, at("2026-03-07T21:00+00:00"))
+    assert next_change(weekdays, at("2026-03-07T06:00+00:00")) == at("2026-03-09T20:00+00:00")
+
+
+def test_windows_that_meet_are_one() -> None:
+    always = a_schedule("00:00", "24:00")
+    assert is_open(always, at("2026-03-07T00:00+00:00"))
+    assert next_change(always, at("2026-03-07T12:00+00:00")) is None
