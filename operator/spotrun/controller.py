@@ -268,7 +268,8 @@ class Controller:
                 log.info("%s", entry)
         if outcome.failure is not None:
             raise outcome.failure
-        return min(outcome.again_seconds, decision.again_seconds if outcome.stored else 0.0)
+        again_seconds = decision.again_seconds if outcome.stored else float("inf")
+        return min(outcome.again_seconds, again_seconds)
 
     async def _let_go_of_orphans(self, key: Key) -> None:
         """Pods whose job is no more are not held back by us.

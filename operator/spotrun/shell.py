@@ -16,6 +16,10 @@ import kopf
 
 log = logging.getLogger(__name__)
 
+_FAREWELL_SECONDS = 0.2
+"""For kopf, when the service has ended; it would take 5 s, for the discovery that it still hopes to
+begin."""
+
 
 class Service(Protocol):
     """What runs in the shell."""
@@ -31,6 +35,7 @@ class _Guest:
     """The service, opened in the background: that takes as long as the API server is away."""
 
     def __init__(self, open_service: OpenService, stop: asyncio.Event) -> None:
+        self.ended = asyncio.Event()
         self.failure: Exception | None = None
         self.service: Service | None = None
         self._open = open_service
@@ -44,6 +49,7 @@ class _Guest:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        self.ended.set()
 
     async def _run(self) -> None:
         try:
@@ -83,19 +89,30 @@ async def host(open_service: OpenService, *, liveness: str | None = None) -> Non
     async def ages(**_: Any) -> dict[str, float]:  # noqa: ANN401 - kopf's keyword arguments
         return {} if guest.service is None else guest.service.ages_seconds()
 
-    signals = asyncio.create_task(_heed_signals(ready, stop))
-    await kopf.operator(
-        registry=registry,
-        settings=_settings(),
-        standalone=True,  # leader election is ours: kopf's peering is not a lock
-        clusterwide=True,
-        liveness_endpoint=liveness,
-        ready_flag=ready,
-        stop_flag=stop,
+    operator = asyncio.create_task(
+        kopf.operator(
+            registry=registry,
+            settings=_settings(),
+            standalone=True,  # leader election is ours: kopf's peering is not a lock
+            clusterwide=True,
+            liveness_endpoint=liveness,
+            ready_flag=ready,
+            stop_flag=stop,
+        )
     )
-    signals.cancel()
+    signals = asyncio.create_task(_heed_signals(ready, stop))
+    ended = asyncio.create_task(guest.ended.wait())
+    try:
+        await asyncio.wait({operator, ended}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({operator}, timeout=_FAREWELL_SECONDS)
+    finally:
+        for task in (operator, signals, ended):
+            task.cancel()
+        (broken, *_) = await asyncio.gather(operator, signals, ended, return_exceptions=True)
     if guest.failure is not None:
         raise guest.failure
+    if isinstance(broken, Exception):
+        raise broken
 
 
 async def _heed_signals(ready: asyncio.Event, stop: asyncio.Event) -> None:

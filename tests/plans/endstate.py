@@ -87,7 +87,7 @@ def _scrubbed(value: Any, words: Mapping[str, str], key: str = "") -> Any:
         return len(value or ())
     if isinstance(value, list | tuple):
         return [_scrubbed(one, words) for one in value]
-    if key == "store":
+    if key in {"store", "node"}:
         return value is not None
     if key in _RANKED and isinstance(value, str):
         return sorted(numbers(value))

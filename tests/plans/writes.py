@@ -6,9 +6,9 @@ of these it is: that is the same in every run of a scenario, whatever the order 
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from tests.faults.proxy import Request
 from tests.faults.rules import Rule
@@ -17,6 +17,7 @@ Disturbance = Literal["crash_before", "crash_after", "lose_answer", "drop"]
 DISTURBANCES: tuple[Disturbance, ...] = ("crash_before", "crash_after", "lose_answer", "drop")
 
 _PATH = re.compile(r"/apis?/(?:[^/]+/)?v\w+/(?:namespaces/[^/]+/)?(?P<rest>.+)")
+_STATUS = "patch trainingjobs/status"
 _NOT_COUNTED = frozenset({"tokenreviews", "subjectaccessreviews"})  # writes in form only
 
 
@@ -29,12 +30,14 @@ class Write:
     nth: int = 1
 
     def __str__(self) -> str:
-        return " ".join(filter(None, (self.what, self.serial and f"{self.serial}", f"#{self.nth}")))
+        return " ".join(filter(None, (self.what, self.serial, f"#{self.nth}")))
 
-    @property
-    def kind(self) -> str:
-        """What all workers' writes of this sort have in common."""
-        return self.what
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """The inverse of `str`."""
+        matched = re.fullmatch(r"(?P<what>.+?)(?: (?P<serial>\d+))? #(?P<nth>\d+)", text)
+        assert matched is not None, f"{text!r} names no write"
+        return cls(matched["what"], matched["serial"] or "", int(matched["nth"]))
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Plan:
     disturbance: Disturbance
 
     def __str__(self) -> str:
-        return f"{self.scenario}: {self.disturbance} {self.write}".replace(" ", "-")
+        return f"{self.scenario}-{self.disturbance}-{self.write}".replace(" ", "-")
 
     def rule(self) -> Rule:
         """What the proxy is told."""
@@ -82,20 +85,31 @@ def writes_of(log: Iterable[Request]) -> list[Write]:
     return found
 
 
-def plans_for(scenario: str, writes: Sequence[Write]) -> list[Plan]:
-    """Every disturbance of every write."""
-    return [Plan(scenario, write, how) for write in writes for how in DISTURBANCES]
+def all_plans(recorded: Mapping[str, Sequence[str]]) -> list[Plan]:
+    """Every disturbance of every write of every scenario."""
+    return [
+        Plan(scenario, Write.read(write), how)
+        for scenario, writes in recorded.items()
+        for write in writes
+        for how in DISTURBANCES
+    ]
 
 
-def pruned(writes: Sequence[Write]) -> list[Write]:
-    """Of each kind the first and the last."""
-    first: dict[str, Write] = {}
-    last: dict[str, Write] = {}
-    for write in writes:
-        first.setdefault(write.kind, write)
-        last[write.kind] = write
-    kept = {*first.values(), *last.values()}
-    return [write for write in writes if write in kept]
+def pruned(plans: Sequence[Plan]) -> list[Plan]:
+    """The first plan of each kind: what is written, by which scenario first, and what goes wrong.
+
+    Of the status, which is written for another reason each time, every write of every scenario;
+    these take turns in what goes wrong.
+    """
+    kept: dict[object, Plan] = {}
+    for plan in plans:
+        write, turn = plan.write, DISTURBANCES.index(plan.disturbance)
+        if write.what == _STATUS:
+            if write.nth % len(DISTURBANCES) == turn:
+                kept[plan] = plan
+        else:
+            kept.setdefault((write.what, plan.disturbance), plan)
+    return list(kept.values())
 
 
 def _named(request: Request) -> tuple[str, str] | None:

@@ -168,17 +168,12 @@ class Tokens:
         if task is None:
             task = asyncio.create_task(self._review_once(digest, token, expires, address))
             self._pending[digest] = task
-            task.add_done_callback(lambda done: self._ended(digest, done))
+            task.add_done_callback(lambda _: self._pending.pop(digest, None))
         # Shielded: others may wait for the same review when this one's connection breaks.
         bearer = await asyncio.shield(task)
         if bearer is None:
             raise Refused(401, "the API server does not accept the token")
         return bearer
-
-    def _ended(self, digest: bytes, task: asyncio.Task[Bearer | None]) -> None:
-        self._pending.pop(digest, None)
-        if not task.cancelled():
-            task.exception()  # seen, even if everybody who waited for it has hung up
 
     async def _review_once(
         self, digest: bytes, token: str, expires: float, address: str

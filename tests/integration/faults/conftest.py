@@ -1,6 +1,8 @@
-"""Runs of scenarios with and without faults; `--all-plans` disturbs every write there is."""
+"""Runs of scenarios with and without faults; see `--all-plans` and `--record-plans`."""
 
+import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -8,8 +10,27 @@ from devcluster.cluster import Cluster
 from tests.operator_world import install_crds
 from tests.plans.run import Outcome, run
 from tests.plans.scenarios import SCENARIOS
+from tests.plans.writes import all_plans, pruned
+
+RECORDED = Path(__file__).with_name("recorded_writes.json")
 
 Undisturbed = Callable[[str], Awaitable[Outcome]]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("fault plans")
+    group.addoption("--all-plans", action="store_true", help="disturb every write, in every way")
+    group.addoption(
+        "--record-plans", action="store_true", help=f"write {RECORDED.name} from undisturbed runs"
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "plan" in metafunc.fixturenames:
+        plans = all_plans(json.loads(RECORDED.read_text()))
+        if not metafunc.config.getoption("--all-plans"):
+            plans = pruned(plans)
+        metafunc.parametrize("plan", plans, ids=str)
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,7 @@ async def test_a_job_succeeds_with_the_rights_over_all_namespaces(
     replica = await operator.start()
     await replica.until_leading()
     print(f"start-up {time.monotonic() - replica.started_at:.2f} s, {replica.resident_mb:.0f} MB")
-    await world.create_job(workers={"min": 2, "max": 4, "replicas": 3})
+    await world.create_job(workers={"min": 3, "max": 4, "replicas": 3})
     await world.until_phase("Running")
     await world.until(lambda: _all_arrived(world, 3))
     metrics = await replica.metrics()
@@ -60,7 +60,7 @@ async def test_a_job_succeeds_with_the_rights_over_its_namespace(
     async with launching(world, kubeconfig, tmp_path) as operator:
         await world.nodes.add("a", capacity=ROOM)
         replica = await operator.start(watch=world.namespace)
-        await world.create_job(workers={"min": 1, "max": 2, "replicas": 2})
+        await world.create_job(workers={"min": 2, "max": 2, "replicas": 2})
         await world.until_phase("Running")
         await world.until(lambda: _all_arrived(world, 2))
         world.play().may_finish.set()

@@ -50,9 +50,11 @@ async def test_agents_follow_the_leader() -> None:
 
             first.leadership.leads, first.leadership.address = False, second.address
             second.leadership.leads = True
-            await first.server.step_down()
+            stepping_down = asyncio.create_task(first.server.step_down())
 
             said = await asyncio.wait_for(poll, 5)
+            assert not stepping_down.done(), "polls are answered, not broken off"
+            await stepping_down
             await asyncio.wait_for(idle, 5)
             await first.until(connections=0)
             again = await polling(second, elsewhere, version)
