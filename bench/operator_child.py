@@ -14,6 +14,7 @@ import json
 import logging
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,18 @@ class Measured(Controller):
             if uid is not None and runs and agents.facts(uid, serial) is None:
                 agents.heard(uid, serial, self._report())
 
+    def progress(self) -> None:
+        """Every agent that has arrived in a world is some steps further."""
+        agents = self._caches.agents
+        for key in self._caches.all_keys():
+            for pod in self._caches._pods.by_index("job", key):  # noqa: SLF001
+                uid, serial = pod.metadata.owner_uid, int(pod.metadata.name.rpartition("-")[2])
+                known = agents.facts(uid, serial) if uid is not None else None
+                if uid is not None and known is not None and known.report.progress is not None:
+                    made = known.report.progress
+                    further = replace(made, step=made.step + 10, samples=made.samples + 80)
+                    agents.heard(uid, serial, replace(known.report, progress=further))
+
     def _enter(self, job: JobSnapshot, generation: int, members: tuple[int, ...]) -> None:
         """As soon as a world is published its members say that they train in it."""
         for serial in members:
@@ -136,6 +149,8 @@ async def answer(operator: Measured) -> None:
         match order["do"]:
             case "profile":
                 profile.enable()
+            case "progress":
+                operator.progress()
             case "dump":
                 profile.disable()
                 profile.dump_stats(order["file"])

@@ -167,6 +167,7 @@ class ScriptedAgent:
             except (aiohttp.ClientError, TimeoutError):
                 self._leader = None
             self._lost_touch = True
+            self._changed.set()
             await asyncio.sleep(_RETRY_SECONDS)  # the operator is away, as agents know it to be
 
     async def _send(self, session: aiohttp.ClientSession, url: str) -> None:

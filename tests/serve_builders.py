@@ -1,13 +1,13 @@
 """Jobs as they are published to agents, made in one line."""
 
-from spotrun.api.meta import Condition, ConditionStatus, ReasonText
-from spotrun.api.names import ConditionType, Phase
-from spotrun.api.status import CheckpointStatus, How, TrainingJobStatus, World
+from spotrun.api.names import Phase
+from spotrun.api.status import CheckpointStatus, How, Orders, TrainingJobStatus, World
 from spotrun.api.values import Serials, Time
 from spotrun.serve.board import WorkerKey
 from spotrun.serve.told import Peer, Published
 
 KEY = b"the cluster's key"
+_MOMENT = Time("2026-03-01T08:00:00Z")
 UID = "11111111-2222-3333-4444-555555555555"
 
 
@@ -55,23 +55,13 @@ def job(
     pods: int | dict[int, Peer] = 4,
     processes: int = 1,
     uid: str = UID,
-    suspended_at: str | None = None,
+    ordered: int = 0,  # checkpoints
     checkpoint: str | None = None,
 ) -> Published:
     peers = pods if isinstance(pods, dict) else {n: peer(n, job=name) for n in range(pods)}
-    conditions = None
-    if suspended_at is not None:
-        conditions = (
-            Condition(
-                type=ReasonText(ConditionType.SUSPENDED.value),
-                status=ConditionStatus.TRUE,
-                last_transition_time=Time(suspended_at),
-                reason=ReasonText("SuspendedByUser"),
-                message="",
-            ),
-        )
+    orders = Orders(checkpoint=ordered, time=_MOMENT) if ordered else None
     saved = None
     if checkpoint is not None:
-        saved = CheckpointStatus(name=checkpoint, step=1, time=Time("2026-03-01T08:00:00Z"))
-    status = TrainingJobStatus(phase=phase, world=placed, conditions=conditions, checkpoint=saved)
+        saved = CheckpointStatus(name=checkpoint, step=1, time=_MOMENT)
+    status = TrainingJobStatus(phase=phase, world=placed, orders=orders, checkpoint=saved)
     return Published(namespace, name, uid, status, peers, processes)

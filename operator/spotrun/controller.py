@@ -18,6 +18,7 @@ from spotrun import diary, logs, preflight
 from spotrun.act.executor import Executor
 from spotrun.act.settings import Settings as WorkerSettings
 from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.fates import in_doubt
 from spotrun.decide.job import decide
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.backoff import Backoff
@@ -31,7 +32,7 @@ from spotrun.observe.caches import Caches
 from spotrun.observe.memory import Memory
 from spotrun.observe.objects import TRAINING_JOBS, JobObject
 from spotrun.observe.snapshot import BrokenJob
-from spotrun.serve.board import Board
+from spotrun.serve.board import Board, WorkerKey
 from spotrun.serve.metrics import Meter
 from spotrun.serve.plain import PlainServer
 from spotrun.serve.publishing import published
@@ -41,6 +42,9 @@ from spotrun.serve.tls import Identity, Source
 from spotrun.serve.tokens import Tokens, review_by
 
 log = logging.getLogger(__name__)
+
+_DOUBT_SECONDS = 0.5
+"""How often workers in doubt are asked for a sign of life; silent for 1 s, they are lost."""
 
 _NOT_YET_SEEN_SECONDS = 0.02
 """Our own write comes back through the watch within milliseconds; until then nothing is decided."""
@@ -259,6 +263,7 @@ class Controller:
                 raise outcome.failure
             return outcome.again_seconds
         self._board.publish(published(job, job.status), int(job.version))
+        doubted = self._ask_for_signs_of_life(job)
         decision = decide(job, _now())
         world = decision.status.world
         context.generation = world.generation if world is not None else None
@@ -269,7 +274,15 @@ class Controller:
         if outcome.failure is not None:
             raise outcome.failure
         again_seconds = decision.again_seconds if outcome.stored else float("inf")
-        return min(outcome.again_seconds, again_seconds)
+        return min(outcome.again_seconds, again_seconds, *([_DOUBT_SECONDS] if doubted else []))
+
+    def _ask_for_signs_of_life(self, job: JobSnapshot) -> bool:
+        """Answer the held polls of workers in doubt: who lives asks again within milliseconds."""
+        doubted = in_doubt(job)
+        for worker in job.workers:
+            if worker.serial in doubted:
+                self._board.nudge(WorkerKey(job.namespace, job.name, worker.pod.name))
+        return bool(doubted)
 
     async def _let_go_of_orphans(self, key: Key) -> None:
         """Pods whose job is no more are not held back by us.

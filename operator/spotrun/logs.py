@@ -38,9 +38,10 @@ def set_up(style: Format, level: int) -> None:
     handler.setFormatter(JsonLines() if style == "json" else TextLines())
     logging.basicConfig(handlers=[handler], level=level, force=True)
     logging.captureWarnings(True)
-    # They tell of their own comings and goings, and of each probe that was answered.
-    for talkative in ("kopf", "aiohttp.access"):
-        logging.getLogger(talkative).setLevel(max(level, logging.WARNING))
+    if level > logging.DEBUG:
+        # They tell of their own comings and goings, and of each probe that was answered.
+        logging.getLogger("kopf").setLevel(logging.ERROR)
+        logging.getLogger("aiohttp.access").setLevel(logging.ERROR)
 
 
 # Nothing here logs a secret on purpose; an error of a library that quotes its input might.

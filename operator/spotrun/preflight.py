@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from spotrun.kube.client import Client, Selection
-from spotrun.kube.errors import Forbidden, KubeError, NotFound, Unauthorized
+from spotrun.kube.errors import Forbidden, KubeError, NotFound, Retryable, Unauthorized
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +32,8 @@ async def explain(client: Client, selections: Sequence[Selection]) -> None:
 def advice(error: KubeError, what: str) -> str:
     """A sentence on what went wrong, and what to try."""
     match error:
+        case Retryable():
+            return f"the API server cannot be asked for {what}, this waits: {error}"
         case NotFound():
             return (
                 f"the cluster does not know {what}: install the definitions "

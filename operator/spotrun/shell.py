@@ -36,6 +36,7 @@ class _Guest:
 
     def __init__(self, open_service: OpenService, stop: asyncio.Event) -> None:
         self.ended = asyncio.Event()
+        self.was_told = False
         self.failure: Exception | None = None
         self.service: Service | None = None
         self._open = open_service
@@ -46,6 +47,7 @@ class _Guest:
         self._task = asyncio.create_task(self._run())
 
     async def end(self) -> None:
+        self.was_told = self._stop.is_set()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -104,7 +106,8 @@ async def host(open_service: OpenService, *, liveness: str | None = None) -> Non
     ended = asyncio.create_task(guest.ended.wait())
     try:
         await asyncio.wait({operator, ended}, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait({operator}, timeout=_FAREWELL_SECONDS)
+        # Where nobody said stop it is kopf that broke, and has yet to say why.
+        await asyncio.wait({operator}, timeout=_FAREWELL_SECONDS if guest.was_told else None)
     finally:
         for task in (operator, signals, ended):
             task.cancel()

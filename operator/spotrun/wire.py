@@ -26,6 +26,10 @@ MOST_STEPS = 2**53  # what JSON readers in every language keep exact
 _CHECKPOINT = re.compile(r"step-\d{1,16}\.g\d{1,10}")
 
 
+class OldWireError(ValueError):
+    """A report in a version that is no longer served."""
+
+
 class How(StrEnum):
     """How a worker enters a world."""
 
@@ -152,7 +156,7 @@ def read_report(body: bytes) -> Report:
     content = _object(_json(body), "the report")
     wire = _whole(content, "wire", most=1_000_000, default=0)
     if wire < OLDEST_SERVED:
-        raise ValueError(
+        raise OldWireError(
             f"wire version {wire} is no longer served: use an image with a newer agent"
         )
     suspects = content.get("suspects") or []

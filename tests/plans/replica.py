@@ -111,16 +111,23 @@ class Replica:
             client = Client(self._transport, field_manager="spotrun")
             source = OwnSecret(client, namespace=self.world.namespace)
             settings = self.world.settings(port=self.port, terms=self.terms)
-            controller = Controller(settings, client, source)
+            work = asyncio.create_task(self._work(Controller(settings, client, source)))
+            death = asyncio.create_task(self._dead.wait())
             try:
-                async with controller:
-                    self.controller = controller
-                    await self._dead.wait()
-            except KubeError:
-                if not self._dead.is_set():
-                    await asyncio.sleep(RESTART_SECONDS)
+                await asyncio.wait({work, death}, return_when=asyncio.FIRST_COMPLETED)
             finally:
+                work.cancel()
+                death.cancel()
+                [outcome, _] = await asyncio.gather(work, death, return_exceptions=True)
                 self.controller = None
+        if isinstance(outcome, Exception) and not isinstance(outcome, KubeError):
+            raise outcome
+        await asyncio.sleep(RESTART_SECONDS)
+
+    async def _work(self, controller: Controller) -> None:
+        async with controller:
+            self.controller = controller
+            await self._dead.wait()
 
     @property
     def leads(self) -> bool:

@@ -19,7 +19,14 @@ from spotrun.serve.board import Board, Place, WorkerKey
 from spotrun.serve.bucket import Buckets, Clock, Rate
 from spotrun.serve.refused import Refused
 from spotrun.serve.tokens import Bearer
-from spotrun.wire import REPORT_BYTES, Answer, Report, read_report, write_answer
+from spotrun.wire import (
+    REPORT_BYTES,
+    Answer,
+    OldWireError,
+    Report,
+    read_report,
+    write_answer,
+)
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +47,15 @@ class Agents(Protocol):
 
     def touch(self, uid: str, serial: int) -> None:
         """Note a sign of life."""
+
+    def hold(self, uid: str, serial: int) -> None:
+        """A poll is open from now on, which is a sign of life as long as it is."""
+
+    def let_go(self, uid: str, serial: int) -> None:
+        """The poll was answered, or its connection is gone."""
+
+    def too_old(self, uid: str, serial: int) -> bool:
+        """Note that its wire version is no longer served; true if that is news."""
 
 
 class Authenticator(Protocol):
@@ -130,11 +146,21 @@ class App:
             seen = request.query.get("seen", "")[:_SEEN_CHARACTERS]
             # Spread over a third of the time, so that those who came together come apart.
             seconds = self._manners.poll_seconds * (0.83 + 0.34 * self._roll())
-            answer = await self._board.wait(route.worker, seen, seconds)
+            answer = await self._hold(route.worker, place, seen, seconds)
             self._check_leads()
         if answer is None:
             raise self._unknown(route.worker)
         return answer
+
+    async def _hold(
+        self, worker: WorkerKey, place: Place, seen: str, seconds: float
+    ) -> Answer | None:
+        """Wait for news; as long as a poll is held its worker counts as heard."""
+        self._agents.hold(place.job_uid, place.serial)
+        try:
+            return await self._board.wait(worker, seen, seconds)
+        finally:
+            self._agents.let_go(place.job_uid, place.serial)
 
     async def _authenticate(self, request: web.BaseRequest, worker: WorkerKey) -> Place:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -162,6 +188,10 @@ class App:
         body = await _body(request, self._manners.body_seconds)
         try:
             report = read_report(body)
+        except OldWireError as error:
+            if self._agents.too_old(place.job_uid, place.serial):
+                self._wake(Key(worker.namespace, worker.job))
+            raise Refused(400, str(error)) from error
         except ValueError as error:
             raise Refused(400, str(error)) from error
         if self._agents.heard(place.job_uid, place.serial, report):

@@ -5,9 +5,8 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from spotrun.api.names import ConditionType, Phase
+from spotrun.api.names import Phase
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.ledger import find
 from spotrun.decide.view import FINISHED
 from spotrun.wire import Answer, How, Orders, World, write_answer
 
@@ -53,7 +52,7 @@ class Told:
         self._common = Answer(
             version="",
             phase=(job.status.phase or Phase.PENDING).value,
-            orders=Orders(checkpoint=_checkpoint_order(job.status)),
+            orders=Orders(checkpoint=job.status.orders.checkpoint if job.status.orders else 0),
             world=self._shared_world(key) if members else None,
         )
         self._hash = hashlib.blake2b(write_answer(self._common), digest_size=_VERSION_BYTES)
@@ -126,14 +125,3 @@ def _leaving(status: TrainingJobStatus) -> frozenset[int]:
     if world is None or world.switch or world.trained is None:
         return frozenset()
     return frozenset(world.trained.numbers) - frozenset(world.members.numbers)
-
-
-def _checkpoint_order(status: TrainingJobStatus) -> int:
-    """Grows with each suspension: the second in which the condition Suspended changed last.
-
-    It comes from status alone, so that it is the same on every replica and after restarts. That it
-    grows at the end of a suspension, too, costs those who lived through it one more checkpoint. A
-    worker compares with the first number it was told, so a new one starts without an order.
-    """
-    condition = find(status, ConditionType.SUSPENDED)
-    return 0 if condition is None else int(condition.last_transition_time.datetime.timestamp())

@@ -113,6 +113,7 @@ class Heard:
 
     reports: list[tuple[str, int, Report]] = field(default_factory=list)
     touched: list[int] = field(default_factory=list)
+    held: list[int] = field(default_factory=list)
     woken: list[Key] = field(default_factory=list)
     is_news: bool = True
 
@@ -123,6 +124,18 @@ class Heard:
     def touch(self, uid: str, serial: int) -> None:
         del uid
         self.touched.append(serial)
+
+    def hold(self, uid: str, serial: int) -> None:
+        del uid
+        self.held.append(serial)
+
+    def let_go(self, uid: str, serial: int) -> None:
+        del uid
+        self.held.remove(serial)
+
+    def too_old(self, uid: str, serial: int) -> bool:
+        del uid, serial
+        return True
 
 
 class Stored:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from spotrun.kube.resource import Key
 from spotrun.serve.app import Manners
 from spotrun.serve.bucket import Rate
 from spotrun.serve.listener import Limits
@@ -63,7 +64,6 @@ BAD_REPORTS: dict[str, bytes] = {
     "many suspects": b'{"wire": 1, "suspects": [1,2,3,4,5,6,7,8,9]}',
     "a port that is none": b'{"wire": 1, "storePort": 70000}',
     "a path as checkpoint": b'{"wire": 1, "committed": {"checkpoint": "../../etc"}}',
-    "too old": b'{"ready": true}',
 }
 
 
@@ -76,6 +76,16 @@ async def test_a_bad_report_is_refused_in_a_sentence(there: Replica, report: byt
     assert len(said.content["message"]) > 10
     assert there.heard.reports == []
     assert there.heard.woken == []
+
+
+async def test_a_report_in_an_old_version_is_refused_and_the_job_told(there: Replica) -> None:
+    async with Caller(there) as caller:
+        said = await caller.report(worker(0), TOKEN, b'{"ready": true}')
+
+    assert said.status == 400
+    assert "newer agent" in said.content["message"]
+    assert there.heard.reports == []
+    assert there.heard.woken == [Key("team", "job")]
 
 
 async def test_a_zipped_report_is_not_unpacked(there: Replica) -> None:

@@ -1,5 +1,7 @@
 """The two command lines: what they promise, and that they do not pretend."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -9,10 +11,10 @@ from spotrun.cli.kubectl import main as kubectl_tjob
 
 Main = Callable[[Sequence[str]], int]
 
-COMMANDS = [(spotrun, "operator"), (spotrun, "simulate"), (kubectl_tjob, "estimate")]
+PLANNED = [(spotrun, "simulate"), (kubectl_tjob, "estimate")]
 
 
-@pytest.mark.parametrize(("main", "command"), COMMANDS)
+@pytest.mark.parametrize(("main", "command"), PLANNED)
 def test_a_planned_command_says_so_and_fails(
     main: Main, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -23,18 +25,33 @@ def test_a_planned_command_says_so_and_fails(
     assert printed.out == ""
 
 
-@pytest.mark.parametrize(("main", "command"), COMMANDS)
+def shown(main: Main, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What a help text says; argparse breaks lines where they end, so spaces are one."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(("main", "command"), PLANNED)
 def test_help_lists_a_planned_command_as_planned(
     main: Main, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["--help"])
+    help_text = shown(main, ["--help"], capsys)
 
-    assert ended.value.code == 0
-    # argparse breaks lines where they end, so spaces are compared as one.
-    printed = " ".join(capsys.readouterr().out.split())
-    assert f" {command} " in printed
-    assert "(not built yet)" in printed
+    assert f" {command} " in help_text
+    assert "(not built yet)" in help_text
+
+
+def test_help_lists_the_operator_as_built(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "operator run the operator simulate" in shown(spotrun, ["--help"], capsys)
+
+
+def test_help_of_the_operator_teaches_by_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    help_text = shown(spotrun, ["operator", "--help"], capsys)
+
+    assert "spotrun operator --watch-namespace ml --advertise 192.0.2.7:8443" in help_text
+    assert "[SPOTRUN_WATCH_NAMESPACE]" in help_text
 
 
 @pytest.mark.parametrize(
@@ -53,3 +70,51 @@ def test_a_wrong_command_line_is_a_usage_error(
 
     assert ended.value.code == 2
     assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--fly"], "unrecognized arguments: --fly"),
+        (["--agents-port", "0"], "--agents-port: '0' is no port: use a number from 1 to 65535"),
+        (["--tls-cert", "a"], "--tls-cert, --tls-key and --tls-ca go together"),
+    ],
+)
+def test_wrong_flags_are_refused_before_anything_starts(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        spotrun(["operator", *arguments])
+
+    assert ended.value.code == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_help_needs_no_library() -> None:
+    # Agents' images have the console script, and none of the operator's libraries.
+    program = (
+        "import sys\n"
+        "from spotrun.__main__ import main\n"
+        "try:\n"
+        "    main(['operator', '--help'])\n"
+        "finally:\n"
+        "    print(sorted({'kopf', 'aiohttp', 'uvloop', 'pydantic'} & set(sys.modules)))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
+    )
+
+    assert ran.stdout.splitlines()[-1] == "[]"
+
+
+def test_missing_libraries_are_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    monkeypatch.delitem(sys.modules, "spotrun.cli.operate", raising=False)
+
+    with pytest.raises(SystemExit) as ended:
+        spotrun(["operator"])
+
+    assert ended.value.code == 2
+    assert "pip install 'spotrun[operator]'" in capsys.readouterr().err

@@ -1,0 +1,225 @@
+"""How soon the operator reacts: workers are killed at random in 1,000 running jobs of 8.
+
+From the moment at which a watch of pods, independent of the operator's, sees a worker end (half of
+them are deleted, half crash) to that at which a watch of jobs sees the first write to its job's
+status that is newer. Both watches and the clock are this process's. Nodes are scripted; the agents
+are played in the operator's process, without connections.
+
+Run as `.venv/bin/python bench/reaction.py [--quick] [--jobs 1000] [--kills 300]`.
+"""
+
+import argparse
+import asyncio
+import random
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import uvloop
+
+from bench.operator_bench import (
+    JOBS,
+    NAMESPACE,
+    PODS,
+    Child,
+    Rig,
+    cpu_seconds,
+    percentile,
+    phases,
+    rss_mb,
+    say,
+    until,
+)
+from devcluster.client import Manifests, at
+from devcluster.cluster import Cluster
+from spotrun.api.names import LABEL_JOB, LABEL_JOB_UID
+from spotrun.kube.client import Selection
+from spotrun.kube.resource import Resource
+
+SIZE = 8
+START_SECONDS = 1800
+REACTION_SECONDS = 60
+
+
+class Meta(msgspec.Struct, rename="camel"):
+    name: str
+    resource_version: str
+    labels: dict[str, str] = {}
+    deletion_timestamp: str | None = None
+
+
+class Status(msgspec.Struct):
+    phase: str = ""
+
+
+class Seen(msgspec.Struct):
+    metadata: Meta
+    status: Status = Status()
+
+
+class Event(msgspec.Struct):
+    type: str
+    object: Seen
+
+
+READ = msgspec.json.Decoder(Event)
+
+
+@dataclass
+class Kill:
+    """One worker's end, in the one clock."""
+
+    job: str
+    asked_at: float
+    version: int = 0  # of the pod, when it was seen to have ended
+    seen_at: float = 0.0
+    written_at: float = 0.0
+
+
+@dataclass
+class Watches:
+    """What was seen of pods and jobs."""
+
+    kills: dict[str, Kill] = field(default_factory=dict)  # by pod
+    by_job: dict[str, Kill] = field(default_factory=dict)
+    num_writes: int = 0
+
+    async def follow_pods(self, rig: Rig, version: int) -> None:
+        selection = Selection(Resource("", "v1", "pods"), NAMESPACE, label_selector=LABEL_JOB_UID)
+        async for line in rig.lines(selection, version):
+            seen_at = time.monotonic()
+            pod = READ.decode(line).object
+            kill = self.kills.get(pod.metadata.name)
+            has_ended = pod.metadata.deletion_timestamp or pod.status.phase in {"Failed"}
+            if kill is not None and has_ended and not kill.seen_at:
+                kill.version, kill.seen_at = int(pod.metadata.resource_version), seen_at
+
+    async def follow_jobs(self, rig: Rig, version: int) -> None:
+        selection = Selection(Resource("spotrun.dev", "v1alpha1", "trainingjobs"), NAMESPACE)
+        waiting: list[tuple[Kill, int, float]] = []
+        async for line in rig.lines(selection, version):
+            seen_at = time.monotonic()
+            self.num_writes += 1
+            meta = READ.decode(line).object.metadata
+            kill = self.by_job.get(meta.name)
+            if kill is not None and not kill.written_at:
+                waiting.append((kill, int(meta.resource_version), seen_at))
+            # The write may be seen a moment before the end of the pod that it answers.
+            for one, written, moment in waiting:
+                if one.seen_at and written > one.version and not one.written_at:
+                    one.written_at = moment
+            waiting = [entry for entry in waiting if not entry[0].written_at]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="5 jobs, 4 kills")
+    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--per-second", type=float, default=5.0)
+    parser.add_argument("--profile", type=Path, help="write a cProfile of the operator here")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.jobs, arguments.kills = 5, 4
+    with Cluster() as cluster:
+        uvloop.run(measure(cluster, arguments))
+
+
+async def measure(cluster: Cluster, arguments: argparse.Namespace) -> None:
+    async with (
+        Rig(cluster) as rig,
+        rig.nodes(2 * arguments.jobs * SIZE) as nodes,
+        rig.operator(plays=True) as operator,
+    ):
+        await operator.hear("synced")
+        await start(rig, arguments.jobs)
+        idle_cores = await idle(operator, 2 if arguments.quick else 15)
+        if arguments.profile:
+            await operator.ask("profile")
+        before, began = cpu_seconds(operator.pid), time.monotonic()
+        watches = await kill_some(rig, nodes, arguments.kills, arguments.per_second)
+        took = time.monotonic() - began
+        cpu = cpu_seconds(operator.pid) - before - idle_cores * took
+        if arguments.profile:
+            await operator.ask("dump", file=str(arguments.profile))
+        tell(watches, arguments.jobs)
+        facts = {"jobs": arguments.jobs, "kills": arguments.kills}
+        say("reaction_cpu_per_kill", cpu / arguments.kills * 1e3, "ms", **facts)
+        say("reaction_status_writes_per_kill", watches.num_writes / arguments.kills, "writes")
+        say("reaction_idle_cores", idle_cores, "cores", jobs=arguments.jobs)
+        say("reaction_rss_mb", rss_mb(operator.pid), "MB", jobs=arguments.jobs)
+
+
+async def start(rig: Rig, jobs: int) -> None:
+    """Create the jobs; return when all of them train."""
+    began = time.monotonic()
+    await rig.create_jobs((f"bench-{number}" for number in range(jobs)), SIZE)
+
+    async def all_run() -> bool:
+        return phases((await rig.kube.get(JOBS))["items"]).get("Running", 0) == jobs
+
+    await until(all_run, START_SECONDS, f"all {jobs} jobs are Running", pause_seconds=2)
+    say("jobs_started_seconds", time.monotonic() - began, "s", jobs=jobs, pods=jobs * SIZE)
+
+
+async def idle(operator: Child, seconds: float) -> float:
+    """The cores that the operator takes while nothing happens."""
+    last = -1
+    while (now := (await operator.ask("stats"))["decisions"]) != last:
+        last = now
+        await asyncio.sleep(3)
+    before = cpu_seconds(operator.pid)
+    await asyncio.sleep(seconds)
+    return (cpu_seconds(operator.pid) - before) / seconds
+
+
+async def kill_some(rig: Rig, nodes: Child, kills: int, per_second: float) -> Watches:
+    """Kill one worker of one job after the other; return when each was reacted to."""
+    chosen = random.Random(1)  # noqa: S311 - the same workers in each run
+    by_job: dict[str, list[str]] = {}
+    for pod in await all_pods(rig):
+        by_job.setdefault(pod["metadata"]["labels"][LABEL_JOB], []).append(pod["metadata"]["name"])
+    jobs = chosen.sample(sorted(by_job), min(kills, len(by_job)))
+    watches = Watches()
+    follow = [
+        asyncio.create_task(watches.follow_pods(rig, await rig.version(PODS))),
+        asyncio.create_task(watches.follow_jobs(rig, await rig.version(JOBS))),
+    ]
+    await asyncio.sleep(0.5)
+    for number, job in enumerate(jobs):
+        name = chosen.choice(sorted(by_job[job]))
+        watches.kills[name] = watches.by_job[job] = Kill(job, time.monotonic())
+        if number % 2:
+            await nodes.ask("crash", pod=name)
+        else:
+            await rig.kube.delete(at("pods", NAMESPACE, name))
+        await asyncio.sleep(chosen.expovariate(per_second))
+
+    async def all_answered() -> bool:
+        return all(kill.written_at for kill in watches.kills.values())
+
+    await until(all_answered, REACTION_SECONDS, "every kill was answered by a write")
+    for task in follow:
+        task.cancel()
+    await asyncio.gather(*follow, return_exceptions=True)
+    return watches
+
+
+async def all_pods(rig: Rig) -> Manifests:
+    return await rig.kube.list(PODS, labelSelector=str(LABEL_JOB_UID))
+
+
+def tell(watches: Watches, jobs: int) -> None:
+    kills = list(watches.kills.values())
+    reactions = [1e3 * max(0.0, kill.written_at - kill.seen_at) for kill in kills]
+    in_all = [1e3 * (kill.written_at - kill.asked_at) for kill in kills]
+    facts = {"jobs": jobs, "kills": len(kills), "worst": round(max(reactions), 1)}
+    say("reaction_p50_ms", percentile(reactions, 50), "ms", **facts)
+    say("reaction_p99_ms", percentile(reactions, 99), "ms", **facts)
+    say("reaction_from_request_p50_ms", percentile(in_all, 50), "ms", jobs=jobs)
+    say("reaction_from_request_p99_ms", percentile(in_all, 99), "ms", jobs=jobs)
+
+
+if __name__ == "__main__":
+    main()

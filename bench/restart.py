@@ -1,0 +1,152 @@
+"""How soon an operator that was ended is back at work, with 10,000 pods of 1,250 running jobs.
+
+From starting its process to its first decision carried out, caches filled before; and the memory
+that it then has. It ends in order before each repeat, so it gives its Lease back; once it is
+killed, and its successor waits for the Lease to run out. Nodes are scripted; the agents that bring
+the jobs to Running are played in the first operator, and absent from those that are measured.
+
+Run as `.venv/bin/python bench/restart.py [--quick] [--jobs 1250] [--repeats 5]`.
+"""
+
+import argparse
+import asyncio
+import time
+from contextlib import aclosing
+
+import uvloop
+
+from bench.operator_bench import (
+    JOBS,
+    NAMESPACE,
+    PODS,
+    Rig,
+    cpu_seconds,
+    peak_rss_mb,
+    phases,
+    rss_mb,
+    say,
+    until,
+)
+from devcluster.client import at
+from devcluster.cluster import Cluster
+from spotrun.api.names import LABEL_JOB
+from spotrun.kube.client import Selection
+from spotrun.kube.resource import Resource
+
+SIZE = 8
+START_SECONDS = 2400
+DECIDE_SECONDS = 120
+SETTLE_SECONDS = 3.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="5 jobs, once")
+    parser.add_argument("--jobs", type=int, default=1250)
+    parser.add_argument("--repeats", type=int, default=5)
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.jobs, arguments.repeats = 5, 1
+    with Cluster() as cluster:
+        uvloop.run(measure(cluster, arguments))
+
+
+async def measure(cluster: Cluster, arguments: argparse.Namespace) -> None:
+    jobs: int = arguments.jobs
+    facts = {"jobs": jobs, "pods": jobs * SIZE}
+    async with Rig(cluster) as rig, rig.nodes(2 * jobs * SIZE):
+        await bring_to_running(rig, jobs)
+        found = [await restart(rig, jobs) for _ in range(arguments.repeats)]
+        for figure, unit in UNITS.items():
+            say(figure, [one[figure] for one in found], unit, **facts)
+        if not arguments.quick:
+            say("restart_after_kill_seconds", await after_kill(rig), "s", **facts, lease="15 s")
+
+
+UNITS = {
+    "restart_seconds": "s",
+    "restart_loaded_seconds": "s",
+    "restart_synced_seconds": "s",
+    "restart_first_write_seconds": "s",
+    "restart_all_decided_seconds": "s",
+    "restart_cpu_seconds": "s",
+    "restart_rss_mb": "MB",
+    "restart_rss_peak_mb": "MB",
+}
+
+
+async def bring_to_running(rig: Rig, jobs: int) -> None:
+    async with rig.operator(plays=True) as operator:
+        await operator.hear("synced")
+        began = time.monotonic()
+        await rig.create_jobs((f"bench-{number}" for number in range(jobs)), SIZE)
+
+        async def all_run() -> bool:
+            return phases((await rig.kube.get(JOBS))["items"]).get("Running", 0) == jobs
+
+        await until(all_run, START_SECONDS, f"all {jobs} jobs are Running", pause_seconds=2)
+        say("jobs_started_seconds", time.monotonic() - began, "s", jobs=jobs, pods=jobs * SIZE)
+        await operator.quit()
+
+
+async def restart(rig: Rig, jobs: int) -> dict[str, float]:
+    """Start an operator for which a lost worker waits, and end it in order."""
+    name = await lose_a_worker(rig)
+    write = asyncio.create_task(first_write(rig, name, await rig.version(JOBS)))
+    began = time.monotonic()
+    async with rig.operator() as operator, asyncio.timeout(DECIDE_SECONDS):
+        events = {
+            event: (await operator.hear(event))["at"] - began
+            for event in ("loaded", "synced", "decided", "all_decided")
+        }
+        written = await write - began
+        cpu = cpu_seconds(operator.pid)
+        await asyncio.sleep(SETTLE_SECONDS)
+        figures = {
+            "restart_seconds": events["decided"],
+            "restart_loaded_seconds": events["loaded"],
+            "restart_synced_seconds": events["synced"],
+            "restart_first_write_seconds": written,
+            "restart_all_decided_seconds": events["all_decided"],
+            "restart_cpu_seconds": cpu,
+            "restart_rss_mb": rss_mb(operator.pid),
+            "restart_rss_peak_mb": peak_rss_mb(operator.pid),
+        }
+        await operator.quit()
+    return figures
+
+
+async def lose_a_worker(rig: Rig) -> str:
+    """While there is no operator a pod is deleted; returns the name of its job."""
+    pod = (await rig.kube.get(PODS, limit="1", fieldSelector="status.phase=Running"))["items"][0]
+    await rig.kube.delete(at("pods", NAMESPACE, pod["metadata"]["name"]))
+    return str(pod["metadata"]["labels"][LABEL_JOB])
+
+
+async def first_write(rig: Rig, name: str, version: int) -> float:
+    selection = Selection(
+        Resource("spotrun.dev", "v1alpha1", "trainingjobs"),
+        NAMESPACE,
+        field_selector=f"metadata.name={name}",
+    )
+    async with aclosing(rig.lines(selection, version)) as lines:
+        async for line in lines:
+            if line.startswith(b'{"type":"MODIFIED"'):
+                return time.monotonic()
+    raise RuntimeError("the watch of jobs has ended")
+
+
+async def after_kill(rig: Rig) -> float:
+    """The same after SIGKILL: until the Lease has run out nobody may act."""
+    async with rig.operator() as operator:
+        await operator.hear("decided")
+        await operator.kill()
+    began = time.monotonic()
+    async with rig.operator() as operator:
+        decided_at: float = (await operator.hear("decided"))["at"]
+        await operator.quit()
+    return decided_at - began
+
+
+if __name__ == "__main__":
+    main()

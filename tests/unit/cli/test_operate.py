@@ -1,0 +1,111 @@
+"""From options to settings: what the machine and the pod add to what was told."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spotrun.cli import operate
+from spotrun.kube.lease import Terms
+from spotrun.options import HostPort, Options
+
+SERVER = "https://127.0.0.1:6443"
+
+
+@pytest.fixture(autouse=True)
+def outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KUBERNETES_SERVICE_HOST", "KUBECONFIG", "POD_IP"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "namespace").write_text("home\n")
+    monkeypatch.setattr(operate, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("POD_IP", "10.1.2.3")
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """`run` sets up the log of the process, which is pytest's here."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:], root.level = handlers, level
+    logging.captureWarnings(False)
+
+
+def test_outside_a_cluster_agents_come_to_this_machine() -> None:
+    settings = operate._settings(Options(agents_port=9443), SERVER)
+
+    assert (settings.namespace, settings.watch_namespace) == ("spotrun-system", None)
+    assert (settings.advertise, settings.address) == ("127.0.0.1:9443", "127.0.0.1:9443")
+    assert settings.agents.port == 9443
+
+
+def test_a_pod_knows_its_namespace_and_address(pod: None) -> None:
+    settings = operate._settings(Options(advertise=HostPort("agents.home.svc", 443)), SERVER)
+
+    assert settings.namespace == "home"
+    assert settings.address == "10.1.2.3:8443"
+    assert settings.advertise == "agents.home.svc:443"
+
+
+def test_a_pod_must_be_told_of_its_service(pod: None) -> None:
+    with pytest.raises(
+        ValueError, match=r"--advertise is missing: .*spotrun-agents\.home\.svc:844"
+    ):
+        operate._settings(Options(), SERVER)
+
+
+def test_what_was_told_counts_before_what_was_found(pod: None) -> None:
+    options = Options(
+        namespace="told", address=HostPort("192.0.2.1", 1), advertise=HostPort("192.0.2.2", 2)
+    )
+
+    settings = operate._settings(options, SERVER)
+
+    assert (settings.namespace, settings.address) == ("told", "192.0.2.1:1")
+
+
+def test_addresses_of_ipv6_are_written_in_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POD_IP", "2001:db8::7")
+
+    settings = operate._settings(Options(), SERVER)
+
+    assert settings.address == "[2001:db8::7]:8443"
+    assert operate._liveness(Options(), settings) == "http://[::]:8081/healthz"
+
+
+def test_an_api_server_without_an_address_is_no_way_to_find_ours() -> None:
+    with pytest.raises(ValueError, match=r"--address is missing: .*https://nowhere\.invalid"):
+        operate._settings(Options(), "https://nowhere.invalid")
+
+
+def test_the_lease_keeps_its_proportions() -> None:
+    settings = operate._settings(Options(), SERVER)
+
+    assert settings.terms == Terms()
+    assert operate._settings(Options(lease_seconds=3), SERVER).terms == Terms(3, 2, 0.4)
+
+
+def test_without_a_kubeconfig_it_is_said_where_one_was_sought(
+    quiet: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert operate.run(Options(kubeconfig=tmp_path / "none")) == 2
+
+    said = capsys.readouterr().err
+    assert f"there is no kubeconfig at {tmp_path / 'none'}" in said
+    assert "--kubeconfig" in said
+
+
+def test_a_kubeconfig_that_cannot_be_used_is_refused(
+    quiet: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config").write_text("clusters: [")
+
+    assert operate.run(Options(kubeconfig=tmp_path / "config")) == 2
+
+    assert f"{tmp_path / 'config'} cannot be used" in capsys.readouterr().err

@@ -1,0 +1,150 @@
+import asyncio
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from spotrun import logs
+
+TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJhdWQiOlsiYSJdfQ.c2lnbmF0dXJl"  # noqa: S105 - of nobody
+
+
+@pytest.fixture
+def logger() -> Iterator[logging.Logger]:
+    logger = logging.getLogger("test.logs")
+    logger.propagate = False
+    logger.setLevel(logging.DEBUG)
+    yield logger
+    logger.handlers.clear()
+
+
+def writing(logger: logging.Logger, formatter: logging.Formatter) -> io.StringIO:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatter)
+    logger.handlers[:] = [handler]
+    return stream
+
+
+def _fail(logger: logging.Logger, text: str) -> None:
+    try:
+        int(text)
+    except ValueError:
+        logger.exception("it failed")
+
+
+def line(stream: io.StringIO) -> dict[str, Any]:
+    (only,) = stream.getvalue().splitlines()
+    content: dict[str, Any] = json.loads(only)
+    return content
+
+
+def test_a_line_without_a_job(logger: logging.Logger) -> None:
+    stream = writing(logger, logs.JsonLines())
+    logger.info("%d jobs are known", 3)
+
+    written = line(stream)
+    assert written.pop("time").endswith("Z")
+    assert written == {"level": "info", "logger": "test.logs", "message": "3 jobs are known"}
+
+
+async def test_a_task_that_works_on_a_job_says_so(logger: logging.Logger) -> None:
+    stream = writing(logger, logs.JsonLines())
+
+    async def work(job: str, generation: int | None) -> None:
+        context = logs.about(job)
+        await asyncio.sleep(0)
+        context.generation = generation
+        logger.info("done")
+
+    await asyncio.gather(
+        asyncio.create_task(work("ml/a", 7)), asyncio.create_task(work("ml/b", None))
+    )
+    logger.info("all done")
+
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(line.get("job"), line.get("generation")) for line in lines] == [
+        ("ml/a", 7),
+        ("ml/b", None),
+        (None, None),
+    ]
+
+
+async def test_text_for_people_names_the_job_too(logger: logging.Logger) -> None:
+    stream = writing(logger, logs.TextLines())
+
+    async def work() -> None:
+        logs.about("ml/a").generation = 7
+        logger.warning("two\nlines")
+
+    await asyncio.create_task(work())
+
+    time, rest = stream.getvalue().split(" ", 1)
+    assert time.endswith("Z")
+    assert rest == "WARNING test.logs [ml/a g7]: two\\nlines\n"
+
+
+@pytest.mark.parametrize("formatter", [logs.JsonLines(), logs.TextLines()])
+def test_an_error_brings_its_traceback(
+    logger: logging.Logger, formatter: logging.Formatter
+) -> None:
+    stream = writing(logger, formatter)
+    _fail(logger, "no")
+
+    assert "Traceback" in stream.getvalue()
+    assert "ValueError: invalid literal" in stream.getvalue()
+
+
+@pytest.mark.parametrize("formatter", [logs.JsonLines(), logs.TextLines()])
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"refused: {TOKEN}",
+        "Authorization: Bearer abcdefgh12345678",
+        "{'authorization': 'bearer abcdefgh12345678'}",
+        "-----BEGIN PRIVATE KEY-----\nabcdefgh12345678\n-----END PRIVATE KEY-----",
+    ],
+)
+def test_secrets_are_left_out(
+    logger: logging.Logger, formatter: logging.Formatter, text: str
+) -> None:
+    stream = writing(logger, formatter)
+    logger.error("%s", text)
+    _fail(logger, text)
+
+    assert "abcdefgh12345678" not in stream.getvalue()
+    assert TOKEN not in stream.getvalue()
+    assert "(left out)" in stream.getvalue()
+
+
+@pytest.mark.parametrize("text", ["the bearer of news", "eyJ is how they begin"])
+def test_words_are_no_secrets(logger: logging.Logger, text: str) -> None:
+    stream = writing(logger, logs.JsonLines())
+    logger.error("%s", text)
+
+    assert line(stream)["message"] == text
+
+
+def test_everything_goes_to_standard_error(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    root.handlers[:] = []
+    try:
+        logs.set_up("json", logging.INFO)
+        logging.getLogger("anybody").info("hello")
+        logging.getLogger("anybody").debug("not asked for")
+        logging.getLogger("kopf.activities").info("not asked for")
+    finally:
+        root.handlers[:], root.level = handlers, level
+        logging.captureWarnings(False)
+        for talkative in ("kopf", "aiohttp.access"):
+            logging.getLogger(talkative).setLevel(logging.NOTSET)
+
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert [json.loads(line)["message"] for line in printed.err.splitlines()] == ["hello"]

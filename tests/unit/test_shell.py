@@ -1,0 +1,125 @@
+"""kopf around a service: what the process does when the service, kopf or a signal says so."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from spotrun import shell
+
+
+class Scripted:
+    """A service whose health is told."""
+
+    def __init__(self) -> None:
+        self.opened = asyncio.Event()
+        self.closed = False
+        self.may_open = asyncio.Event()
+        self.may_open.set()
+        self.trouble: Exception | None = None
+
+    def ages_seconds(self) -> dict[str, float]:
+        if self.trouble is not None:
+            raise self.trouble
+        return {"pods": 1.5}
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator["Scripted"]:
+        await self.may_open.wait()
+        self.opened.set()
+        try:
+            yield self
+        finally:
+            await asyncio.sleep(0)  # closing takes its time, as does releasing a Lease
+            self.closed = True
+
+
+@pytest.fixture
+def endpoint() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return f"http://127.0.0.1:{free.getsockname()[1]}/healthz"
+
+
+async def answer(url: str) -> tuple[int, str]:
+    async with asyncio.timeout(5), aiohttp.ClientSession() as session:
+        while True:
+            try:
+                async with session.get(url) as response:
+                    return response.status, await response.text()
+            except aiohttp.ClientConnectionError:
+                await asyncio.sleep(0.01)
+
+
+async def test_sigterm_closes_the_service_and_ends(endpoint: str) -> None:
+    service = Scripted()
+    host = asyncio.create_task(shell.host(service.open, liveness=endpoint))
+    await service.opened.wait()
+    await answer(endpoint)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+    async with asyncio.timeout(2):
+        await host
+    assert service.closed
+
+
+async def test_a_service_that_takes_long_to_open_is_alive_and_can_be_ended(endpoint: str) -> None:
+    service = Scripted()
+    service.may_open.clear()
+    host = asyncio.create_task(shell.host(service.open, liveness=endpoint))
+
+    assert await answer(endpoint) == (200, '{"ages_seconds": {}}')
+
+    os.kill(os.getpid(), signal.SIGTERM)
+    async with asyncio.timeout(2):
+        await host
+
+
+async def test_liveness_tells_ages_and_fails_at_once_with_the_service(endpoint: str) -> None:
+    service = Scripted()
+    host = asyncio.create_task(shell.host(service.open, liveness=endpoint))
+    await service.opened.wait()
+    service.trouble = RuntimeError("nothing was heard of pods")
+
+    assert (await answer(endpoint))[0] == 500
+
+    service.trouble = None
+    assert await answer(endpoint) == (200, '{"ages_seconds": {"pods": 1.5}}')
+    os.kill(os.getpid(), signal.SIGTERM)
+    await host
+
+
+async def test_a_service_that_breaks_ends_the_process_with_its_error(endpoint: str) -> None:
+    @asynccontextmanager
+    async def broken() -> AsyncIterator[Scripted]:
+        raise OSError("port in use")
+        yield
+
+    async with asyncio.timeout(2):
+        with pytest.raises(OSError, match="port in use"):
+            await shell.host(broken, liveness=endpoint)
+
+
+async def test_a_liveness_port_in_use_ends_the_process(endpoint: str) -> None:
+    service = Scripted()
+    port = int(endpoint.split(":")[2].split("/")[0])
+    with (
+        socket.create_server(("127.0.0.1", port)),
+        pytest.raises(OSError, match="address already in use"),
+    ):
+        await shell.host(service.open, liveness=endpoint)
+    assert service.closed
+
+
+async def test_being_cancelled_closes_the_service() -> None:
+    service = Scripted()
+    host = asyncio.create_task(shell.host(service.open))
+    await service.opened.wait()
+    host.cancel()
+    await asyncio.gather(host, return_exceptions=True)
+
+    assert service.closed
