@@ -59,11 +59,13 @@ class Measured(Controller):
         return {"writes": writes, "decisions": self.num_decisions, "leads": self.leads}
 
     @override
-    async def _reconcile(self, key: Key) -> float:
+    async def _work(self, key: Key) -> float | None:
         if self._plays:
             self._report_ready(key)
-        again_seconds = await super()._reconcile(key)
-        self._count(key)
+        decides = self.leads and self._horizon.caught_up(key)
+        again_seconds = await super()._work(key)
+        if decides:
+            self._count(key)
         return again_seconds
 
     def _count(self, key: Key) -> None:

@@ -49,7 +49,7 @@ class Meta(msgspec.Struct, rename="camel"):
     deletion_timestamp: str | None = None
 
 
-class Status(msgspec.Struct):
+class Status(msgspec.Struct, frozen=True):
     phase: str = ""
 
 
@@ -91,7 +91,7 @@ class Watches:
             seen_at = time.monotonic()
             pod = READ.decode(line).object
             kill = self.kills.get(pod.metadata.name)
-            has_ended = pod.metadata.deletion_timestamp or pod.status.phase in {"Failed"}
+            has_ended = pod.metadata.deletion_timestamp or pod.status.phase == "Failed"
             if kill is not None and has_ended and not kill.seen_at:
                 kill.version, kill.seen_at = int(pod.metadata.resource_version), seen_at
 

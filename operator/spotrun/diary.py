@@ -14,7 +14,7 @@ def entries(before: TrainingJobStatus, decision: Decision) -> Iterator[str]:
         yield f"{after.phase}: {after.message or after.reason or 'no reason given'}"
     new, old = after.world, before.world
     if new is not None and (old is None or old.generation != new.generation):
-        yield f"world {new.generation}: workers {new.members}"
+        yield f"world {new.generation}: {f'workers {new.members}' if new.members else 'nobody'}"
     created = [action.serial for action in decision.actions if isinstance(action, Create)]
     if created:
         yield f"create workers {Serials.of(tuple(sorted(created)))}"

@@ -10,7 +10,7 @@ from spotrun.kube.errors import Forbidden, KubeError, NotFound, Retryable, Unaut
 
 log = logging.getLogger(__name__)
 
-PAUSE_SECONDS = 5.0
+PAUSE_SECONDS = 2.0
 
 
 async def explain(client: Client, selections: Sequence[Selection]) -> None:

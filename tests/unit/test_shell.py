@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -106,7 +107,7 @@ async def test_a_service_that_breaks_ends_the_process_with_its_error(endpoint: s
 
 async def test_a_liveness_port_in_use_ends_the_process(endpoint: str) -> None:
     service = Scripted()
-    port = int(endpoint.split(":")[2].split("/")[0])
+    port = urlsplit(endpoint).port
     with (
         socket.create_server(("127.0.0.1", port)),
         pytest.raises(OSError, match="address already in use"),

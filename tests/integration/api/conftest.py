@@ -1,6 +1,5 @@
 import http.client
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,6 @@ from devcluster.cluster import Cluster
 from tests.api_cases import Manifest
 
 ROOT = Path(__file__).parents[3]
-_ESTABLISHED = '{.status.conditions[?(@.type=="Established")].status}'
-CRDS = ("trainingjobs.spotrun.dev", "capacitypools.spotrun.dev")
 
 
 @dataclass(frozen=True)
@@ -64,24 +61,6 @@ def _path(manifest: Manifest) -> str:
     plural = f"{manifest['kind'].lower()}s"
     scope = "" if plural == "capacitypools" else "namespaces/default/"
     return f"/apis/spotrun.dev/v1alpha1/{scope}{plural}"
-
-
-@pytest.fixture(scope="session")
-def crds(cluster: Cluster) -> None:
-    """The CRDs, applied and served."""
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "crds"))
-    for name in CRDS:
-        # Not `kubectl wait`: it fails on a CRD that has no conditions yet.
-        _wait_until(cluster, "True", "get", "crd", name, "-o", f"jsonpath={_ESTABLISHED}")
-        # Discovery and the schema that kubectl reads follow a little later.
-        _wait_until(cluster, "FIELDS", "explain", name)
-
-
-def _wait_until(cluster: Cluster, said: str, *arguments: str) -> None:
-    end = time.monotonic() + 60
-    while said not in cluster.kubectl(*arguments, check=False).stdout:
-        assert time.monotonic() < end, f"kubectl {' '.join(arguments)} never said {said}"
-        time.sleep(0.1)
 
 
 @pytest.fixture(scope="session")

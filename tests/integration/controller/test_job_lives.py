@@ -1,7 +1,6 @@
 from typing import Any
 
 
-
 async def test_a_job_is_created_trains_and_succeeds(world: Any) -> None:
     await world.nodes.add("a", capacity={"cpu": "64", "memory": "64Gi"})
     await world.create_job(workers={"min": 2, "max": 4, "replicas": 3})
@@ -74,5 +73,3 @@ async def _all_released(world: Any) -> Any:
 
 def _pod(world: Any, pod: Any) -> str:
     return f"/api/v1/namespaces/{world.namespace}/pods/{pod['metadata']['name']}"
-
-

@@ -13,7 +13,10 @@ from tests.plans.writes import Plan
 
 
 async def test_a_disturbed_write_changes_nothing_in_the_end(
-    cluster: Cluster, undisturbed: Undisturbed, plan: Plan, record_property: Callable[[str, object], None]
+    cluster: Cluster,
+    undisturbed: Undisturbed,
+    plan: Plan,
+    record_property: Callable[[str, object], None],
 ) -> None:
     expected = await undisturbed(plan.scenario)
     rule = plan.rule()

@@ -18,7 +18,6 @@ from tests.integration.manifests.guard_cases import (
     Refused,
 )
 from tests.integration.manifests.helpers import (
-    FOLDER,
     GUARD,
     Server,
     apply,
@@ -45,14 +44,6 @@ _RIGHTS: dict[str, tuple[dict[str, Any], ...]] = {
     KEEPER_OF_ONE: (_CREATE_PODS, rule("", "secrets", "get", "storage")),
     KEEPER_OF_ALL: (_CREATE_PODS, rule("", "secrets", "get")),
 }
-
-
-@pytest.fixture(scope="session")
-def crds(cluster: Cluster) -> None:
-    cluster.kubectl(
-        "apply", "--server-side", "--force-conflicts", "-f", str(FOLDER.parent / "crds")
-    )
-    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -37,7 +36,6 @@ from spotrun.observe.objects import (
 from spotrun.observe.snapshot import BrokenJob, Readings, job_snapshot
 from spotrun.wire import Report
 
-ROOT = Path(__file__).parents[3]
 NAMESPACES = Resource("", "v1", "namespaces")
 QUOTAS = Resource("", "v1", "resourcequotas")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts")

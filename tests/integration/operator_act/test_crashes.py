@@ -45,6 +45,7 @@ async def settle(space: Space, client: Client, hand: Hand) -> tuple[Hand, Any]:
     return hand, (lasting(seen.status) | {"workers": None}, pods, around)
 
 
+@pytest.mark.usefixtures("crds")
 @pytest.mark.parametrize("fault", ["drop", "lose_answer"])
 async def test_dying_at_any_write_changes_nothing_in_the_end(
     direct: Client, client: Client, proxy: FaultProxy, fault: Any

@@ -48,7 +48,8 @@ async def test_a_job_succeeds_with_the_rights_over_all_namespaces(
     assert [pod["status"]["phase"] for pod in pods] == ["Succeeded"] * 3
     await replica.stop()
     assert _refusals(replica) == []
-    assert _lines_about(world, replica)[-1]["generation"] == 1
+    (running,) = replica.lines(message="Running: 3 workers train")
+    assert (running["job"], running["generation"]) == (f"{world.namespace}/job", 1)
 
 
 async def test_a_job_succeeds_with_the_rights_over_its_namespace(
@@ -229,8 +230,8 @@ async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 async def _all_arrived(world: World, count: int) -> bool:
     generation = (await world.job())["status"]["world"]["generation"]
-    agents = world.play().agents.values()
-    return sum(agent.report.arrived == generation for agent in agents) == count
+    arrived = [agent.report.arrived for agent in world.play().agents.values()]
+    return arrived.count(generation) == count
 
 
 async def _all_released(world: World) -> list[Manifest] | None:
@@ -251,8 +252,7 @@ async def _is_ready(replica: Replica) -> bool:
 
 
 async def _polls(replica: Replica, count: int) -> bool:
-    polls: float = (await replica.metrics())["spotrun_agent_polls"]
-    return polls == count
+    return bool((await replica.metrics())["spotrun_agent_polls"] == count)
 
 
 def _pod(world: World, pod: Any) -> str:

@@ -125,8 +125,9 @@ async def test_a_port_in_use_ends_it_with_a_word(operator: Launcher) -> None:
     second = await operator.start(host=first.host)
 
     assert await second.ended() == 1
-    (line,) = second.lines(level="error")
-    assert "address already in use" in line["message"]
+    last = second.lines()[-1]
+    assert (last["level"], last["logger"]) == ("error", "spotrun.cli.operate")
+    assert "address already in use" in last["message"]
 
 
 async def test_a_wrong_flag_ends_it_at_once(operator: Launcher) -> None:

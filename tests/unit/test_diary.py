@@ -1,0 +1,43 @@
+from spotrun.api.names import Phase, Reason
+from spotrun.api.status import TrainingJobStatus, World
+from spotrun.api.values import Serials
+from spotrun.decide.actions import Create, Decision, DeleteJob, Release, Remove
+from spotrun.diary import entries
+
+RUNNING = TrainingJobStatus(phase=Phase.RUNNING, reason="Training", message="2 workers train")
+
+
+def world(generation: int, *members: int) -> World:
+    return World(generation=generation, members=Serials.of(members))
+
+
+def test_nothing_new_is_nothing_to_say() -> None:
+    before = RUNNING.model_copy(update={"world": world(1, 0, 1)})
+    after = before.model_copy(update={"message": "3 workers train", "settled": Serials.of((4,))})
+
+    assert list(entries(before, Decision(after, (Release(4, "u"),)))) == []
+
+
+def test_what_changes_is_said_in_order() -> None:
+    after = RUNNING.model_copy(update={"world": world(2, 1, 2)})
+    actions = (
+        Create(4),
+        Create(3),
+        Remove(0, "u", next(iter(Reason)), "its node is going"),
+        DeleteJob("its time is over"),
+    )
+
+    assert list(entries(TrainingJobStatus(), Decision(after, actions))) == [
+        "Running: 2 workers train",
+        "world 2: workers 1-2",
+        "create workers 3-4",
+        "remove worker 0: its node is going",
+        "delete the job: its time is over",
+    ]
+
+
+def test_a_world_may_be_empty() -> None:
+    before = RUNNING.model_copy(update={"world": world(1, 0, 1)})
+    after = RUNNING.model_copy(update={"world": world(2)})
+
+    assert list(entries(before, Decision(after))) == ["world 2: nobody"]
