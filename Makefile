@@ -8,7 +8,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format types test test-unit test-integration test-oldest crds lock binaries cluster-up cluster-down clean
+.PHONY: help setup lint format types test test-unit test-deep test-integration test-oldest crds lock binaries cluster-up cluster-down clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ test: test-unit test-integration ## all tests (the first run builds Kubernetes: 
 
 test-unit: setup ## pure tests: seconds
 	$(PYTEST) tests/unit -n $(WORKERS)
+
+test-deep: setup ## the properties among the unit tests, with thousands of examples: minutes
+	HYPOTHESIS_PROFILE=deep $(PYTEST) tests/unit -n $(WORKERS)
 
 test-integration: binaries ## against a real etcd, API server, controller manager and scheduler
 	$(PYTEST) tests/integration -n $(WORKERS)

@@ -106,9 +106,12 @@ class Measured(Controller):
 
     def _enter(self, job: JobSnapshot, generation: int, members: tuple[int, ...]) -> None:
         """As soon as a world is published its members say that they train in it."""
+        agents = self._caches.agents
         for serial in members:
-            self._caches.agents.heard(job.uid, serial, self._report(generation))
-        self._queue.add(Key(job.namespace, job.name), urgent=True)
+            known = agents.facts(job.uid, serial)
+            if known is not None and known.report.arrived < generation:
+                agents.heard(job.uid, serial, self._report(generation))
+                self._queue.add(Key(job.namespace, job.name), urgent=True)
 
     def _report(self, generation: int = 0) -> Report:
         step = 100 * generation

@@ -84,7 +84,7 @@ def _writes(lines: list[bytes]) -> Iterator[Write]:
     for line in lines:
         event = json.loads(line)
         about = event.get("objectRef", {})
-        if event["userAgent"] != "spotrun" or about.get("resource") in OF_ITS_OWN:
+        if event.get("userAgent") != "spotrun" or about.get("resource") in OF_ITS_OWN:
             continue
         if event["responseStatus"]["code"] >= 300:
             continue

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from spotrun.api.status import TrainingJobStatus
+from spotrun.api.status import TrainingJobStatus, World
 from spotrun.api.values import Serials
 from spotrun.decide.actions import Create, Decision, DeleteJob, Remove
 
@@ -13,8 +13,9 @@ def entries(before: TrainingJobStatus, decision: Decision) -> Iterator[str]:
     if (before.phase, before.reason) != (after.phase, after.reason):
         yield f"{after.phase}: {after.message or after.reason or 'no reason given'}"
     new, old = after.world, before.world
-    if new is not None and (old is None or old.generation != new.generation):
-        yield f"world {new.generation}: {f'workers {new.members}' if new.members else 'nobody'}"
+    if new is not None and (old is None or _told(old) != _told(new)):
+        members = f"workers {new.members}" if new.members else "nobody"
+        yield f"world {new.generation}: {members}{'' if new.switch else ', being prepared'}"
     created = [action.serial for action in decision.actions if isinstance(action, Create)]
     if created:
         yield f"create workers {Serials.of(tuple(sorted(created)))}"
@@ -23,3 +24,7 @@ def entries(before: TrainingJobStatus, decision: Decision) -> Iterator[str]:
             yield f"remove worker {action.serial}: {action.why}"
         elif isinstance(action, DeleteJob):
             yield f"delete the job: {action.why}"
+
+
+def _told(world: World) -> tuple[int, bool]:
+    return world.generation, world.switch

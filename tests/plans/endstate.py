@@ -18,9 +18,7 @@ _KEPT_OF_META = ("name", "labels", "annotations", "finalizers", "ownerReferences
 _OWN_IDENTITY = frozenset({"SPOTRUN_CA"})
 
 
-def end_state(
-    objects: Mapping[str, list[Manifest]], words: Mapping[str, str]
-) -> dict[str, Any]:
+def end_state(objects: Mapping[str, list[Manifest]], words: Mapping[str, str]) -> dict[str, Any]:
     """Everything by kind and name, made comparable; `words` are a run's own, with stand-ins."""
     found = {
         f"{kind}/{one['metadata']['name']}": _object(kind, one)

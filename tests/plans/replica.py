@@ -28,7 +28,7 @@ _SOON_SECONDS = 5.0
 """An alarm further away than this is a refresh: paced writes wait for at most 2 s."""
 
 
-class Killed(KubeError):
+class KilledError(KubeError):
     """What a dead process would see of the API server."""
 
 
@@ -78,7 +78,7 @@ class MortalTransport(Transport):
 
     def _check(self) -> None:
         if self.is_dead:
-            raise Killed("the process has been killed")
+            raise KilledError("the process has been killed")
 
 
 @dataclass
@@ -196,5 +196,5 @@ async def _end(deployment: Deployment, task: asyncio.Task[None]) -> None:
     deployment.kill()
     task.cancel()
     [outcome] = await asyncio.gather(task, return_exceptions=True)
-    if not isinstance(outcome, asyncio.CancelledError):
-        raise AssertionError("the operator ended by itself") from outcome
+    if isinstance(outcome, Exception):
+        raise RuntimeError("the operator ended by itself") from outcome

@@ -136,7 +136,7 @@ async def suspended(stage: Stage) -> None:
     """Suspend with a checkpoint, go on from it, succeed."""
     world = stage.world
     await world.nodes.add("a", capacity=BIG)
-    volume = {"volume": {"emptyDir": {}}}
+    volume: dict[str, Any] = {"volume": {"emptyDir": {}}}
     await world.create_job(workers={"min": 2, "max": 2, "replicas": 2}, checkpoint=volume)
     await stage.trains(0, 1)
     async with stage.trouble():

@@ -1,5 +1,5 @@
 from spotrun.api.names import Phase, Reason
-from spotrun.api.status import TrainingJobStatus, World
+from spotrun.api.status import How, TrainingJobStatus, World
 from spotrun.api.values import Serials
 from spotrun.decide.actions import Create, Decision, DeleteJob, Release, Remove
 from spotrun.diary import entries
@@ -7,8 +7,10 @@ from spotrun.diary import entries
 RUNNING = TrainingJobStatus(phase=Phase.RUNNING, reason="Training", message="2 workers train")
 
 
-def world(generation: int, *members: int) -> World:
-    return World(generation=generation, members=Serials.of(members))
+def world(generation: int, *members: int, switch: bool = True) -> World:
+    return World(
+        generation=generation, members=Serials.of(members), switch=switch, how=How.BOUNDARY
+    )
 
 
 def test_nothing_new_is_nothing_to_say() -> None:
@@ -34,6 +36,15 @@ def test_what_changes_is_said_in_order() -> None:
         "remove worker 0: its node is going",
         "delete the job: its time is over",
     ]
+
+
+def test_a_world_is_prepared_and_then_entered() -> None:
+    before = RUNNING.model_copy(update={"world": world(1, 0)})
+    prepared = RUNNING.model_copy(update={"world": world(2, 0, 1, switch=False)})
+    entered = RUNNING.model_copy(update={"world": world(2, 0, 1)})
+
+    assert list(entries(before, Decision(prepared))) == ["world 2: workers 0-1, being prepared"]
+    assert list(entries(prepared, Decision(entered))) == ["world 2: workers 0-1"]
 
 
 def test_a_world_may_be_empty() -> None:

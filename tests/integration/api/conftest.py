@@ -2,7 +2,6 @@ import http.client
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,8 +9,6 @@ import pytest
 
 from devcluster.cluster import Cluster
 from tests.api_cases import Manifest
-
-ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from spotrun.api import load
 from spotrun.api.crd import KINDS, openapi
@@ -25,7 +25,6 @@ def test_a_change_that_breaks_a_rule_is_refused_in_words(case: Case) -> None:
     assert case.message in refusal(case.manifest)
 
 
-@settings(deadline=None, max_examples=300)
 @given(manifests())
 def test_what_is_read_is_written_back_and_what_is_refused_says_where(manifest: Manifest) -> None:
     if said := refusal(manifest):

@@ -193,9 +193,7 @@ SPECS = st.builds(
 )
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
-)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(SPECS, st.booleans(), LIVES)
 def test_rules_hold_in_every_life_and_it_ends_well(
     spec: TrainingJobSpec, in_process: bool, life: list[tuple[Fault, int]]

@@ -1,0 +1,43 @@
+"""What a replica says of its own health."""
+
+from typing import Any, cast
+
+import pytest
+
+from spotrun.controller import Controller, Settings
+
+HOUR = 3600.0
+
+
+@pytest.fixture
+def controller() -> Controller:
+    settings = Settings(namespace="home", advertise="a:1", address="a:1")
+    return Controller(settings, cast("Any", None), cast("Any", None))
+
+
+def silence(controller: Controller, seconds: float) -> None:
+    controller._caches._pods._heard_at -= seconds
+
+
+async def test_ages_are_told(controller: Controller) -> None:
+    silence(controller, 60)
+
+    ages = controller.ages_seconds()
+
+    assert set(ages) == {"trainingjobs", "pods", "nodes"}
+    assert ages["pods"] == pytest.approx(60, abs=5)
+
+
+async def test_a_cache_that_stalled_is_no_life(controller: Controller) -> None:
+    silence(controller, HOUR)
+
+    with pytest.raises(RuntimeError, match=r"nothing was heard.*'pods': 360\d"):
+        controller.ages_seconds()
+
+
+async def test_a_cache_that_fails_is_at_work(controller: Controller) -> None:
+    # The API server is away: a restart would only lose what agents have said.
+    silence(controller, HOUR)
+    controller._caches._pods.failures = 3
+
+    assert controller.ages_seconds()["pods"] > HOUR - 1
