@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import time
 from contextlib import aclosing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -60,8 +61,8 @@ async def measure(cluster: Cluster, arguments: argparse.Namespace) -> None:
     async with Rig(cluster) as rig, rig.operator() as operator:
         await operator.hear("synced")
         if not arguments.quick:
-            await once(rig, 20, 8, ours=True)  # connections are opened, code is loaded
-            await once(rig, 20, 8, ours=False)
+            await once(rig, operator, 20, 8, ours=True)  # connections are opened, code is loaded
+            await once(rig, operator, 20, 8, ours=False)
         if arguments.profile:
             await operator.ask("profile")
         for shape, (jobs, pods) in sizes.items():
@@ -71,40 +72,53 @@ async def measure(cluster: Cluster, arguments: argparse.Namespace) -> None:
             await operator.ask("dump", file=str(arguments.profile))
 
 
+@dataclass(frozen=True)
+class Made:
+    """What it took to make the pods of one repeat."""
+
+    seconds: float
+    controller_cpu: float  # of the operator, or of the controller manager
+    server_cpu: float  # of API server and etcd
+
+
 async def compare(
     rig: Rig, operator: Child, shape: str, sizes: tuple[int, int], repeats: int
 ) -> None:
     jobs, size = sizes
-    seconds: dict[bool, list[float]] = {True: [], False: []}
-    cpu: list[float] = []
+    made: dict[bool, list[Made]] = {True: [], False: []}
     for repeat in range(repeats):
         for ours in (True, False) if repeat % 2 else (False, True):
-            before = cpu_seconds(operator.pid)
-            seconds[ours].append(await once(rig, jobs, size, ours=ours))
-            if ours:
-                cpu.append((cpu_seconds(operator.pid) - before) / (jobs * size) * 1e3)
-    facts = {"pods": jobs * size}
-    rates = {ours: [jobs * size / took for took in times] for ours, times in seconds.items()}
-    say(f"pods_per_second_{shape}", rates[True], "pods/s", **facts)
-    say(f"pods_per_second_job_controller_{shape}", rates[False], "pods/s", **facts)
+            made[ours].append(await once(rig, operator, jobs, size, ours=ours))
+    pods = jobs * size
+    rates = {ours: [pods / one.seconds for one in all_of] for ours, all_of in made.items()}
     ratios = [a / b for a, b in zip(rates[True], rates[False], strict=True)]
-    say(f"pods_vs_job_controller_{shape}", ratios, "ratio", **facts)
-    say(f"operator_cpu_per_pod_{shape}", cpu, "ms", **facts, cleaning="included")
+    say(f"pods_vs_job_controller_{shape}", ratios, "ratio", pods=pods)
+    for ours, name in ((True, "spotrun"), (False, "job_controller")):
+        controller = [1e3 * one.controller_cpu / pods for one in made[ours]]
+        server = [1e3 * one.server_cpu / pods for one in made[ours]]
+        facts = {"pods": pods, "controller": name}
+        say(f"pods_per_second_{name}_{shape}", rates[ours], "pods/s", **facts)
+        say(f"pod_controller_cpu_{name}_{shape}", controller, "ms per pod", **facts)
+        say(f"pod_server_cpu_{name}_{shape}", server, "ms per pod", **facts)
 
 
-async def once(rig: Rig, jobs: int, size: int, *, ours: bool) -> float:
+async def once(rig: Rig, operator: Child, jobs: int, size: int, *, ours: bool) -> Made:
     """Create the jobs, wait for their pods, and clear everything away."""
-    path, made, label = (JOBS, job, LABEL_JOB_UID) if ours else (BATCH_JOBS, batch_job, BATCH_LABEL)
+    path, body, label = (JOBS, job, LABEL_JOB_UID) if ours else (BATCH_JOBS, batch_job, BATCH_LABEL)
+    pids = rig.cluster.control.pids()
+    controller = operator.pid if ours else pids["kube-controller-manager"]
+    servers = (pids["kube-apiserver"], pids["etcd"])
     selection = Selection(POD_RESOURCE, NAMESPACE, label_selector=label)
     counting = asyncio.create_task(count(rig, selection, await rig.version(PODS), jobs * size))
+    cpu, server_cpu = cpu_seconds(controller), sum(map(cpu_seconds, servers))
     began = time.monotonic()
-    await in_parallel(
-        [partial(rig.kube.create, path, made(f"bench-{number}", size)) for number in range(jobs)]
-    )
+    bodies = [body(f"bench-{number}", size) for number in range(jobs)]
+    await in_parallel([partial(rig.kube.create, path, one) for one in bodies])
     async with asyncio.timeout(PATIENCE_SECONDS):
         seconds = await counting - began
+    made = Made(seconds, cpu_seconds(controller) - cpu, sum(map(cpu_seconds, servers)) - server_cpu)
     await clear(rig, path)
-    return seconds
+    return made
 
 
 async def count(rig: Rig, selection: Selection, version: int, wanted: int) -> float:

@@ -134,7 +134,7 @@ async def measure(cluster: Cluster, arguments: argparse.Namespace) -> None:
     ):
         await operator.hear("synced")
         await start(rig, arguments.jobs)
-        idle_cores = await idle(operator, 2 if arguments.quick else 15)
+        idle_cores = await idle(operator, arguments.jobs, 2 if arguments.quick else 15)
         if arguments.profile:
             await operator.ask("profile")
         before, began = cpu_seconds(operator.pid), time.monotonic()
@@ -163,11 +163,12 @@ async def start(rig: Rig, jobs: int) -> None:
     say("jobs_started_seconds", time.monotonic() - began, "s", jobs=jobs, pods=jobs * SIZE)
 
 
-async def idle(operator: Child, seconds: float) -> float:
+async def idle(operator: Child, jobs: int, seconds: float) -> float:
     """The cores that the operator takes while nothing happens."""
-    last = -1
-    while (now := (await operator.ask("stats"))["decisions"]) != last:
-        last = now
+    last, looked = 0, 2 * jobs + 2
+    while looked > 1 + jobs / 8:  # each running job is looked at once a minute
+        now = (await operator.ask("stats"))["decisions"]
+        last, looked = now, now - last
         await asyncio.sleep(3)
     before = cpu_seconds(operator.pid)
     await asyncio.sleep(seconds)

@@ -125,8 +125,7 @@ async def test_a_port_in_use_ends_it_with_a_word(operator: Launcher) -> None:
     second = await operator.start(host=first.host)
 
     assert await second.ended() == 1
-    last = second.lines()[-1]
-    assert (last["level"], last["logger"]) == ("error", "spotrun.cli.operate")
+    (last,) = second.lines(level="error", logger="spotrun.cli.operate")
     assert "address already in use" in last["message"]
 
 
