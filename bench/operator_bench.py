@@ -6,6 +6,7 @@ of them read CLOCK_MONOTONIC, which is one clock for the whole machine.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import statistics
@@ -24,6 +25,8 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self, TypeVar
+
+import aiohttp
 
 from devcluster.client import Client, Manifest, at
 from devcluster.cluster import Cluster
@@ -126,6 +129,7 @@ class Rig:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.kube = Client(cluster.admin)  # nothing of ours: it measures
+        self._host = cluster.block.pod_address()  # of the operator
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -146,10 +150,38 @@ class Rig:
     @asynccontextmanager
     async def operator(self, *, plays: bool = False) -> AsyncIterator[Child]:
         """Start the operator; it leads soon. With `plays` the agents are played inside it."""
-        host = self.cluster.block.pod_address()
         flags = ["--plays"] if plays else []
-        async with child("operator_child", str(self.cluster.kubeconfig), host, *flags) as operator:
+        async with child(
+            "operator_child", str(self.cluster.kubeconfig), self._host, *flags
+        ) as operator:
             yield operator
+
+    @asynccontextmanager
+    async def command(self) -> AsyncIterator[asyncio.subprocess.Process]:
+        """Start `spotrun operator`, as it is; at the end of the block it is told to end."""
+        host = self._host
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "spotrun", "operator", "--log-level=warning"),
+            *(f"--kubeconfig={self.cluster.kubeconfig}", f"--namespace={NAMESPACE}"),
+            *(f"--agents-host={host}", f"--metrics-host={host}", f"--address={host}:8443"),
+        )
+        try:
+            yield process
+            process.terminate()
+            async with asyncio.timeout(QUIT_SECONDS):
+                await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+
+    async def is_ready(self) -> bool:
+        """Whether the operator says that its caches are full."""
+        url = f"http://{self._host}:8080/readyz"
+        with contextlib.suppress(aiohttp.ClientError):
+            async with aiohttp.ClientSession() as session, session.get(url) as answer:
+                return answer.status == 200
+        return False
 
     @asynccontextmanager
     async def nodes(self, pods: int) -> AsyncIterator[Child]:
@@ -167,11 +199,13 @@ class Rig:
         await in_parallel([partial(self.kube.create, JOBS, body) for body in bodies])
 
     async def lines(self, selection: Selection, version: int) -> AsyncGenerator[bytes, None]:
-        """Follow a collection from a version on; nothing is decoded."""
-        stream = self._raw.watch(selection, version=version, seconds=3600, silence_seconds=120)
+        """Follow a collection from a version on; nothing is decoded, bookmarks are left out."""
+        stream = self._raw.watch(selection, version=version, seconds=3600, silence_seconds=3600)
         async for lines in stream:
             for line in lines:
-                yield line
+                if not line.startswith(b'{"type":"BOOKMARK"'):
+                    yield line
+        raise RuntimeError(f"the watch of {selection.resource.plural} has ended")
 
     async def version(self, path: str) -> int:
         """The version that a collection has now."""

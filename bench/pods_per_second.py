@@ -129,7 +129,7 @@ async def count(rig: Rig, selection: Selection, version: int, wanted: int) -> fl
             seen += line.startswith(b'{"type":"ADDED"')
             if seen == wanted:
                 return time.monotonic()
-    raise RuntimeError("the watch of pods has ended")
+    raise AssertionError("a watch ends with an error")
 
 
 async def clear(rig: Rig, path: str) -> None:

@@ -198,6 +198,9 @@ async def kill_some(rig: Rig, nodes: Child, kills: int, per_second: float) -> Wa
         await asyncio.sleep(chosen.expovariate(per_second))
 
     async def all_answered() -> bool:
+        for task in follow:
+            if task.done():
+                await task  # it failed
         return all(kill.written_at for kill in watches.kills.values())
 
     await until(all_answered, REACTION_SECONDS, "every kill was answered by a write")

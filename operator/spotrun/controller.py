@@ -274,7 +274,10 @@ class Controller:
         if outcome.failure is not None:
             raise outcome.failure
         again_seconds = decision.again_seconds if outcome.stored else float("inf")
-        return min(outcome.again_seconds, again_seconds, *([_DOUBT_SECONDS] if doubted else []))
+        doubt_seconds = _DOUBT_SECONDS if doubted else float("inf")
+        return min(
+            outcome.again_seconds, again_seconds, doubt_seconds, self._caches.again_seconds(key)
+        )
 
     def _ask_for_signs_of_life(self, job: JobSnapshot) -> bool:
         """Answer the held polls of workers in doubt: who lives asks again within milliseconds."""

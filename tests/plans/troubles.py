@@ -5,6 +5,7 @@ lost, and ends once the fault has struck often enough to matter.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -41,14 +42,11 @@ def answers(
         rule = it.proxy.inject(
             Rule("reply", verb, path, times=FOR_EVER, status=status, retry_after=retry_after)
         )
-        _break_watches(it)
+        if re.fullmatch(verb, "watch"):
+            it.proxy.inject(Rule("cut", "watch", path, times=3))  # to be opened again
         yield
         await it.world.until(_struck(rule, strikes))
         it.proxy.heal(rule)
-
-    def _break_watches(it: Troubled) -> None:
-        if verb == _ANY:
-            it.proxy.inject(Rule("cut", "watch", times=3))
 
     return trouble
 
@@ -71,9 +69,7 @@ def events(action: Any, *, path: str = "/pods", times: int = 1) -> Trouble:
 
     @asynccontextmanager
     async def trouble(it: Troubled) -> AsyncIterator[None]:
-        rule = it.proxy.inject(
-            Rule(action, "watch", path, times=times, match=lambda e: e["type"] != "BOOKMARK")
-        )
+        rule = it.proxy.inject(Rule(action, "watch", path, times=times, match=_tells))
         yield
         await it.world.until(_struck(rule, times))
         it.proxy.heal(rule)
@@ -94,16 +90,22 @@ def stalls(path: str) -> Trouble:
     return trouble
 
 
-@asynccontextmanager
-async def swallowed_for_good(it: Troubled) -> AsyncIterator[None]:
-    """Everything about pods is lost, until the stream fails and they are listed again."""
-    lost = it.proxy.inject(
-        Rule("swallow", "watch", "/pods", times=FOR_EVER, match=lambda e: e["type"] != "BOOKMARK")
-    )
-    yield
-    await it.world.until(_struck(lost, 2))
-    it.proxy.heal(lost)
-    it.proxy.inject(Rule("error", "watch", "/pods", status=410))
+def swallowed(path: str, *, strikes: int) -> Trouble:
+    """All events are lost, until the stream fails and everything is listed again."""
+
+    @asynccontextmanager
+    async def trouble(it: Troubled) -> AsyncIterator[None]:
+        lost = it.proxy.inject(Rule("swallow", "watch", path, times=FOR_EVER, match=_tells))
+        yield
+        await it.world.until(_struck(lost, strikes))
+        it.proxy.heal(lost)
+        it.proxy.inject(Rule("error", "watch", path, status=410))
+
+    return trouble
+
+
+def _tells(event: Any) -> bool:
+    return bool(event["type"] != "BOOKMARK")
 
 
 @asynccontextmanager
@@ -121,29 +123,32 @@ async def old_list(it: Troubled) -> AsyncIterator[None]:
 async def api_server_killed(it: Troubled) -> AsyncIterator[None]:
     """The API server is killed as soon as the worker is lost, and started again."""
     yield
-    control = it.cluster.control
+    control, before = it.cluster.control, len(it.proxy.log)
+
+    async def missed() -> bool:
+        return len(it.proxy.log) >= before + 3
+
     control.kill("kube-apiserver")
-    await it.proxy.seen(".*", times=len(it.proxy.log) + 3)
-    control.start("kube-apiserver")
-    await asyncio.to_thread(control.wait_ready)
+    try:
+        await it.world.until(missed)
+    finally:
+        control.start("kube-apiserver")
+        await asyncio.to_thread(control.wait_ready)
 
 
 @asynccontextmanager
 async def leader_cut_off(it: Troubled) -> AsyncIterator[None]:
     """All that the leader sends is held back, until another one leads; then it arrives."""
-    first, second = it.deployments
+    leading = next(n for n, one in enumerate(it.deployments) if one.leader is not None)
+    other, proxy = it.deployments[1 - leading], it.proxies[leading]
 
     async def took_over() -> bool:
-        return second.leader is not None
+        return other.leader is not None
 
-    async def is_first() -> bool:
-        return first.leader is not None
-
-    await it.world.until(is_first)
-    rule = it.proxy.inject(Rule("hold", times=FOR_EVER))
+    rule = proxy.inject(Rule("hold", times=FOR_EVER))
     yield
     await it.world.until(took_over)
-    it.proxy.heal(rule)
+    proxy.heal(rule)
 
 
 TROUBLES: Mapping[str, Trouble] = {
@@ -166,13 +171,13 @@ TROUBLES: Mapping[str, Trouble] = {
     "pods 504 in stream": streams("error", status=504, times=3),
     "pods 429 in stream": streams("error", status=429, times=3),
     "pods swallowed": events("swallow"),
-    "jobs swallowed": events("swallow", path="/trainingjobs"),
+    "jobs swallowed until listed": swallowed("/trainingjobs", strikes=1),
     "pods twice": events("duplicate", times=3),
     "pods replayed": events("replay", times=2),
     "jobs replayed": events("replay", path="/trainingjobs", times=2),
     "pods stall": stalls("/pods"),
     "jobs stall": stalls("/trainingjobs"),
-    "all swallowed until listed": swallowed_for_good,
+    "pods swallowed until listed": swallowed("/pods", strikes=2),
     "an old list": old_list,
     "API server killed": api_server_killed,
     "leader cut off": leader_cut_off,

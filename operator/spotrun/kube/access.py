@@ -79,7 +79,15 @@ def from_kubeconfig(path: Path, context: str | None = None) -> Load:
             loader = await kube_config.load_kube_config(
                 str(path), context, client_configuration=configuration, persist_config=False
             )
-        except (ConfigException, OSError, ValueError, yaml.YAMLError) as error:
+        except (
+            ConfigException,
+            OSError,
+            ValueError,
+            TypeError,
+            AttributeError,
+            yaml.YAMLError,
+        ) as error:
+            # The loader walks a file of other types than it expects until it trips over one.
             raise AccessError(f"{path} cannot be used: {error}") from error
         user = loader._user or {}  # noqa: SLF001 - nothing public tells which way it went
         if "exec" in user and not (_token(configuration) or configuration.cert_file):

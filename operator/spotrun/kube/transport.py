@@ -162,6 +162,9 @@ def _lost(method: str, path: str, *, write: bool) -> Iterator[None]:
 
 
 def _said(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        # Its own text shows the TLS context as an object at an address, in every line of an outage.
+        return f"cannot connect to {error.host}:{error.port}: {error.os_error}"
     return str(error) or type(error).__name__
 
 

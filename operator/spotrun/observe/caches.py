@@ -160,6 +160,12 @@ class Caches:
             leading_since=leading_since,
         )
 
+    def again_seconds(self, key: Key) -> float:
+        """When a job has to be looked at again though nothing happens: a node may turn out gone."""
+        names = {pod.spec.node_name for pod in self._pods.by_index("job", key)}
+        waits = (self._node_book.again_seconds(name) for name in names if name)
+        return min(waits, default=float("inf"))
+
     def orphans(self, key: Key) -> Iterator[Orphan]:
         """The pods of that name's former jobs that still wait for us."""
         job = self._jobs.get(*key)

@@ -77,6 +77,7 @@ class _Known:
     uid: str | None = None  # None: never seen
     noticed_at: datetime | None = None
     missing_since: float = 0.0
+    is_gone: bool = False  # and that was said
 
 
 class Nodes:
@@ -108,9 +109,17 @@ class Nodes:
             known.noticed_at = self._wall()
         return node_facts(node, name, known.noticed_at or self._wall())
 
+    def again_seconds(self, name: str) -> float:
+        """When to look again at a node that has not been there yet; infinity: no need to."""
+        known = self._known.get(name)
+        if known is None or known.uid is not None or known.is_gone:
+            return float("inf")
+        return max(known.missing_since + MISSING_SECONDS - self._clock(), 0.0)
+
     def _missing(self, name: str, known: _Known) -> Node:
         was_seen = known.uid is not None
         if was_seen or self._clock() - known.missing_since >= MISSING_SECONDS:
+            known.is_gone = True
             return node_facts(None, name, self._wall())
         return Node(name=name)
 
