@@ -28,13 +28,13 @@ from typing_extensions import override
 from spotrun.api.names import SERVER_NAME, TOKEN_AUDIENCE, Phase
 from spotrun.api.status import How, TrainingJobStatus, World
 from spotrun.api.values import Serials
+from spotrun.observe.agents import Agents as Heard
 from spotrun.serve.board import Board
 from spotrun.serve.certificates import Pair, make_authority, sign_serving
 from spotrun.serve.server import Server, Settings
 from spotrun.serve.tls import Identity
 from spotrun.serve.tokens import POD_NAME, POD_UID, ReviewStatus, ReviewUser, Tokens
 from spotrun.serve.told import Peer, Published
-from spotrun.wire import Report
 
 NAMESPACE = "bench"
 WORKERS = 1_000  # of each job
@@ -328,17 +328,6 @@ class Leadership:
         self.address: str | None = None
 
 
-class Silent:
-    """Nobody decides anything here."""
-
-    def heard(self, uid: str, serial: int, report: Report) -> bool:
-        del uid, serial, report
-        return False
-
-    def touch(self, uid: str, serial: int) -> None:
-        del uid, serial
-
-
 class Stored:
     """Certificates that are never renewed."""
 
@@ -367,7 +356,7 @@ async def serve(folder: Path, polls: int) -> None:
     async with Server(
         Settings(host="127.0.0.1", port=0),
         board,
-        Silent(),
+        Heard(time.monotonic),
         Tokens(accept_every_token),
         leadership,
         source=Stored(identity),

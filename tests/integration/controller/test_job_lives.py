@@ -1,7 +1,10 @@
 from typing import Any
 
+from devcluster.client import Manifest
+from tests.operator_world import World
 
-async def test_a_job_is_created_trains_and_succeeds(world: Any) -> None:
+
+async def test_a_job_is_created_trains_and_succeeds(world: World) -> None:
     await world.nodes.add("a", capacity={"cpu": "64", "memory": "64Gi"})
     await world.create_job(workers={"min": 2, "max": 4, "replicas": 3})
     async with world.operator():
@@ -16,7 +19,7 @@ async def test_a_job_is_created_trains_and_succeeds(world: Any) -> None:
     assert [pod["status"]["phase"] for pod in pods] == ["Succeeded"] * 3
 
 
-async def test_a_lost_worker_is_replaced_and_the_others_go_on(world: Any) -> None:
+async def test_a_lost_worker_is_replaced_and_the_others_go_on(world: World) -> None:
     await world.nodes.add("a", capacity={"cpu": "64", "memory": "64Gi"})
     await world.create_job(workers={"min": 2, "max": 3, "replicas": 3})
     async with world.operator():
@@ -28,7 +31,7 @@ async def test_a_lost_worker_is_replaced_and_the_others_go_on(world: Any) -> Non
         assert job["status"]["settled"] == "1"
 
 
-async def test_a_deleted_job_leaves_nothing(world: Any) -> None:
+async def test_a_deleted_job_leaves_nothing(world: World) -> None:
     await world.nodes.add("a", capacity={"cpu": "64", "memory": "64Gi"})
     await world.create_job(workers={"min": 2, "max": 2, "replicas": 2})
     async with world.operator():
@@ -41,9 +44,9 @@ async def test_a_deleted_job_leaves_nothing(world: Any) -> None:
         await world.until(gone)
 
 
-async def test_suspending_saves_a_checkpoint_first(world: Any) -> None:
+async def test_suspending_saves_a_checkpoint_first(world: World) -> None:
     await world.nodes.add("a", capacity={"cpu": "64", "memory": "64Gi"})
-    claim = {"volume": {"emptyDir": {}}}
+    claim: Manifest = {"volume": {"emptyDir": {}}}
     await world.create_job(workers={"min": 2, "max": 2, "replicas": 2}, checkpoint=claim)
     async with world.operator():
         await world.until_phase("Running")
@@ -60,16 +63,16 @@ async def test_suspending_saves_a_checkpoint_first(world: Any) -> None:
         assert job["status"]["world"]["restore"] == "step-100.g1"
 
 
-async def _all_arrived(world: Any, count: int) -> bool:
+async def _all_arrived(world: World, count: int) -> bool:
     agents = world.play("job").agents.values()
-    generation = (await world.job())["status"]["world"]["generation"]
+    generation: int = (await world.job())["status"]["world"]["generation"]
     return sum(agent.report.arrived == generation for agent in agents) == count
 
 
-async def _all_released(world: Any) -> Any:
+async def _all_released(world: World) -> Any:
     pods = await world.pods()
     return pods if not any(p["metadata"].get("finalizers") for p in pods) else None
 
 
-def _pod(world: Any, pod: Any) -> str:
+def _pod(world: World, pod: Any) -> str:
     return f"/api/v1/namespaces/{world.namespace}/pods/{pod['metadata']['name']}"
