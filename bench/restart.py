@@ -5,8 +5,8 @@ jobs: a worker was lost while there was no operator. Its predecessor ends in ord
 its Lease back; once it is killed, and its successor waits for the Lease to run out.
 `restart_rss_mb` is the memory of that process, with no agents' polls. The other figures are of the
 same operator with a look inside (`bench/operator_child.py`): code loaded, caches full, first
-decision, all decided. Nodes are scripted; the agents that bring the jobs to Running are played in the first
-operator, and absent from those that are measured.
+decision, all decided. Nodes are scripted; the agents that bring the jobs to Running are played in
+the first operator, and absent from those that are measured.
 
 Run as `.venv/bin/python bench/restart.py [--quick] [--jobs 1250] [--repeats 5]`.
 """

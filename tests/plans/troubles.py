@@ -182,3 +182,17 @@ TROUBLES: Mapping[str, Trouble] = {
     "API server killed": api_server_killed,
     "leader cut off": leader_cut_off,
 }
+
+ESSENTIAL = (
+    "throttled writes",
+    "500 to everything",
+    "403 to everything",
+    "watches cut",
+    "pods gone (410)",
+    "pods swallowed until listed",
+    "an old list",
+    "pods stall",
+    "API server killed",
+    "leader cut off",
+)
+"""One of each sort, for every day."""

@@ -10,6 +10,7 @@ from devcluster.cluster import Cluster
 from tests.operator_world import install_crds
 from tests.plans.run import Outcome, run
 from tests.plans.scenarios import SCENARIOS
+from tests.plans.troubles import ESSENTIAL, TROUBLES
 from tests.plans.writes import all_plans, pruned
 
 RECORDED = Path(__file__).with_name("recorded_writes.json")
@@ -26,11 +27,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    everything = metafunc.config.getoption("--all-plans")
     if "plan" in metafunc.fixturenames:
         plans = all_plans(json.loads(RECORDED.read_text()))
-        if not metafunc.config.getoption("--all-plans"):
-            plans = pruned(plans)
-        metafunc.parametrize("plan", plans, ids=str)
+        metafunc.parametrize("plan", plans if everything else pruned(plans), ids=str)
+    if "trouble" in metafunc.fixturenames:
+        metafunc.parametrize("trouble", TROUBLES if everything else ESSENTIAL)
+    if "scenario" in metafunc.fixturenames:
+        metafunc.parametrize("scenario", SCENARIOS if everything else ["worker_lost"])
 
 
 @pytest.fixture(scope="session")

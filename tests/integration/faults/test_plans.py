@@ -3,7 +3,7 @@
 The operator is killed before or after the write, or the write or its answer gets lost.
 """
 
-from collections.abc import Callable
+import pytest
 
 from devcluster.cluster import Cluster
 from tests.integration.faults.conftest import Undisturbed, check
@@ -16,11 +16,11 @@ async def test_a_disturbed_write_changes_nothing_in_the_end(
     cluster: Cluster,
     undisturbed: Undisturbed,
     plan: Plan,
-    record_property: Callable[[str, object], None],
 ) -> None:
     expected = await undisturbed(plan.scenario)
     rule = plan.rule()
     outcome = await run(cluster, SCENARIOS[plan.scenario], rule=rule)
-    record_property("struck", rule.fired)
     assert outcome.num_kills - expected.num_kills == ("crash" in plan.disturbance) * rule.fired
     check(outcome, expected)
+    if not rule.fired:
+        pytest.skip("this write was not made this time: two changes met in one")

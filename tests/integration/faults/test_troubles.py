@@ -2,8 +2,6 @@
 
 from functools import partial
 
-import pytest
-
 from devcluster.cluster import Cluster
 from tests.integration.faults.conftest import Undisturbed, check
 from tests.plans.run import run
@@ -11,7 +9,6 @@ from tests.plans.scenarios import SCENARIOS
 from tests.plans.troubles import TROUBLES
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
 async def test_trouble_with_the_api_server_changes_nothing_in_the_end(
     cluster: Cluster, undisturbed: Undisturbed, trouble: str
 ) -> None:

@@ -10,7 +10,6 @@ from tests.plans.run import run
 from tests.plans.scenarios import SCENARIOS
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
 async def test_two_undisturbed_runs_are_alike(
     cluster: Cluster, undisturbed: Undisturbed, scenario: str
 ) -> None:

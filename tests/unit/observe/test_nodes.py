@@ -211,6 +211,19 @@ def test_a_node_that_was_never_seen_may_only_be_late() -> None:
     assert place.look().gone
 
 
+def test_it_is_looked_again_when_a_node_that_was_never_seen_turns_out_gone() -> None:
+    seconds = [100.0]
+    nodes = Nodes(lambda _: None, clock=lambda: seconds[0], wall=lambda: NOW)
+    assert nodes.again_seconds("n1") == float("inf")
+    nodes.look("n1")
+    seconds[0] += 4.0
+    assert nodes.again_seconds("n1") == MISSING_SECONDS - 4.0
+    seconds[0] += MISSING_SECONDS
+    assert nodes.again_seconds("n1") == 0.0, "not said yet"
+    assert nodes.look("n1").gone
+    assert nodes.again_seconds("n1") == float("inf")
+
+
 def test_not_more_nodes_are_remembered_than_a_cluster_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spotrun.observe.nodes.MOST_NODES", 3)
     place = Place()
