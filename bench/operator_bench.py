@@ -42,6 +42,7 @@ GROUP = "spotrun.dev/v1alpha1"
 NAMESPACE = "default"
 JOBS = at("trainingjobs", NAMESPACE, group=GROUP)
 PODS = at("pods", NAMESPACE)
+KINDS = at("customresourcedefinitions", group="apiextensions.k8s.io/v1")
 WRITERS = 16
 """Requests of a bench under way at once: enough to keep the API server busy with job objects."""
 QUIT_SECONDS = 10.0
@@ -134,10 +135,10 @@ class Rig:
 
     async def __aenter__(self) -> Self:
         self.cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
-        for kind in ("trainingjobs", "capacitypools"):
-            self.cluster.kubectl("wait", "--for=condition=Established", f"crd/{kind}.spotrun.dev")
         enter = self._stack.enter_async_context
         await enter(self.kube)
+        for kind in ("trainingjobs", "capacitypools"):
+            await self.kube.until(KINDS, f"{kind}.spotrun.dev", _is_established)
         transport = Transport(
             Credentials(from_kubeconfig(self.cluster.kubeconfig)), user_agent="bench"
         )
@@ -210,6 +211,11 @@ class Rig:
     async def version(self, path: str) -> int:
         """The version that a collection has now."""
         return int((await self.kube.get(path, limit="1"))["metadata"]["resourceVersion"])
+
+
+def _is_established(kind: Manifest | None) -> bool:
+    conditions = ((kind or {}).get("status") or {}).get("conditions") or ()
+    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
 
 def job(name: str, size: int, **spec: Any) -> Manifest:  # noqa: ANN401 - JSON

@@ -30,6 +30,8 @@ from spotrun.wire import (
 
 _SPARE_PORTS = itertools.count(20_000)
 _RETRY_SECONDS = 0.1
+_REPORT_SECONDS = 2.0
+"""A report may have reached an operator that died of it: it is made again though nothing is new."""
 
 
 @dataclass
@@ -90,7 +92,7 @@ class ScriptedAgent:
     async def _live(self, session: aiohttp.ClientSession, url: str) -> Exit:
         await self._send(session, url)
         while True:
-            await self._something()
+            is_due = not await self._something()
             if self.context.terminated.is_set():
                 return _end(Ending.DEPARTED, 0)
             answer = self.answer
@@ -98,7 +100,7 @@ class ScriptedAgent:
                 continue
             if answer.phase in {"Succeeded", "Failed"}:
                 return _end(Ending.COMPLETED if answer.phase == "Succeeded" else Ending.DEPARTED, 0)
-            again, self._lost_touch = self._lost_touch, False
+            again, self._lost_touch = self._lost_touch or is_due, False
             if self._enter(answer) or self._save(answer) or self._finish() or again:
                 await self._send(session, url)
             if self.report.arrived and self.serial in self._play.crash:
@@ -136,19 +138,22 @@ class ScriptedAgent:
         self.report = replace(self.report, completed=True)
         return True
 
-    async def _something(self) -> None:
-        """Until there is news, the pod is asked to end, or the training may finish."""
+    async def _something(self) -> bool:
+        """Wait for news, the pod's end, or leave to finish; false if nothing came for a while."""
         waits = [
             asyncio.create_task(event.wait()) for event in (self._changed, self.context.terminated)
         ]
         if not self.report.completed:
             waits.append(asyncio.create_task(self._play.may_finish.wait()))
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(
+                waits, timeout=_REPORT_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
         finally:
             for wait in waits:
                 wait.cancel()
         self._changed.clear()
+        return bool(done)
 
     async def _poll(self, session: aiohttp.ClientSession, url: str) -> None:
         while True:

@@ -7,7 +7,7 @@ lease; what it had already sent arrives. All that it knew is lost.
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 
 from typing_extensions import override
@@ -71,10 +71,11 @@ class MortalTransport(Transport):
         self, path: str, *, params: Params, silence_seconds: float
     ) -> AsyncGenerator[list[bytes], None]:
         self._check()
-        lines = super().stream(path, params=params, silence_seconds=silence_seconds)
-        async for some in lines:
-            self._check()
-            yield some
+        stream = super().stream(path, params=params, silence_seconds=silence_seconds)
+        async with aclosing(stream) as several:
+            async for lines in several:
+                self._check()
+                yield lines
 
     def _check(self) -> None:
         if self.is_dead:
@@ -99,10 +100,10 @@ class Replica:
         if self._transport is not None:
             self._transport.die()
         if self.controller is not None:
-            listener = self.controller._server._listener
-            for task in (listener._accepting, *listener._greeting):
-                task.cancel()
-            listener.visits.close_all()
+            self.controller._election._until = float("-inf")  # whoever still gets in is sent away
+            visits = self.controller._server._listener.visits
+            visits.may_come = lambda _: False  # type: ignore[method-assign]
+            visits.close_all()
 
     async def run(self) -> None:
         """Work until killed; a start that fails ends the process, too."""
