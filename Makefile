@@ -38,7 +38,7 @@ format: setup ## let ruff format and mend what it can
 types: setup ## mypy --strict over everything
 	$(BIN)/mypy
 
-test: test-unit test-integration ## all tests (the first run builds Kubernetes: about 7 min)
+test: test-unit test-integration ## unit and integration tests (the first run builds Kubernetes: about 7 min)
 
 test-unit: setup ## pure tests: seconds
 	$(PYTEST) tests/unit -n $(WORKERS)
@@ -68,7 +68,7 @@ lock: setup ## resolve pyproject.toml anew into requirements.lock, for every pla
 binaries: setup ## build the Kubernetes binaries into the cache (does nothing when they are there)
 	@$(BIN)/python -m devcluster build >/dev/null
 
-cluster-up: setup ## start a Kubernetes on this machine; eval "$$(.venv/bin/python -m devcluster env)" to use it
+cluster-up: setup ## start a Kubernetes on this machine, and say how to use it
 	@$(BIN)/python -m devcluster up
 
 cluster-down: setup ## end it and remove its files

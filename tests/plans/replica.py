@@ -102,7 +102,7 @@ class Replica:
         if self.controller is not None:
             self.controller._election._until = float("-inf")  # whoever still gets in is sent away
             visits = self.controller._server._listener.visits
-            visits.may_come = lambda _: False  # type: ignore[method-assign]
+            visits.may_come = lambda address: False  # type: ignore[method-assign]
             visits.close_all()
 
     async def run(self) -> None:
