@@ -8,7 +8,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format types test test-unit test-deep test-integration test-faults bench-smoke test-oldest crds lock binaries cluster-up cluster-down clean
+.PHONY: help setup lint format types test test-unit test-deep test-integration test-operator test-faults bench-smoke test-oldest crds lock binaries cluster-up cluster-down clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,7 +47,13 @@ test-deep: setup ## the properties among the unit tests, with thousands of examp
 	HYPOTHESIS_PROFILE=deep $(PYTEST) tests/unit -n $(WORKERS)
 
 test-integration: binaries ## against a real etcd, API server, controller manager and scheduler
-	$(PYTEST) tests/integration -n $(WORKERS) --ignore=tests/integration/faults --ignore=tests/integration/bench
+	$(PYTEST) tests/integration -n $(WORKERS) $(addprefix --ignore=tests/integration/,$(WHOLE) faults bench)
+
+# The whole operator, which waits for leases and garbage collection: minutes of little work.
+WHOLE := controller process
+
+test-operator: binaries ## the whole operator, in this process and as one of its own, with played agents
+	$(PYTEST) $(addprefix tests/integration/,$(WHOLE)) -n $(WORKERS)
 
 test-faults: binaries ## lives of jobs with their writes disturbed: about 80 plans in 3 min; ALL=1: every plan
 	$(PYTEST) tests/integration/faults -n $(WORKERS) $(if $(ALL),--all-plans)

@@ -62,6 +62,8 @@ class FaultProxy:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=self._tls, limit=0),
             auto_decompress=False,
+            # Large answers would come compressed, and be passed back without saying so.
+            skip_auto_headers=("Accept-Encoding",),
             timeout=aiohttp.ClientTimeout(total=None),
             read_bufsize=2**21,
         )
