@@ -15,6 +15,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Self
 
 from aiohttp import web
@@ -226,14 +227,17 @@ class Listener:
         await self._http.shutdown(timeout=1.0)
 
     async def _accept(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
+            await _readable(self._socket)
             try:
-                connection, peer = await loop.sock_accept(self._socket)
+                connection, peer = self._socket.accept()
+            except BlockingIOError:
+                continue  # who knocked has gone again
             except OSError as error:
                 log.warning("no connection can be accepted: %s", error)
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
+            connection.setblocking(False)
             address = str(peer[0])
             if not self.visits.may_come(address):
                 connection.close()
@@ -242,7 +246,12 @@ class Listener:
             visit = self.visits.arrived(address, protocol)
             task = asyncio.create_task(self._greet(connection, visit))
             self._greeting.add(task)
-            task.add_done_callback(self._greeting.discard)
+            task.add_done_callback(partial(self._greeted, connection))
+
+    def _greeted(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
+        self._greeting.discard(task)
+        if task.cancelled():  # perhaps before it began, and so could close what it was given
+            connection.close()
 
     async def _greet(self, connection: socket.socket, visit: Visit) -> None:
         loop = asyncio.get_running_loop()
@@ -273,6 +282,17 @@ def _spare_files() -> int:
     if soft < hard:  # soft limits are low for programs that use select(), which we do not
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return sys.maxsize if hard == resource.RLIM_INFINITY else max(hard - _OTHER_FILES, hard // 2)
+
+
+async def _readable(listening: socket.socket) -> None:
+    """Wait until somebody knocks; `sock_accept`, cancelled, may lose whom it has just let in."""
+    loop = asyncio.get_running_loop()
+    knocked = asyncio.Event()
+    loop.add_reader(listening, knocked.set)
+    try:
+        await knocked.wait()
+    finally:
+        loop.remove_reader(listening)
 
 
 def _listen(host: str, port: int) -> socket.socket:
