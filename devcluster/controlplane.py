@@ -110,6 +110,8 @@ def _etcd_flags(layout: Layout) -> list[str]:
         f"--listen-peer-urls={peer}",
         f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster=default={peer}",
+        # As kubeadm sets it. Without it no bookmark comes for a kind in which nothing happens.
+        "--watch-progress-notify-interval=5s",
         "--unsafe-no-fsync",  # the data does not outlive the cluster, so no disk sets its pace
         "--log-level=warn",
     ]

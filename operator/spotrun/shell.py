@@ -8,9 +8,11 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NoReturn, Protocol
+from urllib.parse import urlsplit
 
 import kopf
 
@@ -69,6 +71,7 @@ async def host(open_service: OpenService, *, liveness: str | None = None) -> Non
 
     `liveness` is a URL such as http://0.0.0.0:8081/healthz. Raises what the service raises.
     """
+    _require_free(liveness)
     registry = kopf.OperatorRegistry()
     ready, stop = asyncio.Event(), asyncio.Event()
     guest = _Guest(open_service, stop)
@@ -116,6 +119,13 @@ async def host(open_service: OpenService, *, liveness: str | None = None) -> Non
         raise guest.failure
     if isinstance(broken, Exception):
         raise broken
+
+
+def _require_free(liveness: str | None) -> None:
+    """Raise at once if somebody else listens there: kopf would say so 5 s after it failed."""
+    if liveness is not None:
+        url = urlsplit(liveness)
+        socket.create_server((url.hostname or "", url.port or 80)).close()
 
 
 async def _heed_signals(ready: asyncio.Event, stop: asyncio.Event) -> None:

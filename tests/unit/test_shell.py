@@ -113,7 +113,7 @@ async def test_a_liveness_port_in_use_ends_the_process(endpoint: str) -> None:
         pytest.raises(OSError, match="address already in use"),
     ):
         await shell.host(service.open, liveness=endpoint)
-    assert service.closed
+    assert not service.opened.is_set()
 
 
 async def test_being_cancelled_closes_the_service() -> None:
