@@ -61,6 +61,7 @@ def a_worker(
     heard: float = 0.0,
     ready_for: float = 0.0,
     arrived_for: float | None = None,
+    progress_for: float | None = None,
     node: Node | str | None = "",
     leaves_in: float | None = None,
     **pod: Any,
@@ -83,7 +84,7 @@ def a_worker(
     )
     agent = None
     if ready is not None:
-        agent = Agent(report, heard, ready_for if ready else None, arrived_for)
+        agent = Agent(report, heard, ready_for if ready else None, arrived_for, progress_for)
     facts = {
         "name": f"job-{serial}",
         "uid": f"uid-{serial}",

@@ -1,6 +1,7 @@
 """The whole operator, in this process, against a real API server and nodes with played agents."""
 
 import asyncio
+import time
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ from devcluster.client import ApiError, Client, Manifest, at
 from devcluster.cluster import Cluster
 from devcluster.kubelet.runtime import Exit
 from devcluster.nodes import Nodes
-from devcluster.scripted import Context, Script, Scripted
+from devcluster.scripted import FOREVER, Context, Script, Scripted
 from spotrun.controller import Controller, Settings
 from spotrun.kube.access import Credentials, from_kubeconfig
 from spotrun.kube.client import Client as KubeClient
@@ -30,12 +31,17 @@ QUICK = Terms(lease_seconds=3, renew_seconds=2, retry_seconds=0.3)
 
 
 def install_crds(cluster: Cluster) -> None:
-    """Teach a cluster what a TrainingJob is, its garbage collector included."""
+    """Teach a cluster what a TrainingJob is, kubectl and the garbage collector included."""
     cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
-    for kind in ("trainingjobs", "capacitypools"):
+    for kind in ("trainingjobs.spotrun.dev", "capacitypools.spotrun.dev"):
         # `--for=condition` fails where there are no conditions yet.
         established = '--for=jsonpath={.status.conditions[?(@.type=="Established")].status}=True'
-        cluster.kubectl("wait", established, f"crd/{kind}.spotrun.dev")
+        cluster.kubectl("wait", established, f"crd/{kind}")
+        # Discovery and the schema that kubectl reads follow a little later.
+        end = time.monotonic() + PATIENCE_SECONDS
+        while "FIELDS" not in cluster.kubectl("explain", kind, check=False).stdout:
+            assert time.monotonic() < end, f"kubectl does not know {kind}"
+            time.sleep(0.1)
     # It looks for new kinds of owners at its start, and then only every 30 s.
     cluster.control.kill("kube-controller-manager")
     cluster.control.start("kube-controller-manager")
@@ -145,8 +151,11 @@ async def open_world(cluster: Cluster) -> AsyncIterator[World]:
             ended: Exit = await made[0].play(job).container(kube)(context)
             return ended
 
-        def script_for(_: Manifest) -> Script:
-            return Script(play=container)
+        def script_for(pod: Manifest) -> Script:
+            # What other tests have left in this cluster is scheduled to these nodes, too, or was
+            # bound to nodes of the same names: it is none of this test's workers.
+            is_ours = pod["metadata"]["namespace"] == namespace
+            return Script(play=container) if is_ours else FOREVER
 
         nodes = Nodes(
             cluster.admin,
@@ -159,8 +168,26 @@ async def open_world(cluster: Cluster) -> AsyncIterator[World]:
             world = World(cluster, kube, nodes, namespace, cluster.block.pod_address())
             made.append(world)
             await world.until(lambda: _exists(kube, at("serviceaccounts", namespace, "default")))
-            yield world
-            await kube.delete(at("namespaces", None, namespace))
+            try:
+                yield world
+            finally:
+                await _leave_nothing(kube, namespace)
+
+
+async def _leave_nothing(kube: Client, namespace: str) -> None:
+    """Remove the namespace and its pods, which nobody else would let go of: the operator is gone.
+
+    Pods that stay bound to a node count against the next one of its name.
+    """
+    await kube.delete(at("namespaces", None, namespace))
+    for pod in await kube.list(at("pods", namespace)):
+        path = at("pods", namespace, pod["metadata"]["name"])
+        try:
+            await kube.patch(path, {"metadata": {"finalizers": None}})
+            await kube.delete(path, grace_seconds=0)
+        except ApiError as error:
+            if error.status != 404:
+                raise
 
 
 async def _exists(kube: Client, path: str) -> bool:

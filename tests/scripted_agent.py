@@ -26,6 +26,7 @@ from spotrun.wire import (
     Report,
     read_answer,
     write_last_words,
+    write_report,
 )
 
 _SPARE_PORTS = itertools.count(20_000)
@@ -43,6 +44,7 @@ class Play:
     may_finish: asyncio.Event = field(default_factory=asyncio.Event)
     crash: dict[int, int] = field(default_factory=dict)  # serial -> exit code, as soon as it trains
     may_start: dict[int, asyncio.Event] = field(default_factory=dict)  # by serial; others may
+    servers: dict[int, str] = field(default_factory=dict)  # by serial: another way to the operator
     agents: dict[int, "ScriptedAgent"] = field(default_factory=dict)  # by serial, the latest
 
     def container(self, kube: Client) -> Any:
@@ -71,6 +73,12 @@ class ScriptedAgent:
         self._lost_touch = False  # and so the next operator has to be told everything
         self._leader: str | None = None  # where a standby sent us; None: where we were told first
 
+    def suspect(self, *ranks: int) -> None:
+        """Miss the heartbeats of these ranks of the world, and report it."""
+        self.report = replace(self.report, suspects=ranks)
+        self._lost_touch = True
+        self._changed.set()
+
     async def run(self) -> Exit:
         """Live until there is nothing left to do."""
         if self.serial in self._play.may_start:
@@ -83,18 +91,21 @@ class ScriptedAgent:
         connector = aiohttp.TCPConnector(ssl=tls)
         async with aiohttp.ClientSession(headers=headers, connector=connector) as session:
             polls = asyncio.create_task(self._poll(session, url))
+            life = asyncio.create_task(self._live(session, url))
+            told_to_end = asyncio.create_task(self.context.terminated.wait())
             try:
-                return await self._live(session, url)
+                # It ends when told to, also while a report hangs on a dead link.
+                await asyncio.wait({life, told_to_end}, return_when=asyncio.FIRST_COMPLETED)
+                return life.result() if life.done() else _end(Ending.DEPARTED, 0)
             finally:
-                polls.cancel()
-                await asyncio.gather(polls, return_exceptions=True)
+                for task in (polls, life, told_to_end):
+                    task.cancel()
+                await asyncio.gather(polls, life, told_to_end, return_exceptions=True)
 
     async def _live(self, session: aiohttp.ClientSession, url: str) -> Exit:
         await self._send(session, url)
         while True:
             is_due = not await self._something()
-            if self.context.terminated.is_set():
-                return _end(Ending.DEPARTED, 0)
             answer = self.answer
             if answer is None:
                 continue
@@ -118,6 +129,7 @@ class ScriptedAgent:
             self.report,
             arrived=world.generation,
             store_port=next(_SPARE_PORTS),
+            suspects=(),
             progress=Progress(world.generation, step, self._play.steps, samples=step * 8),
         )
         return True
@@ -139,10 +151,8 @@ class ScriptedAgent:
         return True
 
     async def _something(self) -> bool:
-        """Wait for news, the pod's end, or leave to finish; false if nothing came for a while."""
-        waits = [
-            asyncio.create_task(event.wait()) for event in (self._changed, self.context.terminated)
-        ]
+        """Wait for news or leave to finish; false if nothing came for a while."""
+        waits = [asyncio.create_task(self._changed.wait())]
         if not self.report.completed:
             waits.append(asyncio.create_task(self._play.may_finish.wait()))
         try:
@@ -176,11 +186,11 @@ class ScriptedAgent:
             await asyncio.sleep(_RETRY_SECONDS)  # the operator is away, as agents know it to be
 
     async def _send(self, session: aiohttp.ClientSession, url: str) -> None:
-        while not self.context.terminated.is_set():
+        while True:
             try:
                 async with session.post(
                     f"{self._server}{url}/report",
-                    json=_json(self.report),
+                    data=write_report(self.report),
                     server_hostname=names.SERVER_NAME,
                 ) as response:
                     if response.status == 200:
@@ -194,7 +204,8 @@ class ScriptedAgent:
 
     @property
     def _server(self) -> str:
-        return f"https://{self._leader or self.context.env[names.ENV_SERVER]}"
+        told = self._play.servers.get(self.serial, self.context.env[names.ENV_SERVER])
+        return f"https://{self._leader or told}"
 
     async def _follow(self, response: aiohttp.ClientResponse) -> None:
         """Ask the leader next time, if a standby has named it."""
@@ -216,25 +227,3 @@ class ScriptedAgent:
 
 def _end(reason: Ending, code: int) -> Exit:
     return Exit(code, message=write_last_words(LastWords(reason, exit_code=code)))
-
-
-def _json(report: Report) -> dict[str, Any]:
-    content: dict[str, Any] = {
-        "wire": report.wire,
-        "ready": report.ready,
-        "arrived": report.arrived,
-        "storePort": report.store_port,
-        "inProcess": report.in_process,
-        "completed": report.completed,
-    }
-    if report.progress is not None:
-        progress = report.progress
-        content["progress"] = {
-            "generation": progress.generation,
-            "step": progress.step,
-            "total": progress.total,
-            "samples": progress.samples,
-        }
-    if report.committed is not None:
-        content["committed"] = {"checkpoint": report.committed.name}
-    return content

@@ -121,7 +121,8 @@ async def spawn(launch: Launch, marker: str, container: str) -> ProcessContainer
 
 def _message(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return file.read(_MESSAGE_BYTES).decode(errors="replace")
+        with path.open("rb") as file:  # of a long one the end, as the kubelet does
+            file.seek(max(file.seek(0, os.SEEK_END) - _MESSAGE_BYTES, 0))
+            return file.read().decode(errors="replace")
     except (FileNotFoundError, IsADirectoryError):  # its container's doing: nothing was said
         return ""

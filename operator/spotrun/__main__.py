@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from spotrun import options
+from spotrun.cli import flags
 from spotrun.cli.console import NOT_BUILT_YET, CommandLine
 
 _PLANNED = {"simulate": "replay a job on a recorded market and print its cost as JSON"}
@@ -15,7 +16,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "spotrun", "Spot-aware, auto-scaling PyTorch training on Kubernetes.", _PLANNED
     )
     operator = line.add("operator", "run the operator")
-    options.describe(operator)
+    flags.describe(operator)
     chosen = line.read(argv)
     if chosen is None:
         return NOT_BUILT_YET

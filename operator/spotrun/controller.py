@@ -6,39 +6,41 @@ Every replica keeps its caches warm and answers agents; only the leader decides.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
 from typing import NoReturn, Self
 from uuid import uuid4
 
 from spotrun import diary, logs, preflight
+from spotrun.act import orphans
 from spotrun.act.executor import Executor
 from spotrun.act.settings import Settings as WorkerSettings
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.fates import in_doubt
 from spotrun.decide.job import decide
 from spotrun.decide.snapshot import JobSnapshot
-from spotrun.kube.backoff import Backoff
+from spotrun.decide.world import is_restart
 from spotrun.kube.client import Client
-from spotrun.kube.errors import KubeError, NotFound
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.lease import Election, Terms
 from spotrun.kube.queue import WorkQueue
 from spotrun.kube.resource import Key, Resource
+from spotrun.kube.tasks import running
 from spotrun.observe.caches import Caches
 from spotrun.observe.memory import Memory
-from spotrun.observe.objects import TRAINING_JOBS, JobObject
 from spotrun.observe.snapshot import BrokenJob
+from spotrun.observe.volumes import Volumes
 from spotrun.serve.board import Board, WorkerKey
+from spotrun.serve.bucket import Bucket, Rate
+from spotrun.serve.leadership import Leadership
 from spotrun.serve.metrics import Meter
 from spotrun.serve.plain import PlainServer
 from spotrun.serve.publishing import published
 from spotrun.serve.server import Server
 from spotrun.serve.server import Settings as ServerSettings
-from spotrun.serve.tls import Identity, Source
+from spotrun.serve.tls import Source, load_patiently
 from spotrun.serve.tokens import Tokens, review_by
 
 log = logging.getLogger(__name__)
@@ -49,12 +51,15 @@ _DOUBT_SECONDS = 0.5
 _NOT_YET_SEEN_SECONDS = 0.02
 """Our own write comes back through the watch within milliseconds; until then nothing is decided."""
 
+_RESTARTS = Rate(per_second=10, burst=100)
+"""Of worlds, by all jobs: a thousand that fail together are back after a minute and a half."""
+
 _FILLED_SECONDS = 2.0
 """By then 10,000 pods are listed."""
 
 _SILENT_SECONDS = 300.0
-"""A healthy cache hears a bookmark a minute, and one in trouble fails at least every 75 s. Only a
-bug is silent for so long: that a restart may cure, an API server that is away it does not."""
+"""A cache opens its watch anew after 75 s without a word, and is answered or fails. Only a bug is
+silent for so long: that a restart may cure, an API server that is away it does not."""
 
 
 @dataclass(frozen=True)
@@ -71,23 +76,6 @@ class Settings:
     plain_host: str = ""
     plain_port: int = 8080
     terms: Terms = field(default_factory=Terms)
-
-
-class Leadership:
-    """Who leads, as agents need to know it; the leader's address is part of its identity."""
-
-    def __init__(self, election: Election) -> None:
-        self._election = election
-
-    @property
-    def leads(self) -> bool:
-        """Whether this replica may act."""
-        return self._election.leads
-
-    @property
-    def address(self) -> str | None:
-        """Where agents reach the leader."""
-        return self._election.leader.rpartition("/")[0] or None
 
 
 class Controller:
@@ -107,7 +95,9 @@ class Controller:
             clock=time.monotonic,
             wall=_now,
         )
-        self._horizon: Horizon[Key, Resource] = Horizon(self._caches.last_version)
+        self._horizon: Horizon[Key, Resource] = Horizon(self._caches, time.monotonic)
+        self._volumes = Volumes(client, time.monotonic)
+        self._restarts = Bucket(_RESTARTS, time.monotonic)
         self._has_identity = False
         self._stack = AsyncExitStack()
 
@@ -132,7 +122,7 @@ class Controller:
             identity=f"{settings.address}/{uuid4().hex[:12]}",
             terms=settings.terms,
         )
-        leadership = Leadership(self._election)
+        leadership = Leadership(self._election, settings.address)
         self._meter = Meter(lambda: self._board.jobs, lambda: leadership.leads)
         self.plain = await enter(
             PlainServer(
@@ -144,8 +134,9 @@ class Controller:
             )
         )
         await enter(self._caches)
-        await enter(_running(self._explain()))
-        identity = await self._identify()
+        await enter(running(self._explain()))
+        identity = await load_patiently(self._source)
+        self._has_identity = True
         self._board = Board(identity.world_key)
         self._server = Server(
             settings.agents,
@@ -170,7 +161,7 @@ class Controller:
         )
         await enter(self._server)
         await enter(self._election)
-        await enter(_running(self._lead()))
+        await enter(running(self._lead()))
 
     @property
     def port(self) -> int:
@@ -205,27 +196,6 @@ class Controller:
         if not self._caches.are_synced:
             await preflight.explain(self._client, self._caches.selections)
 
-    async def _identify(self) -> Identity:
-        """Load the identity, for as long as it takes."""
-        failures, roll = 0, Random().random  # noqa: S311 - jitter, not a secret
-        while True:
-            try:
-                identity = await self._source.load()
-            except (KubeError, OSError, ValueError) as error:
-                failures += 1
-                pause_seconds = Backoff().pause_seconds(
-                    failures, roll, getattr(error, "retry_after_seconds", None)
-                )
-                log.warning(
-                    "waiting for the certificates that agents are shown, again in %.1f s: %s",
-                    pause_seconds,
-                    error,
-                )
-                await asyncio.sleep(pause_seconds)
-            else:
-                self._has_identity = True
-                return identity
-
     async def _lead(self) -> NoReturn:
         """Whenever this replica leads, work; when it no longer does, stop before another begins."""
         while True:
@@ -233,9 +203,10 @@ class Controller:
             self._leading_since = time.monotonic()
             await self._caches.synced()
             log.info("leading; %d jobs are known", self._caches.num_jobs)
+            await self._caches.survey()
             for key in self._caches.all_keys():
                 self._queue.add(key)
-            async with _running(self._queue.run(self._work, workers=self._settings.workers)):
+            async with running(self._queue.run(self._work, workers=self._settings.workers)):
                 await self._election.lost.wait()
             await self._server.step_down()
             log.info("no longer leading")
@@ -245,16 +216,24 @@ class Controller:
         if not self._election.leads:
             return None
         if not self._horizon.caught_up(key):
-            return _NOT_YET_SEEN_SECONDS
+            return self._wait_for_own_writes(key)
         context = logs.about(f"{key.namespace}/{key.name}")
         with self._meter.reconcile_seconds.time():
             again_seconds = await self._reconcile(key, context)
         return again_seconds if again_seconds < float("inf") else None
 
+    def _wait_for_own_writes(self, key: Key) -> float:
+        """Never decide on what is older than our own writes; ask again where they got lost."""
+        for resource in self._horizon.overdue(key):
+            self._caches.relist(resource)
+        return max(_NOT_YET_SEEN_SECONDS, self._horizon.waited_seconds(key) / 4)
+
     async def _reconcile(self, key: Key, context: logs.LogContext) -> float:
-        await self._let_go_of_orphans(key)
+        await orphans.let_go(self._client, self._executor, key, self._caches.orphans(key))
         memory = self._memories.setdefault(key, Memory())
-        job = self._caches.snapshot(key, memory, self._leading_since)
+        claim = self._caches.claim_of(key)
+        shared = await self._volumes.is_shared(claim) if claim is not None else None
+        job = self._caches.snapshot(key, memory, self._leading_since, volume_is_shared=shared)
         if job is None:
             return self._forget(key)
         if isinstance(job, BrokenJob):
@@ -262,6 +241,12 @@ class Controller:
             if outcome.failure is not None:
                 raise outcome.failure
             return outcome.again_seconds
+        again_seconds = await self._decide(job, memory, context)
+        claim_seconds = self._volumes.again_seconds(claim) if claim is not None else float("inf")
+        return min(again_seconds, claim_seconds, self._caches.again_seconds(key))
+
+    async def _decide(self, job: JobSnapshot, memory: Memory, context: logs.LogContext) -> float:
+        job = replace(job, restart_seconds=self._restarts.wait_seconds())
         self._board.publish(published(job, job.status), int(job.version))
         doubted = self._ask_for_signs_of_life(job)
         decision = decide(job, _now())
@@ -269,15 +254,15 @@ class Controller:
         context.generation = world.generation if world is not None else None
         outcome = await self._executor.carry_out(job, decision, memory)
         if outcome.stored:
+            if is_restart(job.status, decision.status):
+                self._restarts.take()
             for entry in diary.entries(job.status, decision):
                 log.info("%s", entry)
         if outcome.failure is not None:
             raise outcome.failure
         again_seconds = decision.again_seconds if outcome.stored else float("inf")
         doubt_seconds = _DOUBT_SECONDS if doubted else float("inf")
-        return min(
-            outcome.again_seconds, again_seconds, doubt_seconds, self._caches.again_seconds(key)
-        )
+        return min(outcome.again_seconds, again_seconds, doubt_seconds)
 
     def _ask_for_signs_of_life(self, job: JobSnapshot) -> bool:
         """Answer the held polls of workers in doubt: who lives asks again within milliseconds."""
@@ -286,28 +271,6 @@ class Controller:
             if worker.serial in doubted:
                 self._board.nudge(WorkerKey(job.namespace, job.name, worker.pod.name))
         return bool(doubted)
-
-    async def _let_go_of_orphans(self, key: Key) -> None:
-        """Pods whose job is no more are not held back by us.
-
-        The cache of jobs may be behind that of pods, so the API server has the last word.
-        """
-        orphans = tuple(self._caches.orphans(key))
-        if not orphans:
-            return
-        live_uid = await self._uid_of(key)
-        for pod in orphans:
-            if pod.owner_uid != live_uid:
-                await self._executor.strip(key.namespace, pod.name, pod.uid)
-
-    async def _uid_of(self, key: Key) -> str | None:
-        try:
-            job = await self._client.get(
-                TRAINING_JOBS, key.name, JobObject, namespace=key.namespace
-            )
-        except NotFound:
-            return None
-        return job.metadata.uid
 
     def _forget(self, key: Key) -> float:
         self._memories.pop(key, None)
@@ -330,13 +293,3 @@ class Controller:
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-@asynccontextmanager
-async def _running(work: Coroutine[object, object, None]) -> AsyncIterator[None]:
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

@@ -1,7 +1,7 @@
 """The flags of `spotrun operator`; each has an environment variable, for manifests and charts.
 
-A flag counts before its variable, and that before the default. Standard library only: `--help`
-answers at once, and where the libraries of the operator are not installed.
+A flag counts before its variable, and that before the default. Standard library only, as is all
+that `--help` needs.
 """
 
 import argparse
@@ -20,24 +20,6 @@ OWN_NAMESPACE = "spotrun-system"
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 _LEVELS = {name: getattr(logging, name.upper()) for name in ("debug", "info", "warning", "error")}
-
-_EXAMPLES = """\
-examples:
-  on your machine, with the cluster of your kubeconfig; its pods must reach this machine:
-      kubectl apply --server-side -f crds/
-      spotrun operator --advertise 192.0.2.7:8443
-
-  in a pod, for all namespaces; agents come to a Service in front of all replicas:
-      SPOTRUN_ADVERTISE=spotrun-agents.spotrun-system.svc:8443 spotrun operator
-
-  for one namespace, with the rights of manifests/rbac-namespaced.yaml:
-      spotrun operator --watch-namespace ml --advertise 192.0.2.7:8443
-
-Several replicas may run: one leads, the others stand by. It never gives up on an API server that is
-away, nor on rights or definitions that are missing: it says so in its log, waits, and goes on.
-SIGTERM ends it in order, a second one at once. Exit codes: 0 it was told to end, 1 it broke,
-2 it was started wrongly.
-"""
 
 
 class HostPort(NamedTuple):
@@ -255,37 +237,11 @@ class Options:
         return int(_LEVELS[self.log_level])
 
 
-def describe(parser: argparse.ArgumentParser) -> None:
-    """Add the flags to a parser."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EXAMPLES
-    parser.usage = f"{parser.prog} [--advertise HOST:PORT] [flags]"
-    for one in fields(Options):
-        default = f" (default: {one.default})" if one.default else ""
-        may_stand_alone = isinstance(one.default, bool)
-        parser.add_argument(
-            _name(one.name),
-            dest=one.name,
-            nargs="?" if may_stand_alone else None,
-            const="true" if may_stand_alone else None,
-            metavar=one.metadata["metavar"],
-            help=f"{one.metadata['help']}{default} [{variable(one.name)}]",
-        )
-    parser.add_argument(
-        "-v",
-        "--verbose",
-        dest="log_level",
-        action="store_const",
-        const="debug",
-        help="the same as --log-level debug",
-    )
-
-
 def read(given: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> Options:
     """The options of a command line and its environment; raises ValueError that says what to do."""
     chosen: dict[str, object] = {}
     for one in fields(Options):
-        name, value = _name(one.name), getattr(given, one.name)
+        name, value = flag(one.name), getattr(given, one.name)
         if value is None:
             name, value = variable(one.name), environment.get(variable(one.name), "")
             if not value or _is_a_service_link(value):
@@ -302,7 +258,8 @@ def variable(field_name: str) -> str:
     return f"SPOTRUN_{field_name.upper()}"
 
 
-def _name(field_name: str) -> str:
+def flag(field_name: str) -> str:
+    """The flag of an option."""
     return f"--{field_name.replace('_', '-')}"
 
 

@@ -72,9 +72,30 @@ async def host(open_service: OpenService, *, liveness: str | None = None) -> Non
     `liveness` is a URL such as http://0.0.0.0:8081/healthz. Raises what the service raises.
     """
     _require_free(liveness)
-    registry = kopf.OperatorRegistry()
     ready, stop = asyncio.Event(), asyncio.Event()
     guest = _Guest(open_service, stop)
+    operator = asyncio.create_task(
+        kopf.operator(
+            registry=_registry(guest),
+            settings=_settings(),
+            standalone=True,  # leader election is ours: kopf's peering is not a lock
+            clusterwide=True,
+            liveness_endpoint=liveness,
+            ready_flag=ready,
+            stop_flag=stop,
+        )
+    )
+    signals = asyncio.create_task(_heed_signals(ready, stop))
+    broken = await _end_of(operator, guest, signals)
+    if guest.failure is not None:
+        raise guest.failure
+    if isinstance(broken, Exception):
+        raise broken
+
+
+def _registry(guest: _Guest) -> kopf.OperatorRegistry:
+    """What kopf does for us: it begins, it ends, and it is asked for signs of life."""
+    registry = kopf.OperatorRegistry()
 
     @kopf.on.startup(registry=registry)
     async def begin(**_: Any) -> None:  # noqa: ANN401 - kopf's keyword arguments
@@ -94,18 +115,13 @@ async def host(open_service: OpenService, *, liveness: str | None = None) -> Non
     async def ages(**_: Any) -> dict[str, float]:  # noqa: ANN401 - kopf's keyword arguments
         return {} if guest.service is None else guest.service.ages_seconds()
 
-    operator = asyncio.create_task(
-        kopf.operator(
-            registry=registry,
-            settings=_settings(),
-            standalone=True,  # leader election is ours: kopf's peering is not a lock
-            clusterwide=True,
-            liveness_endpoint=liveness,
-            ready_flag=ready,
-            stop_flag=stop,
-        )
-    )
-    signals = asyncio.create_task(_heed_signals(ready, stop))
+    return registry
+
+
+async def _end_of(
+    operator: asyncio.Task[None], guest: _Guest, signals: asyncio.Task[None]
+) -> BaseException | None:
+    """Wait until kopf or the service has ended, and end the rest; what kopf broke of, if it did."""
     ended = asyncio.create_task(guest.ended.wait())
     try:
         await asyncio.wait({operator, ended}, return_when=asyncio.FIRST_COMPLETED)
@@ -115,10 +131,7 @@ async def host(open_service: OpenService, *, liveness: str | None = None) -> Non
         for task in (operator, signals, ended):
             task.cancel()
         (broken, *_) = await asyncio.gather(operator, signals, ended, return_exceptions=True)
-    if guest.failure is not None:
-        raise guest.failure
-    if isinstance(broken, Exception):
-        raise broken
+    return broken
 
 
 def _require_free(liveness: str | None) -> None:

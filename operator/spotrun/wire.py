@@ -92,7 +92,7 @@ class Report:
     ready: bool = False  # could enter a world now: warm, or waiting in rendezvous
     arrived: int = 0  # the generation it trains in
     failed: Failure | None = None
-    suspects: tuple[int, ...] = ()  # ranks of its world whose heartbeats stopped
+    suspects: tuple[int, ...] = ()  # places among its world's workers whose heartbeats stopped
     store_port: int | None = None  # its spare store, not used by any world yet
     utilization: Utilization = Utilization()
     progress: Progress | None = None
@@ -147,6 +147,11 @@ class LastWords:
     checkpoint: str | None = None
     exit_code: int | None = None
     message: str = ""
+
+
+def step_of(checkpoint: str) -> int:
+    """The step that a checkpoint of this name holds."""
+    return int(checkpoint.removeprefix("step-").partition(".")[0])
 
 
 def read_report(body: bytes) -> Report:
@@ -368,7 +373,7 @@ def _checkpoint(value: object) -> Checkpoint | None:
     name = _checkpoint_name(content.get("checkpoint"))
     if name is None:
         raise ValueError("committed names a checkpoint")
-    return Checkpoint(name=name, step=int(name.removeprefix("step-").partition(".")[0]))
+    return Checkpoint(name=name, step=step_of(name))
 
 
 def _checkpoint_name(value: object) -> str | None:

@@ -1,7 +1,5 @@
 import os
-import time
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -10,9 +8,7 @@ from spotrun.kube.access import Access, Credentials, from_kubeconfig
 from spotrun.kube.client import Client
 from spotrun.kube.transport import Transport
 from tests.faults.proxy import FaultProxy
-
-CRDS = Path(__file__).parents[2] / "crds"
-_ESTABLISHED = '{.status.conditions[?(@.type=="Established")].status}'
+from tests.operator_world import install_crds
 
 
 @pytest.fixture(scope="session")
@@ -25,15 +21,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def crds(cluster: Cluster) -> None:
     """The CRDs, applied, served, and known to the garbage collector."""
-    cluster.kubectl("apply", "--server-side", "-f", str(CRDS))
-    for name in ("trainingjobs.spotrun.dev", "capacitypools.spotrun.dev"):
-        # Not `kubectl wait`: it fails on a CRD that has no conditions yet.
-        _wait_until(cluster, "True", "get", "crd", name, "-o", f"jsonpath={_ESTABLISHED}")
-        # Discovery and the schema that kubectl reads follow a little later.
-        _wait_until(cluster, "FIELDS", "explain", name)
-    # It looks for new kinds of owners at its start, and then only every 30 s.
-    cluster.control.kill("kube-controller-manager")
-    cluster.control.start("kube-controller-manager")
+    install_crds(cluster)
 
 
 @pytest.fixture
@@ -60,10 +48,3 @@ async def client(proxy: FaultProxy) -> AsyncIterator[Client]:
 
     async with Transport(Credentials(load)) as transport:
         yield Client(transport, field_manager="spotrun")
-
-
-def _wait_until(cluster: Cluster, said: str, *arguments: str) -> None:
-    end = time.monotonic() + 60
-    while said not in cluster.kubectl(*arguments, check=False).stdout:
-        assert time.monotonic() < end, f"kubectl {' '.join(arguments)} never said {said}"
-        time.sleep(0.1)

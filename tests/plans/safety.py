@@ -49,7 +49,7 @@ def violations(
         if event.kind == "Pod" and event.uid in removed and _begins_to_go(old, event):
             found += [
                 f"at {event.version}, {event.name}: {error}"
-                for error in _removal(state, event.object, doomed)
+                for error in _removal(state, old or event.object, doomed)
             ]
         state.take(event)
     return found
@@ -113,7 +113,7 @@ def _pod_rules(state: State, old: Manifest | None, event: Event) -> Iterator[str
 
 
 def _removal(state: State, pod: Manifest, doomed: Collection[int]) -> Iterator[str]:
-    """Whether the operator may delete a pod as things stand."""
+    """Whether the operator may delete a pod, as it was before and as things stand."""
     job = state.jobs.get(owner_of(pod))
     if job is None or job["metadata"].get("deletionTimestamp"):
         return

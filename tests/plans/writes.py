@@ -20,6 +20,7 @@ DISTURBANCES: tuple[Disturbance, ...] = ("crash_before", "crash_after", "lose_an
 
 _PATH = re.compile(r"/apis?/(?:[^/]+/)?v\w+/(?:namespaces/[^/]+/)?(?P<rest>.+)")
 _STATUS = "patch trainingjobs/status"
+_MERGED = frozenset({_STATUS, "create events"})
 _BEGINNING = 3  # writes of status until a job's first world stands
 _NOT_COUNTED = frozenset({"tokenreviews", "subjectaccessreviews"})  # writes in form only
 
@@ -88,6 +89,15 @@ def writes_of(log: Iterable[Request]) -> list[Write]:
         if named[0] != "patch leases":
             found.append(Write(*named, seen[named]))
     return found
+
+
+def met_another(write: Write, made: Iterable[Write]) -> bool:
+    """Whether a write can be missing from a run: two changes were told in one.
+
+    That happens to statuses and events alone, and only to later ones of their kind.
+    """
+    same = sum((one.what, one.serial) == (write.what, write.serial) for one in made)
+    return write.what in _MERGED and 0 < same < write.nth
 
 
 def all_plans(recorded: Mapping[str, Sequence[str]]) -> list[Plan]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from spotrun.options import HostPort, Options, describe, read, variable
+from spotrun.cli.flags import describe
+from spotrun.options import HostPort, Options, read, variable
 
 
 def options(*arguments: str, **environment: str) -> Options:

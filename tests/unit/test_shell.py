@@ -110,7 +110,7 @@ async def test_a_liveness_port_in_use_ends_the_process(endpoint: str) -> None:
     port = urlsplit(endpoint).port
     with (
         socket.create_server(("127.0.0.1", port)),
-        pytest.raises(OSError, match="(?i)address already in use"),
+        pytest.raises(OSError, match=r"(?i)address already in use"),
     ):
         await shell.host(service.open, liveness=endpoint)
     assert not service.opened.is_set()

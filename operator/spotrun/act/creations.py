@@ -1,5 +1,6 @@
 """Making the workers of a job: protected first, tried out once, then more and more at a time."""
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from spotrun.act.trouble import Trouble, all_troubles, on_creation
 from spotrun.act.writes import Writes, Written
 from spotrun.decide.actions import Create
 from spotrun.decide.snapshot import JobSnapshot
+from spotrun.decide.view import FINISHED
 from spotrun.kube.backoff import Backoff, Roll
 from spotrun.kube.client import Client
 from spotrun.kube.errors import KubeError
@@ -19,14 +21,16 @@ from spotrun.kube.resource import Resource
 from spotrun.observe.memory import Memory, Refused
 from spotrun.observe.naming import owned_name
 
+log = logging.getLogger(__name__)
+
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")
 POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies")
 
 REFUSED = Backoff(least_seconds=5.0, most_seconds=300.0)
 """A template is mended by people, a quota by other jobs that end."""
 ENSURE_AGAIN_SECONDS = 600.0
-"""When workers are made after so long, budget and policy are applied once more: somebody may have
-deleted them."""
+"""So often budget and policy of a job with workers are applied once more: somebody may have deleted
+them, and to watch them for that would cost more."""
 
 
 class Creations:
@@ -53,6 +57,7 @@ class Creations:
         """Make these workers; what Kubernetes says against it is kept in the memory."""
         if not workers:
             memory.refused = None
+            await self._keep_protected(job, memory)
             return []
         refused, now_seconds = memory.refused, self._clock()
         if refused and refused.template == job.template and now_seconds < refused.retry_at:
@@ -65,16 +70,31 @@ class Creations:
     async def _prepare(self, job: JobSnapshot, first: Create, memory: Memory) -> list[Trouble]:
         """Before workers are made: what protects them, and the word that they are accepted."""
         if self._clock() - memory.ensured_at >= ENSURE_AGAIN_SECONDS:
-            troubles = await all_troubles(
-                self._ensure(job, BUDGETS, disruption_budget(job)),
-                self._ensure(job, POLICIES, network_policy(job)),
-            )
+            troubles = await self._protect(job)
             if troubles:
                 return troubles
             memory.ensured_at = self._clock()
         if memory.accepted == job.template:
             return []
         return await all_troubles(self._pods.try_out(job, first, self._settings(), memory))
+
+    async def _keep_protected(self, job: JobSnapshot, memory: Memory) -> None:
+        """Protect workers that are there already, now and then; what is wrong can wait."""
+        if job.deleting or job.status.phase in FINISHED or not job.workers:
+            return
+        now_seconds = self._clock()
+        if memory.ensured_at == float("-inf"):  # a new leader, who looks at all jobs at once
+            memory.ensured_at = now_seconds - self._roll() * ENSURE_AGAIN_SECONDS
+        if now_seconds - memory.ensured_at >= ENSURE_AGAIN_SECONDS:
+            memory.ensured_at = now_seconds
+            for trouble in await self._protect(job):
+                log.warning("%s/%s: not protected: %s", job.namespace, job.name, trouble)
+
+    async def _protect(self, job: JobSnapshot) -> list[Trouble]:
+        return await all_troubles(
+            self._ensure(job, BUDGETS, disruption_budget(job)),
+            self._ensure(job, POLICIES, network_policy(job)),
+        )
 
     async def _ensure(
         self, job: JobSnapshot, resource: Resource, manifest: Manifest

@@ -17,14 +17,14 @@ from spotrun.act.creations import Creations
 from spotrun.act.events import announcements, event, may_tell
 from spotrun.act.pods import PodWriter
 from spotrun.act.settings import Settings
-from spotrun.act.trouble import Trouble, all_troubles, is_terminating, on_removal, on_write
+from spotrun.act.trouble import Trouble, is_terminating, on_removal, on_write
 from spotrun.act.writes import AT_ONCE, Writes, Written
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Announce, Create, Decision, DeleteJob, Release, Remove
 from spotrun.decide.snapshot import JobSnapshot
-from spotrun.kube.backoff import Roll
+from spotrun.kube.backoff import Backoff, Roll
 from spotrun.kube.client import Client
-from spotrun.kube.errors import KubeError, NotFound
+from spotrun.kube.errors import Conflict, KubeError, NotFound
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.resource import Key, Resource
 from spotrun.observe.memory import Memory
@@ -34,6 +34,12 @@ from spotrun.observe.snapshot import BrokenJob
 log = logging.getLogger(__name__)
 
 EVENTS = Resource("events.k8s.io", "v1", "events")
+
+CONFLICTS = Backoff(least_seconds=0.1, most_seconds=10.0)
+"""The event of the write that was in the way is mostly on its way already."""
+BELIEVED_CONFLICTS = 4
+"""After more in a row the cache is taken to have missed a write: it has to show a newer job first,
+or be filled anew."""
 
 Stored = Callable[[JobSnapshot, TrainingJobStatus, str], None]
 """Called with (job, status, version) once a status is in: only now may agents be told of it."""
@@ -71,6 +77,7 @@ class Executor:
             client, self._pods, self._writes, settings, clock=clock, roll=roll
         )
         self._stored = stored
+        self._roll = roll
         self._clock = clock
         self._wall = wall
         self._instance = instance
@@ -85,7 +92,7 @@ class Executor:
         try:
             version = await self._store(job, job.status, decision.status, memory)
         except KubeError as error:
-            return _outcome([on_write(error)], stored=False)
+            return _outcome([self._not_stored(job, error, memory)], stored=False)
         self._stored(job, decision.status, version)
         before = memory.refused and memory.refused.refusal
         troubles = await self._act(job, decision, memory)
@@ -105,7 +112,7 @@ class Executor:
         try:
             await self._store(broken, broken.status, status, memory)
         except KubeError as error:
-            return _outcome([on_write(error)], stored=False)
+            return _outcome([self._not_stored(broken, error, memory)], stored=False)
         return Outcome(stored=True)
 
     async def strip(self, namespace: str, name: str, uid: str) -> None:
@@ -141,10 +148,23 @@ class Executor:
                 subresource="status",
             ),
         )
-        memory.written_at = self._clock()
+        memory.written_at, memory.conflicts = self._clock(), 0
         meta = written.metadata
-        self._writes.reached(Key(job.namespace, job.name), TRAINING_JOBS, meta.version)
+        key = Key(job.namespace, job.name)
+        self._writes.reached(key, TRAINING_JOBS, job.name, meta.version)
         return meta.resource_version
+
+    def _not_stored(
+        self, job: JobSnapshot | BrokenJob, error: KubeError, memory: Memory
+    ) -> Trouble:
+        """Look again, later each time; what conflicts again and again was decided on an old job."""
+        if not isinstance(error, Conflict):
+            return on_write(error)
+        memory.conflicts += 1
+        if memory.conflicts > BELIEVED_CONFLICTS:
+            newer = int(job.version) + 1
+            self._writes.reached(Key(job.namespace, job.name), TRAINING_JOBS, job.name, newer)
+        return Trouble(again_seconds=CONFLICTS.pause_seconds(memory.conflicts, self._roll))
 
     async def _act(self, job: JobSnapshot, decision: Decision, memory: Memory) -> list[Trouble]:
         workers: list[Create] = []
@@ -154,11 +174,13 @@ class Executor:
                 workers.append(action)
             else:
                 singles.append(action)
+        # The inner ones are begun here: a coroutine that is cancelled before its first step would
+        # leave them unawaited.
         created, others = await asyncio.gather(
             self._creations.make(job, workers, memory),
-            all_troubles(*(self._one(job, action) for action in singles)),
+            asyncio.gather(*(self._one(job, action) for action in singles)),
         )
-        return [*created, *others]
+        return [*created, *(trouble for trouble in others if trouble is not None)]
 
     async def _one(self, job: JobSnapshot, action: Remove | Release | DeleteJob) -> Trouble | None:
         match action:

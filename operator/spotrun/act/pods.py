@@ -59,7 +59,7 @@ class PodWriter:
             return await self._whose(job, worker_name(job.name, job.uid, worker.serial))
         except KubeError as error:
             return on_creation(error)
-        self._reached(job, made.metadata.version)
+        self._reached(job, pod["metadata"]["name"], made.metadata.version)
         return None
 
     async def remove(self, job: JobSnapshot, action: Remove) -> Trouble | None:
@@ -72,7 +72,7 @@ class PodWriter:
             )
         except KubeError as error:
             return on_removal(error)
-        self._reached(job, version)
+        self._reached(job, name, version)
         return None
 
     async def release(self, job: JobSnapshot, action: Release) -> Trouble | None:
@@ -82,7 +82,7 @@ class PodWriter:
             version = await self.strip(job.namespace, name, action.uid)
         except KubeError as error:
             return on_removal(error)
-        self._reached(job, version)
+        self._reached(job, name, version)
         return None
 
     async def strip(self, namespace: str, name: str, uid: str) -> int | None:
@@ -126,7 +126,8 @@ class PodWriter:
         except KubeError as error:
             return Trouble(failure=error)
         if found.metadata.owner_uid == job.uid:
-            self._reached(job, found.metadata.version)
+            # It was to be made because the cache does not show it.
+            self._reached(job, name, found.metadata.version, must_show=True)
             return None
         words = (
             f"pod {name} exists and does not belong to this job: delete it, "
@@ -134,5 +135,8 @@ class PodWriter:
         )
         return Trouble(refusal=Refusal(Reason.NAME_TAKEN.value, words))
 
-    def _reached(self, job: JobSnapshot, version: int | None) -> None:
-        self._writes.reached(Key(job.namespace, job.name), PODS, version)
+    def _reached(
+        self, job: JobSnapshot, name: str, version: int | None, *, must_show: bool = False
+    ) -> None:
+        key = Key(job.namespace, job.name)
+        self._writes.reached(key, PODS, name, version, must_show=must_show)

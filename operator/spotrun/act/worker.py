@@ -20,6 +20,11 @@ SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the pod's own, an in-memory volume
 _NO_LIMIT = 1_000_000
 """torchrun's own count of restarts must never end a worker: failures are counted by the operator,
 which forgives them after an hour of progress, as torchrun does not."""
+_TERMINATION_LOG = "/dev/termination-log"
+_LAST_WORDS_SECONDS = 10
+"""Of the grace period: what torchrun leaves for the agent, once its processes are killed."""
+_SHUTDOWN_TIMEOUT = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
+"""How long torchrun lets its processes end; older ones do not know it and give them 30 s."""
 _MOST_DELETION_COST = "2147483647"
 
 _AUTOSCALERS = {
@@ -94,7 +99,8 @@ def _spec(job: JobSnapshot, worker: Create, settings: Settings) -> Manifest:
         ),
     }
     trainer = _trainer_of(spec)
-    trainer |= _training(job, worker.serial, settings, trainer)
+    ours = _environment(job, worker.serial, settings) | _ending(spec, trainer)
+    trainer |= _training(job, settings, trainer, ours)
     mounted = {mount["mountPath"].rstrip("/") for mount in trainer.get("volumeMounts") or ()}
     added = [
         (mount, volume) for mount, volume in _volumes(job) if mount["mountPath"] not in mounted
@@ -115,9 +121,15 @@ def _trainer_of(spec: Manifest) -> Manifest:
     return next(container for container in containers if container["name"] == TRAINER)
 
 
-def _training(job: JobSnapshot, serial: int, settings: Settings, trainer: Manifest) -> Manifest:
+def _training(
+    job: JobSnapshot, settings: Settings, trainer: Manifest, values: dict[str, str]
+) -> Manifest:
     workers = job.spec.workers
-    ours = _environment(job, serial, settings)
+    address = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+    ours: list[Manifest] = [
+        address,
+        *({"name": str(k), "value": str(v)} for k, v in values.items()),
+    ]
     reserved = {variable["name"] for variable in ours}
     theirs = [one for one in trainer.get("env") or () if one.get("name") not in reserved]
     return {
@@ -137,8 +149,8 @@ def _training(job: JobSnapshot, serial: int, settings: Settings, trainer: Manife
     }
 
 
-def _environment(job: JobSnapshot, serial: int, settings: Settings) -> list[Manifest]:
-    values = {
+def _environment(job: JobSnapshot, serial: int, settings: Settings) -> dict[str, str]:
+    values: dict[str, str] = {
         names.ENV_DIR: DIRECTORY,
         names.ENV_NAMESPACE: job.namespace,
         names.ENV_JOB: job.name,
@@ -150,8 +162,17 @@ def _environment(job: JobSnapshot, serial: int, settings: Settings) -> list[Mani
     place = job.spec.checkpoint
     if place is not None:
         values[names.ENV_CHECKPOINT] = place.uri or CHECKPOINTS
-    address = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
-    return [address, *({"name": str(k), "value": str(v)} for k, v in values.items())]
+    return values
+
+
+def _ending(spec: Manifest, trainer: Manifest) -> dict[str, str]:
+    """Where last words go, and how long the processes may take that come before them."""
+    seconds = str(max(spec["terminationGracePeriodSeconds"] - _LAST_WORDS_SECONDS, 1))
+    return {
+        names.ENV_TERMINATION_LOG: trainer.get("terminationMessagePath") or _TERMINATION_LOG,
+        names.ENV_GRACE_SECONDS: seconds,
+        _SHUTDOWN_TIMEOUT: seconds,
+    }
 
 
 def _volumes(job: JobSnapshot) -> list[tuple[Manifest, Manifest]]:

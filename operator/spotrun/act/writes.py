@@ -37,7 +37,16 @@ class Writes:
         self.counts[kind] += 1
         return answer
 
-    def reached(self, key: Key, resource: Resource, version: int | None) -> None:
-        """Nothing is decided on caches that have not seen this."""
+    def reached(
+        self,
+        job: Key,
+        resource: Resource,
+        name: str,
+        version: int | None,
+        *,
+        must_show: bool = False,
+    ) -> None:
+        """Nothing is decided about a job on caches that do not show this of an object of it."""
         if version is not None:
-            self._horizon.wrote(key, resource, version)
+            one = Key(job.namespace, name)
+            self._horizon.wrote(job, resource, one, version, must_show=must_show)

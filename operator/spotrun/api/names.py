@@ -123,6 +123,12 @@ ENV_TOKEN_FILE: Final = Name(
 ENV_CHECKPOINT: Final = Name(
     "SPOTRUN_CHECKPOINT", "where checkpoints go: the mounted volume's path, or the uri"
 )
+ENV_GRACE_SECONDS: Final = Name(
+    "SPOTRUN_GRACE_SECONDS", "how long a training process may take to end after SIGTERM"
+)
+ENV_TERMINATION_LOG: Final = Name(
+    "SPOTRUN_TERMINATION_LOG", "the file in which a worker leaves its last words"
+)
 
 
 class Phase(Choice):
@@ -170,6 +176,7 @@ class Reason(Choice):
     TRAINING = "Training", "a world is training"
     WAITING_FOR_CAPACITY = "WaitingForCapacity", "no pool has room for the smallest world"
     WAITING_FOR_WORKERS = "WaitingForWorkers", "pods exist and are not ready yet"
+    CANNOT_START = "CannotStart", "Kubernetes cannot start the workers' containers; it says why"
     WAITING_FOR_GANG = "WaitingForGang", "a job of higher priority completes its gang first"
     RESIZING = "Resizing", "the next world has another size"
     TEMPLATE_CHANGED = "TemplateChanged", "a worker was made from an older template"

@@ -12,6 +12,7 @@ from spotrun.api.status import Restarts, TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.crew import failed, generation, gone, training
 from spotrun.decide.fates import FAILURES, INTERRUPTIONS
+from spotrun.decide.hang import is_hung
 from spotrun.decide.ledger import record, state
 from spotrun.decide.serials import numbers
 from spotrun.decide.view import FINISHED, View
@@ -113,7 +114,15 @@ def _new_failure(view: View, status: TrainingJobStatus) -> Failure | None:
     last = status.restarts.last_generation if status.restarts is not None else None
     if training(status) and last == generation(status):
         return _ended(view, but=frozenset(training(status)))
-    return _reported(view, status) or _ended(view)
+    return _reported(view, status) or _ended(view) or _hung(view, status)
+
+
+def _hung(view: View, status: TrainingJobStatus) -> Failure | None:
+    """A standstill of all; who is to blame does not show."""
+    if not is_hung(view, status):
+        return None
+    reached = f" at step {status.progress.step}" if status.progress is not None else ""
+    return Failure(Reason.HUNG, None, f"no step was finished for long{reached}")
 
 
 def _reported(view: View, status: TrainingJobStatus) -> Failure | None:

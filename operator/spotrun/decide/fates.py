@@ -17,6 +17,8 @@ INTERRUPTIONS = frozenset({Reason.RECLAIMED, Reason.NODE_LOST, Reason.DRAINED, R
 FAILURES = frozenset({Reason.OOM_KILLED, Reason.EVICTED, Reason.EXIT_CODE, Reason.HUNG})
 
 _SILENT_SECONDS = 1.0  # a suspected agent that is well answers its held poll within this
+CUT_OFF_SECONDS = 10.0
+"""A worker that answers us, but whom both its neighbours miss for so long, trains with nobody."""
 NEW_LEADER_SECONDS = 60.0  # agents need time to find a new leader; before that only facts count
 
 _DISRUPTIONS: Mapping[str, Reason] = {
@@ -61,7 +63,7 @@ def fates(job: JobSnapshot, now: datetime | None = None) -> dict[int, Fate]:
         worker.serial: _fate(
             worker,
             now,
-            is_lost=worker.serial in doubted and _is_silent(worker, job),
+            lost=_why_lost(worker, job) if worker.serial in doubted else None,
             is_settled=worker.serial in settled,
         )
         for worker in job.workers
@@ -75,19 +77,28 @@ def in_doubt(job: JobSnapshot) -> frozenset[int]:
     Silence alone proves nothing, and neither do these alone.
     """
     on_bad_nodes = (w.serial for w in job.workers if w.node is not None and not w.node.ready)
-    return _suspected(job).union(on_bad_nodes)
+    return frozenset(_suspects(job)).union(on_bad_nodes)
 
 
-def _fate(worker: Worker, now: datetime | None, *, is_lost: bool, is_settled: bool) -> Fate | None:
+def missed_by_both(job: JobSnapshot) -> frozenset[int]:
+    """The workers whom both neighbours in the ring miss.
+
+    Of two workers each has one neighbour: which of them is cut off, nobody can say.
+    """
+    return frozenset(serial for serial, by in _suspects(job).items() if len(by) > 1)
+
+
+def _fate(
+    worker: Worker, now: datetime | None, *, lost: str | None, is_settled: bool
+) -> Fate | None:
     if worker.pod.end is not None or worker.pod.phase in {PodPhase.SUCCEEDED, PodPhase.FAILED}:
         return _end_of(worker.pod, worker.pod.end or PodEnd())
     if worker.node is not None and worker.node.gone:
         return Fate(Reason.NODE_LOST, message=f"node {worker.node.name} is gone")
     if is_settled:
         return Fate(None, message="its number is settled")  # made by a write believed to be lost
-    if is_lost:
-        silence = f"no sign of life from {worker.pod.name}"
-        return Fate(Reason.NODE_LOST, message=silence, is_final=False)
+    if lost is not None:
+        return Fate(Reason.NODE_LOST, message=lost, is_final=False)
     if worker.pod.deleting and not _has_time_left(worker, now):
         cause = _DISRUPTIONS.get(worker.pod.disrupted or "")
         never_ran = worker.pod.node is None
@@ -103,6 +114,15 @@ def _has_time_left(worker: Worker, now: datetime | None) -> bool:
     return now < killed_at
 
 
+def _why_lost(worker: Worker, job: JobSnapshot) -> str | None:
+    """What the doubts about a worker come to."""
+    if _is_silent(worker, job):
+        return f"no sign of life from {worker.pod.name}"
+    if job.missed_seconds.get(worker.serial, 0.0) >= CUT_OFF_SECONDS:
+        return f"neither neighbour reaches {worker.pod.name}"
+    return None
+
+
 def _is_silent(worker: Worker, job: JobSnapshot) -> bool:
     if job.leading_seconds < NEW_LEADER_SECONDS:
         return False
@@ -111,17 +131,18 @@ def _is_silent(worker: Worker, job: JobSnapshot) -> bool:
     return worker.agent.heard_seconds > _SILENT_SECONDS
 
 
-def _suspected(job: JobSnapshot) -> frozenset[int]:
-    """The workers whose neighbours in the present world miss their heartbeats."""
+def _suspects(job: JobSnapshot) -> dict[int, set[int]]:
+    """The workers whose heartbeats are missed in the present world, and who misses them."""
     members, generation = _crew(job)
-    ranks = {
-        rank
-        for worker in job.workers
-        if worker.agent is not None and worker.agent.report.suspects
-        if worker.agent.report.arrived == generation
-        for rank in worker.agent.report.suspects
-    }
-    return frozenset(members[rank] for rank in ranks if rank < len(members))
+    found: dict[int, set[int]] = {}
+    for worker in job.workers:
+        report = worker.agent.report if worker.agent is not None else None
+        if report is None or not report.suspects or report.arrived != generation:
+            continue
+        for rank in report.suspects:
+            if rank < len(members):
+                found.setdefault(members[rank], set()).add(worker.serial)
+    return found
 
 
 def _crew(job: JobSnapshot) -> tuple[tuple[int, ...], int]:

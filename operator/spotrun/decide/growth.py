@@ -17,6 +17,10 @@ from spotrun.decide.view import View, leaves_at
 
 LEAD_SECONDS = 8.0
 """A departing worker is left out so long before its node's end; some clouds give 15 s of notice."""
+NEWCOMERS_SECONDS = 1.0
+"""Newcomers come in groups, as losses do: so long it is waited for another one after the last."""
+NEWCOMERS_AT_MOST_SECONDS = 5.0
+"""But no longer for all of them."""
 PREPARE_SECONDS = 300.0
 """So long newcomers that are ready wait for others that are not."""
 
@@ -35,6 +39,8 @@ def follow_wishes(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         at_once = _choose(view, status, with_unready=False)
         if {worker.serial for worker in at_once} != set(training(status)):
             chosen = at_once
+    if not hurry and _are_more_to_come(view, status, chosen):
+        return fill_in(view, status, switch=False)
     return _change_to(view, status, chosen)
 
 
@@ -47,11 +53,35 @@ def growth_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
     return max(PREPARE_SECONDS - seconds, 0.0)
 
 
+def newcomers_again_seconds(view: View, status: TrainingJobStatus) -> float:
+    """How long it is still waited for more newcomers; 0: no longer."""
+    world, crew = status.world, set(training(status))
+    outside = [w.agent for w in view.staying if w.serial not in crew and w.is_ready]
+    ages = [agent.ready_seconds or 0.0 for agent in outside if agent is not None]
+    waits = [0.0]
+    if ages:
+        last, first = NEWCOMERS_SECONDS - min(ages), NEWCOMERS_AT_MOST_SECONDS - max(ages)
+        waits.append(min(last, first))
+    if world is not None and not world.switch and world.formed_at is not None:
+        # Those who are not ready are heard one after the other, too, and each would be a world.
+        prepared_seconds = (view.now - world.formed_at.datetime) / timedelta(seconds=1)
+        waits.append(NEWCOMERS_SECONDS - prepared_seconds)
+    return max(waits)
+
+
 def leave_again_seconds(view: View) -> float | None:
     """When the next departing worker has to be left out."""
     moments = (leaves_at(worker) for worker in view.alive)
     waits = [(at - view.now) / timedelta(seconds=1) - LEAD_SECONDS for at in moments if at]
     return min((wait for wait in waits if wait > 0), default=None)
+
+
+def _are_more_to_come(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> bool:
+    """Whether a world of these would soon be followed by a larger one."""
+    joins = {worker.serial for worker in chosen} - set(training(status))
+    if not joins or len(chosen) >= wanted(view.job.spec.workers):
+        return False
+    return newcomers_again_seconds(view, status) > 0
 
 
 def _change_to(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> TrainingJobStatus:

@@ -5,12 +5,12 @@ the actions follow from that status and the cluster alone. They may be done only
 stored, so an operator that dies in between finds in the cluster all that its successor needs.
 """
 
-from collections.abc import Callable
 from datetime import datetime
 
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Action, Decision
 from spotrun.decide.agents import check_agents
+from spotrun.decide.capacity import check_capacity
 from spotrun.decide.complete import complete
 from spotrun.decide.crew import training
 from spotrun.decide.deadline import finishes_by, keep_deadline
@@ -31,13 +31,11 @@ from spotrun.decide.schedule import next_change
 from spotrun.decide.settle import releases, settle
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.decide.suspend import checkpoint_again_seconds, may_remove, suspend
-from spotrun.decide.view import FINISHED, View
+from spotrun.decide.view import FINISHED, Policy, View
 from spotrun.decide.volume import check_volume
 from spotrun.decide.world import again_seconds, next_world
 
 _SHORTEST_SECONDS = 0.01  # a clock may be a little behind the moment it was asked to wait for
-
-Policy = Callable[[View, TrainingJobStatus], TrainingJobStatus]
 
 POLICIES: tuple[Policy, ...] = (
     follow,  # how far is it?
@@ -51,6 +49,7 @@ POLICIES: tuple[Policy, ...] = (
     give_numbers,  # who is missing?
     next_world,  # who trains with whom?
     end_interruption,  # is that made good?
+    check_capacity,  # is there room for all?
     check_volume,  # can they all save?
     check_agents,  # are they understood?
     describe,  # what is to be said about it?

@@ -42,6 +42,15 @@ def after_failure(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     return _go_on(view, status, members(view, status), why)
 
 
+def after_hang(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """All start again after the pause: a process that stands still enters no world by itself."""
+    if waits_for_retry(view, status):
+        return status
+    crew = members(view, status)
+    crew = [*_staying_first(view, crew), *_spares(view, crew)]
+    return _enter(view, status, crew, How.RESTART, "no step was finished for long")
+
+
 def loss_again_seconds(view: View, status: TrainingJobStatus) -> float:
     """How long it is still waited for further losses after the first."""
     seen = (view.job.lost_seconds.get(serial, 0.0) for serial in gone(view, status))
@@ -59,16 +68,29 @@ def _go_on(
     others = [w for w in survivors if w.agent and w.serial not in kept | broken]
     crew = [*keepers, *others] if in_process else [w for w in survivors if w.agent is not None]
     crew = [*_staying_first(view, crew), *_spares(view, crew)]
-    workers = view.job.spec.workers
-    size = largest(workers, min(len(crew), wanted(workers)))
+    if not in_process:
+        return _enter(view, status, crew, How.RESTART, why)
+    size = _size(view, crew)
+    if size and not any(worker.serial in kept for worker in crew[:size]):
+        first = keepers[0]
+        crew = [first, *(worker for worker in crew if worker.serial != first.serial)]
+    return _enter(view, status, crew, How.ABORT, why)
+
+
+def _enter(
+    view: View, status: TrainingJobStatus, crew: list[Worker], how: How, why: str
+) -> TrainingJobStatus:
+    """The first of them, as many as are allowed; nobody where they are too few."""
+    size = _size(view, crew)
     if not size:
         why += "; too few are left to train"
         return publish(view, status, [], How.RESTART, why, switch=False)
-    how = How.ABORT if in_process else How.RESTART
-    chosen = crew[:size]
-    if in_process and not any(worker.serial in kept for worker in chosen):
-        chosen = [keepers[0], *chosen[:-1]]
-    return publish(view, status, chosen, how, why, switch=True)
+    return publish(view, status, crew[:size], how, why, switch=True)
+
+
+def _size(view: View, crew: list[Worker]) -> int:
+    workers = view.job.spec.workers
+    return largest(workers, min(len(crew), wanted(workers)))
 
 
 def _staying_first(view: View, crew: list[Worker]) -> list[Worker]:

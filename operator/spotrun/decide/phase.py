@@ -3,6 +3,7 @@
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import LABEL_JOB_UID, ConditionType, Phase, Reason
 from spotrun.api.status import Allowed, TrainingJobStatus, WorkersStatus
+from spotrun.decide.capacity import no_node, no_start
 from spotrun.decide.crew import training
 from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.gang import must_wait
@@ -34,7 +35,9 @@ def _where(view: View, status: TrainingJobStatus) -> tuple[Phase, Reason, str]:
         why = "; ".join(f"{who}: {who.purpose}" for who in status.suspended_by)
         return Phase.SUSPENDED, why_suspended(status), why + going
     if members := training(status):
-        return Phase.RUNNING, Reason.TRAINING, f"{len(members)} workers train"
+        others = [words for words in (no_node(view), no_start(view)) if words]
+        message = "; ".join([f"{len(members)} workers train", *others])
+        return Phase.RUNNING, Reason.TRAINING, message
     return _waiting(view, status), *_waits_for(view, status)
 
 
@@ -55,12 +58,21 @@ def _waits_for(view: View, status: TrainingJobStatus) -> tuple[Reason, str]:
         return read_reason(restarts.last_reason, Reason.EXIT_CODE), message
     if view.alive and all(worker.speaks_old_wire for worker in view.alive):
         return Reason.AGENT_TOO_OLD, Reason.AGENT_TOO_OLD.purpose
+    return _waits_for_workers(view)
+
+
+def _waits_for_workers(view: View) -> tuple[Reason, str]:
     scheduled = sum(worker.pod.node is not None for worker in view.alive)
     ready = sum(worker.is_ready for worker in view.alive)
     needed = smallest(view.job.spec.workers)
     message = f"{ready} of at least {needed} workers are ready, {scheduled} have a node"
-    enough = scheduled >= needed
-    return Reason.WAITING_FOR_WORKERS if enough else Reason.WAITING_FOR_CAPACITY, message
+    if scheduled < needed:
+        lack = no_node(view)
+        return Reason.WAITING_FOR_CAPACITY, f"{message}; {lack}" if lack else message
+    trouble = no_start(view)
+    if trouble is not None:
+        return Reason.CANNOT_START, f"{message}; {trouble}"
+    return Reason.WAITING_FOR_WORKERS, message
 
 
 def _waiting(view: View, status: TrainingJobStatus) -> Phase:

@@ -80,11 +80,16 @@ def _leaving(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
 
 
 def _fenced(view: View) -> Iterable[Remove]:
-    """Who was given up but may still run: it must not come back beside its replacement."""
+    """Who was given up but may still run: it must not come back beside its replacement.
+
+    Or it trains no more, and side containers keep its pod, and its node, busy.
+    """
     for serial, fate in view.ends.items():
         worker = view.by_serial[serial]
-        if worker.pod.end is None and worker.pod.phase not in _ENDED:
-            yield _remove(worker, fate.cause or Reason.RESIZING, fate.message)
+        if worker.pod.phase in _ENDED:
+            continue
+        reason = Reason.RESIZING if worker.pod.end is None else Reason.COMPLETED
+        yield _remove(worker, fate.cause or reason, fate.message or "its training has ended")
 
 
 _ENDED = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})

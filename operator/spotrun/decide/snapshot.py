@@ -48,6 +48,8 @@ class Pod:
     metered: bool = True  # our finalizer is still there
     disrupted: str | None = None  # reason of its DisruptionTarget condition
     end: PodEnd | None = None
+    unschedulable: str = ""  # the scheduler's words, while it finds no node
+    stuck: str = ""  # Kubernetes' words, while it cannot start a container
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Agent:
     heard_seconds: float
     ready_seconds: float | None = None  # since it first said that it is ready
     arrived_seconds: float | None = None  # since it first said that it arrived where it is now
+    progress_seconds: float | None = None  # since it last said anything new of its progress
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,8 @@ class JobSnapshot:
     written_seconds: float = float("inf")  # since status was last written
     leading_seconds: float = 0.0  # silence says nothing before agents had time to come over
     lost_seconds: Mapping[int, float] = field(default_factory=dict)  # since each loss was seen
+    missed_seconds: Mapping[int, float] = field(default_factory=dict)  # by both neighbours
+    restart_seconds: float = 0.0  # until worlds may be restarted again: all jobs share an allowance
     may_hold_nodes: bool = True  # False: other gangs come first, this one waits without nodes
     volume_is_shared: bool | None = None  # whether several nodes can mount checkpoint.volume
 

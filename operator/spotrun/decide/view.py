@@ -1,5 +1,6 @@
 """What every policy looks at: the snapshot, the moment, and what became of each worker."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -62,6 +63,10 @@ class View:
     def is_current(self, worker: Worker) -> bool:
         """Whether a worker was made from the template as it is now."""
         return worker.pod.template == self.job.template
+
+
+Policy = Callable[[View, TrainingJobStatus], TrainingJobStatus]
+"""Concludes a next status from what is known and the status as it would be without it."""
 
 
 def leaves_at(worker: Worker) -> datetime | None:

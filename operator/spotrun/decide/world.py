@@ -5,39 +5,72 @@ and so is who holds the newest state (`trained`). While `switch` is false the me
 world train on, and the newcomers get warm.
 """
 
+from collections.abc import Callable
+
 from spotrun.api.status import How, TrainingJobStatus
 from spotrun.decide.arrival import arrival_again_seconds, is_overdue, leave_out_the_late
 from spotrun.decide.crew import counted_on, failed, gone, relied_on, some_unheard, training
 from spotrun.decide.fates import NEW_LEADER_SECONDS
-from spotrun.decide.growth import follow_wishes, growth_again_seconds, leave_again_seconds
-from spotrun.decide.loss import after_failure, after_loss, loss_again_seconds
+from spotrun.decide.growth import (
+    follow_wishes,
+    growth_again_seconds,
+    leave_again_seconds,
+    newcomers_again_seconds,
+)
+from spotrun.decide.hang import hang_again_seconds, is_hung
+from spotrun.decide.loss import after_failure, after_hang, after_loss, loss_again_seconds
 from spotrun.decide.publish import publish
 from spotrun.decide.start import start, start_again_seconds
-from spotrun.decide.view import View, holds_back
+from spotrun.decide.view import Policy, View, holds_back
 
-__all__ = ["again_seconds", "counted_on", "next_world", "training"]
+__all__ = ["again_seconds", "counted_on", "is_restart", "next_world", "training"]
 
 
 def next_world(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
-    """Form, shrink, grow or keep the world."""
+    """Form, shrink, grow or keep the world; restart one only when it is this job's turn."""
+    after = _next(view, status)
+    if view.job.restart_seconds > 0 and is_restart(status, after):
+        return status
+    return after
+
+
+def is_restart(before: TrainingJobStatus, after: TrainingJobStatus) -> bool:
+    """Whether processes that train are started again.
+
+    When a file system or a switch fails, a thousand worlds would do so in the same second and load
+    what they restore from the same place.
+    """
+    old, new = before.world, after.world
+    if new is None or not new.switch or new.how is not How.RESTART or not training(before):
+        return False
+    return old is None or not old.switch or old.generation < new.generation
+
+
+def _next(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     if holds_back(status):
         return _disband(view, status)
     if not training(status):
         return start(view, status)
-    if gone(view, status):
-        return after_loss(view, status)
-    if failed(view, status):
-        return after_failure(view, status)
-    if is_overdue(view, status):
-        return leave_out_the_late(view, status)
+    for has_happened, answer in _TROUBLES:
+        if has_happened(view, status):
+            return answer(view, status)
     return follow_wishes(view, status)
+
+
+_TROUBLES: tuple[tuple[Callable[[View, TrainingJobStatus], object], Policy], ...] = (
+    (gone, after_loss),
+    (failed, after_failure),
+    (is_overdue, leave_out_the_late),
+    (is_hung, after_hang),
+)
+"""What befalls those who train; only the first of them is answered, for it may explain the rest."""
 
 
 def again_seconds(view: View, status: TrainingJobStatus) -> float | None:
     """When the world may change though nothing happens."""
     if holds_back(status):
         return None
-    waits: list[float | None] = [leave_again_seconds(view)]
+    waits: list[float | None] = [leave_again_seconds(view), view.job.restart_seconds]
     if some_unheard(view, view.alive):
         waits.append(NEW_LEADER_SECONDS - view.job.leading_seconds)
     if not training(status):
@@ -45,7 +78,12 @@ def again_seconds(view: View, status: TrainingJobStatus) -> float | None:
     elif gone(view, status):
         waits.append(loss_again_seconds(view, status))
     else:
-        waits += [arrival_again_seconds(view, status), growth_again_seconds(view, status)]
+        waits += [
+            arrival_again_seconds(view, status),
+            growth_again_seconds(view, status),
+            newcomers_again_seconds(view, status),
+            hang_again_seconds(view, status),
+        ]
     return min((wait for wait in waits if wait is not None and wait > 0), default=None)
 
 

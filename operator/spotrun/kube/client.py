@@ -228,7 +228,10 @@ class Client:
     def watch(
         self, selection: Selection, *, version: int, seconds: float, silence_seconds: float
     ) -> AsyncGenerator[list[bytes], None]:
-        """Follow a collection from a version for at most `seconds`: raw lines, bookmarks too."""
+        """Follow a collection from a version for at most `seconds`: raw lines, bookmarks too.
+
+        The first batch is empty: the API server has agreed to the watch.
+        """
         params = {
             **selection.params,
             "watch": "1",

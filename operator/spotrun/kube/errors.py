@@ -56,6 +56,10 @@ class Retryable(KubeError):
     """Nothing happened, and the same request may succeed later (not before Retry-After)."""
 
 
+class Silent(KubeError):
+    """A stream that was open said nothing for long: nothing happened, or the connection is dead."""
+
+
 class Ambiguous(KubeError):
     """A write was sent and its outcome is unknown: look before concluding anything."""
 

@@ -4,33 +4,94 @@ As Kubernetes' own controllers do (KEP-5647), on versions that are comparable (K
 """
 
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from spotrun.kube.resource import Key
 
 K = TypeVar("K", bound=Hashable)
 R = TypeVar("R", bound=Hashable)
+R_contra = TypeVar("R_contra", bound=Hashable, contravariant=True)
+
+OVERDUE_SECONDS = 3.0
+"""After so long a write is taken to be lost on its way back. It takes milliseconds, and 3 s is also
+when the API server itself stops waiting for its watch cache to catch up with its store."""
+
+
+class Caches(Protocol[R_contra]):
+    """What the caches show."""
+
+    def last_version(self, resource: R_contra) -> int:
+        """The newest version of a resource that was seen."""
+
+    def version_of(self, resource: R_contra, key: Key) -> int | None:
+        """The version of one object; None where there is none."""
+
+    def listed_at(self, resource: R_contra) -> float:
+        """When the last complete list of a resource began."""
+
+
+@dataclass
+class _Awaited:
+    version: int = 0  # the newest one
+    since: float = 0.0
+    objects: dict[Key, tuple[int, bool]] = field(default_factory=dict)
 
 
 class Horizon(Generic[K, R]):
-    """For each key, the versions that the caches of resources must have reached."""
+    """For each key, what the caches of resources must have come to show."""
 
-    def __init__(self, last_version: Callable[[R], int]) -> None:
-        self._last_version = last_version
-        self._awaited: dict[K, dict[R, int]] = {}
+    def __init__(self, caches: Caches[R], clock: Callable[[], float]) -> None:
+        self._caches = caches
+        self._clock = clock
+        self._awaited: dict[K, dict[R, _Awaited]] = {}
 
-    def wrote(self, key: K, resource: R, version: int) -> None:
-        """Remember the version that a write on behalf of a key produced."""
-        awaited = self._awaited.setdefault(key, {})
-        awaited[resource] = max(version, awaited.get(resource, 0))
+    def wrote(
+        self, key: K, resource: R, name: Key, version: int, *, must_show: bool = False
+    ) -> None:
+        """Remember the version of an object that a write on behalf of a key produced.
+
+        An object that the caches do not have is taken to be gone by now, unless it `must_show`.
+        """
+        awaited = self._awaited.setdefault(key, {}).setdefault(resource, _Awaited())
+        awaited.version = max(version, awaited.version)
+        awaited.since = self._clock()
+        awaited.objects[name] = (version, must_show)
 
     def caught_up(self, key: K) -> bool:
         """True when the caches show everything that was written for a key."""
-        awaited = self._awaited.get(key, {})
-        for resource in [r for r, version in awaited.items() if self._last_version(r) >= version]:
+        awaited = self._awaited.get(key)
+        if awaited is None:
+            return True
+        for resource in [r for r, one in awaited.items() if self._shows(r, one)]:
             del awaited[resource]
         if not awaited:
-            self._awaited.pop(key, None)
+            del self._awaited[key]
         return not awaited
+
+    def waited_seconds(self, key: K) -> float:
+        """For how long a key that has not caught up has waited for the last write."""
+        sinces = [one.since for one in self._awaited.get(key, {}).values()]
+        return self._clock() - min(sinces) if sinces else 0.0
+
+    def overdue(self, key: K) -> tuple[R, ...]:
+        """The resources to be asked for again: a write should have been seen long ago."""
+        now = self._clock()
+        awaited = self._awaited.get(key, {})
+        return tuple(r for r, one in awaited.items() if now - one.since >= OVERDUE_SECONDS)
 
     def forget(self, key: K) -> None:
         """What the key stood for is gone."""
         self._awaited.pop(key, None)
+
+    def _shows(self, resource: R, awaited: _Awaited) -> bool:
+        if self._caches.listed_at(resource) > awaited.since:
+            return True
+        if self._caches.last_version(resource) < awaited.version:
+            return False
+        # An event may be lost while later ones of its kind come through.
+        for name, (version, must_show) in awaited.objects.items():
+            shown = self._caches.version_of(resource, name)
+            if must_show if shown is None else shown < version:
+                return False
+        return True

@@ -15,7 +15,7 @@ from typing import Generic, NoReturn, TypeVar
 
 from spotrun.kube.backoff import Backoff, Roll
 from spotrun.kube.client import PAGE, Client, Selection, version_of
-from spotrun.kube.errors import Gone, KubeError, Retryable, from_status
+from spotrun.kube.errors import Gone, KubeError, Retryable, Silent, from_status
 from spotrun.kube.events import Added, Broken, Codec, Deleted, Failure, Modified
 from spotrun.kube.resource import Key, Object
 from spotrun.kube.store import Change, Index, Store
@@ -32,8 +32,12 @@ Handler = Callable[[T | None, T | None], None]
 class Timing:
     """When a reflector loses patience."""
 
-    silence_seconds: float = 75.0  # bookmarks come about once a minute: without one it has stalled
+    # A connection may be dead without a word, so one that is silent is opened anew. That is no
+    # failure: of a quiet kind there is nothing to hear, for the API server sends its bookmark of
+    # the minute only where the version has moved (and without etcd's progress notices it does not).
+    silence_seconds: float = 75.0
     relist_seconds: float = 600.0  # how long an event that a server swallowed can go unnoticed
+    relist_least_seconds: float = 10.0  # who asks for a list sooner waits: it costs the server much
     backoff: Backoff = Backoff()  # noqa: RUF009 - frozen
 
 
@@ -61,6 +65,7 @@ class Reflector(Generic[T]):
         self.store: Store[T] = Store(indices)
         self.synced = asyncio.Event()
         self.last_version = 0
+        self.listed_at = float("-inf")  # when the last complete list began
         self.failures = 0  # in a row
         self.unreadable: dict[Key, str] = {}
         self._client = client
@@ -73,6 +78,7 @@ class Reflector(Generic[T]):
         self._sleep = sleep
         self._relist_at = clock()
         self._heard_at = clock()
+        self._watching: asyncio.Timeout | None = None
 
     def get(self, namespace: str, name: str) -> T | None:
         """The object of that name, as last seen."""
@@ -83,8 +89,17 @@ class Reflector(Generic[T]):
         return self.store.by_index(index, value)
 
     def age_seconds(self) -> float:
-        """For how long nothing was heard; a healthy one hears a bookmark about every minute."""
+        """For how long nothing was heard, an answer to the watch being opened included."""
         return self._clock() - self._heard_at
+
+    def relist(self) -> None:
+        """List again soon: something is known to be there that the watch did not tell."""
+        now = self._clock()
+        if now - self.listed_at < self._timing.relist_least_seconds or self._relist_at <= now:
+            return
+        self._relist_at = now
+        if self._watching is not None:
+            self._watching.reschedule(asyncio.get_running_loop().time())
 
     async def run(self) -> NoReturn:
         """Follow for ever."""
@@ -94,6 +109,9 @@ class Reflector(Generic[T]):
                 if self._clock() >= self._relist_at:
                     await self._list()
                 await self._watch()
+            except Silent as silence:
+                log.debug("%s: %s, opened anew", self.selection.resource.plural, silence)
+                self.failures = 0
             except KubeError as error:
                 if isinstance(error, Gone):  # the version that we know is no longer kept
                     self._relist_at = self._clock()
@@ -121,6 +139,7 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         """List everything at one version and hand over the difference."""
+        began = self._clock()
         items: list[T] = []
         unreadable: dict[Key, str] = {}
         version = 0
@@ -137,6 +156,7 @@ class Reflector(Generic[T]):
         self.last_version = version
         self._note_unreadable(unreadable)
         self._compare(items, unreadable)
+        self.listed_at = began
         self._heard_at = self._clock()
         # A tenth earlier or later, so that not all reflectors list at once.
         self._relist_at = self._clock() + self._timing.relist_seconds * (0.9 + 0.2 * self._roll())
@@ -159,26 +179,38 @@ class Reflector(Generic[T]):
     async def _watch(self) -> None:
         """Follow from the last version until the stream ends or it is time to list again."""
         began = self._clock()
+        try:
+            async with asyncio.timeout(None) as self._watching:
+                lines_seen = await self._read(self._relist_at - began)
+        except TimeoutError:
+            return  # a list was asked for
+        finally:
+            self._watching = None
+        lived_seconds = self._clock() - began
+        if not lines_seen and lived_seconds < self._timing.backoff.most_seconds:
+            # Whoever closes streams at once would otherwise make us open them in a hot loop.
+            raise Retryable(f"the watch ended after {lived_seconds:.1f} s without a word")
+
+    async def _read(self, seconds: float) -> bool:
+        """Take what a watch says to its end; whether it said anything."""
         lines_seen = False
         stream = self._client.watch(
             self.selection,
             version=self.last_version,
-            seconds=self._relist_at - began,
+            seconds=seconds,
             silence_seconds=self._timing.silence_seconds,
         )
         async with aclosing(stream):
             async for lines in stream:
                 for line in lines:
                     self._take(line)
-                lines_seen = True
-                self.failures = 0
                 self._heard_at = self._clock()
+                if lines:
+                    lines_seen = True
+                    self.failures = 0
                 if self._heard_at >= self._relist_at:
-                    return
-        lived_seconds = self._clock() - began
-        if not lines_seen and lived_seconds < self._timing.backoff.most_seconds:
-            # Whoever closes streams at once would otherwise make us open them in a hot loop.
-            raise Retryable(f"the watch ended after {lived_seconds:.1f} s without a word")
+                    break
+        return lines_seen
 
     def _take(self, line: bytes) -> None:
         event = self._codec.event(line)

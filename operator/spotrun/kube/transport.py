@@ -7,7 +7,7 @@ from typing import Self
 import aiohttp
 
 from spotrun.kube.access import Access, AccessError, Credentials
-from spotrun.kube.errors import Ambiguous, KubeError, Retryable, refusal
+from spotrun.kube.errors import Ambiguous, KubeError, Retryable, Silent, refusal
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -79,7 +79,8 @@ class Transport:
     ) -> AsyncGenerator[list[bytes], None]:
         """Yield the complete lines of an endless answer as they come, several at a time.
 
-        Ends with the stream; raises Retryable when nothing came for `silence_seconds`.
+        The first are none, as soon as the stream is open. Ends with the stream; raises Silent when
+        nothing came on it for `silence_seconds`.
         """
         limits = aiohttp.ClientTimeout(
             total=None, connect=CONNECT_SECONDS, sock_read=silence_seconds
@@ -89,8 +90,11 @@ class Transport:
                 if response.status >= 300:
                     raise _refusal(response, await response.read(), write=False)
                 try:
+                    yield []
                     async for lines in _lines(response.content):
                         yield lines
+                except aiohttp.SocketTimeoutError as error:
+                    raise Silent(f"nothing was heard for {silence_seconds:g} s") from error
                 finally:
                     _abort(response)
 

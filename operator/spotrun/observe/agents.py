@@ -16,6 +16,7 @@ class _Heard:
     report: Report | None = None  # None: nothing that could be read
     ready_at: float | None = None
     arrived_at: float | None = None
+    moved_at: float | None = None
     num_polls: int = 0  # held open now
     is_old: bool = False
 
@@ -41,6 +42,8 @@ class Agents:
             heard.ready_at = now
         if before is None or before.arrived != report.arrived:
             heard.arrived_at = now
+        if report.progress is not None and (before is None or before.progress != report.progress):
+            heard.moved_at = now
         return before is None or _news(before) != _news(report)
 
     def touch(self, uid: str, serial: int) -> None:
@@ -73,8 +76,9 @@ class Agents:
         return Agent(
             report=heard.report,
             heard_seconds=0.0 if heard.num_polls else now - heard.heard_at,
-            ready_seconds=None if heard.ready_at is None else now - heard.ready_at,
-            arrived_seconds=None if heard.arrived_at is None else now - heard.arrived_at,
+            ready_seconds=_since(heard.ready_at, now),
+            arrived_seconds=_since(heard.arrived_at, now),
+            progress_seconds=_since(heard.moved_at, now),
         )
 
     def speaks_old_wire(self, uid: str, serial: int) -> bool:
@@ -101,6 +105,10 @@ class Agents:
                 del job[next(iter(job))]
             heard = job[serial] = _Heard(self._clock())
         return heard
+
+
+def _since(moment: float | None, now: float) -> float | None:
+    return None if moment is None else now - moment
 
 
 def _news(report: Report) -> tuple[object, ...]:

@@ -6,16 +6,18 @@ A change of any of them wakes the jobs that it concerns; a snapshot is taken fro
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NoReturn, Self
 
 from spotrun.api.names import FINALIZER_METERED, LABEL_JOB, LABEL_JOB_UID
 from spotrun.decide.snapshot import JobSnapshot
+from spotrun.decide.view import holds_back
 from spotrun.kube.client import Client, Selection
 from spotrun.kube.reflector import Reflector
 from spotrun.kube.resource import Key, Resource
 from spotrun.observe.agents import Agents
+from spotrun.observe.gangs import Gangs
 from spotrun.observe.memory import Memory
 from spotrun.observe.nodes import Nodes
 from spotrun.observe.objects import (
@@ -71,6 +73,7 @@ class Caches:
         self._nodes: Reflector[NodeObject] = Reflector(
             client, Selection(NODES), NodeObject, self._node_changed
         )
+        self._gangs = Gangs(wake, wall)
         self._node_book = Nodes(lambda name: self._nodes.get("", name), clock=clock, wall=wall)
         self._by_resource: dict[Resource, Reflector[JobObject] | Reflector[PodObject]] = {
             TRAINING_JOBS: self._jobs,
@@ -117,6 +120,23 @@ class Caches:
         reflector = self._by_resource.get(resource)
         return reflector.last_version if reflector is not None else 2**63
 
+    def version_of(self, resource: Resource, key: Key) -> int | None:
+        """The version of one object as the cache has it; None if it has no such object."""
+        reflector = self._by_resource.get(resource)
+        found = reflector.get(*key) if reflector is not None else None
+        return found.metadata.version if found is not None else None
+
+    def listed_at(self, resource: Resource) -> float:
+        """When the last complete list of a resource began."""
+        reflector = self._by_resource.get(resource)
+        return reflector.listed_at if reflector is not None else float("inf")
+
+    def relist(self, resource: Resource) -> None:
+        """List a resource again, for a watch has not told what must be there."""
+        reflector = self._by_resource.get(resource)
+        if reflector is not None:
+            reflector.relist()
+
     def ages_seconds(self) -> dict[str, float]:
         """For how long each cache has heard nothing."""
         return {
@@ -140,15 +160,34 @@ class Caches:
         """What is listed and watched."""
         return tuple(r.selection for r in (self._jobs, self._pods, self._nodes))
 
+    def claim_of(self, key: Key) -> Key | None:
+        """The claim that all workers of a job will have to mount; None if there is none."""
+        job = self._jobs.get(*key)
+        if job is None:
+            return None
+        spec, status = self._readings.spec(job).spec, self._readings.status(job).status
+        if spec is None or spec.workers.max == 1 or spec.checkpoint is None:
+            return None
+        if status is None or holds_back(status):
+            return None  # no workers, and no reason to ask
+        volume = spec.checkpoint.volume
+        claim = volume.persistent_volume_claim if volume is not None else None
+        return Key(key.namespace, claim.claim_name) if claim is not None else None
+
     def snapshot(
-        self, key: Key, memory: Memory, leading_since: float
+        self,
+        key: Key,
+        memory: Memory,
+        leading_since: float,
+        *,
+        volume_is_shared: bool | None = None,
     ) -> JobSnapshot | BrokenJob | None:
         """A job and all that belongs to it, as it is known now; None if there is no such job."""
         job = self._jobs.get(*key)
         if job is None:
             return None
         self._renamed(key, job.metadata.uid)
-        return job_snapshot(
+        seen = job_snapshot(
             job,
             self._pods.by_index("job", key),
             self._node_book.look,
@@ -158,13 +197,27 @@ class Caches:
             now=self._wall(),
             now_seconds=self._clock(),
             leading_since=leading_since,
+            volume_is_shared=volume_is_shared,
         )
+        if isinstance(seen, BrokenJob):
+            self._gangs.forget(key)
+            return seen
+        return replace(seen, may_hold_nodes=self._gangs.may_hold_nodes(seen))
+
+    async def survey(self) -> None:
+        """Look at all jobs once, so that their order is known before the first is decided."""
+        for key in self.all_keys():
+            self.snapshot(key, Memory(), self._clock())
+            await asyncio.sleep(0)  # thousands take a while
 
     def again_seconds(self, key: Key) -> float:
-        """When a job has to be looked at again though nothing happens: a node may turn out gone."""
+        """When a job has to be looked at again though nothing happens.
+
+        A node may turn out to be gone, or the job's turn to hold nodes be over.
+        """
         names = {pod.spec.node_name for pod in self._pods.by_index("job", key)}
         waits = (self._node_book.again_seconds(name) for name in names if name)
-        return min(waits, default=float("inf"))
+        return min(self._gangs.again_seconds(key), *waits, float("inf"))
 
     def orphans(self, key: Key) -> Iterator[Orphan]:
         """The pods of that name's former jobs that still wait for us."""
@@ -177,6 +230,7 @@ class Caches:
 
     def forget(self, key: Key) -> None:
         """The job is gone."""
+        self._gangs.forget(key)
         self._renamed(key, None)
 
     def _renamed(self, key: Key, uid: str | None) -> None:

@@ -21,7 +21,9 @@ class Memory:
     """One job's; `act` writes what it did, `observe` what it saw."""
 
     written_at: float = float("-inf")  # when status was last written
+    conflicts: int = 0  # writes of status in a row that somebody else's had overtaken
     lost_at: dict[int, float] = field(default_factory=dict)  # when each loss was first seen
+    missed_at: dict[int, float] = field(default_factory=dict)  # when both neighbours missed it
     refused: Refused | None = None
     accepted: str | None = None  # the template of which a dry run accepted a pod
     is_restricted: bool = False  # the namespace takes none but pods of Pod Security's `restricted`

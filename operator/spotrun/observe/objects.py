@@ -58,9 +58,17 @@ class Terminated(msgspec.Struct, frozen=True, rename="camel"):
     message: str = ""
 
 
-class ContainerState(msgspec.Struct, frozen=True):
-    """What a container does; only its end is looked at."""
+class Waiting(msgspec.Struct, frozen=True):
+    """Why a container does not run yet."""
 
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(msgspec.Struct, frozen=True):
+    """What a container does; that it runs is not looked at."""
+
+    waiting: Waiting | None = None
     terminated: Terminated | None = None
 
 
@@ -68,6 +76,7 @@ class ContainerStatus(msgspec.Struct, frozen=True):
     """One container of a pod."""
 
     name: str
+    image: str = ""
     state: ContainerState = ContainerState()
 
 

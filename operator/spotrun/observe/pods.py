@@ -11,6 +11,10 @@ from spotrun.wire import read_last_words
 
 _PHASES = {phase.value: phase for phase in PodPhase}
 
+MOST_WORDS = 300  # of one trouble; they end in a message
+_PULLING = frozenset({"ErrImagePull", "ImagePullBackOff"})
+_NORMAL = frozenset({"", "ContainerCreating", "PodInitializing"})
+
 
 def serial_in(pod: PodObject, job: str, uid: str) -> int | None:
     """The number of a job's worker; None for a pod that only looks like one.
@@ -40,6 +44,8 @@ def pod_facts(pod: PodObject, serial: int) -> Pod:
         metered=FINALIZER_METERED in meta.finalizers,
         disrupted=_disrupted(pod),
         end=_end(pod),
+        unschedulable=_unschedulable(pod),
+        stuck=_stuck(pod),
     )
 
 
@@ -80,6 +86,38 @@ def _end(pod: PodObject) -> PodEnd | None:
         pod_message=message,
         words=read_last_words(ended.message),
     )
+
+
+def _unschedulable(pod: PodObject) -> str:
+    found = (
+        c.message
+        for c in pod.status.conditions
+        if c.type == "PodScheduled" and c.status == "False" and c.reason == "Unschedulable"
+    )
+    return _bounded(next(found, ""))
+
+
+def _stuck(pod: PodObject) -> str:
+    """Why a container cannot be started: the same words for every attempt, and for pauses between.
+
+    Each change of a message is a write, and such attempts go on for as long as nobody helps.
+    """
+    status = pod.status
+    for container in (*status.init_container_statuses, *status.container_statuses):
+        waiting = container.state.waiting
+        if waiting is None or waiting.reason in _NORMAL:
+            continue
+        if waiting.reason not in _PULLING:
+            return _bounded(f"{waiting.reason}: {waiting.message}".removesuffix(": "))
+        _, is_given, cause = waiting.message.rpartition("ErrImagePull: ")
+        cause = cause if is_given or waiting.reason == "ErrImagePull" else ""
+        said = f"image {container.image or 'of ' + container.name} cannot be pulled"
+        return _bounded(f"{said}: {cause}" if cause else said)
+    return ""
+
+
+def _bounded(words: str) -> str:
+    return " ".join(words.split())[:MOST_WORDS]
 
 
 def _trainer_end(containers: tuple[ContainerStatus, ...]) -> Terminated | None:

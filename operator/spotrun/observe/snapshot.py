@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.decide.crew import training
-from spotrun.decide.fates import fates
+from spotrun.decide.fates import fates, missed_by_both
 from spotrun.decide.snapshot import JobSnapshot, Node, Pod, Worker
 from spotrun.observe.agents import Agents
 from spotrun.observe.memory import Memory
@@ -88,27 +88,14 @@ def job_snapshot(
     now: datetime,
     now_seconds: float,
     leading_since: float,
-    may_hold_nodes: bool = True,
     volume_is_shared: bool | None = None,
 ) -> JobSnapshot | BrokenJob:
     """All that a decision about a job may know; times in seconds are on the monotonic clock."""
     meta = job.metadata
     spec, status = readings.spec(job), readings.status(job)
     if spec.spec is None or status.status is None:
-        return BrokenJob(
-            namespace=meta.namespace,
-            name=meta.name,
-            uid=meta.uid,
-            version=meta.resource_version,
-            generation=meta.generation,
-            message=spec.wrong or status.wrong,
-            status=status.status,
-        )
-    ours = [(pod, serial_in(pod, meta.name, meta.uid)) for pod in pods]
-    facts = sorted(
-        (pod_facts(pod, serial) for pod, serial in ours if serial is not None),
-        key=lambda pod: pod.serial,
-    )
+        return _broken(job, spec, status)
+    facts = _worker_pods(job, pods)
     agents.keep(meta.uid, {pod.serial for pod in facts})
     snapshot = JobSnapshot(
         namespace=meta.namespace,
@@ -125,16 +112,44 @@ def job_snapshot(
         refusal=memory.refused.refusal if memory.refused is not None else None,
         written_seconds=now_seconds - memory.written_at,
         leading_seconds=now_seconds - leading_since,
-        may_hold_nodes=may_hold_nodes,
         volume_is_shared=volume_is_shared,
     )
+    snapshot = replace(snapshot, missed_seconds=_missed(snapshot, memory, now_seconds))
     return replace(snapshot, lost_seconds=_losses(snapshot, memory, now_seconds, now))
+
+
+def _broken(job: JobObject, spec: _Spec, status: _Status) -> BrokenJob:
+    meta = job.metadata
+    return BrokenJob(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        generation=meta.generation,
+        message=spec.wrong or status.wrong,
+        status=status.status,
+    )
+
+
+def _worker_pods(job: JobObject, pods: Iterable[PodObject]) -> list[Pod]:
+    """The job's own workers among the pods, by serial."""
+    meta = job.metadata
+    ours = [(pod, serial_in(pod, meta.name, meta.uid)) for pod in pods]
+    facts = (pod_facts(pod, serial) for pod, serial in ours if serial is not None)
+    return sorted(facts, key=lambda pod: pod.serial)
 
 
 def _worker(pod: Pod, uid: str, look_at_node: Callable[[str], Node], agents: Agents) -> Worker:
     node = look_at_node(pod.node) if pod.node is not None else None
     is_old = agents.speaks_old_wire(uid, pod.serial)
     return Worker(pod, node, agents.facts(uid, pod.serial), is_old)
+
+
+def _missed(job: JobSnapshot, memory: Memory, now_seconds: float) -> dict[int, float]:
+    """Since when each worker is missed by both its neighbours."""
+    missed = missed_by_both(job)
+    memory.missed_at = {serial: memory.missed_at.get(serial, now_seconds) for serial in missed}
+    return {serial: now_seconds - since for serial, since in memory.missed_at.items()}
 
 
 def _losses(

@@ -3,17 +3,19 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Self
 
 from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key
+from spotrun.kube.tasks import running
 from spotrun.serve.app import Agents, App, Authenticator, Leadership, Manners
 from spotrun.serve.board import Board
-from spotrun.serve.listener import Limits, Listener
+from spotrun.serve.listener import Listener
 from spotrun.serve.metrics import Meter
 from spotrun.serve.tls import Identity, Source, server_context, show
+from spotrun.serve.visits import Limits
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +109,7 @@ class Server:
     async def __aenter__(self) -> Self:
         self._stack = contextlib.AsyncExitStack()
         await self._stack.enter_async_context(self._listener)
-        await self._stack.enter_async_context(_running(self._keep_renewing()))
+        await self._stack.enter_async_context(running(self._keep_renewing()))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -129,13 +131,3 @@ class Server:
         strangers.set_function(lambda: visits.num_strangers)
         known = meter.agent_connections.labels("known")
         known.set_function(lambda: len(visits) - visits.num_strangers)
-
-
-@contextlib.asynccontextmanager
-async def _running(work: Coroutine[object, object, None]) -> AsyncIterator[None]:
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

@@ -1,5 +1,6 @@
 """Where the serving certificate comes from: a Secret of the operator's own, or mounted files."""
 
+import asyncio
 import base64
 import binascii
 import contextlib
@@ -13,13 +14,15 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
 from typing import Protocol
 
 import msgspec
 
 from spotrun.api.names import LABEL_MANAGED_BY, MANAGED_BY
+from spotrun.kube.backoff import Backoff
 from spotrun.kube.client import Client
-from spotrun.kube.errors import AlreadyExists, Conflict, NotFound, Retryable
+from spotrun.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Retryable
 from spotrun.kube.resource import Meta, Resource
 from spotrun.serve.certificates import (
     Certificates,
@@ -239,3 +242,21 @@ def _read_contents(data: Mapping[str, str]) -> _Contents:
             "and it is made anew; workers that run by then must be replaced"
         ) from error
     return contents
+
+
+async def load_patiently(source: Source) -> Identity:
+    """Load an identity, for as long as it takes: without one nobody can be served."""
+    failures, roll = 0, Random().random  # noqa: S311 - jitter, not a secret
+    while True:
+        try:
+            return await source.load()
+        except (KubeError, OSError, ValueError) as error:
+            failures += 1
+            retry_after_seconds = getattr(error, "retry_after_seconds", None)
+            pause_seconds = Backoff().pause_seconds(failures, roll, retry_after_seconds)
+            log.warning(
+                "waiting for the certificates that agents are shown, again in %.1f s: %s",
+                pause_seconds,
+                error,
+            )
+            await asyncio.sleep(pause_seconds)

@@ -3,12 +3,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from devcluster.cluster import Cluster
-from tests.operator_world import World, install_crds, open_world
-
-
-@pytest.fixture(scope="session")
-def crds(cluster: Cluster) -> None:
-    install_crds(cluster)
+from tests.operator_world import World, open_world
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from devcluster.cluster import Cluster
-from tests.operator_world import install_crds
 from tests.plans.run import Outcome, run
 from tests.plans.scenarios import SCENARIOS
 from tests.plans.troubles import ESSENTIAL, TROUBLES
@@ -35,11 +34,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("trouble", TROUBLES if everything else ESSENTIAL)
     if "scenario" in metafunc.fixturenames:
         metafunc.parametrize("scenario", SCENARIOS if everything else ["worker_lost"])
-
-
-@pytest.fixture(scope="session")
-def crds(cluster: Cluster) -> None:
-    install_crds(cluster)
 
 
 @pytest.fixture(scope="session")

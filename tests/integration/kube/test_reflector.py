@@ -155,6 +155,18 @@ async def test_a_silent_stream_is_given_up(client: Client, space: Space, proxy: 
         await asyncio.wait_for(stall.struck.wait(), 10)
         await space.put("a")
         await it.until_said("+a")
+        assert it.pauses == [], "it is noticed, and is no failure"
+        assert sum(r.verb == "list" for r in proxy.log) == 1
+
+
+async def test_a_quiet_kind_is_no_failure(client: Client, space: Space, proxy: FaultProxy) -> None:
+    timing = Timing(silence_seconds=0.3, relist_seconds=600, backoff=PATIENT.backoff)
+    async with following(client, space.selection, timing) as it:
+        await proxy.seen("watch", space.path, times=3)
+        assert (it.pauses, it.reflector.failures) == ([], 0)
+        assert it.reflector.age_seconds() < 2 * timing.silence_seconds
+        await space.put("a")
+        await it.until_said("+a")
         assert sum(r.verb == "list" for r in proxy.log) == 1
 
 
@@ -181,6 +193,25 @@ async def test_a_swallowed_event_is_healed_by_the_next_list(
         await proxy.seen("watch", space.path)
         await space.delete(doomed)
         await it.until_said("+a", "-a")
+
+
+async def test_who_misses_an_event_asks_for_a_list(
+    client: Client, space: Space, proxy: FaultProxy
+) -> None:
+    timing = Timing(60, 600, relist_least_seconds=0.5, backoff=PATIENT.backoff)
+    lost = proxy.inject(Rule("swallow", "watch", space.path, match=event_is("ADDED", "a")))
+    async with following(client, space.selection, timing) as it:
+        await proxy.seen("watch", space.path)
+        await space.put("a")
+        await asyncio.wait_for(lost.struck.wait(), 10)
+        for _ in range(5):
+            it.reflector.relist()
+            await asyncio.sleep(0.2)
+        await it.until_said("+a")
+        assert 2 <= sum(r.verb == "list" for r in proxy.log) <= 4, "not as often as it was asked"
+        assert (it.pauses, it.reflector.failures) == ([], 0)
+        await space.put("b")
+        await it.until_said("+a", "+b")
 
 
 async def test_duplicated_and_replayed_events_change_nothing(
@@ -240,4 +271,4 @@ def spoil(page: Any) -> None:
 
 
 def test_the_default_timing_is_that_of_the_design() -> None:
-    assert Timing() == Timing(75.0, 600.0, Backoff(0.2, 15.0))
+    assert Timing() == Timing(75.0, 600.0, 10.0, Backoff(0.2, 15.0))

@@ -132,6 +132,8 @@ MUST_NOT = {
     "reach kubelets": ("get", "", "nodes/proxy", ""),
     "read namespaces": ("get", "", "namespaces", "default"),
     "change namespaces": ("patch", "", "namespaces", "default"),
+    "list claims": ("list", "", "persistentvolumeclaims", "default"),
+    "change claims": ("patch", "", "persistentvolumeclaims", "default"),
     "read config maps": ("get", "", "configmaps", "default"),
     "read accounts": ("get", "", "serviceaccounts", "default"),
     "make tokens": ("create", "", "serviceaccounts/token", "default"),

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -20,7 +20,7 @@ from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.client import Client, Selection
 from spotrun.kube.errors import NotFound
 from spotrun.kube.horizon import Horizon
-from spotrun.kube.resource import Key, Meta, Resource
+from spotrun.kube.resource import Key, Meta, Object, Resource
 from spotrun.observe.agents import Agents
 from spotrun.observe.memory import Memory
 from spotrun.observe.naming import worker_name
@@ -122,6 +122,28 @@ class Clock:
         return time.monotonic() + self.ahead_seconds
 
 
+class Shown:
+    """What was read last, as caches would show it."""
+
+    def __init__(self) -> None:
+        self.versions: dict[Resource, int] = {}
+        self._objects: dict[Resource, dict[Key, int]] = {}
+
+    def take(self, resource: Resource, items: Iterable[Object], version: int) -> None:
+        metas = [item.metadata for item in items]
+        self.versions[resource] = version
+        self._objects[resource] = {Key(m.namespace, m.name): m.version for m in metas}
+
+    def last_version(self, resource: Resource) -> int:
+        return self.versions.get(resource, 0)
+
+    def version_of(self, resource: Resource, key: Key) -> int | None:
+        return self._objects.get(resource, {}).get(key)
+
+    def listed_at(self, _: Resource) -> float:
+        return float("-inf")
+
+
 class Hand:
     """An operator without caches: reads objects, decides, carries out; once for each call."""
 
@@ -132,8 +154,8 @@ class Hand:
         self.agents = Agents(self.clock)
         self.readings = Readings()
         self.memory = Memory()
-        self.versions: dict[Resource, int] = {}
-        self.horizon: Horizon[Key, Resource] = Horizon(lambda r: self.versions.get(r, 0))
+        self.shown = Shown()
+        self.horizon: Horizon[Key, Resource] = Horizon(self.shown, self.clock)
         self.stored: list[tuple[TrainingJobStatus, str]] = []
         self.executor = Executor(
             client,
@@ -157,7 +179,8 @@ class Hand:
         pods = await client.list_all(selection, PodObject)
         nodes = await client.list_all(Selection(NODES), NodeObject)
         by_name = {node.metadata.name: node for node in nodes.items}
-        self.versions = {PODS: pods.version, TRAINING_JOBS: pods.version}
+        self.shown.take(PODS, pods.items, pods.version)
+        self.shown.take(TRAINING_JOBS, [job], pods.version)
         book = NodeBook(by_name.get, clock=self.clock, wall=lambda: datetime.now(UTC))
         return job_snapshot(
             job,

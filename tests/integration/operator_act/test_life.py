@@ -7,10 +7,11 @@ import pytest
 
 from devcluster.kubelet.runtime import Exit
 from devcluster.scripted import Context, Script
-from spotrun.act.creations import BUDGETS, POLICIES
+from spotrun.act.creations import BUDGETS, ENSURE_AGAIN_SECONDS, POLICIES
 from spotrun.api.names import FINALIZER_METERED, Phase
 from spotrun.decide.snapshot import PodPhase
 from spotrun.kube.errors import KubeError
+from spotrun.observe.memory import Memory
 from spotrun.observe.naming import owned_name
 from spotrun.observe.objects import PODS, TRAINING_JOBS
 from spotrun.wire import Report
@@ -147,3 +148,38 @@ async def test_only_our_finalizer_is_taken_off(hand: Hand, space: Space) -> None
     left = await space.read(PODS, name)
     assert left is not None
     assert left["metadata"]["finalizers"] == [other]
+
+
+async def test_what_protects_workers_is_made_again_after_somebody_has_deleted_it(
+    hand: Hand, space: Space
+) -> None:
+    job = await space.create_job()
+    await hand.turn()
+    name = owned_name("job", job.metadata.uid)
+    for kind in (BUDGETS, POLICIES):
+        made = await space.client.get(kind, name, Some, namespace=space.namespace)
+        await space.client.delete(kind, name, uid=made.metadata.uid, namespace=space.namespace)
+
+    async def around() -> list[bool]:
+        return [await space.read(kind, name) is not None for kind in (BUDGETS, POLICIES)]
+
+    hand.clock.ahead_seconds = ENSURE_AGAIN_SECONDS - 60
+    await hand.turn()
+    assert await around() == [False, False]
+    hand.clock.ahead_seconds = ENSURE_AGAIN_SECONDS
+    await hand.turn()
+    assert await around() == [True, True]
+    await hand.turn()
+    assert hand.executor.writes["poddisruptionbudgets"] == 2
+
+
+async def test_a_new_leader_does_not_protect_all_jobs_at_once(hand: Hand, space: Space) -> None:
+    await space.create_job()
+    await hand.turn()
+    hand.memory = Memory()
+    await hand.turn()
+    assert hand.executor.writes["poddisruptionbudgets"] == 1
+    hand.clock.ahead_seconds = ENSURE_AGAIN_SECONDS
+    await hand.turn()
+    assert hand.executor.writes["poddisruptionbudgets"] == 2
+    assert hand.executor.writes["networkpolicies"] == 2

@@ -14,6 +14,7 @@ from spotrun.decide.actions import Announce, Create, Decision, Remove
 from spotrun.decide.job import decide
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.client import Client, Selection
+from spotrun.kube.horizon import OVERDUE_SECONDS
 from spotrun.kube.resource import Key
 from spotrun.observe.memory import Memory
 from spotrun.observe.objects import PODS, TRAINING_JOBS
@@ -54,7 +55,7 @@ async def test_a_quota_that_refuses_a_worker_stops_the_rest_and_says_so(
     assert len(attempts) == 4
     assert outcome.again_seconds == 0
     again = await hand.turn()
-    assert again.again_seconds > 2
+    assert 0 < again.again_seconds <= 2.5
     refused = (await hand.look()).status
     assert refused.reason == Reason.TEMPLATE_REFUSED
     assert "exceeded quota: few" in condition(refused, "TemplateAccepted")[2]
@@ -178,6 +179,27 @@ async def test_a_status_decided_on_an_old_version_is_not_written_and_nothing_is_
     assert hand.stored == []
 
 
+async def test_conflicts_in_a_row_are_tried_later_and_later_and_then_not_on_the_same_job(
+    hand: Hand, space: Space
+) -> None:
+    await space.create_job()
+    seen = await hand.look()
+    decision, key = decide(seen, datetime.now(UTC)), Key(space.namespace, "job")
+    touched = {"metadata": {"annotations": {"touched": "yes"}}}
+    await space.client.patch(TRAINING_JOBS, "job", touched, Some, namespace=space.namespace)
+
+    outcomes = [await hand.executor.carry_out(seen, decision, hand.memory) for _ in range(4)]
+
+    assert [one.again_seconds for one in outcomes] == [0.05, 0.1, 0.2, 0.4]
+    assert hand.horizon.caught_up(key)
+    await hand.executor.carry_out(seen, decision, hand.memory)
+    assert not hand.horizon.caught_up(key), "the cache does not show what was in the way"
+    hand.clock.ahead_seconds = OVERDUE_SECONDS
+    assert hand.horizon.overdue(key) == (TRAINING_JOBS,)
+    assert (await hand.turn()).stored, "what is read anew is newer"
+    assert hand.memory.conflicts == 0
+
+
 @pytest.mark.parametrize("fault", ["lose_answer", "drop"])
 async def test_a_lost_answer_to_a_status_is_looked_for_before_anything_is_done(
     hand: Hand, space: Space, proxy: FaultProxy, fault: Any
@@ -269,12 +291,12 @@ async def test_nothing_is_decided_before_the_caches_show_what_was_written(
     seen = await hand.look()
     key = Key(space.namespace, "job")
     jobs, pods = int(seen.version), max(int(worker.pod.version) for worker in seen.workers)
-    hand.versions = {TRAINING_JOBS: jobs - 1, PODS: 0}
+    hand.shown.versions = {TRAINING_JOBS: jobs - 1, PODS: 0}
     assert not hand.horizon.caught_up(key)
     assert set(hand.horizon._awaited[key]) == {TRAINING_JOBS, PODS}
-    hand.versions = {TRAINING_JOBS: jobs, PODS: 0}
+    hand.shown.versions = {TRAINING_JOBS: jobs, PODS: 0}
     assert not hand.horizon.caught_up(key)
-    hand.versions = {TRAINING_JOBS: 0, PODS: pods}
+    hand.shown.versions = {TRAINING_JOBS: 0, PODS: pods}
     assert hand.horizon.caught_up(key)  # what was reached once is not asked for again
 
 

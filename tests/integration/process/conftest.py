@@ -11,12 +11,7 @@ from tests.integration.process.helpers import (
     token,
     write_kubeconfig,
 )
-from tests.operator_world import World, install_crds, open_world
-
-
-@pytest.fixture(scope="session")
-def crds(cluster: Cluster) -> None:
-    install_crds(cluster)
+from tests.operator_world import World, open_world
 
 
 @pytest.fixture

@@ -126,7 +126,7 @@ async def test_a_port_in_use_ends_it_with_a_word(operator: Launcher) -> None:
 
     assert await second.ended() == 1
     (last,) = second.lines(level="error", logger="spotrun.cli.operate")
-    assert "address already in use" in last["message"]
+    assert "address already in use" in last["message"].lower()
 
 
 async def test_a_wrong_flag_ends_it_at_once(operator: Launcher) -> None:

@@ -19,13 +19,13 @@ from spotrun.serve.app import Authenticator, Manners
 from spotrun.serve.board import Board, WorkerKey
 from spotrun.serve.bucket import Rate
 from spotrun.serve.certificates import Pair, make_authority, sign_serving
-from spotrun.serve.listener import Limits
 from spotrun.serve.metrics import Meter
 from spotrun.serve.refused import Refused
 from spotrun.serve.server import Server, Settings
 from spotrun.serve.tls import Identity
 from spotrun.serve.tokens import Bearer
 from spotrun.serve.told import Peer
+from spotrun.serve.visits import Limits
 from spotrun.wire import Report
 from tests.serve_builders import KEY
 

@@ -10,7 +10,7 @@ import pytest
 from spotrun.kube.resource import Key
 from spotrun.serve.app import Manners
 from spotrun.serve.bucket import Rate
-from spotrun.serve.listener import Limits
+from spotrun.serve.visits import Limits
 from tests.integration.serve.helpers import (
     GENEROUS,
     HOST,

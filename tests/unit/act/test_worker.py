@@ -119,6 +119,9 @@ SMALLEST = {
                         "name": "SPOTRUN_TOKEN_FILE",
                         "value": "/var/run/secrets/spotrun.dev/token",
                     },
+                    {"name": "SPOTRUN_TERMINATION_LOG", "value": "/dev/termination-log"},
+                    {"name": "SPOTRUN_GRACE_SECONDS", "value": "110"},
+                    {"name": "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "value": "110"},
                 ],
                 "volumeMounts": [
                     {"name": "spotrun-shm", "mountPath": SHARED_MEMORY},
@@ -312,14 +315,26 @@ def test_the_volume_for_checkpoints_is_mounted(volume: dict[str, Any]) -> None:
         "name": "spotrun-checkpoints",
         "mountPath": "/checkpoints",
     }
-    assert trainer["env"][-1] == {"name": "SPOTRUN_CHECKPOINT", "value": "/checkpoints"}
+    assert {"name": "SPOTRUN_CHECKPOINT", "value": "/checkpoints"} in trainer["env"]
 
 
 def test_a_place_in_an_object_store_is_handed_on() -> None:
     spec = spec_of(checkpoint={"uri": "s3://bucket/prefix"})
     assert len(spec["volumes"]) == 3
-    last = spec["containers"][0]["env"][-1]
-    assert last == {"name": "SPOTRUN_CHECKPOINT", "value": "s3://bucket/prefix"}
+    env = spec["containers"][0]["env"]
+    assert {"name": "SPOTRUN_CHECKPOINT", "value": "s3://bucket/prefix"} in env
+
+
+def test_last_words_go_where_the_template_wants_them_and_have_time() -> None:
+    spec = spec_of(
+        {
+            "containers": [{**TRAINER, "terminationMessagePath": "/dev/words"}],
+            "terminationGracePeriodSeconds": 600,
+        }
+    )
+    env = spec["containers"][0]["env"]
+    assert {"name": "SPOTRUN_TERMINATION_LOG", "value": "/dev/words"} in env
+    assert {"name": "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "value": "590"} in env
 
 
 def test_nodes_to_avoid_are_ruled_out_by_name() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from spotrun.api.names import Reason
 from spotrun.api.values import Serials
-from spotrun.decide.fates import Fate, in_doubt
+from spotrun.decide.fates import Fate, in_doubt, missed_by_both
 from spotrun.decide.snapshot import Node, PodPhase
 from spotrun.wire import Ending
 from tests.decide_builders import JobBuilder, a_job, an_end, later
@@ -119,6 +119,37 @@ def test_silence_counts_only_with_a_bad_node_or_suspicious_peers(
         .with_facts(leading_seconds=leading)
     )
     assert fate(job, 1) == expected
+
+
+@pytest.mark.parametrize(
+    ("by", "missed_for", "expected"),
+    [
+        ((0, 2), 9.9, None),
+        (
+            (0, 2),
+            10.0,
+            Fate(Reason.NODE_LOST, message="neither neighbour reaches job-1", is_final=False),
+        ),
+        ((0,), 99.0, None),
+        ((), 99.0, None),
+    ],
+)
+def test_who_answers_us_but_neither_neighbour_is_cut_off(
+    by: tuple[int, ...], missed_for: float, expected: Fate | None
+) -> None:
+    job = a_job(3).training(0, 1, 2)
+    for serial in by:
+        job = job.with_worker(serial, ready=True, arrived=1, suspects=(1,))
+    missed = missed_by_both(job.snapshot())
+    assert missed == ({1} if len(by) > 1 else set())
+    job = job.with_facts(missed_seconds=dict.fromkeys(missed, missed_for))
+    assert fate(job, 1) == expected
+
+
+def test_of_two_workers_that_miss_each_other_neither_is_cut_off() -> None:
+    job = a_job(2).with_worker(0, ready=True, arrived=1, suspects=(1,))
+    job = job.with_worker(1, ready=True, arrived=1, suspects=(0,)).with_world("0-1")
+    assert missed_by_both(job.snapshot()) == set()
 
 
 def test_suspects_are_ranks_of_the_world_that_trains_not_of_the_prepared_one() -> None:

@@ -15,7 +15,7 @@ from spotrun.decide.failures import nodes_to_avoid, pause_after
 from spotrun.decide.ledger import find, holds_since, record, state
 from spotrun.decide.pace import seconds_to_write
 from spotrun.decide.sizes import largest, wanted
-from spotrun.decide.snapshot import Node, Refusal
+from spotrun.decide.snapshot import Node, PodPhase, Refusal
 from spotrun.wire import Ending, Failure
 from spotrun.wire import Progress as Reported
 from tests.decide_builders import NOW, ON_CLAIM, JobBuilder, a_job, a_spec, ago, an_end, later
@@ -87,6 +87,21 @@ def test_a_silent_worker_is_replaced_and_fenced_by_its_uid() -> None:
     why = "no sign of life from job-0"
     assert decision.actions == (Remove(0, "uid-0", Reason.NODE_LOST, why), Create(1))
     assert decision.status.settled is None
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"), [(an_end(Ending.DEPARTED), "Completed"), (an_end(None, 1), "ExitCode")]
+)
+def test_a_pod_that_side_containers_keep_busy_is_settled_and_removed(
+    end: dict[str, Any], reason: str
+) -> None:
+    running = {**end, "phase": PodPhase.RUNNING}
+    decision = a_job(1).with_worker(0, **running).decide()
+    assert decision.status.settled == "0"
+    removed = [(a.serial, a.reason) for a in decision.actions if isinstance(a, Remove)]
+    assert removed == [(0, reason)]
+    over = a_job(1).with_worker(0, **end).decide()
+    assert not any(isinstance(action, Remove) for action in over.actions)
 
 
 def test_surplus_workers_go_the_least_useful_first() -> None:

@@ -1,7 +1,7 @@
 """A transport that answers from a script, for what a real API server never says."""
 
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 from typing_extensions import override
@@ -18,12 +18,17 @@ async def _nowhere() -> Access:
 
 
 class ScriptedTransport(Transport):
-    """Requests are answered by `answer`; each watch yields the next of `streams`, then ends."""
+    """Requests are answered by `answer`; each watch yields the next of `streams`, then ends.
 
-    def __init__(self, answer: Answer, streams: list[list[dict[str, Any]]] | None = None) -> None:
+    One that is an error is raised once the watch is open.
+    """
+
+    def __init__(
+        self, answer: Answer, streams: Sequence[list[dict[str, Any]] | Exception] = ()
+    ) -> None:
         super().__init__(Credentials(_nowhere))
         self.answer = answer
-        self.streams = streams or []
+        self.streams = list(streams)
         self.watches = 0
 
     @override
@@ -44,5 +49,9 @@ class ScriptedTransport(Transport):
         self, path: str, *, params: Params, silence_seconds: float
     ) -> AsyncGenerator[list[bytes], None]:
         self.watches += 1
-        if self.streams and (events := self.streams.pop(0)):
+        yield []
+        events = self.streams.pop(0) if self.streams else []
+        if isinstance(events, Exception):
+            raise events
+        if events:
             yield [json.dumps(event).encode() for event in events]

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from spotrun.kube.client import Client, Selection
+from spotrun.kube.errors import Silent
 from spotrun.kube.reflector import Reflector
 from spotrun.kube.resource import Meta, Resource
 from tests.unit.kube.scripted import ScriptedTransport
@@ -78,6 +79,34 @@ def test_a_stream_that_said_something_starts_the_pauses_afresh() -> None:
     it.run()
     assert it.pauses == [0.1, 0.2, 0.0, 0.1]
     assert it.said == ["+a"]
+
+
+def test_silence_is_no_failure_and_the_watch_goes_on_where_it_was(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    added = {"type": "ADDED", "object": thing("a", 6)}
+    streams: list[list[Any] | Exception] = [[], Silent("hush"), Silent("hush"), [added]]
+    it = Run(ScriptedTransport(lambda *_: page("5"), streams), rounds=4)
+    it.run()
+    assert it.pauses == [0.1, 0.0, 0.0, 0.0]
+    assert it.said == ["+a"]
+    assert it.reflector.failures == 0
+    assert [record.message for record in caplog.records if "hush" in record.message] == []
+
+
+def test_an_open_watch_on_which_nothing_happens_is_a_sign_of_life() -> None:
+    it = Run(ScriptedTransport(lambda *_: page("5"), [Silent("hush")] * 3), rounds=3)
+    ages: list[float] = []
+    real_sleep = it.sleep
+
+    async def sleep(seconds: float) -> None:
+        ages.append(it.reflector.age_seconds())
+        it.now += 100
+        await real_sleep(seconds)
+
+    it.reflector._sleep = sleep
+    it.run()
+    assert ages == [0.0, 0.0, 0.0]
 
 
 def test_a_handler_that_raises_blinds_nobody(caplog: pytest.LogCaptureFixture) -> None:

@@ -56,6 +56,24 @@ def test_what_is_worth_looking_at_the_job_again(
     assert facts.report == changed
 
 
+def test_any_change_of_progress_is_a_step_forward(agents: Agents, time: Time) -> None:
+    def stands() -> float | None:
+        facts = agents.facts("job", 0)
+        assert facts is not None
+        return facts.progress_seconds
+
+    agents.heard("job", 0, Report())
+    assert stands() is None
+    agents.heard("job", 0, Report(progress=Progress(1, 5)))
+    time.now = 3
+    agents.heard("job", 0, Report(progress=Progress(1, 5), suspects=(1,)))
+    assert stands() == 3
+    agents.heard("job", 0, Report(progress=Progress(1, 5, samples=8)))
+    assert stands() == 0
+    time.now = 5
+    assert stands() == 2
+
+
 def test_ages(agents: Agents, time: Time) -> None:
     assert agents.facts("job", 0) is None
     agents.heard("job", 0, Report())

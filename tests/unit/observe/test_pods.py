@@ -156,6 +156,59 @@ def test_a_disruption_is_one_while_its_condition_is_true(status: str, reason: st
     assert pod_facts(pod({"conditions": [condition]}), 3).disrupted == reason
 
 
+WANTED = "registry/train:1"
+CAUSE = "rpc error: code = NotFound desc = not found"
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "expected"),
+    [
+        ("", "", ""),
+        ("ContainerCreating", "", ""),
+        ("PodInitializing", "", ""),
+        ("ErrImagePull", CAUSE, f"image {WANTED} cannot be pulled: {CAUSE}"),
+        (
+            "ImagePullBackOff",
+            f'Back-off pulling image "{WANTED}": ErrImagePull: {CAUSE}',
+            f"image {WANTED} cannot be pulled: {CAUSE}",
+        ),
+        (
+            "ImagePullBackOff",
+            f'Back-off pulling image "{WANTED}"',
+            f"image {WANTED} cannot be pulled",
+        ),
+        (
+            "CreateContainerConfigError",
+            'secret "s"\n not found',
+            'CreateContainerConfigError: secret "s" not found',
+        ),
+        ("InvalidImageName", "", "InvalidImageName"),
+        ("CreateContainerError", "x" * 999, f"CreateContainerError: {'x' * 278}"),
+    ],
+)
+@pytest.mark.parametrize("where", ["containerStatuses", "initContainerStatuses"])
+def test_why_a_container_cannot_be_started(
+    where: str, reason: str, message: str, expected: str
+) -> None:
+    state = {"waiting": {"reason": reason, "message": message}}
+    waiting = {"name": "trainer", "image": WANTED, "state": state}
+    assert pod_facts(pod({"phase": "Pending", where: [waiting]}), 3).stuck == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "expected"),
+    [
+        ("False", "Unschedulable", "0/3 nodes are available"),
+        ("False", "SchedulingGated", ""),
+        ("True", "", ""),
+    ],
+)
+def test_the_schedulers_words(status: str, reason: str, expected: str) -> None:
+    message = "0/3 nodes are available"
+    condition = {"type": "PodScheduled", "status": status, "reason": reason, "message": message}
+    assert pod_facts(pod({"conditions": [condition]}), 3).unschedulable == expected
+
+
 def test_a_pod_is_a_worker_by_label_owner_and_name() -> None:
     assert serial_in(pod(), "job", UID) == 3
     owner = {"apiVersion": "v1", "kind": "T", "name": "job", "uid": UID}

@@ -113,12 +113,10 @@ def test_what_the_process_remembers() -> None:
     bench = Bench()
     bench.memory.written_at = 998.0
     bench.memory.refused = Refused(Refusal("NameTaken", "words"), "t")
-    seen = bench.see(
-        job(deletionTimestamp="2026-03-02T12:00:00Z"), may_hold_nodes=False, volume_is_shared=True
-    )
+    seen = bench.see(job(deletionTimestamp="2026-03-02T12:00:00Z"), volume_is_shared=True)
     assert seen.written_seconds == 2.0
     assert seen.refusal == Refusal("NameTaken", "words")
-    assert (seen.deleting, seen.may_hold_nodes, seen.volume_is_shared) == (True, False, True)
+    assert (seen.deleting, seen.volume_is_shared) == (True, True)
 
 
 def test_losses_have_an_age_and_an_error_is_forgotten() -> None:
@@ -131,6 +129,21 @@ def test_losses_have_an_age_and_an_error_is_forgotten() -> None:
     assert bench.see(trains, pod(0), pod(1, "n1")).lost_seconds == {1: 0.25}
     assert bench.see(trains, pod(0), pod(1, "n0")).lost_seconds == {}
     assert bench.see(trains, pod(0)).lost_seconds == {1: 0.0}
+
+
+def test_whom_both_neighbours_miss_is_missed_since_they_first_both_did() -> None:
+    bench = Bench()
+    world = {"generation": 1, "members": "0-2", "switch": True, "how": "Restart"}
+    trains = job(status={"world": world, "nextSerial": 3})
+    pods = (pod(0, "n0"), pod(1, "n0"), pod(2, "n0"))
+    bench.agents.heard(UID, 0, Report(arrived=1, suspects=(1,)))
+    assert bench.see(trains, *pods).missed_seconds == {}
+    bench.agents.heard(UID, 2, Report(arrived=1, suspects=(1,)))
+    assert bench.see(trains, *pods).missed_seconds == {1: 0.0}
+    bench.seconds += 3
+    assert bench.see(trains, *pods).missed_seconds == {1: 3.0}
+    bench.agents.heard(UID, 2, Report(arrived=1))
+    assert bench.see(trains, *pods).missed_seconds == {}
 
 
 def test_a_worker_that_is_being_deleted_is_lost_when_its_grace_ends() -> None:

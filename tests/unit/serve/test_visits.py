@@ -4,7 +4,7 @@ from unittest.mock import Mock
 from aiohttp import web
 
 from spotrun.serve.bucket import Rate
-from spotrun.serve.listener import Limits, Visits
+from spotrun.serve.visits import Limits, Visits
 
 
 def visits(**limits: Any) -> Visits:

@@ -1,0 +1,32 @@
+"""Pods whose job is no more: they are not held back by us."""
+
+from collections.abc import Iterable
+
+from spotrun.act.executor import Executor
+from spotrun.kube.client import Client
+from spotrun.kube.errors import NotFound
+from spotrun.kube.resource import Key
+from spotrun.observe.caches import Orphan
+from spotrun.observe.objects import TRAINING_JOBS, JobObject
+
+
+async def let_go(client: Client, executor: Executor, job: Key, orphans: Iterable[Orphan]) -> None:
+    """Take our finalizer off the pods of former jobs of a name; raises KubeError.
+
+    The cache of jobs may be behind that of pods, so the API server has the last word.
+    """
+    found = tuple(orphans)
+    if not found:
+        return
+    live_uid = await _uid_of(client, job)
+    for pod in found:
+        if pod.owner_uid != live_uid:
+            await executor.strip(job.namespace, pod.name, pod.uid)
+
+
+async def _uid_of(client: Client, key: Key) -> str | None:
+    try:
+        job = await client.get(TRAINING_JOBS, key.name, JobObject, namespace=key.namespace)
+    except NotFound:
+        return None
+    return job.metadata.uid

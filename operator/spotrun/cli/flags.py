@@ -1,0 +1,53 @@
+"""The flags of `spotrun operator` on its command line, and what `--help` says of them.
+
+Standard library only: help answers at once, and where the operator's libraries are not installed.
+"""
+
+import argparse
+from dataclasses import fields
+
+from spotrun.options import Options, flag, variable
+
+_EXAMPLES = """\
+examples:
+  on your machine, with the cluster of your kubeconfig; its pods must reach this machine:
+      kubectl apply --server-side -f crds/
+      spotrun operator --advertise 192.0.2.7:8443
+
+  in a pod, for all namespaces; agents come to a Service in front of all replicas:
+      SPOTRUN_ADVERTISE=spotrun-agents.spotrun-system.svc:8443 spotrun operator
+
+  for one namespace, with the rights of manifests/rbac-namespaced.yaml:
+      spotrun operator --watch-namespace ml --advertise 192.0.2.7:8443
+
+Several replicas may run: one leads, the others stand by. It never gives up on an API server that is
+away, nor on rights or definitions that are missing: it says so in its log, waits, and goes on.
+SIGTERM ends it in order, a second one at once. Exit codes: 0 it was told to end, 1 it broke,
+2 it was started wrongly.
+"""
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    """Add the flags to a parser."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EXAMPLES
+    parser.usage = f"{parser.prog} [--advertise HOST:PORT] [flags]"
+    for one in fields(Options):
+        default = f" (default: {one.default})" if one.default else ""
+        may_stand_alone = isinstance(one.default, bool)
+        parser.add_argument(
+            flag(one.name),
+            dest=one.name,
+            nargs="?" if may_stand_alone else None,
+            const="true" if may_stand_alone else None,
+            metavar=one.metadata["metavar"],
+            help=f"{one.metadata['help']}{default} [{variable(one.name)}]",
+        )
+    parser.add_argument(
+        "-v",
+        "--verbose",
+        dest="log_level",
+        action="store_const",
+        const="debug",
+        help="the same as --log-level debug",
+    )

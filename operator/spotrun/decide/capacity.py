@@ -1,0 +1,54 @@
+"""Capacity: whether the wanted workers can be had, and in Kubernetes' words why not.
+
+Silent until it is known: the condition appears with the first world, or with the first worker for
+whom the scheduler finds no node.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from spotrun.api.meta import ConditionStatus
+from spotrun.api.names import ConditionType, Reason
+from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.crew import training
+from spotrun.decide.gang import must_wait
+from spotrun.decide.ledger import find, state
+from spotrun.decide.roster import wants
+from spotrun.decide.view import FINISHED, View
+
+
+def check_capacity(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Say whether as many workers as wanted can be had."""
+    if status.phase in FINISHED or must_wait(view, status):
+        return status  # who waits for its turn does not ask
+    kind, wanted = ConditionType.CAPACITY_AVAILABLE, wants(view, status)
+    lack = no_node(view) if wanted else None
+    if lack is not None:
+        reason = Reason.WAITING_FOR_CAPACITY
+        return state(view, status, kind, reason, f"of {wanted} workers {lack}", holds=False)
+    stated = find(status, kind)
+    was_lacking = stated is not None and stated.status is ConditionStatus.FALSE
+    placed = sum(worker.pod.node is not None for worker in view.staying)
+    if placed < wanted or not (was_lacking or training(status)):
+        return status
+    message = "every worker has a node" if wanted else "no workers are wanted"
+    return state(view, status, kind, Reason.TRAINING, message, holds=True)
+
+
+def no_node(view: View) -> str | None:
+    """How many workers find no node, and why; None if that is said of none."""
+    words = [w.pod.unschedulable for w in view.alive if w.pod.node is None]
+    return _said("find no node", words)
+
+
+def no_start(view: View) -> str | None:
+    """How many workers cannot be started, and why; None if that is said of none."""
+    return _said("cannot start", [w.pod.stuck for w in view.alive if not w.is_ready])
+
+
+def _said(what: str, words: Iterable[str]) -> str | None:
+    """What concerns most of them: a gang mostly has one trouble, not hundreds."""
+    counted = Counter(filter(None, words))
+    if not counted:
+        return None
+    return f"{counted.total()} {what}: {counted.most_common(1)[0][0]}"

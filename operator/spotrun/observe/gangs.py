@@ -1,0 +1,59 @@
+"""The line of gangs that lack nodes, over all jobs; volatile, for it follows from what is seen."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from spotrun.decide.gang import PATIENCE, Place, is_incomplete, lacks_nodes, lacks_since
+from spotrun.decide.snapshot import JobSnapshot
+from spotrun.kube.resource import Key
+
+
+class Gangs:
+    """Who stands in line; `wake` is called with the jobs for which that changes something."""
+
+    def __init__(self, wake: Callable[[Key], None], wall: Callable[[], datetime]) -> None:
+        self._wake = wake
+        self._wall = wall
+        self._line: dict[Key, Place] = {}
+        self._waiting: set[Key] = set()
+        self._again_at: dict[Key, datetime] = {}
+
+    def may_hold_nodes(self, job: JobSnapshot) -> bool:
+        """Take note of where a job stands, and say whether it may hold nodes."""
+        key, now = Key(job.namespace, job.name), self._wall()
+        place = Place.of(job, now)
+        # Who is in line stays until it is complete, also while its pods have yet to be tried.
+        stands = lacks_nodes(job) or (key in self._line and is_incomplete(job))
+        self._put(key, place if stands else None)
+        since = lacks_since(job) if stands and not place.is_patience_over else None
+        if since is None:
+            self._again_at.pop(key, None)
+        else:
+            self._again_at[key] = since + PATIENCE
+        may = not self._line or not is_incomplete(job) or place <= self._first()
+        (self._waiting.discard if may else self._waiting.add)(key)
+        return may
+
+    def again_seconds(self, key: Key) -> float:
+        """When the place of a job changes by time alone."""
+        at = self._again_at.get(key)
+        return float("inf") if at is None else max((at - self._wall()).total_seconds(), 0.0)
+
+    def forget(self, key: Key) -> None:
+        """The job is gone."""
+        self._put(key, None)
+        self._waiting.discard(key)
+        self._again_at.pop(key, None)
+
+    def _put(self, key: Key, place: Place | None) -> None:
+        before = self._first() if self._line else None
+        if place is None:
+            self._line.pop(key, None)
+        else:
+            self._line[key] = place
+        if before != (self._first() if self._line else None):
+            for other in (self._line.keys() | self._waiting) - {key}:
+                self._wake(other)
+
+    def _first(self) -> Place:
+        return min(self._line.values())

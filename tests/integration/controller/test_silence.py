@@ -1,0 +1,72 @@
+"""Workers that fall silent without a word from Kubernetes: a stopped machine, a dead link."""
+
+import asyncio
+
+from spotrun.api.values import Serials
+from spotrun.controller import Controller
+from tests.operator_world import PORT, World
+from tests.relay import relayed
+
+WORKERS = {"min": 2, "max": 3, "replicas": 3}
+
+
+def has_led_for_long(controller: Controller) -> None:
+    """A new leader concludes nothing from silence for a minute."""
+    controller._leading_since = float("-inf")
+
+
+async def trains(world: World, members: str) -> int:
+    """Wait until exactly these train; returns the generation."""
+    job = await world.until_job(
+        lambda s: s.get("world", {}).get("members") == members and s["world"]["switch"]
+    )
+    generation: int = job["status"]["world"]["generation"]
+    serials = Serials(members).numbers
+
+    async def arrived() -> bool:
+        agents = world.play().agents
+        return all(n in agents and agents[n].report.arrived >= generation for n in serials)
+
+    await world.until(arrived)
+    return generation
+
+
+async def test_a_silent_worker_whom_its_neighbours_miss_is_lost_within_seconds(
+    world: World,
+) -> None:
+    await world.nodes.add("a", capacity={"cpu": "64", "memory": "64Gi"})
+    async with world.operator() as controller, relayed(f"{world.host}:{PORT}") as link:
+        world.play().servers[1] = link.address
+        await world.create_job(workers=WORKERS)
+        await trains(world, "0-2")
+        has_led_for_long(controller)
+
+        link.hold()
+        began = asyncio.get_running_loop().time()
+        for serial in (0, 2):
+            world.agent(serial).suspect(1)
+        # With or without the replacement, which in a test is there within the debounce.
+        job = await world.until_job(lambda s: s["world"]["members"] in {"0,2", "0,2-3"})
+        seconds = asyncio.get_running_loop().time() - began
+
+        assert job["status"]["world"]["how"] == "Abort"
+        # 1 s for an answer and 0.3 s for further losses; a held poll alone would last 17 s or more.
+        assert seconds < 12
+        await trains(world, "0,2-3")
+        await world.until_job(lambda s: s.get("settled") == "1")
+
+
+async def test_a_worker_that_answers_is_not_lost_because_a_neighbour_misses_it(
+    world: World,
+) -> None:
+    await world.nodes.add("a", capacity={"cpu": "64", "memory": "64Gi"})
+    async with world.operator() as controller:
+        await world.create_job(workers=WORKERS)
+        generation = await trains(world, "0-2")
+        has_led_for_long(controller)
+
+        world.agent(0).suspect(1)
+        await asyncio.sleep(3)  # three times as long as a silent one is waited for
+
+        job = await world.job()
+        assert job["status"]["world"]["generation"] == generation
