@@ -8,7 +8,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format types test test-unit test-deep test-integration test-operator test-faults bench-smoke test-oldest crds lock binaries cluster-up cluster-down clean
+.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-faults bench-smoke test-oldest crds lock binaries cluster-up cluster-down clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,22 +38,19 @@ format: setup ## let ruff format and mend what it can
 types: setup ## mypy --strict over everything
 	$(BIN)/mypy
 
-test: test-unit test-integration ## unit and integration tests (the first run builds Kubernetes: about 7 min)
+test: test-unit test-trainer test-integration ## all tests (the first run builds Kubernetes: about 7 min)
 
 test-unit: setup ## pure tests: seconds
-	$(PYTEST) tests/unit -n $(WORKERS)
+	$(PYTEST) tests/unit -n $(WORKERS) --ignore=tests/unit/trainer
+
+test-trainer: setup ## the trainer alone: real processes and collectives on the CPU
+	$(PYTEST) tests/unit/trainer -n $(WORKERS)
 
 test-deep: setup ## the properties among the unit tests, with thousands of examples: minutes
 	HYPOTHESIS_PROFILE=deep $(PYTEST) tests/unit -n $(WORKERS)
 
-test-integration: binaries ## against a real etcd, API server, controller manager and scheduler
-	$(PYTEST) tests/integration -n $(WORKERS) $(addprefix --ignore=tests/integration/,$(WHOLE) faults bench)
-
-# The whole operator, which waits for leases and garbage collection: minutes of little work.
-WHOLE := controller process
-
-test-operator: binaries ## the whole operator, in this process and as one of its own, with played agents
-	$(PYTEST) $(addprefix tests/integration/,$(WHOLE)) -n $(WORKERS)
+test-integration: binaries ## API, operator, trainer and faults on a real etcd, API server, controller manager and scheduler
+	$(PYTEST) tests/integration --ignore=tests/integration/bench -n $(WORKERS)
 
 test-faults: binaries ## lives of jobs with their writes disturbed: about 80 plans in 3 min; ALL=1: every plan
 	$(PYTEST) tests/integration/faults -n $(WORKERS) $(if $(ALL),--all-plans)

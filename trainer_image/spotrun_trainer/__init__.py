@@ -1,1 +1,17 @@
 """PyTorch training that a spotrun operator can move, grow and shrink."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spotrun_trainer.run import Run
+
+__all__ = ["Run"]
+
+
+def __getattr__(name: str) -> object:
+    # Lazily: the agent imports this package too, and has no use for a second of `import torch`.
+    if name == "Run":
+        from spotrun_trainer.run import Run  # noqa: PLC0415 - see above
+
+        return Run
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,183 @@
+"""What a step costs beyond the same step written by hand: time inside Run's own code.
+
+`run_overhead_percent`: CPU milliseconds of a step of Run minus those of a plain loop, in percent of
+a step of 100 ms. Both train the same transformer of two million parameters, in one process and one
+thread, step by step in turns; Run believes to be in a world of spotrun, so it looks for orders and
+reports progress. The sequences are short, so that what is looked for is not lost in the noise of
+what is computed: how much that is makes no difference to Run. CPU time, for it says the same on a
+busy machine; a median, for a step that pays for a report is one of many.
+
+`meter_span_microseconds`: one span of the meter; `trace_span_microseconds`: one that is written
+down, with SPOTRUN_TRACE.
+
+Run as `.venv/bin/python bench/overhead.py [--quick] [--repeats 200]`.
+"""
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+import timeit
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import AdamW
+from torch.utils.data import DataLoader, TensorDataset
+
+from bench.operator_bench import say
+from spotrun.wire import Answer, How, World
+from spotrun_trainer import Run
+from spotrun_trainer.files import write_world
+from spotrun_trainer.step import Step
+from spotrun_trainer.telemetry.meter import Meter
+from spotrun_trainer.telemetry.trace import Trace
+
+STEP_MS = 100.0
+MICROBATCHES = 4
+MICROBATCH = 4
+CONTEXT = 4
+WIDTH = 192
+LAYERS = 4
+VOCABULARY = 1_000
+WARM_STEPS = 5
+SPANS = 20_000
+
+
+class Transformer(nn.Module):
+    """About two million parameters in 51 tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token = nn.Embedding(VOCABULARY, WIDTH)
+        layer = nn.TransformerEncoderLayer(WIDTH, 4, 4 * WIDTH, 0.0, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, LAYERS)
+        self.head = nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[explicit-override]
+        """Scores of every word for every place."""
+        scores: Tensor = self.head(self.layers(self.token(x)))
+        return scores.flatten(0, 1)
+
+
+def by_hand(data: TensorDataset) -> Callable[[], None]:
+    """A plain loop: gradients accumulated over microbatches, clipped, applied."""
+    torch.manual_seed(1)
+    model = Transformer()
+    opt = AdamW(model.parameters())
+    tokens = MICROBATCHES * MICROBATCH * CONTEXT
+
+    def endless() -> Iterator[list[Tensor]]:
+        while True:
+            yield from DataLoader(data, batch_size=MICROBATCH, shuffle=True, drop_last=True)
+
+    batches = endless()
+
+    def step() -> None:
+        for _ in range(MICROBATCHES):
+            x, y = next(batches)
+            loss = cross_entropy(model(x), y.flatten(), reduction="sum") / tokens
+            loss.backward()  # type: ignore[no-untyped-call]
+        clip_grad_norm_(model.parameters(), 1.0)
+        opt.step()
+        opt.zero_grad()
+
+    return step
+
+
+def by_run(data: TensorDataset) -> Callable[[], None]:
+    """The same, with Run."""
+    run = Run(seed=1)
+    model = run.prepare(Transformer())
+    opt = AdamW(model.parameters())
+    run.track(model=model, opt=opt)
+    samples = cast("Iterable[Any]", data)
+    steps: Iterator[Step] = run.steps(
+        samples, global_batch=MICROBATCHES * MICROBATCH, microbatch=MICROBATCH
+    )
+
+    def one() -> None:
+        step = next(steps)
+        with step:
+            for x, y in step:
+                loss = cross_entropy(model(x), y.flatten(), reduction="sum")
+                step.backward(loss, weight=y.numel())
+            step.update(opt, clip=1.0)
+
+    return one
+
+
+def cpu_ms(step: Callable[[], None]) -> float:
+    """What a step costs this process."""
+    before = time.process_time_ns()
+    step()
+    return (time.process_time_ns() - before) / 1e6
+
+
+def enter_world(directory: Path) -> None:
+    """As the agent does for a worker that trains alone."""
+    world = World(1, 0, 1, 1, None, "secret", (), How.RESTART, switch=True, restore=None)
+    write_world(directory, Answer("1", "Running", world))
+    os.environ |= {
+        "RANK": "0",
+        "WORLD_SIZE": "1",
+        "SPOTRUN_GENERATION": "1",
+        "SPOTRUN_DIR": str(directory),
+    }
+
+
+def measure_steps(repeats: int) -> None:
+    """Steps of both, in turns; each pair is one difference."""
+    words = torch.randint(VOCABULARY, (2, 512, CONTEXT))
+    data = TensorDataset(*words)
+    plain, ours = by_hand(data), by_run(data)
+    for _ in range(WARM_STEPS):
+        plain(), ours()
+    pairs = [(cpu_ms(plain), cpu_ms(ours)) for _ in range(repeats)]
+    more = [b - a for a, b in pairs]
+    low, _, high = statistics.quantiles(more, n=4)
+    say(
+        "run_overhead_percent",
+        statistics.median(more) / STEP_MS * 100,
+        "percent",
+        quartiles=[round(low, 2), round(high, 2)],
+        repeats=repeats,
+        by_hand_step_ms=round(statistics.median(a for a, _ in pairs), 1),
+        step_ms=round(statistics.median(b for _, b in pairs), 1),
+    )
+
+
+def measure_spans(directory: Path) -> None:
+    """Best of several, for what a span costs does not vary, only what disturbs it."""
+    for name, trace in (("meter", Trace(None)), ("trace", Trace(directory))):
+        meter = Meter(trace)
+
+        def span(meter: Meter = meter) -> None:
+            with meter.span("data"):
+                pass
+
+        seconds = timeit.repeat(span, number=SPANS, repeat=7)
+        say(f"{name}_span_microseconds", min(seconds) / SPANS * 1e6, "us")
+        trace.close()
+
+
+def main() -> None:
+    """Both, in a directory of their own."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a small size, to see that it runs")
+    parser.add_argument("--repeats", type=int, default=200)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as directory:
+        enter_world(Path(directory))
+        measure_steps(4 if args.quick else args.repeats)
+        measure_spans(Path(directory))
+
+
+if __name__ == "__main__":
+    main()

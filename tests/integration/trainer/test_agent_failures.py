@@ -1,0 +1,24 @@
+"""Training processes fail: counted once, told in their own words, and started again."""
+
+from tests.integration.trainer.helpers import Place
+
+CRASH = ("--steps", 12, "--crash-at", 7)
+WORDS = "rank 0 ended with exit code 1: ArithmeticError: loss is not finite"
+
+
+async def test_a_crash_costs_one_restart(place: Place) -> None:
+    await place.start("snapshots.py", place.folder, *CRASH, "--crash-once")
+    async with place.operator():
+        job = await place.until_phase("Succeeded")
+    restarts = job["status"]["restarts"]
+    assert (restarts["failures"], restarts["lastExitCode"]) == (1, 1)
+    assert (job["status"]["world"]["generation"], job["status"]["nextSerial"]) == (2, 2)
+
+
+async def test_a_script_that_always_crashes_fails_the_job_in_its_own_words(place: Place) -> None:
+    await place.start("snapshots.py", place.folder, *CRASH, failures={"maxRestarts": 0})
+    async with place.operator():
+        job = await place.until_phase("Failed")
+        await place.until_all_ended()
+    assert job["status"]["reason"] == "TooManyRestarts"
+    assert WORDS in job["status"]["message"]

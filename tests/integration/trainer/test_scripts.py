@@ -1,0 +1,28 @@
+"""Plain DDP scripts, which know nothing of spotrun, in pods of a real cluster."""
+
+from tests.integration.trainer.helpers import COMPLETED, Place
+
+
+async def test_a_plain_loop_succeeds(place: Place) -> None:
+    await place.start("plain_loop.py", "--trace", place.folder / "trace.jsonl", "--steps", 5)
+    async with place.operator():
+        await place.until_phase("Succeeded")
+        assert list((await place.until_all_ended()).values()) == [COMPLETED] * 2
+    ranks = {(line["rank"], line["size"], line["step"]) for line in place.trace()}
+    assert ranks == {(rank, 2, step) for rank in (0, 1) for step in range(5)}
+
+
+async def test_a_script_with_snapshots_succeeds(place: Place) -> None:
+    await place.start("snapshots.py", place.folder, "--steps", 8)
+    async with place.operator():
+        await place.until_phase("Succeeded")
+    assert [line["step"] for line in place.trace() if line["rank"] == 0] == [*range(1, 9)]
+    assert (place.folder / "snapshot.pt").exists()
+
+
+async def test_a_script_with_epochs_succeeds(place: Place) -> None:
+    await place.start("epochs.py", place.folder)
+    async with place.operator():
+        await place.until_phase("Succeeded")
+    assert [line["step"] for line in place.trace()] == [0, 1, 2]
+    assert place.trace()[-1]["accuracy"] > 0.8

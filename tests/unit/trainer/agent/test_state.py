@@ -1,0 +1,198 @@
+"""What time alone tells: a group that stays broken, and stopAt."""
+
+from pathlib import Path
+
+import pytest
+
+from spotrun.wire import Failure
+from spotrun_trainer.agent.state import ARRIVED_SECONDS, BROKEN_SECONDS, State
+from spotrun_trainer.agent.stores import Stores
+from spotrun_trainer.files import Telling, WorldFile, write_telling
+from tests.unit.trainer.agent.builders import a_world, an_answer, settings
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def ended() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def state(tmp_path: Path, clock: Clock, ended: list[str]) -> State:
+    chosen = settings(tmp_path)
+    chosen.directory.mkdir()
+    stores = Stores(chosen.address)
+    return State(chosen, stores, clock=clock, wall=clock, terminate=lambda: ended.append("SIGTERM"))
+
+
+def enter(state: State, generation: int) -> None:
+    state.take(an_answer(a_world(generation)))
+    with state.news:
+        state.enter(a_world(generation))
+
+
+def test_a_broken_group_is_no_failure_as_long_as_somebody_may_be_missed(
+    state: State, clock: Clock, tmp_path: Path
+) -> None:
+    enter(state, 1)
+    write_telling(tmp_path / "run", Telling(generation=1, broken=1))
+    state.look()
+    clock.now += BROKEN_SECONDS
+    state.look()
+    assert state.report().failed is None
+    clock.now += 1
+    state.look()
+
+    message = "the workers lost touch with each other, but none of them is missed"
+    assert state.report().failed == Failure(1, 1, message)
+
+
+def test_a_group_that_another_world_replaces_was_not_broken(
+    state: State, clock: Clock, tmp_path: Path
+) -> None:
+    enter(state, 1)
+    write_telling(tmp_path / "run", Telling(generation=1, broken=1))
+    state.look()
+    clock.now += BROKEN_SECONDS - 1
+    enter(state, 2)
+    clock.now += 2
+    state.look()
+
+    assert state.report().failed is None
+
+
+def test_past_stop_at_the_worker_saves_and_leaves_once(
+    state: State, clock: Clock, ended: list[str]
+) -> None:
+    state.take(an_answer(a_world(1), stop_at=clock.now + 10))
+    state.look()
+    assert ended == []
+    clock.now += 11
+    state.look()
+    state.look()
+
+    assert ended == ["SIGTERM"]
+    assert state.known(0.0).is_out_of_time
+
+
+def test_every_answer_puts_stop_at_off(state: State, clock: Clock, ended: list[str]) -> None:
+    state.take(an_answer(a_world(1), stop_at=clock.now + 10))
+    clock.now += 9
+    state.take(an_answer(a_world(1), stop_at=clock.now + 10))
+    clock.now += 9
+    state.look()
+
+    assert ended == []
+
+
+def test_the_time_without_a_place_counts_from_the_first_word_of_it(
+    state: State, clock: Clock
+) -> None:
+    enter(state, 1)
+    state.take(an_answer())
+    clock.now += 3
+    state.take(an_answer(phase="Recovering"))
+    assert state.known(0.0).placeless_seconds == 3
+    state.take(an_answer(a_world(2)))
+    assert state.known(0.0).placeless_seconds == 0
+
+
+def test_the_word_of_a_replica_that_is_behind_counts_for_nothing(
+    state: State, tmp_path: Path
+) -> None:
+    newest = an_answer(a_world(5))
+    state.take(newest)
+    state.take(an_answer(a_world(4)))
+
+    assert state.known(0.0).answer == newest
+    assert WorldFile(tmp_path / "run").read() == newest
+
+
+def test_what_follows_from_another_world_is_no_failure(state: State) -> None:
+    enter(state, 1)
+    state.take(an_answer(a_world(2, switch=False)))
+    state.fail(1, "it fails while the others train")
+    assert state.report().failed == Failure(1, 1, "it fails while the others train")
+    enter(state, 2)
+    state.take(an_answer(a_world(3)))
+    state.fail(1, "Connection closed by peer")
+    assert state.report().failed is None
+
+
+def test_neighbours_may_get_their_addresses_later(state: State) -> None:
+    enter(state, 2)
+    later = a_world(2, neighbours=("10.0.0.1",))
+    state.take(an_answer(later))
+    assert state.entered == later
+
+
+def test_suspects_of_another_world_are_not_reported(state: State) -> None:
+    enter(state, 2)
+    state.suspect(1, (1,))
+    assert state.report().suspects == ()
+    state.suspect(2, (1,))
+    assert state.report().suspects == (1,)
+    enter(state, 3)
+    assert state.report().suspects == ()
+
+
+def test_a_generation_that_nobody_has_heard_of_is_not_believed(
+    state: State, tmp_path: Path
+) -> None:
+    enter(state, 2)
+    write_telling(tmp_path / "run", Telling(generation=1_000_000))
+    state.look()
+
+    assert state.report().arrived == 2
+    assert state.known(0.0).entered == 2
+
+
+def test_a_trainer_has_arrived_when_it_says_so(state: State, tmp_path: Path) -> None:
+    enter(state, 2)
+    state.look()
+    assert state.report().arrived == 0
+    write_telling(tmp_path / "run", Telling(generation=2))
+    state.look()
+    assert state.report().arrived == 2
+    enter(state, 3)
+    state.look()
+    assert state.report().arrived == 2
+
+
+def test_a_script_that_says_nothing_has_arrived_after_a_while(state: State, clock: Clock) -> None:
+    enter(state, 2)
+    clock.now += ARRIVED_SECONDS
+    state.look()
+    assert state.report().arrived == 0
+    clock.now += 1
+    state.look()
+    assert state.report().arrived == 2
+
+
+def test_a_script_that_is_done_has_arrived(state: State) -> None:
+    enter(state, 2)
+    state.complete()
+    state.look()
+    assert (state.report().arrived, state.report().completed) == (2, True)
+
+
+def test_a_trainer_that_goes_over_by_itself_is_in_the_newer_world(
+    state: State, tmp_path: Path
+) -> None:
+    enter(state, 2)
+    state.take(an_answer(a_world(3)))
+    write_telling(tmp_path / "run", Telling(generation=3, in_process=True))
+    state.look()
+
+    assert (state.report().arrived, state.known(0.0).entered) == (3, 3)

@@ -1,0 +1,110 @@
+"""Real processes write one checkpoint without a process group, and are killed at any moment."""
+
+import contextlib
+import multiprocessing
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import pytest
+import torch
+
+from spotrun_trainer.checkpoint import Checkpoints
+from tests.unit.trainer.checkpoint.states import Held, checkpoints, tracked
+
+TENSORS, ELEMENTS = 12, 60_000  # 2.9 MB
+TRIES = 30
+PATIENCE_SECONDS = 30.0
+
+
+def content(mark: int) -> Held:
+    tensors = {f"x{number}": torch.full((ELEMENTS,), mark) for number in range(TENSORS)}
+    return Held(mark=mark, **tensors)
+
+
+def be_a_rank(place: Path, name: str, *, rank: int, size: int, mark: int, seconds: float) -> None:
+    """A training process: it knows its place among the others, and nothing else of them."""
+    torch.set_num_threads(1)
+    opened = Checkpoints(place, keep=1, attempt=str(mark))
+    flat = tracked(held=content(mark)).flatten()
+    opened.save(name, flat, rank=rank, size=size, extra={"mark": mark})
+    opened.before_change()
+    opened.wait(seconds)
+    opened.close()
+
+
+def load_and_check(place: Path, name: str) -> int:
+    """Whose content it is; all of it must be of one save."""
+    target = Held()
+    with checkpoints(place) as opened:
+        extra = opened.load(name, tracked(held=target))
+    assert extra["mark"] == target.content.pop("mark")
+    assert [extra["mark"]] * TENSORS == [int(one.unique()) for one in target.content.values()]
+    mark: int = extra["mark"]
+    return mark
+
+
+@pytest.fixture(scope="module")
+def processes() -> ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, be_a_rank.__module__])
+    return context
+
+
+@contextlib.contextmanager
+def ranks(
+    context: ForkServerContext, place: Path, name: str, *, size: int, mark: int, seconds: float
+) -> Iterator[Sequence[BaseProcess]]:
+    started = []
+    for rank in range(size):
+        known = {"rank": rank, "size": size, "mark": mark, "seconds": seconds}
+        process = context.Process(target=be_a_rank, args=(place, name), kwargs=known, daemon=True)
+        process.start()
+        started.append(process)
+    try:
+        yield started
+    finally:
+        for process in started:
+            process.join(PATIENCE_SECONDS)
+            process.kill()
+            process.join()
+            process.close()
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_processes_complete_a_checkpoint_together(
+    tmp_path: Path, processes: ForkServerContext, size: int
+) -> None:
+    with ranks(processes, tmp_path, "step-1.g1", size=size, mark=7, seconds=PATIENCE_SECONDS):
+        pass
+
+    assert load_and_check(tmp_path, "step-1.g1") == 7
+    files = {path.name for path in (tmp_path / "step-1.g1").iterdir()}
+    expected = {f"rank-{rank}.{kind}" for rank in range(size) for kind in ("json", "safetensors")}
+    assert {"COMPLETE"} | expected == files
+
+
+def test_whenever_a_rank_is_killed_the_newest_checkpoint_loads(
+    tmp_path: Path, processes: ForkServerContext
+) -> None:
+    dice = random.Random(1)  # noqa: S311
+    completed = 0
+    for mark in range(TRIES):
+        name = f"step-{mark // 3}.g0"  # starts that failed save the same steps again
+        with ranks(processes, tmp_path, name, size=3, mark=mark, seconds=0.05) as started:
+            time.sleep(dice.uniform(0, 0.1))  # when it is killed: at any moment
+            pid = dice.choice(started).pid
+            assert pid is not None
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with checkpoints(tmp_path) as opened:
+            newest = opened.newest()
+        if newest is not None:
+            completed += load_and_check(tmp_path, newest) == mark
+
+    assert 0 < completed < TRIES, "the kills hit before, during and after the writing"

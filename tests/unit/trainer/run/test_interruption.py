@@ -1,0 +1,205 @@
+"""Steps that are discarded, processes that are told to end, and trainings that go on later."""
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional
+
+from spotrun_trainer import Run
+from spotrun_trainer.context import Context
+from spotrun_trainer.group import PeerLostError
+from tests.trainer_world import run_alone, run_world
+from tests.unit.trainer.run.scripts import (
+    Nuisance,
+    Plan,
+    dataset,
+    network,
+    optimizer_of,
+    train,
+)
+
+PLAN = Plan(with_batch_norm=True, with_dropout=True, clip=0.5)
+TERMINATED = 128 + signal.SIGTERM
+
+
+def go_on(_context: Context, _error: Exception) -> None:
+    """What waiting for the next world will be where that is entered in process."""
+
+
+def break_the_world_in_a_microbatch(run: Run, step: int, count: int) -> None:
+    if (step, count) == (3, 2):
+        break_once(run)
+
+
+def break_the_world_before_an_update(run: Run, step: int, count: int) -> None:
+    if (step, count) == (3, -1):
+        break_once(run)
+
+
+def break_once(run: Run) -> None:
+    if Context.wait_for_next_world is not go_on:
+        Context.wait_for_next_world = go_on  # type: ignore[assignment,method-assign]
+        raise PeerLostError(f"a peer of rank {run.rank} is gone")
+
+
+@pytest.mark.parametrize(
+    "nuisance", [break_the_world_in_a_microbatch, break_the_world_before_an_update]
+)
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_a_discarded_step_comes_again_as_if_it_had_never_been(
+    nuisance: Nuisance, deterministic: bool
+) -> None:
+    undisturbed = run_alone(train, replace(PLAN, deterministic=deterministic)).value
+    disturbed = run_alone(train, replace(PLAN, deterministic=deterministic, nuisance=nuisance))
+    assert disturbed.error == ""
+    assert undisturbed.digest == disturbed.value.digest
+    assert undisturbed.losses == disturbed.value.losses
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_training_goes_on_where_it_ended_at_another_number_of_processes(
+    size: int, tmp_path: Path
+) -> None:
+    plan = replace(PLAN, deterministic=True)
+    whole = run_alone(train, replace(plan, total=6)).value
+    saved = replace(plan, checkpoint=str(tmp_path))
+    assert run_world(2, train, replace(saved, total=3))[0].error == ""
+    ended = run_world(size, train, replace(saved, total=6))
+    assert "going on from step-3.g0" in ended[0].said
+    for one in ended:
+        assert whole.digest == one.value.digest
+        assert whole.losses[3:] == one.value.losses
+
+
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tmp_path: Path) -> None:
+    plan = replace(PLAN, checkpoint=str(tmp_path))
+    for total in (3, 4):
+        run_world(2, train, replace(plan, total=total))
+    (tmp_path / "step-4.g0/rank-1.safetensors").write_bytes(b"")
+    ended = run_world(2, train, plan)
+    assert ended[0].error == ""
+    assert "trying the one before" in ended[0].said
+    assert "going on from step-3.g0" in ended[0].said
+
+
+def test_only_so_many_checkpoints_are_kept(tmp_path: Path) -> None:
+    plan = replace(PLAN, checkpoint=str(tmp_path), every="1 steps", total=8)
+    run_alone(train, plan)
+    assert (tmp_path / "step-8.g0").exists()
+    assert len(list(tmp_path.iterdir())) <= 4  # three, and what becomes durable while some go
+
+
+def terminate_in_step_3(_run: Run, step: int, count: int) -> None:
+    if (step, count) == (3, 1):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def terminate_before_the_update_of_step_3(_run: Run, step: int, count: int) -> None:
+    if (step, count) == (3, -1):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.parametrize("nuisance", [terminate_in_step_3, terminate_before_the_update_of_step_3])
+@pytest.mark.parametrize("size", [1, 2])
+def test_at_sigterm_the_step_is_finished_saved_and_left(
+    nuisance: Nuisance, size: int, tmp_path: Path
+) -> None:
+    plan = replace(PLAN, checkpoint=str(tmp_path), nuisance=nuisance)
+    ended = run_world(size, train, plan) if size > 1 else [run_alone(train, plan)]
+    assert [TERMINATED] * size == [one.exit_code for one in ended]
+    assert "told to end, after step 3; durable is step-3.g0" in ended[0].said
+    assert (tmp_path / "step-3.g0/COMPLETE").exists()
+
+
+def terminate_rank_1_in_step_3(run: Run, step: int, count: int) -> None:
+    if (run.rank, step, count) == (1, 3, 0):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_if_one_process_is_told_to_end_all_save(tmp_path: Path) -> None:
+    plan = replace(PLAN, checkpoint=str(tmp_path), nuisance=terminate_rank_1_in_step_3)
+    ended = run_world(2, train, plan)
+    assert [one.exit_code for one in ended] == [TERMINATED] * 2
+    assert (tmp_path / "step-3.g0/COMPLETE").exists()
+
+
+def test_a_step_for_which_no_time_is_left_is_dropped(tmp_path: Path) -> None:
+    plan = replace(PLAN, checkpoint=str(tmp_path), nuisance=terminate_in_step_3)
+    ended = run_alone(train, plan, env={"SPOTRUN_GRACE_SECONDS": "0"})
+    assert ended.exit_code == TERMINATED
+    assert "step 3 is dropped" in ended.said
+    assert "durable is no checkpoint" in ended.said
+
+
+def test_a_checkpoint_that_would_come_too_late_is_not_begun(tmp_path: Path) -> None:
+    plan = replace(PLAN, checkpoint=str(tmp_path), nuisance=terminate_in_step_3)
+    ended = run_alone(train, plan, env={"SPOTRUN_GRACE_SECONDS": "1.5"})
+    assert ended.exit_code == TERMINATED
+    assert "told to end, after step 3, with too little time to save it" in ended.said
+    assert list(tmp_path.iterdir()) == []
+
+
+def terminate_before_the_first_step(checkpoint: str) -> None:
+    run = Run(checkpoint=checkpoint)
+    os.kill(os.getpid(), signal.SIGTERM)
+    run.once(lambda: None)
+
+
+def test_before_the_first_step_sigterm_ends_a_process_as_it_always_does(tmp_path: Path) -> None:
+    assert run_alone(terminate_before_the_first_step, str(tmp_path)).exit_code == -signal.SIGTERM
+
+
+def train_and_evaluate(checkpoint: str, terminate_in_round: int = -1) -> list[float]:
+    """Evaluates after every second step; the loss function may pull the plug."""
+    run = Run(1, checkpoint=checkpoint or None)
+    model = run.prepare(network(PLAN))
+    optimizer, _ = optimizer_of(PLAN, model)
+    run.track(model=model, optimizer=optimizer)
+    rounds = 0
+
+    def loss_function(
+        model: torch.nn.Module, batch: tuple[torch.Tensor, torch.Tensor]
+    ) -> tuple[torch.Tensor, int]:
+        nonlocal rounds
+        rounds += 1
+        if rounds == terminate_in_round:
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert not model.training
+        features, classes = batch
+        return functional.cross_entropy(model(features), classes, reduction="sum"), len(classes)
+
+    found = []
+    for step in run.steps(dataset(), global_batch=8, microbatch=2, total=4, num_workers=0):
+        with step:
+            for features, classes in step:
+                loss = functional.cross_entropy(model(features), classes, reduction="sum")
+                step.backward(loss, weight=2)
+            step.update(optimizer)
+        if run.every(2):
+            found.append(run.evaluate(model, dataset(), loss_function, microbatch=5))
+            assert model.training
+    return found
+
+
+def test_an_evaluation_gives_all_processes_the_mean_over_all_samples() -> None:
+    alone = run_alone(train_and_evaluate, "").value
+    assert len(alone) == 2
+    for one in run_world(3, train_and_evaluate, ""):
+        assert one.error == "", one.said
+        assert alone == pytest.approx(one.value, rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_an_evaluation_is_given_up_at_sigterm(size: int, tmp_path: Path) -> None:
+    arguments = (str(tmp_path), 3)
+    ended = (
+        run_world(size, train_and_evaluate, *arguments)
+        if size > 1
+        else [run_alone(train_and_evaluate, *arguments)]
+    )
+    assert [TERMINATED] * size == [one.exit_code for one in ended]
+    assert "told to end, after step 2; durable is step-2.g0" in ended[0].said

@@ -1,0 +1,200 @@
+"""The small pure parts around the loop."""
+
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spotrun_trainer import platform_facts
+from spotrun_trainer.batch import Batch, total_steps
+from spotrun_trainer.cadence import Cadence, parse
+from spotrun_trainer.checkpoint import Saved
+from spotrun_trainer.evaluate import plan
+from spotrun_trainer.interrupt import Interrupt
+from spotrun_trainer.logbook import Logbook
+from spotrun_trainer.once import run_first
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("global_batch", "microbatch", "message"),
+    [
+        (10, 4, "global_batch=10 is not a multiple of microbatch=4"),
+        (0, 4, "from 1 on"),
+        (8, 0, "from 1 on"),
+    ],
+)
+def test_batches_that_cannot_be_dealt_are_refused(
+    global_batch: int, microbatch: int, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        Batch(global_batch, microbatch)
+
+
+@pytest.mark.parametrize(
+    ("samples", "total", "epochs", "expected"),
+    [
+        (100, 7, None, 7),
+        (None, None, None, None),
+        (100, None, 1, 13),
+        (100, None, 0.5, 7),
+        (1, None, 1, 1),
+    ],
+)
+def test_training_ends_after_so_many_steps(
+    samples: int | None, total: int | None, epochs: float | None, expected: int | None
+) -> None:
+    assert expected == total_steps(Batch(8, 2), samples, total, epochs)
+
+
+@pytest.mark.parametrize(
+    ("samples", "total", "epochs", "message"),
+    [
+        (100, 7, 1, "give one of them"),
+        (None, None, 1, "needs a dataset with a length"),
+        (100, 0, None, "at least one step"),
+    ],
+)
+def test_an_end_that_cannot_be_is_refused(
+    samples: int | None, total: int | None, epochs: float | None, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        total_steps(Batch(8, 2), samples, total, epochs)
+
+
+@given(st.integers(1, 200), st.integers(1, 20), st.integers(1, 9))
+def test_an_evaluation_takes_every_sample_once(length: int, microbatch: int, size: int) -> None:
+    taken = [
+        sample
+        for rank in range(size)
+        for block in plan(length, microbatch, size, rank)
+        for sample in range(block.start, block.start + block.microbatches * block.microbatch)
+    ]
+    assert list(range(length)) == taken
+
+
+@pytest.mark.parametrize(
+    ("every", "expected"),
+    [
+        ("auto", (None, None)),
+        (90, (90.0, None)),
+        ("10m", (600.0, None)),
+        ("1h30m", (5400.0, None)),
+        ("1.5s", (1.5, None)),
+        ("500 steps", (None, 500)),
+    ],
+)
+def test_how_often_to_save_is_said_in_several_ways(
+    every: float | str, expected: tuple[float | None, int | None]
+) -> None:
+    assert expected == parse(every)
+
+
+@pytest.mark.parametrize("every", ["", "10", "ten minutes", "0 steps", "10m!", 0, -1])
+def test_what_says_no_interval_is_refused(every: float | str) -> None:
+    with pytest.raises(ValueError, match="every="):
+        parse(every)
+
+
+def test_a_save_is_due_by_the_clock() -> None:
+    clock = Clock()
+    cadence = Cadence(60, clock=clock)
+    assert not cadence.is_due(1)
+    clock.now = 60
+    assert cadence.is_due(2)
+    cadence.begun()
+    assert not cadence.is_due(3)
+
+
+def test_a_save_is_due_by_the_step() -> None:
+    assert [step for step in range(1, 9) if Cadence("3 steps").is_due(step)] == [3, 6]
+
+
+def test_what_saves_cost_says_how_often_they_pay() -> None:
+    clock = Clock()
+    cadence = Cadence("auto", clock=clock)
+    for _ in range(5):
+        cadence.step_took(1.0, is_saving=False)
+    cadence.begun()
+    cadence.step_took(2.5, is_saving=True)
+    cadence.saved(Saved("step-5.g0", 1, stall_seconds=0.5, upload_seconds=4.0))
+    clock.now = 119.9  # sqrt(2 * 3600 s * (0.5 s + 1.5 s)) = 120 s
+    assert not cadence.is_due(6)
+    clock.now = 120.1
+    assert cadence.is_due(6)
+
+
+def test_sigterm_is_noted_and_its_grace_runs_out() -> None:
+    clock = Clock()
+    interrupt = Interrupt(30, clock=clock)
+    before = signal.getsignal(signal.SIGTERM)
+    interrupt.listen()
+    try:
+        assert (None, float("inf")) == (interrupt.reason(), interrupt.seconds_left())
+        signal.raise_signal(signal.SIGTERM)
+        clock.now = 10
+        signal.raise_signal(signal.SIGTERM)  # a second one gives no second grace
+        assert (interrupt.reason(), interrupt.seconds_left()) == ("preempted", 20.0)
+    finally:
+        interrupt.unlisten()
+    assert before == signal.getsignal(signal.SIGTERM)
+
+
+def test_past_its_time_a_process_departs() -> None:
+    clock = Clock()
+    interrupt = Interrupt(30, stop_at=lambda: 100.0, wall_clock=clock)
+    assert None is interrupt.reason()
+    clock.now = 100
+    assert interrupt.reason() == "departed"
+
+
+def test_values_of_a_step_stand_in_one_line_when_it_is_over() -> None:
+    lines: list[str] = []
+    logbook = Logbook(write=lines.append, clock=Clock())
+    logbook.note(1, {"loss": torch.tensor(0.123456789)})
+    logbook.note(1, {"val": 2})
+    assert lines == []
+    logbook.note(2, {"loss": 0.1})
+    assert lines == ["step 1  loss 0.12346  val 2"]
+
+
+def test_quick_steps_are_not_all_printed_but_new_values_and_the_last_are() -> None:
+    lines: list[str] = []
+    clock = Clock()
+    logbook = Logbook(write=lines.append, clock=clock)
+    for step in range(1, 9):
+        clock.now = step * 0.2
+        logbook.note(step, {"loss": step})
+        if step == 6:
+            logbook.note(step, {"val": 1})
+    logbook.flush(is_last=True)
+    assert lines == ["step 1  loss 1", "step 4  loss 4", "step 6  loss 6  val 1", "step 8  loss 8"]
+
+
+def test_what_was_prepared_once_is_not_waited_for(tmp_path: Path) -> None:
+    file = tmp_path / "lock"
+    with pytest.raises(ZeroDivisionError):
+        run_first(file, lambda: 1 // 0)
+    assert file.read_text() == ""  # so the next one is the first
+    assert run_first(file, lambda: 5) == 5
+    assert file.read_text() == "done"
+    assert run_first(file, lambda: 6) == 6
+
+
+def test_deterministic_mode_goes_on_only_under_the_same_conditions() -> None:
+    here = platform_facts.facts(torch.device("cpu"))
+    platform_facts.check(here, here)
+    with pytest.raises(ValueError, match="threads was 99 and is "):
+        platform_facts.check({**here, "threads": 99}, here)
+    with pytest.raises(ValueError, match="made without it"):
+        platform_facts.check(None, here)

@@ -1,0 +1,155 @@
+"""Under spotrun: a trainer reads world.json, and says in progress.json what it does."""
+
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from spotrun.wire import Answer, How, Orders, World
+from spotrun_trainer.files import read_telling, write_world
+from spotrun_trainer.run import Run
+from tests.trainer_world import Ended, run_world
+from tests.unit.trainer.run.scripts import Plan, kill_in_forward, train
+
+PLAN = Plan(total=4, with_batch_norm=True)
+GENERATION = 5
+
+
+def answer(
+    rank: int, *, restore: str | None = None, orders: int = 0, stop_at: float | None = None
+) -> Answer:
+    """What the operator says to a worker with one process, in a world of two."""
+    seat = World(
+        generation=GENERATION,
+        rank=rank,
+        size=2,
+        processes=1,
+        store="",
+        secret="",
+        neighbours=(),
+        how=How.RESTART,
+        switch=True,
+        restore=restore,
+    )
+    return Answer("", "Running", seat, Orders(checkpoint=orders), stop_at)
+
+
+def run_under_spotrun(
+    directory: Path, plan: Plan, *, restore: str | None = None, **env: str
+) -> list[Ended]:
+    """Two workers, as their agents start them."""
+
+    def place(rank: int) -> dict[str, str]:
+        worker = directory / f"worker-{rank}"
+        worker.mkdir(exist_ok=True)
+        write_world(worker, answer(rank, restore=restore))
+        return {"SPOTRUN_DIR": str(worker), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+
+    return run_world(
+        2, train, plan, env={"SPOTRUN_GENERATION": str(GENERATION), **env}, by_rank=place
+    )
+
+
+def test_a_broken_world_is_told_and_the_next_one_waited_for(tmp_path: Path) -> None:
+    plan = replace(PLAN, nuisance=kill_in_forward)
+    began = time.monotonic()
+    left, _ = run_under_spotrun(tmp_path, plan, SPOTRUN_BROKEN_SECONDS="0.3")
+    telling = read_telling(tmp_path / "worker-0")
+    assert (telling.generation, telling.broken, telling.step) == (GENERATION, GENERATION, 2)
+    assert time.monotonic() - began > 0.3
+    assert left.error.startswith("TimeoutError: world 5 broke, and in 0 s no next one came")
+
+
+def test_a_complete_training_is_told_with_its_checkpoint(tmp_path: Path) -> None:
+    plan = replace(PLAN, checkpoint=str(tmp_path / "checkpoints"))
+    for ended in run_under_spotrun(tmp_path, plan):
+        assert ended.error == "", ended.said
+    for rank in range(2):
+        telling = read_telling(tmp_path / f"worker-{rank}")
+        assert telling.completed
+        assert telling.checkpoint == f"step-4.g{GENERATION}"
+        assert (telling.step, telling.total, telling.samples) == (4, 4, 4 * PLAN.global_batch)
+
+
+def terminate_rank_1(run: Run, step: int, count: int) -> None:
+    if (run.rank, step, count) == (1, 3, 0):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_who_is_told_to_end_leaves_and_the_others_wait(tmp_path: Path) -> None:
+    plan = replace(PLAN, checkpoint=str(tmp_path / "checkpoints"), nuisance=terminate_rank_1)
+    left, ended = run_under_spotrun(tmp_path, plan, SPOTRUN_BROKEN_SECONDS="0.3")
+    assert (ended.exit_code, ended.error) == (0, "")  # the agent knows why
+    assert read_telling(tmp_path / "worker-1").exiting == "preempted"
+    assert read_telling(tmp_path / "worker-0").broken == GENERATION
+    assert "a process of it was told to end" in left.said
+    for rank in range(2):
+        assert read_telling(tmp_path / f"worker-{rank}").checkpoint == f"step-3.g{GENERATION}"
+
+
+def fail_on_rank_0(run: Run, step: int, count: int) -> None:
+    if (run.rank, step, count) == (0, 2, 0):
+        raise ZeroDivisionError("one over nothing")
+
+
+def test_a_failure_is_told_with_the_lines_of_the_user(tmp_path: Path) -> None:
+    plan = replace(PLAN, nuisance=fail_on_rank_0)
+    run_under_spotrun(tmp_path, plan, SPOTRUN_BROKEN_SECONDS="0.3")
+    failure = read_telling(tmp_path / "worker-0").failure
+    assert failure is not None
+    assert failure.endswith("ZeroDivisionError: one over nothing")
+    assert "in fail_on_rank_0" in failure
+    assert read_telling(tmp_path / "worker-1").failure is not None  # it gave up waiting
+
+
+def order_in_step_2(run: Run, step: int, count: int) -> None:
+    if (run.rank, step, count) == (1, 2, 0):
+        write_world(os.environ["SPOTRUN_DIR"], answer(1, orders=1))
+
+
+def test_an_order_is_a_checkpoint_at_the_end_of_the_step(tmp_path: Path) -> None:
+    plan = replace(PLAN, checkpoint=str(tmp_path / "checkpoints"), nuisance=order_in_step_2)
+    assert [one.error for one in run_under_spotrun(tmp_path, plan)] == ["", ""]
+    names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    assert names == {"step-2.g5", "step-4.g5"}
+
+
+def stop_in_step_2(run: Run, step: int, count: int) -> None:
+    if (run.rank, step, count) == (0, 2, 0):
+        for rank in range(2):
+            place = Path(os.environ["SPOTRUN_DIR"]).with_name(f"worker-{rank}")
+            write_world(place, answer(rank, stop_at=1.0))
+
+
+def test_past_its_time_the_world_saves_and_departs(tmp_path: Path) -> None:
+    plan = replace(PLAN, checkpoint=str(tmp_path / "checkpoints"), nuisance=stop_in_step_2)
+    ended = run_under_spotrun(tmp_path, plan)
+    assert [one.exit_code for one in ended] == [0, 0]
+    for rank in range(2):
+        telling = read_telling(tmp_path / f"worker-{rank}")
+        assert (telling.exiting, telling.checkpoint) == ("departed", "step-2.g5")
+
+
+def test_the_world_says_where_to_begin(tmp_path: Path) -> None:
+    plan = replace(PLAN, checkpoint=str(tmp_path / "checkpoints"), nuisance=order_in_step_2)
+    run_under_spotrun(tmp_path, plan)
+    plan = replace(plan, nuisance=None, total=3)
+    ended = run_under_spotrun(tmp_path, plan, restore="step-2.g5")
+    assert "going on from step-2.g5" in ended[0].said
+    assert [len(one.value.losses) for one in ended] == [1, 1]
+
+
+def test_a_damaged_checkpoint_that_the_world_names_is_an_error(tmp_path: Path) -> None:
+    plan = replace(PLAN, checkpoint=str(tmp_path / "checkpoints"))
+    run_under_spotrun(tmp_path, plan)
+    (tmp_path / "checkpoints/step-4.g5/rank-0.json").write_text("{}")
+    for ended in run_under_spotrun(tmp_path, plan, restore="step-4.g5"):
+        assert "the world starts from step-4.g5, which the operator acknowledged" in ended.said
+
+
+def test_without_a_name_training_begins_anew(tmp_path: Path) -> None:
+    plan = replace(PLAN, checkpoint=str(tmp_path / "checkpoints"), total=2)
+    for _ in range(2):
+        ended = run_under_spotrun(tmp_path, plan)
+        assert [len(one.value.losses) for one in ended] == [2, 2]

@@ -1,0 +1,192 @@
+"""What is said to a script that uses the API wrongly."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import IterableDataset
+from typing_extensions import override
+
+from spotrun_trainer import Run
+from tests.unit.trainer.run.begun import Made, first_step
+from tests.unit.trainer.run.scripts import dataset
+
+
+def update_without_the_loop(made: Made) -> None:
+    run, _, optimizer = made
+    with first_step(run) as step:
+        step.update(optimizer)
+
+
+def leave_the_loop_by_break(made: Made) -> None:
+    run, model, optimizer = made
+    with first_step(run) as step:
+        for features, _ in step:
+            step.backward(model(features).sum(), weight=2)
+            break
+        step.update(optimizer)
+
+
+def end_without_update(made: Made) -> None:
+    run, model, _ = made
+    with first_step(run) as step:
+        for features, _ in step:
+            step.backward(model(features).sum(), weight=2)
+
+
+def update_twice(made: Made) -> None:
+    run, model, optimizer = made
+    with first_step(run) as step:
+        for features, _ in step:
+            step.backward(model(features).sum(), weight=2)
+        step.update(optimizer)
+        step.update(optimizer)
+
+
+def go_through_twice(made: Made) -> None:
+    run, _, _ = made
+    with first_step(run) as step:
+        list(step)
+        list(step)
+
+
+def backward_without_weight(made: Made) -> None:
+    run, model, _ = made
+    with first_step(run) as step:
+        for features, _ in step:
+            step.backward(model(features).sum())
+
+
+def backward_of_many_losses(made: Made) -> None:
+    run, model, _ = made
+    with first_step(run) as step:
+        for features, _ in step:
+            step.backward(model(features), weight=2)
+
+
+def backward_with_weight_0(made: Made) -> None:
+    run, model, optimizer = made
+    with first_step(run) as step:
+        for features, _ in step:
+            step.backward(model(features).sum(), weight=0)
+        step.update(optimizer)
+
+
+def loss_before_update(made: Made) -> None:
+    run, _, _ = made
+    with first_step(run) as step:
+        step.loss.item()
+
+
+def norm_without_clip(made: Made) -> None:
+    run, model, optimizer = made
+    with first_step(run) as step:
+        for features, _ in step:
+            step.backward(model(features).sum(), weight=2)
+        step.update(optimizer)
+        step.norm.item()
+
+
+def update_of_a_stranger(made: Made) -> None:
+    run, model, _ = made
+    with first_step(run) as step:
+        for features, _ in step:
+            step.backward(model(features).sum(), weight=2)
+        step.update(torch.optim.SGD(model.parameters(), lr=0.1))
+
+
+def update_without_gradients(made: Made) -> None:
+    run, _, optimizer = made
+    with first_step(run) as step:
+        for _ in step:
+            step.backward(torch.ones((), requires_grad=True), weight=2)
+        step.update(optimizer)
+
+
+def steps_twice(made: Made) -> None:
+    run, _, _ = made
+    first_step(run)
+    first_step(run)
+
+
+def steps_without_track(_made: Made) -> None:
+    first_step(Run())
+
+
+def track_after_steps(made: Made) -> None:
+    run, _, _ = made
+    first_step(run)
+    run.track(ema=nn.Linear(1, 1))
+
+
+def microbatches_that_do_not_divide(made: Made) -> None:
+    first_step(made[0], microbatch=3)
+
+
+def an_unsized_dataset(made: Made) -> None:
+    class Endless(IterableDataset[int]):
+        @override
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(10))
+
+    for _ in made[0].steps(Endless(), global_batch=2, microbatch=2, epochs=1, num_workers=0):
+        pass
+
+
+def two_optimizers_of_one_parameter(made: Made) -> None:
+    run, model, _ = made
+    run.track(other=torch.optim.SGD(model.parameters(), lr=0.1))
+    first_step(run)
+
+
+def evaluate_before_steps(made: Made) -> None:
+    run, model, _ = made
+    run.evaluate(model, dataset(), lambda model, batch: model(batch[0]).mean())
+
+
+def a_loop_before_a_phase(made: Made) -> None:
+    run, _, _ = made
+    with first_step(run) as step:
+        list(step)
+        with step.phase("late"):
+            pass
+
+
+def a_phase_without_update(made: Made) -> None:
+    run, _, _ = made
+    with first_step(run) as step, step.phase("d"):
+        list(step)
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (update_without_the_loop, "before the step's microbatches were gone through"),
+        (leave_the_loop_by_break, "never by break"),
+        (end_without_update, r"step 1 ended without step.update\(...\)"),
+        (update_twice, "step.update was called twice"),
+        (go_through_twice, "gone through once"),
+        (backward_without_weight, "step.backward needs weight="),
+        (backward_of_many_losses, r"a loss of shape \(2, 1\)"),
+        (backward_with_weight_0, "are 0 together"),
+        (loss_before_update, "step.loss is known after step.update"),
+        (norm_without_clip, r"known after step.update\(..., clip=...\)"),
+        (update_of_a_stranger, "a SGD that is not tracked"),
+        (update_without_gradients, "no parameter of the optimizer got a gradient"),
+        (steps_twice, "run.steps was called twice"),
+        (steps_without_track, "comes before run.steps"),
+        (track_after_steps, "run.track came after run.steps"),
+        (microbatches_that_do_not_divide, "global_batch=4 is not a multiple of microbatch=3"),
+        (an_unsized_dataset, "."),
+        (two_optimizers_of_one_parameter, "share a parameter"),
+        (evaluate_before_steps, "needs to be told: microbatch="),
+        (a_loop_before_a_phase, "the phase late began after the step's own loop"),
+        (a_phase_without_update, "phase d of step 1 ended without"),
+    ],
+)
+def test_wrong_use_is_said_in_a_sentence(
+    made: Made, use: Callable[[Made], None], message: str
+) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        use(made)

@@ -1,0 +1,162 @@
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spotrun.wire import Utilization
+from spotrun_trainer.files import PROGRESS_FILE, Telling, read_telling
+from spotrun_trainer.telemetry.reporter import CALM_SECONDS, Reporter
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def reporter(tmp_path: Path, clock: Clock) -> Reporter:
+    return Reporter(tmp_path, clock=clock)
+
+
+def test_the_first_words_are_written_at_once(reporter: Reporter, tmp_path: Path) -> None:
+    reporter.tell(step=3, total=10, samples=96)
+
+    assert read_telling(tmp_path) == Telling(step=3, total=10, samples=96)
+
+
+def test_mere_progress_is_written_from_time_to_time(
+    reporter: Reporter, clock: Clock, tmp_path: Path
+) -> None:
+    told = []
+    for step in range(1, 12):
+        reporter.tell(step=step)
+        told.append(read_telling(tmp_path).step)
+        clock.now += CALM_SECONDS / 4
+
+    assert told == [1, 1, 1, 1, 5, 5, 5, 5, 9, 9, 9]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"generation": 2},
+        {"ready": True},
+        {"broken": 1},
+        {"checkpoint": "step-7.g1"},
+        {"completed": True},
+        {"failure": "ValueError: no"},
+        {"exiting": "preempted"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_what_is_acted_upon_is_written_at_once_and_all_else_with_it(
+    reporter: Reporter, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    reporter.tell(step=6)
+    reporter.tell(step=7)
+    reporter.tell(**change)
+
+    assert read_telling(tmp_path) == Telling(step=7, **change)
+
+
+def test_what_is_said_again_is_no_news(reporter: Reporter, tmp_path: Path) -> None:
+    reporter.tell(generation=1, step=1)
+    reporter.tell(generation=1, step=2)
+
+    assert read_telling(tmp_path).step == 1
+
+
+def test_the_end_tells_what_was_not_told_yet(reporter: Reporter, tmp_path: Path) -> None:
+    reporter.tell(step=1)
+    reporter.tell(step=2)
+    reporter.close()
+    assert read_telling(tmp_path).step == 2
+
+    (tmp_path / PROGRESS_FILE).unlink()
+    reporter.close()  # and nothing twice
+    assert not (tmp_path / PROGRESS_FILE).exists()
+
+
+def test_what_is_measured_comes_with_what_is_written_and_costs_nothing_else(
+    tmp_path: Path, clock: Clock
+) -> None:
+    asked = 0
+
+    def measured() -> dict[str, Any]:
+        nonlocal asked
+        asked += 1
+        return {"step_seconds": 0.25, "utilization": Utilization(gpu=0.5), "step": 99}
+
+    reporter = Reporter(tmp_path, measured=measured, clock=clock)
+    for step in range(1, 100):
+        reporter.tell(step=step)
+
+    # What is said outright counts more.
+    assert read_telling(tmp_path) == Telling(
+        step=1, step_seconds=0.25, utilization=Utilization(gpu=0.5)
+    )
+    assert asked == 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda _: Reporter(None), id="outside spotrun"),
+        pytest.param(lambda path: Reporter(path, local_rank=1), id="not the first of its worker"),
+    ],
+)
+def test_whoever_has_nobody_to_tell_writes_nothing(
+    make: Callable[[Path], Reporter], tmp_path: Path
+) -> None:
+    reporter = make(tmp_path)
+    reporter.tell(generation=1, failure="x")
+    reporter.close()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_ends_no_training_and_is_said_once(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    room = False
+
+    def write(path: Path, content: bytes) -> int:
+        if not room:
+            raise OSError(28, "No space left on device")
+        with path.open("wb") as file:
+            return file.write(content)
+
+    monkeypatch.setattr(Path, "write_bytes", write)
+    reporter = Reporter(tmp_path, clock=clock)
+    with caplog.at_level(logging.WARNING):
+        for step in range(1, 5):
+            reporter.tell(generation=step, step=step)
+        assert [record.message for record in caplog.records] == [
+            "progress cannot be told, and the training goes on: [Errno 28] No space left on device"
+        ]
+        room = True
+        reporter.tell(generation=5)
+
+    assert read_telling(tmp_path) == Telling(generation=5, step=4)
+    assert len(caplog.records) == 1
+
+
+def test_a_file_of_the_kernel_that_is_not_understood_ends_no_training(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def measured() -> dict[str, Any]:
+        raise ValueError("could not convert string to float: 'maximum'")
+
+    reporter = Reporter(tmp_path, measured=measured)
+    reporter.tell(step=1)
+
+    assert "could not convert" in caplog.text

@@ -1,0 +1,46 @@
+"""The examples do what they are shown for: one program, alone and with others, and it learns."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[3] / "trainer_image/examples"
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+STEPS = 12
+
+
+def losses(printed: str) -> dict[int, float]:
+    """By step, of those that were printed."""
+    found = re.findall(r"^step (\d+)  loss ([\d.]+)$", printed, re.MULTILINE)
+    return {int(step): float(loss) for step, loss in found}
+
+
+@pytest.mark.parametrize("way", [(), TORCHRUN], ids=["alone", "two processes"])
+def test_a_tiny_language_model_learns(way: tuple[str, ...], tmp_path: Path) -> None:
+    here, temporary = tmp_path / "here", tmp_path / "temporary"
+    here.mkdir()
+    temporary.mkdir()
+    ended = subprocess.run(
+        [sys.executable, *way, EXAMPLES / "tiny_lm.py", f"--steps={STEPS}"],
+        cwd=here,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(temporary)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    found = losses(ended.stdout)
+
+    assert ended.returncode == 0, ended.stderr
+    assert found[1] == pytest.approx(5.55, abs=0.5)  # it knows nothing yet: ln 256
+    assert found[STEPS] < 3.5  # alone or not, for the batch is the same
+    assert list(here.iterdir()) == []
+
+
+def test_an_example_can_be_read_at_a_glance() -> None:
+    for path in EXAMPLES.glob("*.py"):
+        assert len(path.read_text().splitlines()) < 60, path.name

@@ -1,0 +1,111 @@
+"""The agent of one worker: answers what torchrun asks, out of what its threads have heard."""
+
+import ssl
+from collections.abc import Callable
+
+from spotrun.wire import Ending, LastWords, World
+from spotrun_trainer.agent import moves
+from spotrun_trainer.agent.conversation import Conversation, Operator
+from spotrun_trainer.agent.ending import TerminationLog
+from spotrun_trainer.agent.farewell import Farewell
+from spotrun_trainer.agent.heartbeat import Heartbeats
+from spotrun_trainer.agent.link import Contact, Link
+from spotrun_trainer.agent.moves import Known
+from spotrun_trainer.agent.settings import Settings
+from spotrun_trainer.agent.state import State
+from spotrun_trainer.agent.stores import Stores
+
+_POLL_SECONDS = 40.0  # the operator holds a poll for 24 s at most
+_REPORT_SECONDS = 10.0
+_LOOK_SECONDS = 0.5  # at clocks; all else is notified
+_FLUSH_SECONDS = 3.0
+
+Connect = Callable[[Settings, Contact, float], Operator]
+
+
+def connect(settings: Settings, contact: Contact, timeout_seconds: float) -> Operator:
+    """A connection to the operator over TLS."""
+    tls = ssl.create_default_context(cadata=settings.authorities)
+    return Link(settings, tls, contact, timeout_seconds=timeout_seconds)
+
+
+class Agent:
+    """Begins to speak to the operator when it is made, and goes on until it is closed."""
+
+    def __init__(self, settings: Settings, connect: Connect = connect) -> None:
+        settings.directory.mkdir(parents=True, exist_ok=True)
+        self._contact = Contact(settings.server)
+        self._stores = Stores(settings.address)
+        self._state = State(settings, self._stores)
+        self._termination_log = TerminationLog(settings.last_words)
+        self._heartbeats = Heartbeats(settings.address, self._state.suspect)
+        self._conversation = Conversation(
+            self._state,
+            connect(settings, self._contact, _POLL_SECONDS),
+            connect(settings, self._contact, _REPORT_SECONDS),
+        )
+
+    def next_world(self) -> World | LastWords:
+        """Wait for a world to enter; last words if there will be none for this worker."""
+        state = self._state
+        with state.news:
+            state.wait()
+            while (found := moves.next_world(self._known())) is None:
+                state.news.wait(_LOOK_SECONDS)
+            if isinstance(found, World):
+                state.enter(found)
+                self._heartbeats.follow(found)
+        return found
+
+    def must_stop(self) -> bool:
+        """Whether the processes are to be stopped for another world."""
+        state = self._state
+        with state.news:
+            if state.entered is not None:
+                self._heartbeats.follow(state.entered)  # its neighbours' addresses may come later
+            return moves.must_stop(self._known())
+
+    def fail(self, exit_code: int, message: str) -> None:
+        """A training process ended with an error."""
+        self._state.fail(exit_code, message)
+
+    def fail_unless_known(self) -> None:
+        """The processes ended though nobody asked them to, and how is not known."""
+        if self._state.entered is not None and not self._state.has_failed:
+            self._state.fail(1, "a training process failed; its log says why")
+
+    def finish(self) -> LastWords:
+        """The processes have ended well: wait for those of the other workers."""
+        state = self._state
+        with state.news:
+            known = self._known()
+        if known.telling.exiting is not None or state.entered is None:
+            return moves.words(Ending(known.telling.exiting or "departed"), known)
+        farewell = Farewell(state.entered, tell=state.complete)
+        while True:
+            with state.news:
+                known = self._known()
+                if farewell.all_are_done or moves.has_succeeded(known):
+                    break
+                if moves.is_left_behind(known):
+                    return moves.words(Ending.DEPARTED, known, "the others go on without it")
+                state.news.wait(_LOOK_SECONDS)
+        state.complete()
+        self._conversation.flush(_FLUSH_SECONDS)
+        farewell.wait()
+        return moves.words(Ending.COMPLETED, known)
+
+    def end(self, words: LastWords | None = None) -> None:
+        """Say the last words; None: the worker was told to end by a signal."""
+        if self._termination_log.is_written:
+            return
+        self._conversation.flush(_FLUSH_SECONDS)
+        with self._state.news:
+            words = words or moves.end_by_signal(self._known())
+        self._termination_log.write(words)
+        self._conversation.close()
+        self._heartbeats.close()
+        self._stores.close()
+
+    def _known(self) -> Known:
+        return self._state.known(self._contact.away_seconds)

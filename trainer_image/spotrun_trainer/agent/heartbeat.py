@@ -1,0 +1,176 @@
+"""Heartbeats between neighbours: who falls silent is suspected long before any time-out says so.
+
+A datagram carries generation, place in the ring and the sender's clock, and is signed with the
+world's secret: a stranger, an older world and a repeated datagram count for nothing. A neighbour is
+suspected only if it was heard before in this world, so a network that lets no datagrams through
+costs the quick detection and nothing else.
+"""
+
+import hmac
+import logging
+import select
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from spotrun.wire import World
+from spotrun_trainer.agent.moves import place, workers
+
+log = logging.getLogger(__name__)
+
+PORT = 29_419
+"""Fixed, for neighbours know only each other's address; a pod has the port for itself."""
+BEAT_SECONDS = 0.25
+SILENT_SECONDS = 1.5
+"""Six beats; a busy machine delays one or two, and a suspect that lives only has to say so."""
+_OWN_PAUSE_SECONDS = 0.75
+"""Who did not run for so long itself cannot say that others were silent."""
+
+_BODY = struct.Struct("!QIQ")
+_SIGNATURE_BYTES = 16
+_DATAGRAM_BYTES = _BODY.size + _SIGNATURE_BYTES
+
+
+@dataclass
+class Ring:
+    """One worker's view of its neighbours in one world; pure, time is an argument."""
+
+    generation: int
+    place: int  # among workers, as suspects are counted
+    workers: int
+    secret: bytes
+    _heard: dict[int, tuple[int, float]] = field(default_factory=dict)  # place -> clock, when
+
+    @classmethod
+    def of(cls, world: World) -> "Ring":
+        """The ring of a world that this worker is in."""
+        return cls(world.generation, place(world), workers(world), world.secret.encode())
+
+    @property
+    def neighbours(self) -> frozenset[int]:
+        """The places before and after; a world of two has one other, a world of one none."""
+        around = {(self.place - 1) % self.workers, (self.place + 1) % self.workers}
+        return frozenset(around - {self.place})
+
+    def beat(self, clock: int) -> bytes:
+        """A sign of life; `clock` only grows."""
+        body = _BODY.pack(self.generation, self.place, clock)
+        return body + self._signature(body)
+
+    def hear(self, datagram: bytes, now: float) -> None:
+        """Take in what came, if it is a neighbour's and newer than what came before."""
+        if len(datagram) != _DATAGRAM_BYTES:
+            return
+        body, signature = datagram[: _BODY.size], datagram[_BODY.size :]
+        generation, place, clock = _BODY.unpack(body)
+        if generation != self.generation or place not in self.neighbours:
+            return
+        if clock <= self._heard.get(place, (-1, 0.0))[0]:
+            return
+        if hmac.compare_digest(signature, self._signature(body)):
+            self._heard[place] = (clock, now)
+
+    def suspects(self, now: float) -> tuple[int, ...]:
+        """The places that were heard and have been silent since."""
+        silent = (p for p, (_, at) in self._heard.items() if now - at > SILENT_SECONDS)
+        return tuple(sorted(silent))
+
+    def excuse(self, now: float) -> None:
+        """Count all as heard now: it was this worker that did not run."""
+        self._heard = {place: (clock, now) for place, (clock, _) in self._heard.items()}
+
+    def _signature(self, body: bytes) -> bytes:
+        return hmac.digest(self.secret, body, "sha256")[:_SIGNATURE_BYTES]
+
+
+class Heartbeats:
+    """A thread that beats, listens, and tells whenever the suspects are others than before."""
+
+    def __init__(
+        self, address: str, suspected: Callable[[int, tuple[int, ...]], None], *, port: int = PORT
+    ) -> None:
+        """Listen at the pod's address; `suspected` is told generation and places."""
+        self._address = address
+        self._port = port
+        self._suspected = suspected
+        self._lock = threading.Lock()
+        self._ring = Ring(generation=0, place=0, workers=1, secret=b"")  # nobody to hear
+        self._neighbours: tuple[str, ...] = ()
+        self._closing = threading.Event()
+        self._socket = _listen(address, port)
+        self._thread = threading.Thread(target=self._run, name="spotrun-heartbeats", daemon=True)
+        if self._socket is not None:
+            self._thread.start()
+
+    def follow(self, world: World) -> None:
+        """Beat in this world from now on; the addresses of its neighbours may come later."""
+        with self._lock:
+            if self._ring.generation != world.generation:
+                self._ring = Ring.of(world)
+            self._neighbours = world.neighbours
+
+    def close(self) -> None:
+        """Fall silent."""
+        self._closing.set()
+        if self._socket is not None:
+            self._thread.join()
+            self._socket.close()
+
+    def _run(self) -> None:
+        assert self._socket is not None, "there is no thread without a socket"
+        said: tuple[int, ...] = ()
+        beat_at = turned_at = time.monotonic()
+        while not self._closing.is_set():
+            wait_seconds = max(beat_at - time.monotonic(), 0.0)
+            select.select([self._socket], [], [], wait_seconds)
+            now = time.monotonic()
+            with self._lock:
+                ring, neighbours = self._ring, self._neighbours
+            self._drain(self._socket, ring, now)
+            if now - turned_at > _OWN_PAUSE_SECONDS:
+                ring.excuse(now)
+            turned_at = now
+            if now >= beat_at:
+                self._beat(self._socket, ring, neighbours)
+                beat_at = now + BEAT_SECONDS
+            found = ring.suspects(now)
+            if found != said:
+                said = found
+                self._suspected(ring.generation, found)
+
+    def _beat(self, over: socket.socket, ring: Ring, neighbours: tuple[str, ...]) -> None:
+        datagram = ring.beat(time.monotonic_ns())
+        for neighbour in neighbours:
+            with suppress(OSError):  # gone, or not reachable: it will be missed by others, too
+                over.sendto(datagram, (neighbour, self._port))
+
+    def _drain(self, over: socket.socket, ring: Ring, now: float) -> None:
+        with suppress(BlockingIOError):  # nothing more to read
+            while True:
+                try:
+                    ring.hear(over.recv(_DATAGRAM_BYTES + 1), now)
+                except ConnectionRefusedError:  # what was sent before found nobody
+                    continue
+
+
+def _listen(address: str, port: int) -> socket.socket | None:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        listening.bind((address, port))
+    except OSError as error:
+        listening.close()
+        log.warning(
+            "no heartbeats, so the loss of a neighbour is found later: cannot listen at %s port "
+            "%d: %s. Leave that port of the pod free.",
+            address,
+            port,
+            error,
+        )
+        return None
+    listening.setblocking(False)
+    return listening

@@ -1,0 +1,72 @@
+"""What the pod tells its agent: read once, from the environment that the operator has set."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+TERMINATION_LOG = "/dev/termination-log"
+GIVE_UP_SECONDS = 3600.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Who this worker is, and where it finds the operator."""
+
+    directory: Path
+    namespace: str
+    job: str
+    worker: str
+    server: str  # host:port
+    authorities: str  # PEM
+    token_file: Path
+    address: str  # the pod's own
+    last_words: Path = Path(TERMINATION_LOG)
+    give_up_seconds: float = GIVE_UP_SECONDS
+
+
+def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
+    """Read the environment; raises ValueError naming what is missing."""
+    return Settings(
+        directory=Path(_needed(env, "SPOTRUN_DIR")),
+        namespace=_needed(env, "SPOTRUN_NAMESPACE"),
+        job=_needed(env, "SPOTRUN_JOB"),
+        worker=_needed(env, "SPOTRUN_WORKER"),
+        server=_needed(env, "SPOTRUN_SERVER"),
+        authorities=_needed(env, "SPOTRUN_CA"),
+        token_file=Path(_needed(env, "SPOTRUN_TOKEN_FILE")),
+        address=_needed(env, "POD_IP"),
+        last_words=Path(env.get("SPOTRUN_TERMINATION_LOG") or TERMINATION_LOG),
+        give_up_seconds=_seconds(env, "SPOTRUN_GIVE_UP_SECONDS", GIVE_UP_SECONDS),
+    )
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Host and port of `host:port` or `[v6]:port`; raises ValueError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal():
+        raise ValueError(f"{text!r} is not host:port")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _needed(env: Mapping[str, str], name: str) -> str:
+    value = env.get(name)
+    if not value:
+        raise ValueError(
+            f"{name} is not set: --rdzv-backend=spotrun works in the pods of a TrainingJob, where "
+            "the operator sets it; elsewhere start torchrun with --standalone"
+        )
+    return value
+
+
+def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
+    text = env.get(name)
+    if not text:
+        return default
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"{name} is a number of seconds above 0, not {text!r}")
+    return seconds

@@ -1,0 +1,260 @@
+"""What an agent knows: of the operator's word, of its own processes, and of its neighbours.
+
+Several threads meet here. Everything happens under `news`, which is notified of every change.
+"""
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from spotrun.wire import (
+    MESSAGE_CHARACTERS,
+    Answer,
+    Checkpoint,
+    Failure,
+    Progress,
+    Report,
+    World,
+    step_of,
+)
+from spotrun_trainer.agent.moves import Known
+from spotrun_trainer.agent.settings import Settings
+from spotrun_trainer.agent.stores import Stores
+from spotrun_trainer.files import PROGRESS_FILE, ProgressFile, Telling, write_world
+
+log = logging.getLogger(__name__)
+
+BROKEN_SECONDS = 30.0
+"""A lost peer is replaced within seconds. A group that stays broken for so long though nobody is
+missed is a failure: the operator cannot see it otherwise, and nobody trains."""
+ARRIVED_SECONDS = 10.0
+"""A trainer says when it has formed its group. Of a script that says nothing it is taken for
+granted after this: before, a newcomer would stop processes that are still importing."""
+
+
+def _terminate() -> None:
+    """End as if the kubelet had asked: torchrun hands the signal on, and the trainer saves."""
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+class State:
+    """The worker as its agent sees it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        stores: Stores,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        terminate: Callable[[], None] = _terminate,
+    ) -> None:
+        self.news = threading.Condition()
+        self.entered: World | None = None
+        self._settings = settings
+        self._stores = stores
+        self._clock = clock
+        self._wall = wall
+        self._terminate = terminate
+        self._answer: Answer | None = None
+        self._newest = 0  # the newest generation that was heard of
+        self._placeless_since: float | None = None
+        self._job_is_gone = False
+        self._is_waiting = False
+        self._is_completed = False
+        self._failed: Failure | None = None
+        self._suspects: tuple[int, ...] = ()
+        self._progress = ProgressFile(settings.directory)
+        self._carried = Telling()  # what the processes of earlier worlds have told
+        self._entered_at = 0.0
+        self._arrived = 0
+        self._broken_since: float | None = None
+        self._is_out_of_time = False
+        self._forget_progress()
+
+    # What the operator says.
+
+    @property
+    def version(self) -> str:
+        """Of the newest answer."""
+        return self._answer.version if self._answer is not None else ""
+
+    def take(self, answer: Answer) -> None:
+        """Take in what the operator says; the trainer finds it in its file before anybody else."""
+        with self.news:
+            world = answer.world
+            if answer.version == self.version:
+                return
+            if world is not None and world.generation < self._newest:
+                return  # a replica that is behind; the next answer will be newer
+            # First what can fail: an answer that was not taken in comes again.
+            if world is not None and world.store is not None:
+                self._stores.hand_out(world.store, world.generation)
+            write_world(self._settings.directory, answer)
+            self._answer = answer
+            if world is None:
+                self._placeless_since = self._placeless_since or self._clock()
+            else:
+                self._placeless_since = None
+                self._newest = world.generation
+                if world.generation == self._generation:
+                    self.entered = world
+            self.news.notify_all()
+
+    def job_is_gone(self) -> None:
+        """The operator says that the job was deleted."""
+        with self.news:
+            self._job_is_gone = True
+            self.news.notify_all()
+
+    def known(self, away_seconds: float) -> Known:
+        """All that the next move depends on."""
+        since, telling = self._placeless_since, self.telling
+        return Known(
+            answer=self._answer,
+            entered=max(self._generation, self._told_generation(telling)),
+            telling=telling,
+            placeless_seconds=0.0 if since is None else self._clock() - since,
+            away_seconds=away_seconds,
+            give_up_seconds=self._settings.give_up_seconds,
+            job_is_gone=self._job_is_gone,
+            is_out_of_time=self._is_out_of_time,
+        )
+
+    # What happens to the worker.
+
+    def wait(self) -> None:
+        """Its processes do not run: it could enter a world."""
+        self._is_waiting = True
+        self.news.notify_all()
+
+    def enter(self, world: World) -> None:
+        """Its processes are about to start for a world."""
+        self._carry_on()
+        self._forget_progress()
+        self._is_waiting = False
+        self._failed = None
+        self._suspects = ()
+        self._broken_since = None
+        self.entered = world
+        self._entered_at = self._clock()
+        self._stores.entered(world.generation)
+        self.news.notify_all()
+
+    def fail(self, exit_code: int, message: str) -> None:
+        """A process ended with an error.
+
+        That counts unless it meant to, or follows from another world that is there already.
+        """
+        with self.news:
+            telling = self.telling
+            if telling.exiting is not None or self._is_superseded():
+                return
+            text = telling.failure or message
+            self._failed = Failure(self._generation, exit_code, text[-MESSAGE_CHARACTERS:])
+            self.news.notify_all()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether its processes have failed in the world that they were started for."""
+        return self._failed is not None
+
+    def suspect(self, generation: int, places: tuple[int, ...]) -> None:
+        """Neighbours have fallen silent, or are heard again."""
+        with self.news:
+            if generation == self._generation:
+                self._suspects = places
+                self.news.notify_all()
+
+    def complete(self) -> None:
+        """The training is complete, as all workers say."""
+        with self.news:
+            self._is_completed = True
+            self.news.notify_all()
+
+    @property
+    def telling(self) -> Telling:
+        """What the trainer told last."""
+        told = self._progress.read()
+        return self._carried if told == Telling() else told
+
+    def look(self) -> None:
+        """Look for what nobody says: the time is over, or a group stays broken."""
+        stop_at = self._answer.stop_at if self._answer is not None else None
+        if stop_at is not None and self._wall() > stop_at and not self._is_out_of_time:
+            # Every answer puts it off; to train on would cost more than the user allows.
+            log.warning("no word from the operator by stopAt: the worker saves and leaves")
+            self._is_out_of_time = True
+            self._terminate()
+        self._look_for_arrival()
+        self._look_for_a_broken_group()
+
+    def _look_for_arrival(self) -> None:
+        told = self._told_generation(self.telling)
+        is_late = self._clock() - self._entered_at > ARRIVED_SECONDS
+        if self._generation and (self._is_completed or is_late or told >= self._generation):
+            self._arrived = max(self._generation, told)
+
+    def _look_for_a_broken_group(self) -> None:
+        if not self._generation or self.telling.broken != self._generation:
+            self._broken_since = None
+            return
+        self._broken_since = self._broken_since or self._clock()
+        if self._clock() - self._broken_since > BROKEN_SECONDS and self._failed is None:
+            self.fail(1, "the workers lost touch with each other, but none of them is missed")
+
+    def report(self) -> Report:
+        """What the operator is to know."""
+        told = self.telling
+        progress = Progress(told.generation, told.step, told.total, told.samples, told.step_seconds)
+        return Report(
+            ready=self._is_waiting or told.ready,
+            arrived=self._arrived,
+            failed=self._failed,
+            suspects=self._suspects,
+            store_port=self._stores.spare_port,
+            utilization=told.utilization,
+            progress=progress if told.generation else None,
+            committed=_checkpoint(told.checkpoint),
+            completed=self._is_completed or told.completed,
+            in_process=told.in_process,
+        )
+
+    @property
+    def _generation(self) -> int:
+        return self.entered.generation if self.entered is not None else 0
+
+    def _told_generation(self, telling: Telling) -> int:
+        """The world that the trainer says it is in; of one that nobody knows it cannot be."""
+        return min(telling.generation, self._newest)
+
+    def _is_superseded(self) -> bool:
+        world = self._answer.world if self._answer is not None else None
+        return world is not None and world.switch and world.generation > self._generation
+
+    def _carry_on(self) -> None:
+        told = self.telling
+        self._carried = Telling(
+            generation=told.generation,
+            step=told.step,
+            total=told.total,
+            samples=told.samples,
+            step_seconds=told.step_seconds,
+            checkpoint=told.checkpoint,
+            in_process=told.in_process,
+        )
+
+    def _forget_progress(self) -> None:
+        """What the last processes told is not what the next ones are."""
+        with suppress(FileNotFoundError):
+            (self._settings.directory / PROGRESS_FILE).unlink()
+
+
+def _checkpoint(name: str | None) -> Checkpoint | None:
+    if name is None:
+        return None
+    return Checkpoint(name, step_of(name))

@@ -1,0 +1,141 @@
+"""A training's checkpoints in one place: the face of this package."""
+
+import json
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from spotrun_trainer.checkpoint.completion import find_marker
+from spotrun_trainer.checkpoint.manifest import Content
+from spotrun_trainer.checkpoint.names import Name
+from spotrun_trainer.checkpoint.place import Place, open_place
+from spotrun_trainer.checkpoint.plan import Slice, plan
+from spotrun_trainer.checkpoint.reader import load
+from spotrun_trainer.checkpoint.retention import superseded
+from spotrun_trainer.checkpoint.saver import Saved, Saver
+from spotrun_trainer.checkpoint.writer import Part
+from spotrun_trainer.flat import Flat, Spec
+from spotrun_trainer.tracked import Tracked
+
+PATIENCE_SECONDS = 600.0
+"""Ranks write parts of equal size, so one that takes so much longer than another will not come."""
+
+
+class Checkpoints:
+    """Saves, finds, loads and prunes checkpoints; every rank has one of these, without a group.
+
+    `attempt` is a word that all ranks of a world share and that none before them had, where names
+    can come again: outside spotrun every start is generation 0, and what a start that died left
+    half-made must not be completed by the next. A single rank needs none.
+    """
+
+    def __init__(
+        self,
+        place: str | Path,
+        *,
+        keep: int,
+        attempt: str = "",
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        if keep < 1:
+            raise ValueError(f"at least one checkpoint is kept, not {keep}")
+        self._place = Place(open_place(place))
+        self._keep = keep
+        self._attempt = attempt
+        self._alone = secrets.token_hex(8)
+        self._saver = Saver(self._place, patience_seconds)
+        self._planned: tuple[Mapping[str, Spec], int, tuple[tuple[Slice, ...], ...]] = ({}, 0, ())
+
+    def save(
+        self, name: str, flat: Flat, *, rank: int, size: int, extra: Mapping[str, Any]
+    ) -> None:
+        """Begin to save this rank's part, beside training; one at a time, a second waits.
+
+        Nothing may change the tensors until `before_change` has returned. What goes wrong later
+        comes out of `finished` or `wait`. `extra` is JSON, and rank 0's is kept.
+        """
+        aliases = _aliases(flat.tensors)
+        layout = {
+            path: Spec.of(tensor) for path, tensor in flat.tensors.items() if path not in aliases
+        }
+        extra = json.loads(json.dumps(dict(extra), allow_nan=False))
+        part = Part(
+            name=Name.parse(name),
+            attempt=self._attempt or (self._alone if size == 1 else ""),
+            rank=rank,
+            size=size,
+            slices=self._plan(layout, size)[rank],
+            layout=layout,
+            content=Content(layout, aliases, flat.values, extra) if rank == 0 else None,
+        )
+        self._saver.save(part, flat)
+
+    def before_change(self) -> None:
+        """Return once what is being saved is copied; to be called right before an update."""
+        self._saver.before_change()
+
+    def finished(self) -> Saved | None:
+        """The newest checkpoint that became durable since it was last asked.
+
+        Raises CheckpointError, once, for one that did not.
+        """
+        return self._saver.finished()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until nothing is in flight; False if it took longer. Raises as `finished` does."""
+        return self._saver.wait(seconds)
+
+    def estimate_seconds(self, flat: Flat, *, size: int = 1) -> float:
+        """How long saving this state now may take one of `size` ranks while training waits."""
+        total = sum(spec.itemsize * spec.numel for spec in flat.specs().values())
+        return self._saver.seconds_for(total // size)
+
+    def complete(self) -> list[str]:
+        """The complete checkpoints by their markers, newest first; content is not verified."""
+        return [str(name) for name in reversed(self._place.names()) if self._is_complete(name)]
+
+    def newest(self) -> str | None:
+        """The newest complete checkpoint."""
+        names = reversed(self._place.names())
+        return next((str(name) for name in names if self._is_complete(name)), None)
+
+    def load(self, name: str, tracked: Tracked) -> dict[str, Any]:
+        """Load a checkpoint, saved at whatever size, and return its `extra`.
+
+        Raises DamagedCheckpointError, naming file and reason: load another, for content is verified
+        while it goes into the tracked tensors. Raises ValueError before anything is changed if the
+        checkpoint does not fit what is tracked.
+        """
+        return load(self._place, Name.parse(name), tracked)
+
+    def prune(self, acknowledged: str) -> None:
+        """Delete what a checkpoint that the operator acknowledged makes superfluous."""
+        found = {name: self._is_complete(name) for name in self._place.names()}
+        for name in superseded(found, Name.parse(acknowledged), self._keep):
+            self._place.remove(name)
+
+    def close(self) -> None:
+        """End the thread, once the part in flight is written."""
+        self._saver.close()
+
+    def _is_complete(self, name: Name) -> bool:
+        return find_marker(self._place, name) is not None
+
+    def _plan(self, layout: Mapping[str, Spec], size: int) -> tuple[tuple[Slice, ...], ...]:
+        if self._planned[:2] != (layout, size):
+            self._planned = (layout, size, plan(layout, size))
+        return self._planned[2]
+
+
+def _aliases(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """Tensors that are another one under a second name, as tied weights are: written once."""
+    first: dict[tuple[object, ...], str] = {}
+    aliases = {}
+    for name, tensor in tensors.items():
+        view = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
+        if tensor.numel() and (of := first.setdefault(view, name)) != name:
+            aliases[name] = of
+    return aliases

@@ -1,0 +1,20 @@
+"""How often to save: what a save costs against what a loss costs."""
+
+import math
+
+
+def interval_seconds(
+    upload: float, stall: float, interference: float, mean_seconds_between_losses: float
+) -> float:
+    """The interval with the least time lost, all in seconds.
+
+    Young's rule, sqrt(2 C M): a save costs C = `stall` (training waits) + `interference` (steps
+    that run beside the upload take longer), and a loss costs half an interval on average. Only one
+    upload runs at a time, so the interval is never shorter than one. Losses are those that leave no
+    whole replica; the others lose no step.
+    """
+    for name, value in list(locals().items()):
+        if not value >= 0:
+            raise ValueError(f"{name} is a number of seconds, not {value}")
+    cost = stall + interference
+    return max(upload, math.sqrt(2 * mean_seconds_between_losses * cost) if cost else 0.0)

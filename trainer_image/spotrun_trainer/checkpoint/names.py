@@ -1,0 +1,29 @@
+"""Names of checkpoints: the step, and the generation of the world that saved it."""
+
+import re
+from dataclasses import dataclass
+
+_NAME = re.compile(r"step-(0|[1-9][0-9]{0,15})\.g(0|[1-9][0-9]{0,9})")
+
+
+@dataclass(frozen=True, order=True)
+class Name:
+    """`step-N.gG`: more steps are newer; of the same step the later generation is."""
+
+    step: int
+    generation: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Name":
+        """Read a name; it becomes a directory's, so nothing else passes."""
+        if not (match := _NAME.fullmatch(text)):
+            raise ValueError(f"a checkpoint is called step-N.gG, not {text[:80]!r}")
+        return cls(int(match[1]), int(match[2]))
+
+    def __str__(self) -> str:  # type: ignore[explicit-override]  # typing has it from 3.12 on
+        return f"step-{self.step}.g{self.generation}"
+
+
+def names_among(entries: list[str]) -> list[Name]:
+    """The checkpoints in a listing, oldest first; what has another name is no checkpoint."""
+    return sorted(Name.parse(entry) for entry in entries if _NAME.fullmatch(entry))

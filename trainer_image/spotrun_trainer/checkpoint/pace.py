@@ -1,0 +1,52 @@
+"""How long saves take here, for a save that has to be ready in time."""
+
+import time
+from collections import deque
+from pathlib import Path
+
+ASSUMED_BYTES_PER_SECOND = 100e6
+"""Before the first save: a slow network volume."""
+REMEMBERED = 3
+
+
+def hindered_seconds() -> float:
+    """How long this thread was ready to run, but others did; 0 where the kernel does not say.
+
+    A save beside training is slow because it yields to it; one that training waits for is not.
+    """
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+class Stopwatch:
+    """Seconds since it was made, in one thread."""
+
+    def __init__(self) -> None:
+        self._began, self._hindered = time.monotonic(), hindered_seconds()
+
+    def seconds(self) -> float:
+        """By the clock."""
+        return time.monotonic() - self._began
+
+    def unhindered_seconds(self) -> float:
+        """By the clock, without the time in which other threads ran instead."""
+        return max(0.0, self.seconds() - (hindered_seconds() - self._hindered))
+
+
+class Pace:
+    """The slowest of the last few saves."""
+
+    def __init__(self) -> None:
+        self._measured: deque[tuple[int, float]] = deque(maxlen=REMEMBERED)
+
+    def note(self, size: int, seconds: float) -> None:
+        """So many bytes took so long."""
+        self._measured.append((size, seconds))
+
+    def seconds_for(self, size: int) -> float:
+        """What so many bytes may take; a smaller save than those measured keeps the fixed costs."""
+        if not self._measured:
+            return size / ASSUMED_BYTES_PER_SECOND
+        return max(seconds * max(1.0, size / max(1, of)) for of, seconds in self._measured)

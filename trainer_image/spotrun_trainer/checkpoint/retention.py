@@ -1,0 +1,26 @@
+"""Which checkpoints may go once one of them is acknowledged."""
+
+from collections.abc import Mapping
+
+from spotrun_trainer.checkpoint.names import Name
+
+
+def superseded(found: Mapping[Name, bool], acknowledged: Name, keep: int) -> list[Name]:
+    """The checkpoints to delete, oldest first, of those found (True: complete).
+
+    Of the complete ones up to the acknowledged the `keep` newest stay. What is newer, by step or by
+    generation, is not ours to judge: half-made, it may be in the making; complete, it is about to
+    be acknowledged. If the acknowledged one is not found complete, nothing goes: this is another
+    place, or a stale listing.
+    """
+    if keep < 1:
+        raise ValueError(f"at least one checkpoint is kept, not {keep}")
+    if not found.get(acknowledged):
+        return []
+    older = sorted(name for name in found if _is_covered(name, acknowledged))
+    kept = [name for name in older if found[name]][-keep:]
+    return [name for name in older if name not in kept]
+
+
+def _is_covered(name: Name, acknowledged: Name) -> bool:
+    return name.step <= acknowledged.step and name.generation <= acknowledged.generation

@@ -1,0 +1,213 @@
+"""Saving beside training: a call that returns at once, and a thread that stages, writes, completes.
+
+The thread has a lower priority than training has: on a CPU both want the same cores, and a step
+that waits for one slowed-down thread is slow as a whole. It needs no higher one for an urgent save,
+since then training waits and leaves the cores free.
+"""
+
+import os
+import sys
+import threading
+import time
+from dataclasses import dataclass
+
+from spotrun_trainer.checkpoint.completion import Completion, is_complete_already
+from spotrun_trainer.checkpoint.errors import CheckpointError
+from spotrun_trainer.checkpoint.memory import bytes_of
+from spotrun_trainer.checkpoint.names import Name
+from spotrun_trainer.checkpoint.pace import Pace, Stopwatch
+from spotrun_trainer.checkpoint.place import Place
+from spotrun_trainer.checkpoint.staging import HostBuffer, Staging
+from spotrun_trainer.checkpoint.writer import Part, write_part
+from spotrun_trainer.flat import Flat
+
+NICER = 10
+"""A tenth of a core's share against a thread of training."""
+FIRST_LOOK_SECONDS, SLOWEST_LOOK_SECONDS = 0.01, 1.0
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint that became durable, and what it cost."""
+
+    name: str
+    bytes: int  # of this rank's part
+    stall_seconds: float  # training waited, in the call and before the next update
+    upload_seconds: float  # from the call until it was complete
+
+
+@dataclass
+class _Job:
+    part: Part
+    staging: Staging
+    began: float
+    stall_seconds: float
+    patient_until: float = 0.0  # once its own part is written
+
+
+class Saver:
+    """One rank's saves: one is staged and written at a time, any number wait for other ranks."""
+
+    def __init__(self, place: Place, patience_seconds: float) -> None:
+        self._place = place
+        self._patience_seconds = patience_seconds
+        self._buffer = HostBuffer()
+        self._pace = Pace()
+        self._changed = threading.Condition()  # guards what follows
+        self._writing: _Job | None = None
+        self._awaited: list[tuple[_Job, Completion]] = []
+        self._outcomes: list[Saved | CheckpointError] = []
+        self._thread: threading.Thread | None = None
+        self._closing = False
+
+    def save(self, part: Part, flat: Flat) -> None:
+        """Begin to save; waits until the part before is written."""
+        began = time.monotonic()
+        with self._changed:
+            self._changed.wait_for(lambda: self._writing is None)
+            if any(job.part.name == part.name for job, _ in self._awaited):
+                return  # written already: the other ranks' parts are missing
+            try:
+                staging = Staging(flat, part.slices, self._buffer)
+            except (RuntimeError, MemoryError) as error:
+                self._outcomes.append(CheckpointError(_no_memory(part, error)))
+                return
+            self._writing = _Job(part, staging, began, time.monotonic() - began)
+            self._changed.notify_all()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="checkpoint", daemon=True)
+            self._thread.start()
+
+    def before_change(self) -> None:
+        """Return when the tensors of the save in flight may change."""
+        if job := self._writing:
+            began = time.monotonic()
+            job.staging.join()
+            job.stall_seconds += time.monotonic() - began
+
+    def finished(self) -> Saved | None:
+        """The newest checkpoint that became durable since; raises a CheckpointError once."""
+        with self._changed:
+            self._raise_error()
+            saved, self._outcomes = [one for one in self._outcomes if isinstance(one, Saved)], []
+        return max(saved, key=lambda one: Name.parse(one.name), default=None)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until nothing is in flight; raises a CheckpointError as `finished` does."""
+        self.before_change()
+        with self._changed:
+            done = self._changed.wait_for(lambda: not (self._writing or self._awaited), seconds)
+            self._raise_error()
+        return done
+
+    def seconds_for(self, size: int) -> float:
+        """How long a part of so many bytes may take from now on, after the one in flight."""
+        job = self._writing
+        return self._pace.seconds_for(size + (job.part.bytes if job else 0))
+
+    def close(self) -> None:
+        """End the thread, once the part in flight is written."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _raise_error(self) -> None:
+        for outcome in self._outcomes:
+            if isinstance(outcome, CheckpointError):
+                self._outcomes.remove(outcome)
+                raise outcome
+
+    def _run(self) -> None:
+        _yield_to_training()
+        look_seconds = FIRST_LOOK_SECONDS
+        while True:
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self._writing or self._closing,
+                    look_seconds if self._awaited else None,
+                )
+                job = self._writing
+                if self._closing and job is None:
+                    return
+            look_seconds = min(2 * look_seconds, SLOWEST_LOOK_SECONDS)
+            if job:
+                self._write(job)
+                look_seconds = FIRST_LOOK_SECONDS
+            self._look()
+
+    def _write(self, job: _Job) -> None:
+        stopwatch, completion = Stopwatch(), None
+        outcome: Saved | CheckpointError | None = None
+        try:
+            memory = job.staging.finish()
+            self._place.make(job.part.name)
+            if is_complete_already(self._place, job.part):
+                outcome = _saved(job)
+            else:
+                manifest = write_part(self._place, job.part, bytes_of(memory))
+                completion = Completion(self._place, job.part, manifest)
+                self._pace.note(job.part.bytes, stopwatch.unhindered_seconds())
+        except Exception as error:  # whatever it is, finished() raises it
+            outcome = _failed(job, self._place, error)
+        job.patient_until = time.monotonic() + self._patience_seconds
+        with self._changed:
+            self._writing = None
+            self._awaited += [(job, completion)] if completion else []
+            self._outcomes += [outcome] if outcome else []
+            self._changed.notify_all()
+
+    def _look(self) -> None:
+        outcomes = [(entry, self._outcome(*entry)) for entry in self._awaited]
+        with self._changed:
+            self._awaited = [entry for entry, outcome in outcomes if outcome is None]
+            self._outcomes += [outcome for _, outcome in outcomes if outcome is not None]
+            self._changed.notify_all()
+
+    def _outcome(self, job: _Job, completion: Completion) -> Saved | CheckpointError | None:
+        try:
+            if completion.reached():
+                return _saved(job)
+        except (OSError, CheckpointError) as error:
+            return _failed(job, self._place, error)
+        if time.monotonic() < job.patient_until:
+            return None
+        return CheckpointError(
+            f"{job.part.name} is not complete: rank {completion.missing} has not written its part "
+            f"within {self._patience_seconds:.0f} s of rank {job.part.rank}; do all ranks reach "
+            "the same directory?"
+        )
+
+
+def _saved(job: _Job) -> Saved:
+    upload_seconds = time.monotonic() - job.began
+    return Saved(str(job.part.name), job.part.bytes, job.stall_seconds, upload_seconds)
+
+
+def _failed(job: _Job, place: Place, error: Exception) -> CheckpointError:
+    if isinstance(error, CheckpointError):
+        return error
+    why = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+    file = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
+    failure = CheckpointError(
+        f"{job.part.name} could not be written to {place.root}: {why}{file}; training goes on "
+        "without it: make the place writable and large enough, or choose another"
+    )
+    failure.__cause__ = error
+    return failure
+
+
+def _no_memory(part: Part, error: Exception) -> str:
+    return (
+        f"{part.name} could not be saved: no host memory for a copy of {part.bytes} bytes "
+        f"({error}); give the worker more memory, or more workers"
+    )
+
+
+def _yield_to_training() -> None:
+    if sys.platform != "linux":  # elsewhere it would be the whole process
+        return
+    thread = threading.get_native_id()
+    niceness = os.getpriority(os.PRIO_PROCESS, thread) + NICER
+    os.setpriority(os.PRIO_PROCESS, thread, min(niceness, 19))

@@ -1,0 +1,50 @@
+"""The end of a step: what every process says, in numbers that one small sum carries to all.
+
+A step is applied only after this sum came back. Because all processes get the same numbers they
+decide the same: save now, leave, stop. A vote is a 0 or a 1, so that a sum tells whether anybody
+cast it; counts add up.
+"""
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields
+
+CHECKSUM_BITS = 32  # their sum over two million processes is still exact in a float64
+
+
+@dataclass(frozen=True)
+class Ballot:
+    """What one process says, or what all say together."""
+
+    save: int = 0  # write a checkpoint at the end of this step
+    leave: int = 0  # ends after this step: SIGTERM, or the time it was given is over
+    hopeless: int = 0  # ends so soon that a checkpoint would not be durable in time
+    stop: int = 0  # the training is to end here: run.stop()
+    missing: int = 0  # parameters that got no gradient
+    unknown: int = 0  # a buffer changed that the others do not know of
+    checksum: int = 0  # of the state; 0 where it is not asked for
+
+
+SIZE = len(fields(Ballot))
+
+
+def encode(ballot: Ballot) -> list[float]:
+    """The ballot as numbers to be summed."""
+    return [float(value) for value in astuple(ballot)]
+
+
+def decode(sums: Sequence[float]) -> Ballot:
+    """What all said together."""
+    return Ballot(*(round(value) for value in sums))
+
+
+def together(ballots: Sequence[Ballot]) -> Ballot:
+    """What was said at several commits of one step."""
+    return Ballot(*(sum(values) for values in zip(*map(astuple, ballots), strict=True)))
+
+
+def have_equal_state(total: Ballot, own: Ballot, size: int) -> bool:
+    """Whether nobody's checksum differs, as far as this process can see.
+
+    If any two differ, at least one process sees a sum that is not its own number times all.
+    """
+    return total.checksum == own.checksum * size

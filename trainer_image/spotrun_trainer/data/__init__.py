@@ -1,0 +1,6 @@
+"""Every sample exactly once per epoch, whatever the number of workers was or becomes.
+
+A sample's number counts from the beginning of training; which sample it is, what its random
+generators give and which process loads it all follow from that number, so nothing has to be moved
+or remembered when the world changes.
+"""

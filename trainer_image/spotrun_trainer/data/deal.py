@@ -1,0 +1,62 @@
+"""Who gets which microbatches of a step: pure functions of the step and the world."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive microbatches of one step, dealt to one process."""
+
+    start: int
+    """The number of its first sample since the beginning of training."""
+    microbatches: int
+    microbatch: int
+    """Samples in each."""
+    stride: int = 0
+    """Samples from here to this process's block of the next step, which is the global batch.
+
+    It is what lets a source load ahead into the next steps. 0: no step follows.
+    """
+
+
+def deal(microbatches: int, size: int, rank: int) -> range:
+    """The microbatches of a step that are `rank`'s, of `size` processes.
+
+    Neighbouring ones, so that a process sums them as a subtree; the shares differ by one at most,
+    the first processes having the greater ones.
+    """
+    share, greater = divmod(microbatches, size)
+    first = rank * share + min(rank, greater)
+    return range(first, first + share + (rank < greater))
+
+
+def block_of(step_start: int, global_batch: int, microbatch: int, size: int, rank: int) -> Block:
+    """`rank`'s block of the step that begins with sample `step_start`."""
+    dealt = deal(global_batch // microbatch, size, rank)
+    start = step_start + dealt.start * microbatch
+    return Block(start, len(dealt), microbatch, stride=global_batch)
+
+
+def upcoming(block: Block, first: int, count: int) -> list[tuple[int, int]]:
+    """The block's microbatches from `first` on, then those of the blocks that follow it.
+
+    Each as the number of its first sample and its size; `count` of them, if so many are known.
+    """
+    if not block.microbatches:
+        return []
+    if not block.stride:
+        count = min(count, block.microbatches - first)
+    places = (divmod(number, block.microbatches) for number in range(first, first + count))
+    return [
+        (block.start + step * block.stride + number * block.microbatch, block.microbatch)
+        for step, number in places
+    ]
+
+
+def earliest(block: Block) -> int:
+    """A sample that the step of this block begins with, or one of the step before.
+
+    Which it is, and who has the rest of the step, is not the block's to know.
+    """
+    own = block.microbatches * block.microbatch
+    return max(0, block.start - max(0, block.stride - own))

@@ -1,0 +1,60 @@
+"""Batches moved to page-locked memory, from which a GPU fetches them by itself."""
+
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+
+from spotrun_trainer.data.load import Loaded
+
+
+@runtime_checkable
+class Pinnable(Protocol):
+    """A tensor, or what else a collate function makes that knows how to be pinned."""
+
+    def pin_memory(self) -> object: ...
+
+
+class Pinner:
+    """A thread that pins batches while the one before is trained on."""
+
+    def __init__(self) -> None:
+        device = torch.cuda.current_device()
+
+        def prepare() -> None:
+            torch.cuda.set_device(device)  # a new thread's is the first one
+            torch.set_num_threads(1)  # of this thread: its copies leave the cores to training
+
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="pin", initializer=prepare)
+
+    def begin(self, loaded: Loaded) -> Future[Loaded]:
+        return self._thread.submit(pin, loaded)
+
+    def close(self) -> None:
+        self._thread.shutdown(cancel_futures=True)
+
+
+def pin(loaded: Loaded) -> Loaded:
+    return loaded._replace(batch=pinned(loaded.batch))
+
+
+def pinned(batch: object) -> object:
+    """The batch with its tensors in page-locked memory, its structure as it was."""
+    match batch:
+        case Pinnable():
+            return batch.pin_memory()
+        case Mapping():
+            return _like(batch, {key: pinned(value) for key, value in batch.items()})
+        case tuple() if hasattr(batch, "_fields"):
+            return _like(batch, *map(pinned, batch))
+        case tuple() | list():
+            return _like(batch, map(pinned, batch))
+        case _:
+            return batch
+
+
+def _like(old: object, *values: object) -> object:
+    """A container of the same type, as far as types of containers can be called like this."""
+    constructor: Any = type(old)
+    return constructor(*values)

@@ -1,0 +1,115 @@
+"""Where a training's data comes from: any dataset of torch's kinds, as microbatches by number."""
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, Protocol, cast
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset, default_collate
+
+from spotrun_trainer.data.cpus import usable_cpus
+from spotrun_trainer.data.deal import Block
+from spotrun_trainer.data.load import Batch, Collate, Json
+from spotrun_trainer.data.loader import Loader
+from spotrun_trainer.data.mapped import FromMap, MapDataset, is_in_memory
+from spotrun_trainer.data.stream import FromStream
+
+MOST_WORKERS = 8
+"""Of one training process, where nothing is said: more seldom help, and each has its memory."""
+TINY = 4
+"""With fewer microbatches in an epoch than this, workers are not worth their start."""
+
+
+class Source(Protocol):
+    """Microbatches by number, loaded ahead, in whichever world."""
+
+    @property
+    def length(self) -> int | None:
+        """Samples in an epoch, if the dataset says."""
+
+    @property
+    def wait_seconds(self) -> float:
+        """Seconds waited for data since this was read last."""
+
+    def expect(self, block: Block) -> None:
+        """Begin to load the block and, as far as its stride tells, what follows it.
+
+        Of what was expected before only that is kept.
+        """
+
+    def microbatches(self, block: Block) -> Iterator[Batch]:
+        """The block's microbatches, collated, in order; it need not have been expected.
+
+        An exception of the dataset comes out here, and the source is closed then.
+        """
+
+    def state(self) -> dict[str, Json]:
+        """What has to be known, besides the number of samples, to go on after them."""
+
+    def restore(self, state: dict[str, Json], start: int) -> None:
+        """Go on with sample `start` of a training that came to `state`."""
+
+    def close(self) -> None:
+        """End the workers; nothing can be asked for any more."""
+
+
+def open_source(
+    dataset: MapDataset | Iterable[object],
+    *,
+    microbatch: int,
+    seed: int,
+    shuffle: bool = True,
+    num_workers: int | Literal["auto"] = "auto",
+    collate: Collate | None = None,
+    local_size: int = 1,
+) -> Source:
+    """A source of the dataset's samples, each exactly once per epoch.
+
+    The order follows from `seed` and the epoch; a stream (a dataset that is only iterable) has its
+    own. Before each sample the generators of random, torch and numpy are seeded, so what a dataset
+    draws depends on the sample and the epoch alone; one of its own it seeds with
+    `torch.initial_seed()`. `__getitems__`, where there is one, is seeded once for a microbatch.
+
+    "auto" divides the CPUs among the `local_size` training processes of this machine and leaves one
+    to each; data that is in memory, or tiny, is loaded without workers, and a stream by one at the
+    most. Workers are forked, unless the program has chosen another way by `set_start_method`, and
+    let go of inherited sockets: a dataset opens its connections when it is asked for a sample.
+    """
+    collate = collate or default_collate
+    pinning = torch.cuda.is_available()
+    if is_stream(dataset):
+        stream = FromStream(cast("Iterable[object]", dataset), seed=seed, collate=collate)
+        return Loader(stream, num_workers=_of_stream(num_workers, local_size), pinning=pinning)
+    samples = cast("MapDataset", dataset)
+    feed = FromMap(samples, seed=seed, shuffle=shuffle, collate=collate)
+    if num_workers == "auto":
+        is_tiny = feed.length < TINY * microbatch or is_in_memory(samples)
+        num_workers = 0 if is_tiny else workers_for(usable_cpus(), local_size)
+    return Loader(feed, num_workers=num_workers, pinning=pinning)
+
+
+def is_stream(dataset: object) -> bool:
+    """Whether the samples come one after the other only, and not by index."""
+    if isinstance(dataset, DataLoader) and dataset.batch_size is not None:
+        raise TypeError(
+            "a DataLoader gives batches, and steps are dealt in samples: give its dataset, with"
+            " microbatch=, num_workers= and collate= as it has them"
+        )
+    has_index = hasattr(dataset, "__getitem__") and not isinstance(dataset, IterableDataset)
+    if has_index and hasattr(dataset, "__len__"):
+        return False
+    if hasattr(dataset, "__iter__"):
+        return True
+    raise TypeError(
+        f"a {type(dataset).__name__} is no dataset: it has neither __getitem__ and __len__"
+        " (samples by index) nor __iter__ (a stream of samples)"
+    )
+
+
+def workers_for(cpus: float, local_size: int) -> int:
+    """Loader workers of one of `local_size` training processes that share these CPUs."""
+    return max(0, min(MOST_WORKERS, int(cpus / local_size) - 1))
+
+
+def _of_stream(num_workers: int | Literal["auto"], local_size: int) -> int:
+    """One at the most: a stream has one order, in which one process reads it."""
+    return min(1, workers_for(usable_cpus(), local_size) if num_workers == "auto" else num_workers)

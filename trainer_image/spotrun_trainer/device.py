@@ -1,0 +1,29 @@
+"""Which device a process computes on, and how a batch gets there."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def default_device(local_rank: int) -> torch.device:
+    """A GPU of this worker for each of its processes, or the CPU."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", local_rank % torch.cuda.device_count())
+
+
+def moved(batch: Any, device: torch.device) -> Any:  # noqa: ANN401 - whatever a dataset makes
+    """A batch with its tensors on a device; tuples, lists and mappings are looked into."""
+    if device.type == "cpu":
+        return batch  # where it was loaded
+    if isinstance(batch, Tensor):
+        return batch.to(device, non_blocking=True)
+    if isinstance(batch, Mapping):
+        return {key: moved(value, device) for key, value in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):  # a named one
+        return type(batch)(*(moved(value, device) for value in batch))
+    if isinstance(batch, tuple | list):
+        return type(batch)(moved(value, device) for value in batch)
+    return batch

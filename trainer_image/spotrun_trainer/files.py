@@ -1,0 +1,230 @@
+"""The two files in SPOTRUN_DIR by which the agent and the training processes of a worker talk.
+
+`world.json` (agent to trainer) is the operator's answer as it came: the worker's place in the world
+and the orders, in one file, so that they change together. `progress.json` (trainer to agent) is a
+`Telling`; only the first process of a worker writes it, and any program can:
+
+    echo '{"generation": 3, "step": 120, "total": 1000}' > $SPOTRUN_DIR/.p
+    mv $SPOTRUN_DIR/.p $SPOTRUN_DIR/progress.json
+
+Both are replaced by renaming, so a reader sees a whole file or the one before. Standard library
+only: this is imported before torch is.
+"""
+
+import json
+import logging
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar, cast, get_args
+
+from spotrun import wire
+
+log = logging.getLogger(__name__)
+
+WORLD_FILE = "world.json"
+PROGRESS_FILE = "progress.json"
+
+_FILE_BYTES = 65_536
+"""More is no file of ours: a CA is not in it, and a traceback is cut."""
+_FAILURE_CHARACTERS = 4_096
+_CHECKPOINT = re.compile(r"step-\d{1,16}\.g\d{1,10}")
+
+Exiting = Literal["departed", "preempted"]
+_EXITS: Sequence[object] = get_args(Exiting)
+_Content = TypeVar("_Content")
+
+
+@dataclass(frozen=True)
+class Telling:
+    """What a trainer says of itself; in the file its names are in camel case, like the wire's."""
+
+    generation: int = 0  # the world this process is in (has formed its group); 0: none yet
+    ready: bool = False  # warm: could enter a world now without a restart
+    in_process: bool = False  # can change worlds without a restart
+    broken: int = 0  # the generation whose group broke under it: it waits for the next world
+    step: int = 0
+    total: int | None = None
+    samples: int = 0
+    step_seconds: float | None = None
+    checkpoint: str | None = None  # the newest durable checkpoint, by name (step-N.gG)
+    completed: bool = False  # training complete and the final checkpoint durable
+    utilization: wire.Utilization = field(default_factory=wire.Utilization)
+    failure: str | None = None  # a cut traceback, written before the process ends
+    exiting: Exiting | None = None  # it ends on purpose and is no failure
+
+
+class WorldFile:
+    """Reads world.json; costs one stat as long as nothing changes."""
+
+    def __init__(self, directory: Path | str) -> None:
+        self._file = _Watched(Path(directory) / WORLD_FILE, wire.read_answer)
+
+    def read(self) -> wire.Answer | None:
+        """The newest answer; None before there is one."""
+        return self._file.read()
+
+
+class ProgressFile:
+    """Reads progress.json; costs one stat as long as nothing changes, and never raises."""
+
+    def __init__(self, directory: Path | str) -> None:
+        self._file = _Watched(Path(directory) / PROGRESS_FILE, _read_telling)
+        self._refused = ""
+
+    def read(self) -> Telling:
+        """What was told last; the defaults if nothing, or nothing that can be understood."""
+        try:
+            return self._file.read() or Telling()
+        except (OSError, ValueError) as error:
+            if str(error) != self._refused:  # once for a mistake, not with every step
+                self._refused = str(error)
+                log.warning("%s is not understood and counts for nothing: %s", PROGRESS_FILE, error)
+            return Telling()
+
+
+def write_world(directory: Path | str, answer: wire.Answer) -> None:
+    """Put an answer where the trainer finds it."""
+    _replace(Path(directory) / WORLD_FILE, wire.write_answer(answer))
+
+
+def write_telling(directory: Path | str, telling: Telling) -> None:
+    """Tell the agent; what has its default value is left out."""
+    unsaid = vars(Telling())
+    said = {name: value for name, value in vars(telling).items() if value != unsaid[name]}
+    content = {_camel(name): _plain(value) for name, value in said.items()}
+    _replace(Path(directory) / PROGRESS_FILE, json.dumps(content, separators=(",", ":")).encode())
+
+
+def read_telling(directory: Path | str) -> Telling:
+    """What the trainer told last; for a single look, where `ProgressFile` is for many."""
+    return ProgressFile(directory).read()
+
+
+class _Watched(Generic[_Content]):
+    def __init__(self, path: Path, parse: Callable[[bytes], _Content]) -> None:
+        self._path = path
+        self._parse = parse
+        self._seen: tuple[int, int, int] | None = None
+        self._content: _Content | None = None
+
+    def read(self) -> _Content | None:
+        try:
+            status = self._path.stat()
+            seen = (status.st_ino, status.st_mtime_ns, status.st_size)
+            if seen == self._seen:
+                return self._content
+            with self._path.open("rb") as file:
+                body = file.read(_FILE_BYTES + 1)
+        except FileNotFoundError:
+            self._seen = self._content = None
+            return None
+        # First: what cannot be understood is not read again and again.
+        self._seen, self._content = seen, None
+        self._content = self._parse(body)
+        return self._content
+
+
+def _replace(path: Path, content: bytes) -> None:
+    # In the same directory, or it would not be atomic; one per thread, for several may write.
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    draft.write_bytes(content)
+    draft.replace(path)
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, wire.Utilization):
+        return {name: share for name, share in vars(value).items() if share is not None}
+    return value
+
+
+def _read_telling(body: bytes) -> Telling:
+    if len(body) > _FILE_BYTES:
+        raise ValueError(f"it has more than {_FILE_BYTES} bytes")
+    content = json.loads(body)
+    if not isinstance(content, dict):
+        raise ValueError("it is not a JSON object")  # noqa: TRY004 - a sender's mistake, not ours
+    return Telling(
+        generation=_whole(content, "generation"),
+        ready=_flag(content, "ready"),
+        in_process=_flag(content, "inProcess"),
+        broken=_whole(content, "broken"),
+        step=_whole(content, "step"),
+        total=_whole(content, "total") if content.get("total") is not None else None,
+        samples=_whole(content, "samples"),
+        step_seconds=_number(content, "stepSeconds", most=86_400.0),
+        checkpoint=_checkpoint(content),
+        completed=_flag(content, "completed"),
+        utilization=_utilization(content.get("utilization")),
+        failure=_failure(content),
+        exiting=_exiting(content.get("exiting")),
+    )
+
+
+def _whole(content: Mapping[str, Any], key: str) -> int:
+    value = content.get(key, 0)
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or not 0 <= value <= wire.MOST_STEPS:
+        raise ValueError(f"{key} is a whole number from 0 on, not {_shown(value)}")
+    return int(value)
+
+
+def _number(content: Mapping[str, Any], key: str, *, most: float) -> float | None:
+    value = content.get(key)
+    if value is None:
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= most:  # which NaN is not, either
+        raise ValueError(f"{key} is a number from 0 to {most:g}, not {_shown(value)}")
+    return float(value)
+
+
+def _flag(content: Mapping[str, Any], key: str) -> bool:
+    value = content.get(key, False)
+    if not isinstance(value, bool):
+        raise ValueError(f"{key} is true or false, not {_shown(value)}")  # noqa: TRY004
+    return value
+
+
+def _checkpoint(content: Mapping[str, Any]) -> str | None:
+    value = content.get("checkpoint")
+    if value is not None and not (isinstance(value, str) and _CHECKPOINT.fullmatch(value)):
+        raise ValueError(f"checkpoint is called step-N.gG, not {_shown(value)}")
+    return value
+
+
+def _failure(content: Mapping[str, Any]) -> str | None:
+    value = content.get("failure")
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"failure is a text, not {_shown(value)}")
+    return value and value[-_FAILURE_CHARACTERS:]  # of a traceback the end matters
+
+
+def _utilization(value: object) -> wire.Utilization:
+    if value is None:
+        return wire.Utilization()
+    if not isinstance(value, dict):
+        raise ValueError(f"utilization is an object, not {_shown(value)}")  # noqa: TRY004
+    return wire.Utilization(
+        gpu=_number(value, "gpu", most=1.0),
+        cpu=_number(value, "cpu", most=1.0),
+        memory=_number(value, "memory", most=1.0),
+    )
+
+
+def _exiting(value: object) -> Exiting | None:
+    if value is None or value in _EXITS:
+        return cast("Exiting | None", value)
+    raise ValueError(f"exiting is departed or preempted, not {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:60]

@@ -1,0 +1,224 @@
+"""A training state as one flat tree: tensors by name, and everything else as JSON.
+
+Nothing here can execute anything: what is no number, string, bool, None, list, tuple, dict or
+tensor is refused when it is flattened, so a state can be read back without unpickling. JSON knows
+neither tuples nor keys that are no strings, so these are marked by objects with a single key that
+begins with "$"; dicts that have such a key themselves are marked as well.
+"""
+
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+JSON = None | bool | int | float | str | list["JSON"] | dict[str, "JSON"]
+
+MOST_DEPTH = 100
+"""Deeper than any state seen, and well below Python's own recursion limit."""
+
+DTYPES = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        *(torch.complex128, torch.complex64, torch.float64, torch.float32, torch.float16),
+        *(torch.bfloat16, torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2),
+        *(torch.float8_e5m2fnuz, torch.int64, torch.int32, torch.int16, torch.int8),
+        *(torch.uint64, torch.uint32, torch.uint16, torch.uint8, torch.bool),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a tensor must be to take another's content."""
+
+    dtype: str  # a key of DTYPES
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> "Spec":
+        """Of a tensor that flattening accepted."""
+        return cls(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return DTYPES[self.dtype].itemsize
+
+    @property
+    def numel(self) -> int:
+        """Elements in all."""
+        return math.prod(self.shape)
+
+    def title(self) -> str:
+        """As people write it."""
+        return f"{self.dtype}{list(self.shape)}"
+
+
+@dataclass
+class Flat:
+    """The live tensors, not copies of them, and the values around them."""
+
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    values: dict[str, JSON] = field(default_factory=dict)
+    volatile: frozenset[str] = frozenset()
+    """Tensors that may change before the next update: buffers change in a forward pass."""
+
+    def specs(self) -> dict[str, Spec]:
+        """What its tensors are."""
+        return {name: Spec.of(tensor) for name, tensor in self.tensors.items()}
+
+
+def flatten(tree: object, path: str, tensors: dict[str, Tensor]) -> JSON:
+    """Move the tensors of a tree into `tensors`, named by their paths, and return the rest."""
+    return _Flattener(tensors).of(tree, path, 0)
+
+
+class _Flattener:
+    def __init__(self, tensors: dict[str, Tensor]) -> None:
+        self._tensors = tensors
+
+    def of(self, value: object, path: str, depth: int) -> JSON:
+        if depth > MOST_DEPTH:
+            raise ValueError(f"{path} is nested deeper than {MOST_DEPTH}: does it contain itself?")
+        if value is None or type(value) in (bool, int, str):
+            return cast("JSON", value)
+        if isinstance(value, Tensor):
+            return self._tensor(value, path)
+        if (scalar := _scalar(value)) is not None:
+            return scalar
+        if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+            return self.of(cast("Any", value).item(), path, depth + 1)
+        return self._container(value, path, depth + 1)
+
+    def _tensor(self, tensor: Tensor, path: str) -> JSON:
+        if why := _unfit(tensor):
+            raise ValueError(f"{path} cannot be saved: {why}")
+        if path in self._tensors:
+            raise ValueError(f"two tensors are called {path}: rename one of the keys")
+        self._tensors[path] = tensor.detach()
+        return {"$tensor": path}
+
+    def _container(self, value: object, path: str, depth: int) -> JSON:
+        if isinstance(value, list):
+            return self._items(value, path, depth)
+        if isinstance(value, tuple) and type(value) in (tuple, torch.Size):
+            return {"$tuple": self._items(value, path, depth)}
+        if isinstance(value, OrderedDict) and (versions := getattr(value, "_metadata", None)):
+            return {"$module": [self._dict(value, path, depth), self.of(versions, path, depth)]}
+        if isinstance(value, Counter):
+            return {"$counter": self._dict(value, path, depth)}
+        if isinstance(value, dict):
+            return self._dict(value, path, depth)
+        raise ValueError(
+            f"{path} cannot be saved: it is a {_name(type(value))}, and a state holds tensors, "
+            "numbers, strings, bools, None, lists, tuples and dicts; leave it out of state_dict()"
+        )
+
+    def _items(self, values: Iterable[object], path: str, depth: int) -> list[JSON]:
+        return [self.of(value, f"{path}/{index}", depth) for index, value in enumerate(values)]
+
+    def _dict(self, content: Mapping[Any, Any], path: str, depth: int) -> JSON:
+        if all(type(key) is str and not key.startswith("$") for key in content):
+            return {key: self.of(at, _below(path, key), depth) for key, at in content.items()}
+        return {
+            "$dict": [
+                [self._key(key, path, depth), self.of(value, _below(path, key), depth)]
+                for key, value in content.items()
+            ]
+        }
+
+    def _key(self, key: object, path: str, depth: int) -> JSON:
+        if type(key) not in (str, int, bool, float, tuple) and key is not None:
+            raise ValueError(f"{path} cannot be saved: a {_name(type(key))} is one of its keys")
+        return self.of(key, f"{path}'s key", depth)
+
+
+def _scalar(value: object) -> JSON:
+    if type(value) is float:
+        return value if math.isfinite(value) else {"$float": repr(value)}
+    if isinstance(value, torch.dtype) and value in DTYPES.values():
+        return {"$dtype": str(value).removeprefix("torch.")}
+    return {"$device": str(value)} if isinstance(value, torch.device) else None
+
+
+def _below(path: str, key: object) -> str:
+    # As JSON pointers do, or {"a": {"b": t}} and {"a/b": t} would share a name.
+    return f"{path}/" + str(key).replace("~", "~0").replace("/", "~1")
+
+
+def _unfit(tensor: Tensor) -> str | None:
+    if type(tensor) not in (Tensor, torch.nn.Parameter):
+        return f"it is a {_name(type(tensor))}, and only plain tensors are saved yet"
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
+        return "it is not dense: keep it as a dense tensor"
+    if tensor.is_meta:
+        return "it is on the meta device and has no content yet"
+    if tensor.dtype not in DTYPES.values():
+        return f"its type {tensor.dtype} is not known here: convert it"
+    return None
+
+
+def _name(kind: type) -> str:
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def unflatten(value: JSON, tensors: Mapping[str, Tensor]) -> Any:  # noqa: ANN401  # any tree
+    """The tree again; raises ValueError where it is none that `flatten` made."""
+    return _unflatten(value, tensors, 0)
+
+
+def _unflatten(value: JSON, tensors: Mapping[str, Tensor], depth: int) -> Any:  # noqa: ANN401
+    if depth > 3 * MOST_DEPTH:  # marks are levels too
+        raise ValueError("its values are nested too deeply")
+    if isinstance(value, list):
+        return [_unflatten(item, tensors, depth + 1) for item in value]
+    if not isinstance(value, dict):
+        return value
+    mark, inner = next(iter(value.items()), ("", None))
+    if len(value) != 1 or not mark.startswith("$"):
+        return {key: _unflatten(item, tensors, depth + 1) for key, item in value.items()}
+    if mark == "$tensor":
+        if not isinstance(inner, str) or inner not in tensors:
+            raise ValueError(f"its values name a tensor {str(inner)[:80]!r} that it does not have")
+        return tensors[inner]
+    if mark not in _MARKS:
+        raise ValueError(f"its values have a mark {mark[:20]!r} that is not known here")
+    content = _content(mark, inner, tensors, depth + 1)
+    try:
+        return _MARKS[mark](content)
+    except (TypeError, ValueError, KeyError, RuntimeError) as error:
+        raise ValueError(f"its values have a {mark} that is none: {str(inner)[:80]}") from error
+
+
+def _content(mark: str, inner: JSON, tensors: Mapping[str, Tensor], depth: int) -> object:
+    if mark != "$dict":
+        return _unflatten(inner, tensors, depth)
+    if not isinstance(inner, list) or any(not _is_pair(pair) for pair in inner):
+        raise ValueError("its values have a $dict that is no list of pairs")
+    return [_unflatten(pair, tensors, depth + 1) for pair in inner]
+
+
+def _is_pair(value: JSON) -> bool:
+    return isinstance(value, list) and len(value) == 2
+
+
+def _module_state(content: Any) -> OrderedDict[str, Any]:  # noqa: ANN401  # may be anything
+    state, versions = content
+    loaded = OrderedDict(state)
+    vars(loaded)["_metadata"] = versions  # as torch returns it
+    return loaded
+
+
+_MARKS: dict[str, Callable[[Any], Any]] = {
+    "$tuple": tuple,
+    "$dict": dict,
+    "$counter": Counter,
+    "$module": _module_state,
+    "$float": float,
+    "$dtype": DTYPES.__getitem__,
+    "$device": torch.device,
+}

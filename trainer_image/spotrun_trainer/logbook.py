@@ -1,0 +1,65 @@
+"""What the trainer says: sentences on stderr, and one line of values per step on stdout."""
+
+import sys
+import time
+from collections.abc import Callable
+
+from torch import Tensor
+
+LINE_SECONDS = 0.5  # quick steps are not all printed; the last one is
+
+Value = float | int | str | Tensor
+
+
+def say(sentence: str) -> None:
+    """Tell the person who reads the log."""
+    print(f"spotrun: {sentence}", file=sys.stderr, flush=True)
+
+
+class Logbook:
+    """Collects a step's values and prints them when the step is over.
+
+    Values are fetched from the device then, when they have long been computed. A line is left out
+    if another came shortly before and had values of the same names.
+    """
+
+    def __init__(
+        self,
+        *,
+        is_printed: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+        write: Callable[[str], object] = lambda line: print(line, flush=True),
+    ) -> None:
+        self.last: dict[str, Value] = {}
+        self._is_printed = is_printed
+        self._clock = clock
+        self._write = write
+        self._step = 0
+        self._values: dict[str, Value] = {}
+        self._printed: tuple[set[str], float] = (set(), float("-inf"))
+
+    def note(self, step: int, values: dict[str, Value]) -> None:
+        """Take down values of a step."""
+        if step != self._step:
+            self.flush()
+            self._step = step
+        self._values.update(values)
+        self.last.update(values)
+
+    def flush(self, *, is_last: bool = False) -> None:
+        """Print what was taken down."""
+        values, self._values = self._values, {}
+        names, at = self._printed
+        if not values or not self._is_printed:
+            return
+        if not is_last and names.issuperset(values) and self._clock() - at < LINE_SECONDS:
+            return
+        self._printed = (set(values), self._clock())
+        shown = "  ".join(f"{name} {_shown(value)}" for name, value in values.items())
+        self._write(f"step {self._step}  {shown}")
+
+
+def _shown(value: Value) -> str:
+    if isinstance(value, Tensor):
+        value = value.item()
+    return f"{value:.5g}" if isinstance(value, float) else str(value)

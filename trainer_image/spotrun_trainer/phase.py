@@ -1,0 +1,226 @@
+"""One way through a step's microbatches, to one update: gradients, commit, apply."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.utils import get_total_norm
+from torch.optim import Optimizer
+
+from spotrun_trainer import commit
+from spotrun_trainer.commit import Ballot
+from spotrun_trainer.data.deal import deal
+from spotrun_trainer.device import moved
+from spotrun_trainer.gradients import Gradients
+from spotrun_trainer.rig import Rig
+from spotrun_trainer.rng import seed_all
+from spotrun_trainer.sums import Sums
+from spotrun_trainer.tree import Node, TreeSum
+from spotrun_trainer.treed import sum_over
+
+_CLIP_EPSILON = 1e-6  # as torch's clip_grad_norm_
+_OUTSIDE = -1  # no microbatch: what is drawn there is the same on every rank
+
+
+class DivergedError(Exception):
+    """Processes that should hold the same state do not."""
+
+
+class Schedule(Protocol):
+    """A learning rate schedule, as torch has them."""
+
+    def step(self) -> object:
+        """One step further."""
+
+
+class Phase:
+    """Microbatches in, gradients, commit, update.
+
+    Nothing is applied before the commit returned: by then every process has all sums, so either all
+    of them apply the step, or the world has broken and it comes again.
+    """
+
+    def __init__(self, rig: Rig, step: int, number: int) -> None:
+        self._rig = rig
+        self._key = (rig.seed, step, number)
+        self._dealt = deal(rig.batch.microbatches, rig.group.size, rig.group.rank)
+        self._sums = [] if rig.deterministic else [Sums(rig.device)]
+        self._totals: Tensor | None = None
+        self._norm: Tensor | None = None
+        self._is_begun = False
+        self._is_through = False
+
+    def microbatches(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """The microbatches dealt to this process, on its device."""
+        if self._is_begun:
+            raise ValueError(
+                "the microbatches of a step are gone through once: to train two models on them, "
+                'use `with step.phase("name"):` for each'
+            )
+        self._is_begun = True
+        rig = self._rig
+        for number in self._dealt:
+            rig.check_time()
+            with rig.meter.span("data"):
+                batch = next(batches)
+            if rig.deterministic:  # one for each leaf of the tree
+                self._sums.append(Sums(rig.device))
+            if number == self._dealt[-1]:
+                rig.expect_last()
+            seed_all(*self._key, number)
+            yield moved(batch, rig.device)
+            self._take(number)
+        seed_all(*self._key, _OUTSIDE)
+        self._is_through = True
+
+    def backward(self, loss: Tensor, weight: float | Tensor | None) -> None:
+        """Compute gradients of a loss that is a sum, and count it with its weight."""
+        if weight is None:
+            raise ValueError(
+                "step.backward needs weight=, the number of things that the loss is a sum of "
+                "(targets, tokens): gradients are divided by the weight of all processes together"
+            )
+        if loss.numel() != 1:
+            raise ValueError(
+                f"step.backward got a loss of shape {tuple(loss.shape)}, but it takes one number: "
+                'use reduction="sum", not "none"'
+            )
+        self._sums[-1].add(loss.detach().reshape(()), weight)
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    def update(
+        self, optimizers: Sequence[Optimizer], clip: float | None, schedules: Sequence[Schedule]
+    ) -> Ballot:
+        """Sum over all processes, agree, and only then change anything."""
+        self._check_through()
+        rig = self._rig
+        gradients = [rig.gradients(optimizer) for optimizer in optimizers]
+        with rig.meter.span("communicate"):
+            missing = sum(one.reduce() for one in gradients)
+            outcome, totals = self._commit(missing)
+        rig.before_change()
+        self._apply(gradients, totals, clip, some_missing=outcome.missing > 0)
+        for moving in (*optimizers, *schedules):
+            moving.step()
+        rig.drop_gradients()
+        self._totals = totals
+        return outcome
+
+    @property
+    def loss(self) -> Tensor:
+        """The global mean; `float(loss)` waits for it."""
+        if self._totals is None:
+            raise ValueError("step.loss is known after step.update(...): it is a sum over all")
+        return self._totals[0] / self._totals[1]
+
+    @property
+    def norm(self) -> Tensor:
+        """The gradient's norm before it was clipped."""
+        if self._norm is None:
+            raise ValueError("step.norm is known after step.update(..., clip=...)")
+        return self._norm
+
+    def check_updated(self, what: str) -> None:
+        """Raise if nothing came of it."""
+        if self._totals is None:
+            raise ValueError(
+                f"{what} ended without step.update(...): every process has to update in every "
+                "step, also where it was dealt no microbatches, for all agree there"
+            )
+
+    def _take(self, microbatch: int) -> None:
+        rig = self._rig
+        for gradients in rig.all_gradients():
+            gradients.take(microbatch)
+        self._sums[-1].add_changes(rig.buffers.take_changes())
+
+    def _check_through(self) -> None:
+        if self._totals is not None:
+            raise ValueError(
+                "step.update was called twice: for two optimizers and one loss give both, "
+                'step.update(a, b); for two losses use `with step.phase("name"):` for each'
+            )
+        if not self._is_through:
+            raise ValueError(
+                "step.update came before the step's microbatches were gone through: leave the loop "
+                "`for batch in step` by its end, never by break, or the sums are of another batch"
+            )
+
+    def _commit(self, missing: int) -> tuple[Ballot, Tensor]:
+        """What all said together, and all sums: known to all processes, or to none."""
+        rig = self._rig
+        changed = set[int]().union(*(one.changed for one in self._sums))
+        rig.buffers.agree(rig.group, changed)
+        unknown = len(changed.difference(rig.buffers.agreed))
+        own = replace(rig.vote(), missing=missing, unknown=unknown)
+        vectors = [one.vector(rig.buffers) for one in self._sums]
+        said = torch.tensor(commit.encode(own), dtype=torch.float64, device=rig.device)
+        if rig.deterministic:
+            totals = self._in_order(vectors)
+            rig.group.all_reduce(said).wait()
+        else:
+            said = torch.cat([said, *vectors])
+            rig.group.all_reduce(said).wait()
+            totals = said[commit.SIZE :]
+        # Alone nobody else said anything, and a GPU is not waited for.
+        outcome = own if rig.group.size == 1 else commit.decode(said[: commit.SIZE].tolist())
+        _check_equal(outcome, own, rig.group.size)
+        if outcome.unknown:
+            rig.buffers.forget_agreement()
+        return outcome, totals
+
+    def _in_order(self, vectors: list[Tensor]) -> Tensor:
+        tree = TreeSum[Tensor](torch.add)
+        for number, vector in zip(self._dealt, vectors, strict=True):
+            tree.push(Node(number, 1, vector))
+        rig = self._rig
+        like = Sums(rig.device).vector(rig.buffers)
+        return sum_over(rig.group, tree.nodes, rig.batch.microbatches, like=like)
+
+    def _apply(
+        self,
+        gradients: Sequence[Gradients],
+        totals: Tensor,
+        clip: float | None,
+        *,
+        some_missing: bool,
+    ) -> None:
+        weight = totals[1]
+        if weight.device.type == "cpu" and not weight:
+            raise ValueError(
+                "the weights of the whole step are 0 together: give step.backward the number of "
+                "things that its loss is a sum of"
+            )
+        pairs = [
+            (parameter, gradient)
+            for one in gradients
+            for parameter, gradient in zip(
+                one.parameters, one.sums(some_missing=some_missing), strict=True
+            )
+            if gradient is not None
+        ]
+        sums = [gradient for _, gradient in pairs]
+        if not sums:
+            raise ValueError(
+                "no parameter of the optimizer got a gradient: give step.backward a loss that "
+                "depends on them"
+            )
+        scale = 1 / weight
+        if clip is not None:  # in the same pass as the division
+            self._norm = get_total_norm(sums) / weight
+            scale = scale * (clip / (self._norm + _CLIP_EPSILON)).clamp(max=1)
+        torch._foreach_mul_(sums, scale)
+        for parameter, gradient in pairs:
+            parameter.grad = gradient.to(parameter.dtype)
+        self._rig.buffers.apply(totals[2:] / self._rig.batch.microbatches)
+
+
+def _check_equal(outcome: Ballot, own: Ballot, size: int) -> None:
+    if not commit.have_equal_state(outcome, own, size):
+        raise DivergedError(
+            "the processes no longer hold the same weights, bit by bit: something changed them "
+            "differently, such as a change to a parameter outside step.update, or another model "
+            "of accelerator; go on from the last checkpoint without it"
+        )

@@ -1,0 +1,116 @@
+"""What a step works with: put together when a world is entered."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from spotrun_trainer.batch import Batch
+from spotrun_trainer.buffers import Buffers
+from spotrun_trainer.commit import Ballot
+from spotrun_trainer.data.source import Source
+from spotrun_trainer.gradients import Bucketed, Gradients, Own, accumulation_dtype
+from spotrun_trainer.group import Group
+from spotrun_trainer.rng import seed_all
+from spotrun_trainer.telemetry.meter import Meter
+from spotrun_trainer.treed import Treed
+
+
+@dataclass
+class Rig:
+    """The group, the data, each optimizer's gradients, and whom to ask."""
+
+    group: Group
+    source: Source
+    batch: Batch
+    buffers: Buffers
+    device: torch.device
+    seed: int
+    deterministic: bool
+    meter: Meter
+    check_time: Callable[[], None]  # raises InterruptedStepError if a step cannot be finished
+    vote: Callable[[], Ballot]  # what this process says at the end of a step
+    before_change: Callable[[], None]  # returns when what is tracked may change
+    _optimizers: list[Optimizer] = field(default_factory=list)
+    _gradients: dict[int, Gradients] = field(default_factory=dict)
+
+    def gradients(self, optimizer: Optimizer) -> Gradients:
+        """The gradients of a tracked optimizer."""
+        found = self._gradients.get(id(optimizer))
+        if found is None:
+            raise ValueError(
+                f"step.update got a {type(optimizer).__name__} that is not tracked, so checkpoints "
+                "would lack its state: give it to run.track(...) before run.steps(...)"
+            )
+        return found
+
+    def all_gradients(self) -> Sequence[Gradients]:
+        """Those of all optimizers."""
+        return list(self._gradients.values())
+
+    def use(self, optimizers: Sequence[Optimizer]) -> None:
+        """Look after the gradients of these optimizers."""
+        self._optimizers = list(optimizers)
+        self._follow_parameters()
+
+    def expect_last(self) -> None:
+        """The next backward is the last of a step or phase.
+
+        With several optimizers it is not known which of them will be updated.
+        """
+        if len(self._gradients) == 1:
+            next(iter(self._gradients.values())).expect_last()
+
+    def drop_gradients(self) -> None:
+        """Let go of all of them."""
+        for gradients in self._gradients.values():
+            gradients.drop()
+
+    def begin(self, step: int) -> None:
+        """What a step starts from: the buffers as they are, and random numbers of its own."""
+        self._follow_parameters()
+        self.buffers.keep()
+        seed_all(self.seed, step)
+
+    def discard(self) -> None:
+        """Set back what a step that will not be applied has changed."""
+        self.buffers.set_back()
+        self.drop_gradients()
+
+    def _follow_parameters(self) -> None:
+        """Scripts freeze and unfreeze parameters, and give optimizers more of them."""
+        owned = set[int]()
+        for optimizer in self._optimizers:
+            parameters = parameters_of(optimizer)
+            ids = {id(parameter) for parameter in parameters}
+            if not owned.isdisjoint(ids):
+                raise ValueError(
+                    "two optimizers share a parameter: a gradient can be used by one of them only"
+                )
+            owned |= ids
+            known = self._gradients.get(id(optimizer))
+            if known is None or {id(parameter) for parameter in known.parameters} != ids:
+                if known is not None:
+                    known.close()
+                self._gradients[id(optimizer)] = self._open(parameters)
+
+    def _open(self, parameters: Sequence[nn.Parameter]) -> Gradients:
+        if self.deterministic:
+            return Treed(parameters, self.group, self.batch.microbatches)
+        is_full = all(one.dtype == accumulation_dtype(one) for one in parameters)
+        return (
+            Own(parameters)
+            if self.group.size == 1 and is_full
+            else Bucketed(parameters, self.group)
+        )
+
+
+def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:
+    """All that it updates."""
+    groups: list[dict[str, Any]] = optimizer.param_groups
+    return [
+        parameter for group in groups for parameter in group["params"] if parameter.requires_grad
+    ]

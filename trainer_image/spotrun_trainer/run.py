@@ -1,0 +1,176 @@
+"""The face of the trainer: what a training script sees of it."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal, ParamSpec, TypeVar
+
+import torch
+from torch import nn
+
+from spotrun_trainer.batch import Batch, total_steps
+from spotrun_trainer.cadence import Cadence
+from spotrun_trainer.context import open_context
+from spotrun_trainer.evaluate import InterruptedEvaluationError, LossFunction, mean_loss
+from spotrun_trainer.group import PeerLostError
+from spotrun_trainer.logbook import Value
+from spotrun_trainer.loop import Loop
+from spotrun_trainer.once import first_of_a_worker
+from spotrun_trainer.saves import Saves
+from spotrun_trainer.sources import Collate, Data, Sources
+from spotrun_trainer.step import Step
+from spotrun_trainer.tracked import Stateful
+from spotrun_trainer.tree import check_leaves
+
+M = TypeVar("M", bound=nn.Module)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Run:
+    """One training: alone, under torchrun, or moved, grown and shrunk by spotrun.
+
+    seed            of the weights, the order of the samples, and all random numbers in steps
+    deterministic   the same bits at every number of processes; a step then has a power of two of
+                    microbatches, and is slower
+    checkpoint      the directory for checkpoints; default: SPOTRUN_CHECKPOINT, else none
+    every           how often to save: "auto" (as often as pays), seconds, "10m", "500 steps"
+    keep            so many checkpoints
+    device          default: one of this machine's GPUs for each of its processes, or the CPU
+    """
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        deterministic: bool = False,
+        checkpoint: str | Path | None = None,
+        every: float | str = "auto",
+        keep: int = 3,
+        device: torch.device | str | None = None,
+    ) -> None:
+        self._context = open_context(
+            seed,
+            deterministic=deterministic,
+            place=str(checkpoint or os.environ.get("SPOTRUN_CHECKPOINT") or "") or None,
+            keep=keep,
+            device=device,
+        )
+        self._saves = Saves(self._context, Cadence(every))
+        self._loop: Loop | None = None
+        self._onces = 0
+        self._sources = Sources(seed, self._context.seat.local_size)
+
+    @property
+    def device(self) -> torch.device:
+        """Where this process computes."""
+        return self._context.device
+
+    @property
+    def rank(self) -> int:
+        """This process's number; it may change from step to step."""
+        return self._context.seat.rank
+
+    @property
+    def world_size(self) -> int:
+        """How many processes there are; it may change from step to step."""
+        return self._context.seat.size
+
+    @property
+    def step(self) -> int:
+        """How many steps are done."""
+        return self._context.step
+
+    def once(self, prepare: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call `prepare` in every process, but in one of each worker before the others.
+
+        What it downloads or unpacks is there when the others call it; each gets its own result.
+        """
+        self._onces += 1
+        return first_of_a_worker(self._context.seat, self._onces, lambda: prepare(*args, **kwargs))
+
+    def prepare(self, model: M) -> M:
+        """The model itself, on this process's device."""
+        return model.to(self._context.device)
+
+    def track(self, **things: Stateful) -> None:
+        """Name what makes up the training: modules, optimizers, schedules, whatever has state_dict.
+
+        All of it is in every checkpoint, and comes back from there.
+        """
+        if self._loop is not None:
+            raise ValueError("run.track came after run.steps, which has restored what was tracked")
+        for name, thing in things.items():
+            self._context.tracked.add(name, thing)
+            self._context.things.append(thing)
+
+    def steps(
+        self,
+        data: Data,
+        *,
+        global_batch: int,
+        microbatch: int,
+        total: int | None = None,
+        epochs: float | None = None,
+        shuffle: bool = True,
+        num_workers: int | Literal["auto"] = "auto",
+        collate: Collate | None = None,
+    ) -> Iterator[Step]:
+        """The steps that are left: all of `total` or `epochs`, or without an end.
+
+        A step is `global_batch` samples at every number of processes, dealt to them in microbatches
+        of `microbatch`. When the loop ends by itself, the last checkpoint is durable.
+        """
+        if self._loop is not None:
+            raise ValueError("run.steps was called twice: a run is one training, with one loop")
+        if not self._context.things:
+            raise ValueError(
+                "run.track(...) comes before run.steps: name the model, the optimizer, and whatever"
+                " else has to be in a checkpoint"
+            )
+        batch = Batch(global_batch, microbatch)
+        if self._context.deterministic:
+            check_leaves(batch.microbatches)
+        source = self._sources.to_train(
+            data, microbatch, shuffle=shuffle, num_workers=num_workers, collate=collate
+        )
+        end = total_steps(batch, source.length, total, epochs)
+        self._loop = Loop(self._context, self._saves, source, batch, end)
+        return self._loop.steps()
+
+    def stop(self) -> None:
+        """End the training with the next step that all processes agree on; any rank may call it."""
+        if self._loop is not None:
+            self._loop.is_stopping = True
+
+    def every(self, steps: int) -> bool:
+        """Whether the number of steps done is a multiple; the same on all ranks."""
+        return self._context.is_at_boundary and self._context.step % steps == 0
+
+    def log(self, **values: Value) -> None:
+        """Print values of this step, on rank 0; a tensor is fetched when it has been computed."""
+        context = self._context
+        # Inside a step that one is meant, outside the one that was done last.
+        context.logbook.note(context.step + (not context.is_at_boundary), values)
+
+    def evaluate(
+        self,
+        model: nn.Module,
+        data: Data,
+        loss: LossFunction,
+        *,
+        microbatch: int | None = None,
+    ) -> float:
+        """The mean of a loss over a dataset, the same on all ranks, in evaluation mode.
+
+        `loss(model, batch)` returns the mean over the batch, or a sum and its weight. `microbatch`
+        and how samples become batches are those of the steps, unless it is given.
+        """
+        try:
+            with self._sources.to_evaluate(data, microbatch) as (source, size):
+                return mean_loss(self._context, model, source, size, loss)
+        except PeerLostError as error:
+            self._context.wait_for_next_world(error)
+        except InterruptedEvaluationError:
+            assert self._loop is not None, "before the first step nobody listens"
+            self._loop.leave_now()

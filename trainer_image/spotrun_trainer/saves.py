@@ -1,0 +1,139 @@
+"""Saving the training: when, under which name, and what is said about it."""
+
+import threading
+from typing import Any
+
+from spotrun_trainer.cadence import Cadence
+from spotrun_trainer.checkpoint import CheckpointError, Saved
+from spotrun_trainer.context import Context
+from spotrun_trainer.logbook import say
+
+MARGIN_SECONDS = 2.0  # for the last report, and for the process to end
+FINISH_SECONDS = 1800.0
+
+
+class Saves:
+    """The checkpoints of one training, as seen by one process."""
+
+    def __init__(self, context: Context, cadence: Cadence) -> None:
+        self._context = context
+        self._cadence = cadence
+        self._in_flight: str | None = None
+        self._begun_step = -1
+        self._durable: str | None = None
+        self._acknowledged: str | None = None
+        self._pruning: threading.Thread | None = None
+
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether a save is on its way."""
+        return self._in_flight is not None
+
+    def is_due(self, step: int) -> bool:
+        """Whether to save at the end of this step; the clock of rank 0 is everybody's."""
+        context = self._context
+        if context.checkpoints is None or context.group.rank != 0 or self.is_in_flight:
+            return False
+        return self._cadence.is_due(step)
+
+    def fits(self, seconds: float) -> bool:
+        """Whether a save that begins now is durable in so many seconds."""
+        context = self._context
+        if context.checkpoints is None:
+            return False
+        needed = context.checkpoints.estimate_seconds(
+            context.tracked.flatten(), size=context.group.size
+        )
+        return needed + MARGIN_SECONDS <= seconds
+
+    def begin(self, extra: dict[str, Any]) -> None:
+        """Begin to save the step that was done last."""
+        context = self._context
+        if context.checkpoints is None or self._begun_step == context.step:
+            return
+        name = f"step-{context.step}.g{context.seat.generation}"
+        with context.meter.span("checkpoint"):
+            context.checkpoints.save(
+                name,
+                context.tracked.flatten(),
+                rank=context.group.rank,
+                size=context.group.size,
+                extra=extra,
+            )
+        self._in_flight, self._begun_step = name, context.step
+        self._cadence.begun()
+
+    def before_change(self) -> None:
+        """Return once tensors may change."""
+        if self.is_in_flight and self._context.checkpoints is not None:
+            self._context.checkpoints.before_change()
+
+    def look(self, step_seconds: float) -> None:
+        """Take note of what has become durable."""
+        self._cadence.step_took(step_seconds, is_saving=self.is_in_flight)
+        if self._context.checkpoints is None or not self.is_in_flight:
+            return
+        try:
+            saved = self._context.checkpoints.finished()
+        except CheckpointError as error:  # training is unharmed, and the next one may succeed
+            say(str(error))
+            self._in_flight, self._begun_step = None, -1
+            return
+        if saved is not None:
+            self._note(saved)
+        self._prune_acknowledged()
+
+    def finish(self, seconds: float) -> bool:
+        """Wait until what was begun is durable; raises CheckpointError."""
+        context = self._context
+        if context.checkpoints is None or not self.is_in_flight:
+            return True
+        with context.meter.span("checkpoint"):
+            is_done = context.checkpoints.wait(max(0.0, seconds))
+        saved = context.checkpoints.finished()
+        if saved is not None:
+            self._note(saved)
+        return is_done
+
+    def restored(self, name: str, step: int) -> None:
+        """The training began at a checkpoint, which need not be saved again."""
+        self._durable, self._begun_step = name, step
+
+    def what_is_durable(self) -> str:
+        """For the log: from where it will go on."""
+        if self._context.checkpoints is None:
+            return "nothing was saved, for no place for checkpoints is known (checkpoint=...)"
+        return f"durable is {self._durable or 'no checkpoint'}"
+
+    def _note(self, saved: Saved) -> None:
+        self._cadence.saved(saved)
+        self._context.reporter.tell(checkpoint=saved.name)
+        self._durable = saved.name
+        if saved.name == self._in_flight:
+            self._in_flight = None
+        if not self._context.seat.elastic:
+            self._prune(saved.name)
+
+    def _prune(self, acknowledged: str) -> None:
+        checkpoints = self._context.checkpoints
+        if checkpoints is None or self._context.group.rank != 0:
+            return
+        if self._pruning is not None and self._pruning.is_alive():
+            return  # the next one deletes what this one would have
+        self._acknowledged = acknowledged
+
+        def prune() -> None:
+            try:
+                checkpoints.prune(acknowledged)
+            except OSError as error:
+                say(f"old checkpoints could not be deleted: {error}")
+
+        # Beside training: on a network file system deleting takes as long as writing.
+        self._pruning = threading.Thread(target=prune, name="prune", daemon=True)
+        self._pruning.start()
+
+    def _prune_acknowledged(self) -> None:
+        """Only what the operator acknowledged deletes older ones."""
+        world = self._context.world()
+        if world is not None and world.restore not in {None, self._acknowledged}:
+            self._prune(str(world.restore))

@@ -1,0 +1,121 @@
+"""A step of the training, as the loop sees it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from torch import Tensor
+from torch.optim import Optimizer
+
+from spotrun_trainer.commit import Ballot, together
+from spotrun_trainer.group import PeerLostError
+from spotrun_trainer.interrupt import InterruptedStepError
+from spotrun_trainer.phase import Phase, Schedule
+from spotrun_trainer.rig import Rig
+
+
+class Fate(Protocol):
+    """Who has to know what became of a step."""
+
+    def done(self, said: Ballot) -> None:
+        """All processes have applied it."""
+
+    def discarded(self, error: Exception) -> None:
+        """No process has."""
+
+
+class Step:
+    """`with step:` around what belongs to it; if the world breaks in there, the step comes again.
+
+    Iterating gives the microbatches dealt to this process, on its device.
+    """
+
+    def __init__(self, rig: Rig, fate: Fate, number: int, samples: int) -> None:
+        self.number = number  # the first is 1
+        self._rig = rig
+        self._fate = fate
+        self._block = rig.batch.block(samples, rig.group.size, rig.group.rank)
+        self._said: list[Ballot] = []  # by all processes, at each commit
+        self._phases: list[Phase] = []
+        self._kept: list[Any] | None = None  # batches, where phases go through them again
+
+    def __enter__(self) -> Self:
+        self._rig.begin(self.number)
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> bool:
+        if error is None:
+            self._current().check_updated(f"step {self.number}")
+            self._fate.done(together(self._said))
+            return False
+        self._rig.discard()
+        if not isinstance(error, PeerLostError | InterruptedStepError):
+            return False
+        self._fate.discarded(error)
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._current().microbatches(self._load())
+
+    def backward(self, loss: Tensor, *, weight: float | Tensor | None = None) -> None:
+        """Compute gradients of a loss that is a sum over `weight` things: targets, tokens."""
+        self._current().backward(loss, weight)
+
+    def update(
+        self,
+        *optimizers: Optimizer,
+        clip: float | None = None,
+        schedule: Schedule | tuple[Schedule, ...] = (),
+    ) -> None:
+        """Sum gradients over all processes, agree, clip them to the norm `clip`, and step.
+
+        A gradient is the sum of all losses' gradients divided by the sum of all weights.
+        """
+        schedules = schedule if isinstance(schedule, tuple) else (schedule,)
+        self._said.append(self._current().update(optimizers, clip, schedules))
+
+    @property
+    def loss(self) -> Tensor:
+        """The mean over all processes, known after `update`; `float(step.loss)` waits for it."""
+        return self._current().loss
+
+    @property
+    def norm(self) -> Tensor:
+        """The norm of the gradient before it was clipped, known after `update(clip=...)`."""
+        return self._current().norm
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """A part of the step with its own losses and update, on the same microbatches."""
+        if self._kept is None:
+            if self._phases:
+                raise ValueError(
+                    f"the phase {name} began after the step's own loop: put that into a phase too"
+                )
+            self._kept = []
+        self._phases.append(self._open())
+        yield
+        self._phases[-1].check_updated(f"phase {name} of step {self.number}")
+
+    def _current(self) -> Phase:
+        if not self._phases:
+            self._phases.append(self._open())
+        return self._phases[-1]
+
+    def _open(self) -> Phase:
+        return Phase(self._rig, self.number, len(self._phases))
+
+    def _load(self) -> Iterator[Any]:
+        if self._kept:
+            yield from self._kept
+            return
+        for batch in self._rig.source.microbatches(self._block):
+            if self._kept is not None:
+                self._kept.append(batch)
+            yield batch

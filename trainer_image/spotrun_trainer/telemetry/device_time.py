@@ -1,0 +1,59 @@
+"""How long a GPU really waited: the host only enqueues, and waits for other things than it does.
+
+A host that waits for the end of an all-reduce waits for the backward pass before it as well; one
+that waits for data may do so while the device still computes. Two events in the device's stream
+tell: between "all that was enqueued before the span is done" and "the span is over" it had nothing
+of its own to do. The rest of the span is compute.
+
+What this does to a real GPU's figures has not been measured: it was written where there was none,
+and its tests play the events.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from spotrun_trainer.telemetry.meter import Activity
+
+MOST_PENDING = 256
+"""Spans whose events have not come; of older ones the host's time is left as it is."""
+
+
+class DeviceTime:
+    """Tells how much of the meter's spans a device computed through."""
+
+    def __init__(self, record: Callable[[], Any]) -> None:
+        """`record` puts an event into the stream; it has `query()` and `elapsed_time(later)`."""
+        self._record = record
+        self._entered: list[Any] = []
+        self._pending = deque[tuple[Activity, int, Any, Any]](maxlen=MOST_PENDING)
+
+    def enter(self) -> None:
+        """A span begins."""
+        self._entered.append(self._record())
+
+    def leave(self, activity: Activity, host_nanoseconds: int) -> None:
+        """It ends."""
+        self._pending.append((activity, host_nanoseconds, self._entered.pop(), self._record()))
+
+    def hidden(self) -> Iterator[tuple[Activity, int]]:
+        """Of those spans whose events have come: nanoseconds that the device computed through."""
+        while self._pending and self._pending[0][3].query():
+            activity, host_nanoseconds, begun, ended = self._pending.popleft()
+            idle_nanoseconds = int(begun.elapsed_time(ended) * 1_000_000)
+            yield activity, max(0, host_nanoseconds - idle_nanoseconds)
+
+
+def device_time(device: torch.device) -> DeviceTime | None:
+    """For a GPU; None where the host computes, for its own time tells all."""
+    if device.type != "cuda":
+        return None
+    return DeviceTime(lambda: _recorded(device))
+
+
+def _recorded(device: torch.device) -> torch.cuda.Event:
+    event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    event.record(torch.cuda.current_stream(device))
+    return event

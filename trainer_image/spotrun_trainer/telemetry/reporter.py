@@ -1,0 +1,74 @@
+"""Tells the agent how the training is: at once what it acts upon, the rest from time to time."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from spotrun_trainer.files import Telling, write_telling
+
+log = logging.getLogger(__name__)
+
+CALM_SECONDS = 0.5
+_URGENT = frozenset(
+    {"generation", "ready", "broken", "checkpoint", "completed", "failure", "exiting"}
+)
+
+
+class Reporter:
+    """Writes for the whole worker, so only its first process gets a directory; others say nothing.
+
+    `measured` gives fields that are always known, and is asked only when something is written.
+    """
+
+    def __init__(
+        self,
+        directory: Path | None,
+        *,
+        local_rank: int = 0,
+        measured: Callable[[], Mapping[str, Any]] = dict,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._directory = directory if local_rank == 0 else None
+        self._measured = measured
+        self._clock = clock
+        self._telling = Telling()
+        self._changes: dict[str, Any] = {}
+        self._written_at = float("-inf")
+        self._is_mute = False
+        self._lock = threading.Lock()  # a thread that saves tells too
+
+    def tell(self, **changes: Any) -> None:  # noqa: ANN401 - the fields of Telling
+        """Change what is told; never raises, for training does not end because a disk is full."""
+        if self._directory is None:
+            return
+        with self._lock:
+            is_urgent = any(
+                name in _URGENT and value != getattr(self._telling, name)
+                for name, value in changes.items()
+            )
+            self._changes |= changes
+            if is_urgent or self._clock() - self._written_at >= CALM_SECONDS:
+                self._write(self._directory)
+
+    def close(self) -> None:
+        """Tell what has not been told yet."""
+        with self._lock:
+            if self._directory is not None and self._changes:
+                self._write(self._directory)
+
+    def _write(self, directory: Path) -> None:
+        self._written_at = self._clock()
+        try:
+            self._telling = replace(self._telling, **{**self._measured(), **self._changes})
+            self._changes.clear()
+            write_telling(directory, self._telling)
+        except (OSError, ValueError) as error:
+            if not self._is_mute:
+                log.warning("progress cannot be told, and the training goes on: %s", error)
+            self._is_mute = True
+        else:
+            self._is_mute = False

@@ -1,0 +1,118 @@
+"""Traces read: how much time went into what, and into which phase of each recovery."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+Line = dict[str, Any]
+
+PHASES = ("broken", "killed", "started", "imported", "group", "first step")
+"""The marks of a recovery, in their order; what lies between two of them is a phase."""
+_LOCAL_RANK = re.compile(r"\.\d+$")
+_STEP = ("compute", "data", "communicate")
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """How a worker came back, or came up: when it passed which mark."""
+
+    worker: str
+    at: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """From its first mark to its first step."""
+        return max(self.at.values()) - min(self.at.values())
+
+    def phases(self) -> dict[str, float]:
+        """Seconds by the mark that they led to; a mark that nobody left belongs to the next one."""
+        passed = [mark for mark in PHASES if mark in self.at]
+        return {mark: self.at[mark] - self.at[before] for before, mark in pairwise(passed)}
+
+
+def read(path: Path) -> Iterator[Line]:
+    """The lines of a file; one that was cut short by the end of its process is left out."""
+    for number, text in enumerate(path.read_text().splitlines(keepends=True), 1):
+        if not text.endswith("\n"):
+            return
+        try:
+            line = json.loads(text)
+            line["t"] = float(line["t"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"{path}:{number}: {error}") from error
+        yield line
+
+
+def report(lines: Sequence[Line]) -> str:
+    """Both tables."""
+    return "\n\n".join((activities_table(lines), recoveries_table(recoveries(lines))))
+
+
+def recoveries(lines: Iterable[Line]) -> list[Recovery]:
+    """The ways to a first step, of all workers, in the order of those steps."""
+    found: list[Recovery] = []
+    under_way = dict[str, dict[str, float]]()
+    for when, mark, worker in sorted(_marks(lines)):
+        at = under_way.setdefault(worker, {})
+        at[mark] = when
+        if mark == PHASES[-1]:
+            found.append(Recovery(worker, under_way.pop(worker)))
+    return found
+
+
+def _marks(lines: Iterable[Line]) -> Iterator[tuple[float, str, str]]:
+    for line in lines:
+        if line.get("mark") in PHASES:
+            # Processes of a worker, and its agent, are one worker: one of them leads the others.
+            worker = _LOCAL_RANK.sub("", str(line["worker"]))
+            yield float(line["began"] if "began" in line else line["t"]), line["mark"], worker
+
+
+def activities_table(lines: Sequence[Line]) -> str:
+    """How often, how long and what share of the whole."""
+    durations = defaultdict[str, list[float]](list)
+    for line in lines:
+        if "step" in line:
+            for activity in _STEP:
+                durations[activity].append(line[activity])
+        elif "span" in line and line["span"] not in _STEP:
+            durations[line["span"]].append(line["seconds"])
+    whole = sum(map(sum, durations.values())) or 1.0
+    rows = [("activity", "times", "median ms", "seconds", "share")] + [
+        (
+            activity,
+            str(len(each)),
+            f"{median(each) * 1000:.2f}",
+            f"{sum(each):.2f}",
+            f"{sum(each) / whole:.1%}",
+        )
+        for activity, each in sorted(durations.items(), key=lambda item: -sum(item[1]))
+    ]
+    return _table(rows)
+
+
+def recoveries_table(found: Sequence[Recovery]) -> str:
+    """A line for each way to a first step, with its phases in seconds."""
+    rows = [("to the first step of", *(f"-> {mark}" for mark in PHASES[1:]), "whole")]
+    for one in found:
+        phases = one.phases()
+        cells = (f"{phases[mark]:.2f}" if mark in phases else "-" for mark in PHASES[1:])
+        rows.append((one.worker, *cells, f"{one.seconds:.2f}"))
+    return _table(rows)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if index == 0 else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )

@@ -1,0 +1,160 @@
+"""CPU and memory of a worker against what it may use, read from files every few seconds."""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from spotrun_trainer.telemetry import cgroup
+from spotrun_trainer.telemetry.cgroup import Level
+
+SAMPLE_SECONDS = 5.0
+"""A reading costs about a millisecond, and what it decides about takes minutes."""
+_V1_FILES = {
+    "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us"),
+    "cpuacct": ("cpuacct.usage",),
+    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat"),
+}
+_V2_FILES = ("cpu.max", "cpu.stat", "memory.max", "memory.current", "memory.stat")
+_CPU_TIMES = slice(11, 15)  # of what follows the name in /proc/PID/stat: own and reaped children's
+_RESIDENT_PAGES = 21
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Shares between 0 and 1 of what may be used; None where it cannot be told."""
+
+    cpu: float | None = None  # since the sample before
+    memory: float | None = None
+
+
+class Usage:
+    """The worker's CPU and memory; `pid` is its topmost process.
+
+    The tightest limit of its cgroups counts; without any, its processes against the whole machine
+    (the CPUs it may run on), where memory that they share counts for each of them.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        *,
+        root: Path = Path("/"),
+        clock: Callable[[], float] = time.monotonic,
+        cpus: Callable[[], int] = lambda: len(os.sched_getaffinity(0)),
+    ) -> None:
+        self._pid = pid
+        self._root = root
+        self._clock = clock
+        self._cpus = cpus
+        self._read_at = -SAMPLE_SECONDS
+        self._spent: list[tuple[float, float]] = []
+        self._sample = Sample()
+
+    def sample(self) -> Sample:
+        """What is used; read anew every few seconds only."""
+        now = self._clock()
+        elapsed = now - self._read_at
+        if elapsed >= SAMPLE_SECONDS:
+            levels = list(self._levels())
+            processes = list(self._processes())
+            spent = self._cpu_spent(levels, processes)
+            self._sample = Sample(
+                cpu=_cpu_share(self._spent, spent, elapsed),
+                memory=self._memory_share(levels, processes),
+            )
+            self._read_at, self._spent = now, spent
+        return self._sample
+
+    def _cpu_spent(
+        self, levels: Iterable[Level], processes: Iterable[list[str]]
+    ) -> list[tuple[float, float]]:
+        """CPU seconds so far, and of how many CPUs: for each cgroup that has a limit."""
+        cpus = float(self._cpus())
+        limited = [
+            (level.cpu_seconds, min(level.cpu_limit, cpus))
+            for level in levels
+            if level.cpu_seconds is not None and level.cpu_limit is not None
+        ]
+        if limited:
+            return limited
+        ticks = sum(int(ticks) for fields in processes for ticks in fields[_CPU_TIMES])
+        return [(ticks / os.sysconf("SC_CLK_TCK"), cpus)]
+
+    def _memory_share(
+        self, levels: Iterable[Level], processes: Iterable[list[str]]
+    ) -> float | None:
+        whole = _whole_memory(_content(self._root / "proc/meminfo"))
+        shares = [
+            level.memory_bytes / min(level.memory_limit_bytes, whole)
+            for level in levels
+            if level.memory_bytes is not None and level.memory_limit_bytes
+        ]
+        pages = sum(int(fields[_RESIDENT_PAGES]) for fields in processes)
+        if not shares and whole < float("inf"):
+            shares = [pages * os.sysconf("SC_PAGE_SIZE") / whole]
+        return min(1.0, max(shares)) if shares else None
+
+    def _levels(self) -> Iterator[Level]:
+        paths = cgroup.paths(_content(self._root / f"proc/{self._pid}/cgroup"))
+        mount = self._root / "sys/fs/cgroup"
+        if not (mount / "memory").is_dir():
+            for path in cgroup.with_parents(paths.get("", "/")):
+                yield cgroup.level_v2(_contents(mount / path[1:], _V2_FILES))
+            return
+        for controller in ("cpu", "memory"):
+            for path in cgroup.with_parents(paths.get(controller, "/")):
+                yield cgroup.level_v1(self._v1_contents(mount, controller, path[1:]))
+
+    def _v1_contents(self, mount: Path, controller: str, path: str) -> dict[str, str]:
+        names = ("cpu", "cpuacct") if controller == "cpu" else (controller,)
+        return {
+            file: content
+            for name in names
+            for file, content in _contents(mount / name / path, _V1_FILES[name]).items()
+        }
+
+    def _processes(self) -> Iterator[list[str]]:
+        """The fields of the worker's processes, after their names."""
+        found = [self._pid]
+        for pid in found:
+            directory = self._root / "proc" / str(pid)
+            stat = _content(directory / "stat")
+            if not stat:  # it has ended just now
+                continue
+            yield stat.rpartition(")")[2].split()
+            with suppress(OSError):
+                for task in (directory / "task").iterdir():
+                    found += map(int, _content(task / "children").split())
+
+
+def _cpu_share(
+    before: list[tuple[float, float]], now: list[tuple[float, float]], elapsed: float
+) -> float | None:
+    if len(before) != len(now):  # the first sample, or moved to another cgroup
+        return None
+    shares = [
+        (seconds - seconds_before) / (elapsed * cpus)
+        for (seconds_before, _), (seconds, cpus) in zip(before, now, strict=True)
+    ]
+    return min(1.0, max(0.0, *shares))
+
+
+def _whole_memory(meminfo: str) -> float:
+    for line in meminfo.splitlines():
+        if line.startswith("MemTotal:"):
+            return float(line.split()[1]) * 1024
+    return float("inf")
+
+
+def _contents(directory: Path, names: Iterable[str]) -> Mapping[str, str]:
+    return {name: content for name in names if (content := _content(directory / name))}
+
+
+def _content(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:
+        return ""
