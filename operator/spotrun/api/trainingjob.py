@@ -121,9 +121,11 @@ class TrainingJobSpec(Model):
 # of a world carry one hash of the template.
 def _only_while_suspended(field: str, unchanged: str) -> Rule:
     return Rule(
-        cel="self.spec.suspend || oldSelf.spec.suspend"
+        # What nearly always holds is asked first: every status write goes through these rules, and
+        # for each field that CEL looks at the API server copies the schema of all its siblings.
+        cel=f"{unchanged} || self.spec.suspend || oldSelf.spec.suspend"
         " || (has(oldSelf.status) && has(oldSelf.status.phase)"
-        f" && oldSelf.status.phase == 'Suspended') || {unchanged}",
+        " && oldSelf.status.phase == 'Suspended')",
         message=f"{field} may change only while the job is suspended: set spec.suspend to true "
         "first, "
         "or in the same change",
