@@ -4,6 +4,8 @@ A gang of hundreds starts and ends within seconds; a write for each worker would
 and load to the API server.
 """
 
+from spotrun.api.meta import Condition, ConditionStatus
+from spotrun.api.names import ConditionType
 from spotrun.api.status import TrainingJobStatus
 
 REFRESH_SECONDS = 60.0
@@ -26,7 +28,9 @@ def seconds_to_write(
 
 def _urgent(status: TrainingJobStatus) -> tuple[object, ...]:
     """What somebody acts on: agents, users, the operator after a restart."""
-    conditions = tuple((c.type, c.status, c.reason) for c in status.conditions or ())
+    conditions = tuple(
+        (c.type, c.status, c.reason) for c in status.conditions or () if not _goes_without_saying(c)
+    )
     return (
         status.phase,
         status.reason,
@@ -38,6 +42,12 @@ def _urgent(status: TrainingJobStatus) -> tuple[object, ...]:
         status.checkpoint if status.suspended_by else None,
         conditions,
     )
+
+
+def _goes_without_saying(condition: Condition) -> bool:
+    """Whether nobody waits for it: of a gang that starts, the pods themselves say it sooner."""
+    is_about_template = condition.type == ConditionType.TEMPLATE_ACCEPTED.value
+    return is_about_template and condition.status is ConditionStatus.TRUE
 
 
 def _counted(status: TrainingJobStatus) -> tuple[object, ...]:

@@ -420,6 +420,16 @@ def test_what_others_act_on_is_written_at_once(change: dict[str, Any], seconds: 
     assert seconds_to_write(old, old.model_copy(update=change), 1.0) == seconds
 
 
+def test_that_a_template_is_accepted_waits_for_the_next_write_unless_it_was_refused() -> None:
+    job, kind = a_job(1), ConditionType.TEMPLATE_ACCEPTED
+    accepted = state(job.view(), job.status, kind, Reason.TRAINING, "fine", holds=True)
+    refused = state(job.view(), job.status, kind, Reason.TEMPLATE_REFUSED, "no", holds=False)
+    assert seconds_to_write(job.status, accepted, 1.0) == 59.0
+    assert seconds_to_write(job.status, refused, 1.0) == 0.0
+    assert seconds_to_write(accepted, refused, 1.0) == 0.0
+    assert seconds_to_write(refused, accepted, 1.0) == 0.0
+
+
 def test_a_quiet_job_stays_quiet_and_its_status_is_valid() -> None:
     job = a_job(3, min=2).training(0, 1, 2)
     status = job.decide().status
