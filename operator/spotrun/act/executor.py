@@ -16,6 +16,7 @@ from spotrun.act.broken import broken_status
 from spotrun.act.creations import Creations
 from spotrun.act.events import announcements, event, may_tell
 from spotrun.act.pods import PodWriter
+from spotrun.act.protection import Protection
 from spotrun.act.settings import Settings
 from spotrun.act.trouble import Trouble, is_terminating, on_removal, on_write
 from spotrun.act.writes import AT_ONCE, Writes, Written
@@ -73,9 +74,8 @@ class Executor:
         self._client = client
         self._writes = Writes(horizon, at_once)
         self._pods = PodWriter(client, self._writes)
-        self._creations = Creations(
-            client, self._pods, self._writes, settings, clock=clock, roll=roll
-        )
+        self._protection = Protection(client, self._writes, clock=clock, roll=roll)
+        self._creations = Creations(self._pods, self._protection, settings, clock=clock, roll=roll)
         self._stored = stored
         self._roll = roll
         self._clock = clock
@@ -89,6 +89,8 @@ class Executor:
 
     async def carry_out(self, job: JobSnapshot, decision: Decision, memory: Memory) -> Outcome:
         """Store the next status, then do what follows from it."""
+        if unprotected := await self._protection.before_training(job, decision.status, memory):
+            return _outcome(unprotected, stored=False)
         try:
             version = await self._store(job, job.status, decision.status, memory)
         except KubeError as error:

@@ -27,5 +27,6 @@ class Memory:
     refused: Refused | None = None
     accepted: str | None = None  # the template of which a dry run accepted a pod
     is_restricted: bool = False  # the namespace takes none but pods of Pod Security's `restricted`
-    ensured_at: float = float("-inf")  # when budget and network policy were last applied
+    policy_at: float = float("-inf")  # when its NetworkPolicy was last made
+    budget_at: float = float("-inf")  # when its PodDisruptionBudget was last made
     event_times: deque[float] = field(default_factory=deque)

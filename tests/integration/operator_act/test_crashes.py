@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spotrun.act.creations import BUDGETS, POLICIES
+from spotrun.act.protection import BUDGETS, POLICIES
 from spotrun.api.status import TrainingJobStatus
 from spotrun.kube.client import Client
 from spotrun.observe.naming import owned_name

@@ -7,7 +7,7 @@ import pytest
 
 from devcluster.kubelet.runtime import Exit
 from devcluster.scripted import Context, Script
-from spotrun.act.creations import BUDGETS, ENSURE_AGAIN_SECONDS, POLICIES
+from spotrun.act.protection import BUDGETS, ENSURE_AGAIN_SECONDS, POLICIES
 from spotrun.api.names import FINALIZER_METERED, Phase
 from spotrun.decide.snapshot import PodPhase
 from spotrun.kube.errors import KubeError
@@ -104,10 +104,16 @@ async def test_budget_and_policy_belong_to_the_job_and_hold_off_evictions(
 ) -> None:
     # More workers than spec.workers.replicas says: min counts.
     job = await space.create_job(min=2, max=2)
-    await hand.turn_until(lambda j: [w.pod.phase for w in j.workers] == [PodPhase.RUNNING] * 2)
+    seen = await hand.turn_until(
+        lambda j: [w.pod.phase for w in j.workers] == [PodPhase.RUNNING] * 2
+    )
     name = owned_name("job", job.metadata.uid)
     policy = await space.read(POLICIES, name)
     assert policy is not None
+    assert await space.read(BUDGETS, name) is None  # nothing is lost yet with an eviction
+    for serial in range(2):
+        hand.report(seen, serial, Report(ready=True, store_port=2000 + serial))
+    await hand.turn_until(lambda j: j.status.phase is Phase.RUNNING)
     budget = await space.until(
         lambda: space.read(BUDGETS, name),
         lambda b: b["status"].get("observedGeneration") and b["status"]["currentHealthy"] == 2,
@@ -156,21 +162,20 @@ async def test_what_protects_workers_is_made_again_after_somebody_has_deleted_it
     job = await space.create_job()
     await hand.turn()
     name = owned_name("job", job.metadata.uid)
-    for kind in (BUDGETS, POLICIES):
-        made = await space.client.get(kind, name, Some, namespace=space.namespace)
-        await space.client.delete(kind, name, uid=made.metadata.uid, namespace=space.namespace)
+    made = await space.client.get(POLICIES, name, Some, namespace=space.namespace)
+    await space.client.delete(POLICIES, name, uid=made.metadata.uid, namespace=space.namespace)
 
-    async def around() -> list[bool]:
-        return [await space.read(kind, name) is not None for kind in (BUDGETS, POLICIES)]
+    async def is_there() -> bool:
+        return await space.read(POLICIES, name) is not None
 
     hand.clock.ahead_seconds = ENSURE_AGAIN_SECONDS - 60
     await hand.turn()
-    assert await around() == [False, False]
+    assert not await is_there()
     hand.clock.ahead_seconds = ENSURE_AGAIN_SECONDS
     await hand.turn()
-    assert await around() == [True, True]
+    assert await is_there()
     await hand.turn()
-    assert hand.executor.writes["poddisruptionbudgets"] == 2
+    assert hand.executor.writes["networkpolicies"] == 2
 
 
 async def test_a_new_leader_does_not_protect_all_jobs_at_once(hand: Hand, space: Space) -> None:
@@ -178,8 +183,7 @@ async def test_a_new_leader_does_not_protect_all_jobs_at_once(hand: Hand, space:
     await hand.turn()
     hand.memory = Memory()
     await hand.turn()
-    assert hand.executor.writes["poddisruptionbudgets"] == 1
+    assert hand.executor.writes["networkpolicies"] == 1
     hand.clock.ahead_seconds = ENSURE_AGAIN_SECONDS
     await hand.turn()
-    assert hand.executor.writes["poddisruptionbudgets"] == 2
     assert hand.executor.writes["networkpolicies"] == 2

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from spotrun.act.executor import EVENTS
+from spotrun.act.protection import POLICIES
 from spotrun.act.trouble import SOON_SECONDS, UNSURE_SECONDS
 from spotrun.api.names import LABEL_JOB_UID, Reason
-from spotrun.api.status import TrainingJobStatus
+from spotrun.api.status import How, TrainingJobStatus, World
+from spotrun.api.values import Serials
 from spotrun.decide.actions import Announce, Create, Decision, Remove
 from spotrun.decide.job import decide
 from spotrun.decide.snapshot import JobSnapshot
@@ -17,6 +19,7 @@ from spotrun.kube.client import Client, Selection
 from spotrun.kube.horizon import OVERDUE_SECONDS
 from spotrun.kube.resource import Key
 from spotrun.observe.memory import Memory
+from spotrun.observe.naming import owned_name
 from spotrun.observe.objects import PODS, TRAINING_JOBS
 from spotrun.observe.snapshot import BrokenJob
 from tests.faults.proxy import FaultProxy
@@ -131,6 +134,51 @@ async def test_a_restricted_namespace_takes_workers_and_says_what_is_in_the_way(
     assert "runAsNonRoot" in says[2]
     assert other.executor.writes["create"] == 0
     assert len(await space.pods()) == 1
+
+
+async def test_a_training_begins_only_behind_its_budget_unless_that_is_refused(
+    hand: Hand, space: Space, proxy: FaultProxy
+) -> None:
+    await space.create_job()
+    await hand.turn()
+    seen = await hand.look()
+    world = World(generation=1, members=Serials.of((0,)), switch=True, how=How.RESTART)
+    begins = Decision(seen.status.model_copy(update={"world": world}))
+    path = "/poddisruptionbudgets$"
+
+    proxy.inject(Rule("drop", verb="create", path=path))
+    outcome = await hand.executor.carry_out(seen, begins, hand.memory)
+    assert (outcome.stored, outcome.again_seconds) == (False, UNSURE_SECONDS)
+    assert (await hand.look()).status.world is None
+
+    proxy.inject(Rule("reply", verb="create", path=path, status=403))
+    outcome = await hand.executor.carry_out(seen, begins, hand.memory)
+    assert outcome.stored
+    assert (await hand.look()).status.world == world
+
+
+async def test_a_policy_that_was_changed_or_deleted_is_made_again_after_a_while(
+    hand: Hand, space: Space
+) -> None:
+    job = await space.create_job(min=1, max=3)
+    await hand.turn()
+    name = owned_name("job", job.metadata.uid)
+    opened: Manifest = {"spec": {"ingress": [{}]}}
+    await space.client.patch(POLICIES, name, opened, Some, namespace=space.namespace)
+
+    ingress = []
+    for replicas in (2, 3):
+        more = {"spec": {"workers": {"replicas": replicas}}}
+        await space.client.patch(TRAINING_JOBS, "job", more, Some, namespace=space.namespace)
+        await hand.turn()
+        assert len(await space.pods()) == replicas
+        policy = await space.read(POLICIES, name)
+        assert policy is not None
+        ingress.append(policy["spec"]["ingress"])
+        hand.clock.ahead_seconds += 600
+    strangers, nobody_else = ingress
+    assert strangers == [{}]
+    assert nobody_else[0]["from"]
 
 
 async def test_a_namespace_that_becomes_restricted_later_is_found_out(

@@ -1,0 +1,106 @@
+"""What stands around the workers of a job: who may reach them, and who may evict them."""
+
+import logging
+from collections.abc import Callable
+
+from spotrun.act.disruption_budget import disruption_budget
+from spotrun.act.manifest import Manifest
+from spotrun.act.network_policy import network_policy
+from spotrun.act.trouble import Trouble, on_creation
+from spotrun.act.writes import Writes, Written
+from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.crew import training
+from spotrun.decide.snapshot import JobSnapshot
+from spotrun.decide.view import FINISHED
+from spotrun.kube.backoff import Roll
+from spotrun.kube.client import Client
+from spotrun.kube.errors import AlreadyExists, KubeError
+from spotrun.kube.resource import Resource
+from spotrun.observe.memory import Memory
+
+log = logging.getLogger(__name__)
+
+BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")
+POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies")
+
+ENSURE_AGAIN_SECONDS = 600.0
+"""So often budget and policy of a job with workers are made once more: somebody may have deleted
+them, and to watch them for that would cost more."""
+
+
+class Protection:
+    """Makes a job's NetworkPolicy and its PodDisruptionBudget, each before it is needed."""
+
+    def __init__(
+        self, client: Client, writes: Writes, *, clock: Callable[[], float], roll: Roll
+    ) -> None:
+        self._client = client
+        self._writes = writes
+        self._clock = clock
+        self._roll = roll
+
+    async def before_workers(self, job: JobSnapshot, memory: Memory) -> list[Trouble]:
+        """No worker starts whom a stranger could reach."""
+        if not self._is_recent(memory.policy_at):
+            trouble = await self._ensure(job, POLICIES, network_policy(job))
+            if trouble is not None:
+                return [trouble]
+            memory.policy_at = self._clock()
+        return await self._guard(job, memory) if training(job.status) else []
+
+    async def before_training(
+        self, job: JobSnapshot, status: TrainingJobStatus, memory: Memory
+    ) -> list[Trouble]:
+        """No world begins whose workers a drain could take without a swap.
+
+        Not earlier: a worker that is evicted before it trains is made again, nothing is lost; and
+        Kubernetes counts a budget's pods anew for each one of a gang that is being made.
+        """
+        begins = training(status) and not training(job.status)
+        return await self._guard(job, memory) if begins else []
+
+    async def keep(self, job: JobSnapshot, memory: Memory) -> None:
+        """Protect workers that are there already, now and then; what is wrong can wait."""
+        if job.deleting or job.status.phase in FINISHED or not job.workers:
+            return
+        if memory.policy_at == float("-inf"):  # a new leader, who looks at all jobs at once
+            began = self._clock() - self._roll() * ENSURE_AGAIN_SECONDS
+            memory.policy_at = memory.budget_at = began
+        for trouble in await self.before_workers(job, memory):
+            log.warning("%s/%s: not protected: %s", job.namespace, job.name, trouble)
+            memory.policy_at = memory.budget_at = self._clock()
+
+    async def _guard(self, job: JobSnapshot, memory: Memory) -> list[Trouble]:
+        """Where the budget is refused (by a quota, a webhook) the job trains all the same."""
+        if self._is_recent(memory.budget_at):
+            return []
+        trouble = await self._ensure(job, BUDGETS, disruption_budget(job))
+        if trouble is not None and trouble.refusal is None:
+            return [trouble]
+        memory.budget_at = self._clock()
+        if trouble is not None and trouble.refusal is not None:
+            words = trouble.refusal.message
+            log.warning("%s/%s: evictions do not wait: %s", job.namespace, job.name, words)
+        return []
+
+    def _is_recent(self, moment: float) -> bool:
+        return self._clock() - moment < ENSURE_AGAIN_SECONDS
+
+    async def _ensure(
+        self, job: JobSnapshot, resource: Resource, manifest: Manifest
+    ) -> Trouble | None:
+        try:
+            await self._writes.do(
+                resource.plural, lambda: self._make(job.namespace, resource, manifest)
+            )
+        except KubeError as error:
+            return on_creation(error)
+        return None
+
+    async def _make(self, namespace: str, resource: Resource, manifest: Manifest) -> Written:
+        try:
+            # An apply costs the API server twice as much; it is for what is there already.
+            return await self._client.create(resource, manifest, Written, namespace=namespace)
+        except AlreadyExists:
+            name = manifest["metadata"]["name"]
+            return await self._client.apply(resource, name, manifest, Written, namespace=namespace)

@@ -1,0 +1,121 @@
+"""`make demo` as a newcomer runs it, judged by what it shows and by what it leaves behind."""
+
+import asyncio
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.demo.helpers import ROOT, Theatre
+
+STALL = r"(?:stalled [\d. +=]+ s|no stall seen)"
+CRASH = """
+apiVersion: spotrun.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: crash}
+spec:
+  failures: {maxRestarts: 0}
+  workers:
+    template:
+      spec:
+        containers: [{name: trainer, image: none, args: [crash.py]}]
+"""
+
+
+async def test_the_job_outlives_two_nodes_and_is_left_up_until_the_end(theatre: Theatre) -> None:
+    demo = await theatre.start("--keep")
+    await demo.until("kubectl explain")  # the last line before it waits
+    shown = demo.text
+
+    notice = re.search(r"SPOT NOTICE: node (spot-\S+)", shown)
+    cut = re.search(r"POWER CUT: node (spot-\S+)", shown)
+    assert notice
+    assert cut
+    assert notice[1] != cut[1]
+    told = [f"node {notice[1]} is taken back", "POWER CUT", "the job is Succeeded (Completed)"]
+    assert [demo.place(words) for words in told] == sorted(demo.place(words) for words in told)
+    assert len(re.findall(r"world \d+, workers .* in rank order", shown)) >= 3
+    assert re.search(r"node spot-\S+ joins: spot, us-east-1[ab], \$0\.\d\d/h \(made up\)", shown)
+    assert re.search(r"step \d+ of \d+, loss \d\.\d+, world \d+ with [23] workers; cost ", shown)
+    assert re.search(rf"  notice      {STALL}; \d+ steps done again", shown)
+    assert re.search(rf"  power cut   {STALL}; \d+ steps done again", shown)
+
+    job = await _kubectl(shown, "get", "trainingjob", "tiny-lm", "-o", "json")
+    assert json.loads(job)["status"]["phase"] == "Succeeded"
+    assert len(json.loads(await _kubectl(shown, "get", "nodes", "-o", "json"))["items"]) >= 2
+
+    assert await _down(demo.pid_file) == "demo: ended, and nothing was left running\n"
+    assert await demo.ended() == 0
+    assert theatre.leftovers() == []
+
+
+@pytest.mark.parametrize("moment", ["starting Kubernetes", "starting the operator", "is Starting"])
+async def test_ctrl_c_leaves_nothing_behind(theatre: Theatre, moment: str) -> None:
+    demo = await theatre.start()
+    await demo.until(moment)
+    demo.interrupt()
+    assert await demo.ended() == 130
+    assert demo.lines[-1] == "demo: interrupted; nothing was left running"
+    assert theatre.leftovers() == []
+
+
+async def test_a_killed_demo_leaves_nothing_but_its_pid_file(theatre: Theatre) -> None:
+    demo = await theatre.start()
+    await demo.until("is Starting")
+    demo.process.kill()
+    await demo.process.wait()
+    await theatre.until_left(demo.pid_file)
+    assert await _down(demo.pid_file) == "demo: none runs\n"
+    assert theatre.leftovers() == []
+
+
+async def test_a_job_that_fails_says_why(theatre: Theatre, tmp_path: Path) -> None:
+    (tmp_path / "crash.py").write_text("raise ArithmeticError('loss is not finite')\n")
+    (tmp_path / "crash.yaml").write_text(CRASH)
+    demo = await theatre.start("--job", str(tmp_path / "crash.yaml"), "--scripts", str(tmp_path))
+    assert await demo.ended() == 1
+    assert "The job has failed: " in demo.text
+    assert "ArithmeticError: loss is not finite" in demo.text
+    assert theatre.leftovers() == []
+
+
+async def test_a_job_that_is_over_too_early_is_no_success(theatre: Theatre, tmp_path: Path) -> None:
+    (tmp_path / "crash.py").write_text("print('step 1  loss 0.5')\n")
+    (tmp_path / "crash.yaml").write_text(CRASH)
+    demo = await theatre.start("--job", str(tmp_path / "crash.yaml"), "--scripts", str(tmp_path))
+    assert await demo.ended() == 1
+    assert "The job was over before everything had befallen it" in demo.text
+    assert theatre.leftovers() == []
+
+
+async def test_a_manifest_that_is_none_is_refused_before_anything_starts(theatre: Theatre) -> None:
+    demo = await theatre.start("--job", "README.md")
+    assert await demo.ended() == 1
+    (line,) = demo.lines
+    assert line.startswith("demo: README.md")
+    assert theatre.leftovers() == []
+
+
+async def _down(pid_file: Path) -> str:
+    program = (sys.executable, "-m", "demo", "--down", "--pid-file", str(pid_file))
+    return await _output(*program)
+
+
+async def _kubectl(shown: str, *arguments: str) -> str:
+    """Run kubectl as the demo says it can be run."""
+    found = re.search(r"export KUBECONFIG=(\S+) PATH=(\S+):\$PATH", shown)
+    assert found
+    return await _output(f"{found[2]}/kubectl", *arguments, KUBECONFIG=found[1])
+
+
+async def _output(*words: str, **environment: Any) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *words, cwd=ROOT, env={**os.environ, **environment}, stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    assert process.returncode == 0
+    return output.decode()
