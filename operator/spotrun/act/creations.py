@@ -1,7 +1,7 @@
 """Making the workers of a job: protected first, tried out once, then more and more at a time."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from spotrun.act.pods import PodWriter
 from spotrun.act.protection import Protection
@@ -14,6 +14,15 @@ from spotrun.observe.memory import Memory, Refused
 
 REFUSED = Backoff(least_seconds=5.0, most_seconds=300.0)
 """A template is mended by people, a quota by other jobs that end."""
+ACCEPTED_SECONDS = 60.0
+"""For so long one job's dry run speaks for all jobs of its namespace with the same template: sweeps
+are submitted by the hundred, and the first pod of each is made alone anyhow."""
+
+
+@dataclass(frozen=True)
+class _Accepted:
+    until: float
+    is_restricted: bool
 
 
 class Creations:
@@ -33,6 +42,7 @@ class Creations:
         self._settings = settings
         self._clock = clock
         self._roll = roll
+        self._accepted: dict[tuple[str, str], _Accepted] = {}  # by namespace and template
 
     async def make(self, job: JobSnapshot, workers: list[Create], memory: Memory) -> list[Trouble]:
         """Make these workers; what Kubernetes says against it is kept in the memory."""
@@ -53,7 +63,20 @@ class Creations:
         troubles = await self._protection.before_workers(job, memory)
         if troubles or memory.accepted == job.template:
             return troubles
-        return await all_troubles(self._pods.try_out(job, first, self._settings(), memory))
+        same = self._accepted.get((job.namespace, job.template))
+        if same is not None and self._clock() < same.until:
+            memory.accepted, memory.is_restricted = job.template, same.is_restricted
+            return []
+        troubles = await all_troubles(self._pods.try_out(job, first, self._settings(), memory))
+        if memory.accepted == job.template:
+            self._speak_for_others(job, memory)
+        return troubles
+
+    def _speak_for_others(self, job: JobSnapshot, memory: Memory) -> None:
+        now_seconds = self._clock()
+        known = {key: one for key, one in self._accepted.items() if now_seconds < one.until}
+        accepted = _Accepted(now_seconds + ACCEPTED_SECONDS, memory.is_restricted)
+        self._accepted = {**known, (job.namespace, job.template): accepted}
 
     async def _start_slowly(
         self, job: JobSnapshot, workers: list[Create], memory: Memory
@@ -84,4 +107,5 @@ class Creations:
         retry_at = self._clock() + pause_seconds
         memory.refused = Refused(refusals[-1], job.template, times, retry_at)
         memory.accepted = None  # tried out again, for what refuses may have changed
+        self._accepted.pop((job.namespace, job.template), None)
         yield Trouble(again_seconds=pause_seconds)

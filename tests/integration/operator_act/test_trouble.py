@@ -136,6 +136,32 @@ async def test_a_restricted_namespace_takes_workers_and_says_what_is_in_the_way(
     assert len(await space.pods()) == 1
 
 
+async def test_a_dry_run_speaks_for_all_jobs_of_one_template_for_a_while(
+    direct: Client, client: Client
+) -> None:
+    space = await Space.make(direct, f"act-{uuid.uuid4().hex[:8]}", level="restricted")
+    hand = Hand(space, client)
+    for name in ("one", "two"):
+        hand.memory = Memory()
+        await space.create_job(name)
+        await hand.turn(name)
+    assert hand.executor.writes["dry_run"] == 1
+    contexts = [pod["spec"]["securityContext"] for pod in await space.pods()]
+    assert [context["runAsNonRoot"] for context in contexts] == [True, True]
+
+    hand.memory = Memory()
+    other = {"name": "trainer", "image": "another"}
+    await space.create_job("other", template={"spec": {"containers": [other]}})
+    await hand.turn("other")
+    assert hand.executor.writes["dry_run"] == 2
+
+    hand.clock.ahead_seconds += 61
+    hand.memory = Memory()
+    await space.create_job("late")
+    await hand.turn("late")
+    assert hand.executor.writes["dry_run"] == 3
+
+
 async def test_a_training_begins_only_behind_its_budget_unless_that_is_refused(
     hand: Hand, space: Space, proxy: FaultProxy
 ) -> None:
