@@ -13,7 +13,7 @@ from random import Random
 from typing import NoReturn, Self
 from uuid import uuid4
 
-from spotrun import diary, logs, preflight
+from spotrun import diary, garbage, logs, preflight
 from spotrun.act import orphans
 from spotrun.act.executor import Executor
 from spotrun.act.settings import Settings as WorkerSettings
@@ -135,6 +135,7 @@ class Controller:
         )
         await enter(self._caches)
         await enter(running(self._explain()))
+        await enter(running(garbage.collect_rarely(self._caches.synced())))
         identity = await load_patiently(self._source)
         self._has_identity = True
         self._board = Board(identity.world_key)
