@@ -71,7 +71,7 @@ class Settings:
     address: str  # host:port of this very replica, for agents that a standby sends on
     watch_namespace: str | None = None  # None: all
     restricted: bool = False
-    workers: int = 16  # jobs decided at once
+    workers: int = 64  # jobs under way at once; they wait for answers, which `act` bounds
     agents: ServerSettings = field(default_factory=ServerSettings)
     plain_host: str = ""
     plain_port: int = 8080

@@ -202,7 +202,7 @@ class Options:
         ),
     )
     workers: int = field(
-        default=16, metadata=_flag(_whole(1, 1_000), "N", "how many jobs to work on at once")
+        default=64, metadata=_flag(_whole(1, 1_000), "N", "how many jobs to work on at once")
     )
     lease_seconds: int = field(
         default=15,

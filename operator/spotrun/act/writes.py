@@ -13,7 +13,9 @@ from spotrun.kube.resource import Key, Meta, Resource
 T = TypeVar("T")
 
 AT_ONCE = 32
-"""Requests under way, of all jobs together: as many as saturate an API server on two cores."""
+"""Requests under way, of all jobs together: as many as saturate an API server on two cores.
+
+Status writes, of which a job has one at a time, have as many slots of their own."""
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -29,10 +31,12 @@ class Writes:
         self.counts: Counter[str] = Counter()
         self._horizon = horizon
         self._slots = asyncio.Semaphore(at_once)
+        # Of their own: a reaction must not wait until another job's thousand pods are made.
+        self._status_slots = asyncio.Semaphore(at_once)
 
     async def do(self, kind: str, write: Callable[[], Awaitable[T]]) -> T:
         """Make one request as soon as there is a slot; raises KubeError."""
-        async with self._slots:
+        async with self._status_slots if kind == "status" else self._slots:
             answer = await write()
         self.counts[kind] += 1
         return answer
