@@ -5,8 +5,19 @@ from spotrun.kube.horizon import Horizon
 from spotrun.kube.resource import Key, Resource
 
 
+class NoCaches:
+    def last_version(self, resource: Resource) -> int:
+        raise AssertionError("nobody asks")
+
+    def version_of(self, resource: Resource, key: Key) -> int | None:
+        raise AssertionError("nobody asks")
+
+    def listed_at(self, resource: Resource) -> float:
+        raise AssertionError("nobody asks")
+
+
 async def test_a_status_does_not_wait_for_the_pods_of_another_job() -> None:
-    horizon: Horizon[Key, Resource] = Horizon(lambda _: 0)
+    horizon: Horizon[Key, Resource] = Horizon(NoCaches(), lambda: 0.0)
     writes = Writes(horizon, at_once=1)
     answered = asyncio.Event()
 
