@@ -135,6 +135,7 @@ class Answer:
     world: World | None = None
     orders: Orders = field(default_factory=Orders)
     stop_at: float | None = None  # seconds since the epoch
+    acknowledged: str | None = None  # the checkpoint that a world would begin with now
     wire: int = WIRE
 
 
@@ -212,6 +213,8 @@ def write_answer(answer: Answer) -> bytes:
     }
     if answer.stop_at is not None:
         content["stopAt"] = answer.stop_at
+    if answer.acknowledged is not None:
+        content["acknowledged"] = answer.acknowledged
     if answer.world is not None:
         content["world"] = {**answer.world.__dict__, "how": answer.world.how.value}
     return json.dumps(content, separators=(",", ":")).encode()
@@ -229,6 +232,7 @@ def read_answer(body: bytes) -> Answer:
         world=None if world is None else _world(_object(world, "world")),
         orders=Orders(checkpoint=_whole(orders, "checkpoint", default=0)),
         stop_at=None if stop_at is None else _number(content, "stopAt", float(MOST_STEPS)),
+        acknowledged=_checkpoint_name(content.get("acknowledged")),
         wire=_whole(content, "wire"),
     )
 

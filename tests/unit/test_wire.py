@@ -81,6 +81,7 @@ ANSWERS = st.builds(
     world=st.none() | WORLDS,
     orders=st.builds(Orders, COUNTS),
     stop_at=st.none() | st.floats(0, 1e12),
+    acknowledged=st.none() | NAMES,
 )
 WORDS = st.builds(
     LastWords,

@@ -83,6 +83,11 @@ class Context:
         answer = self.world_file.read() if self.world_file is not None else None
         return answer.world if answer is not None else None
 
+    def acknowledged(self) -> str | None:
+        """The checkpoint that a world would begin with now; only that makes older ones useless."""
+        answer = self.world_file.read() if self.world_file is not None else None
+        return answer.acknowledged if answer is not None else None
+
     def orders(self) -> int:
         """How many checkpoints were ordered so far."""
         answer = self.world_file.read() if self.world_file is not None else None

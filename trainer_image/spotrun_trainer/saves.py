@@ -134,6 +134,6 @@ class Saves:
 
     def _prune_acknowledged(self) -> None:
         """Only what the operator acknowledged deletes older ones."""
-        world = self._context.world()
-        if world is not None and world.restore not in {None, self._acknowledged}:
-            self._prune(str(world.restore))
+        acknowledged = self._context.acknowledged()
+        if acknowledged not in {None, self._acknowledged}:
+            self._prune(str(acknowledged))

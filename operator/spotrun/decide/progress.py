@@ -5,7 +5,7 @@ from spotrun.api.status import CheckpointStatus, Progress, TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.crew import training
 from spotrun.decide.view import View
-from spotrun.wire import Checkpoint
+from spotrun.wire import Checkpoint, step_of
 from spotrun.wire import Progress as Reported
 
 _FASTEST = 1e9  # samples per second; what exceeds it is no measurement
@@ -19,7 +19,12 @@ def follow(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     newest = max((r.progress for r in reports if r.progress), key=lambda p: p.step, default=None)
     if newest is not None and not _is_known(newest, status.progress):
         update["progress"] = _progress(newest)
-    saved = max((r.committed for r in reports if r.committed), key=lambda c: c.step, default=None)
+    # What a worker saved on its way out it may have told nobody but the kubelet.
+    ended = [w.pod.end.words for w in view.job.workers if w.pod.end and w.serial in members]
+    names = [words.checkpoint for words in ended if words and words.checkpoint]
+    told = [report.committed for report in reports if report.committed]
+    told += [Checkpoint(name, step_of(name)) for name in names]
+    saved = max(told, key=lambda checkpoint: checkpoint.step, default=None)
     if saved is not None and _is_newer(saved, status):
         update["checkpoint"] = CheckpointStatus(
             name=saved.name, step=saved.step, time=Time.of(view.now)

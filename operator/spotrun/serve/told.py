@@ -53,6 +53,7 @@ class Told:
             version="",
             phase=(job.status.phase or Phase.PENDING).value,
             orders=Orders(checkpoint=job.status.orders.checkpoint if job.status.orders else 0),
+            acknowledged=job.status.checkpoint.name if job.status.checkpoint else None,
             world=self._shared_world(key) if members else None,
         )
         self._hash = hashlib.blake2b(write_answer(self._common), digest_size=_VERSION_BYTES)

@@ -15,8 +15,8 @@ from spotrun.decide.failures import nodes_to_avoid, pause_after
 from spotrun.decide.ledger import find, holds_since, record, state
 from spotrun.decide.pace import seconds_to_write
 from spotrun.decide.sizes import largest, wanted
-from spotrun.decide.snapshot import Node, PodPhase, Refusal
-from spotrun.wire import Ending, Failure
+from spotrun.decide.snapshot import Node, PodEnd, PodPhase, Refusal
+from spotrun.wire import Ending, Failure, LastWords
 from spotrun.wire import Progress as Reported
 from tests.decide_builders import NOW, ON_CLAIM, JobBuilder, a_job, a_spec, ago, an_end, later
 
@@ -377,6 +377,15 @@ def test_progress_is_what_members_report(reported: Reported, expected: Progress)
 def test_strangers_to_the_world_report_no_progress_and_no_checkpoint() -> None:
     job = a_job(1, max=2).training(0).with_worker(1, ready=True, committed="step-900.g1")
     assert job.decide().status.checkpoint is None
+
+
+def test_a_checkpoint_in_the_last_words_of_a_member_is_acknowledged() -> None:
+    words = LastWords(Ending.DEPARTED, step=40, checkpoint="step-40.g1")
+    ended = {"phase": PodPhase.FAILED, "end": PodEnd(exit_code=0, words=words)}
+    job = a_job(2).training(0, 1, committed="step-5.g1").with_worker(1, **ended)
+    acknowledged = job.decide().status.checkpoint
+    assert acknowledged is not None
+    assert (acknowledged.name, acknowledged.step) == ("step-40.g1", 40)
 
 
 def test_an_older_checkpoint_is_no_news() -> None:

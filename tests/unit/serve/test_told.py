@@ -118,6 +118,12 @@ def test_checkpoints_are_ordered_as_status_says() -> None:
     assert [answer.orders.checkpoint for answer in told] == [0, 1, 7]
 
 
+def test_the_newest_checkpoint_in_status_is_acknowledged_to_all() -> None:
+    told = Told(job(world("0-1", restore="step-4.g1"), checkpoint="step-9.g2"), KEY)
+
+    assert [told.answer(serial).acknowledged for serial in (0, 1)] == ["step-9.g2"] * 2
+
+
 def test_secrets_differ_between_worlds_jobs_and_clusters() -> None:
     secrets = {
         world_secret(KEY, UID, 1),
@@ -141,6 +147,7 @@ CHANGES = {
     "rank": job(world("1,0,2")),
     "phase": job(world("0-2"), phase=Phase.RECOVERING),
     "order": job(world("0-2"), ordered=3),
+    "acknowledged": job(world("0-2"), checkpoint="step-9.g1"),
     "processes": job(world("0-2"), processes=2),
     "job": job(world("0-2"), uid="another"),
     "world": job(None),
@@ -157,7 +164,7 @@ def test_whatever_changes_changes_the_version(changed: Published) -> None:
 
 def test_what_is_not_told_does_not_change_the_version() -> None:
     before = Told(job(world("0-2")), KEY)
-    after = Told(job(world("0-2"), pods=40, checkpoint="step-9.g1"), KEY)
+    after = Told(job(world("0-2"), pods=40), KEY)
 
     assert before.version(0) == after.version(0)
     assert before.content == after.content

@@ -98,7 +98,7 @@ def test_a_failure_is_told_with_the_lines_of_the_user(tmp_path: Path) -> None:
     run_under_spotrun(tmp_path, plan, SPOTRUN_BROKEN_SECONDS="0.3")
     failure = read_telling(tmp_path / "worker-0").failure
     assert failure is not None
-    assert failure.endswith("ZeroDivisionError: one over nothing")
+    assert failure.startswith("ZeroDivisionError: one over nothing")
     assert "in fail_on_rank_0" in failure
     assert read_telling(tmp_path / "worker-1").failure is not None  # it gave up waiting
 
