@@ -8,7 +8,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-faults bench-smoke test-oldest crds lock binaries cluster-up cluster-down clean
+.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-faults test-demo bench-smoke test-oldest demo demo-down crds lock binaries cluster-up cluster-down clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,10 +50,13 @@ test-deep: setup ## the properties among the unit tests, with thousands of examp
 	HYPOTHESIS_PROFILE=deep $(PYTEST) tests/unit -n $(WORKERS)
 
 test-integration: binaries ## API, operator, trainer and faults on a real etcd, API server, controller manager and scheduler
-	$(PYTEST) tests/integration --ignore=tests/integration/bench -n $(WORKERS)
+	$(PYTEST) tests/integration $(addprefix --ignore=tests/integration/,bench demo) -n $(WORKERS)
 
 test-faults: binaries ## lives of jobs with their writes disturbed: about 80 plans in 3 min; ALL=1: every plan
 	$(PYTEST) tests/integration/faults -n $(WORKERS) $(if $(ALL),--all-plans)
+
+test-demo: binaries ## the demo as a process, by what it shows and leaves behind: minutes
+	$(PYTEST) tests/integration/demo
 
 bench-smoke: binaries ## every bench of the operator in a small size
 	$(PYTEST) tests/integration/bench
@@ -70,6 +73,12 @@ lock: setup ## resolve pyproject.toml anew into requirements.lock, for every pla
 
 binaries: setup ## build the Kubernetes binaries into the cache (does nothing when they are there)
 	@$(BIN)/python -m devcluster build >/dev/null
+
+demo: setup ## watch a training job lose two nodes and go on (KEEP=1 leaves it up)
+	@$(BIN)/python -m demo $(if $(KEEP),--keep)
+
+demo-down: setup ## end a demo that was left up
+	@$(BIN)/python -m demo --down
 
 cluster-up: setup ## start a Kubernetes on this machine, and say how to use it
 	@$(BIN)/python -m devcluster up

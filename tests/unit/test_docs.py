@@ -13,8 +13,6 @@ from spotrun.api import load
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)[1].split())  # type: ignore[index]
-PLANNED_TARGETS = {"demo"}
-"""Targets that documents announce as not there yet."""
 
 DOCUMENTS = [
     path
@@ -64,11 +62,7 @@ def test_make_targets_in_documents_exist(document: Path) -> None:
     )
     named = {word for words in commands for word in words.split() if "=" not in word}
 
-    assert named - PLANNED_TARGETS <= TARGETS
-
-
-def test_planned_targets_are_not_there_yet() -> None:
-    assert PLANNED_TARGETS.isdisjoint(TARGETS)
+    assert named <= TARGETS
 
 
 def test_make_help_has_a_text_for_every_target() -> None:

@@ -27,6 +27,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+KEEP = 3
+
+
 class Run:
     """One training: alone, under torchrun, or moved, grown and shrunk by spotrun.
 
@@ -34,8 +37,9 @@ class Run:
     deterministic   the same bits at every number of processes; a step then has a power of two of
                     microbatches, and is slower
     checkpoint      the directory for checkpoints; default: SPOTRUN_CHECKPOINT, else none
-    every           how often to save: "auto" (as often as pays), seconds, "10m", "500 steps"
-    keep            so many checkpoints
+    every           how often to save: "auto" (as often as pays), seconds, "10m", "500 steps";
+                    default: SPOTRUN_CHECKPOINT_EVERY, else "auto"
+    keep            so many checkpoints; default: SPOTRUN_CHECKPOINT_KEEP, else 3
     device          default: one of this machine's GPUs for each of its processes, or the CPU
     """
 
@@ -45,18 +49,20 @@ class Run:
         *,
         deterministic: bool = False,
         checkpoint: str | Path | None = None,
-        every: float | str = "auto",
-        keep: int = 3,
+        every: float | str | None = None,
+        keep: int | None = None,
         device: torch.device | str | None = None,
     ) -> None:
         self._context = open_context(
             seed,
             deterministic=deterministic,
             place=str(checkpoint or os.environ.get("SPOTRUN_CHECKPOINT") or "") or None,
-            keep=keep,
+            keep=keep or int(os.environ.get("SPOTRUN_CHECKPOINT_KEEP", KEEP)),
             device=device,
         )
-        self._saves = Saves(self._context, Cadence(every))
+        self._saves = Saves(
+            self._context, Cadence(every or os.environ.get("SPOTRUN_CHECKPOINT_EVERY", "auto"))
+        )
         self._loop: Loop | None = None
         self._onces = 0
         self._sources = Sources(seed, self._context.seat.local_size)

@@ -6,6 +6,7 @@ from spotrun.act.security import container_security, pod_security
 from spotrun.act.settings import Settings
 from spotrun.api import names
 from spotrun.api.template import TRAINER
+from spotrun.api.values import AutoOrDuration
 from spotrun.decide.actions import Create
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.observe.naming import worker_name
@@ -162,7 +163,13 @@ def _environment(job: JobSnapshot, serial: int, settings: Settings) -> dict[str,
     place = job.spec.checkpoint
     if place is not None:
         values[names.ENV_CHECKPOINT] = place.uri or CHECKPOINTS
+        values[names.ENV_CHECKPOINT_EVERY] = _seconds_or_auto(place.every)
+        values[names.ENV_CHECKPOINT_KEEP] = str(place.keep)
     return values
+
+
+def _seconds_or_auto(every: AutoOrDuration) -> str:
+    return "auto" if every.duration is None else f"{every.duration.exact_seconds}s"
 
 
 def _ending(spec: Manifest, trainer: Manifest) -> dict[str, str]:

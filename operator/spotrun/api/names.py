@@ -123,6 +123,12 @@ ENV_TOKEN_FILE: Final = Name(
 ENV_CHECKPOINT: Final = Name(
     "SPOTRUN_CHECKPOINT", "where checkpoints go: the mounted volume's path, or the uri"
 )
+ENV_CHECKPOINT_EVERY: Final = Name(
+    "SPOTRUN_CHECKPOINT_EVERY", "how often to save, where the script does not say: auto, or 600s"
+)
+ENV_CHECKPOINT_KEEP: Final = Name(
+    "SPOTRUN_CHECKPOINT_KEEP", "how many checkpoints to keep, where the script does not say"
+)
 ENV_GRACE_SECONDS: Final = Name(
     "SPOTRUN_GRACE_SECONDS", "how long a training process may take to end after SIGTERM"
 )

@@ -316,6 +316,15 @@ def test_the_volume_for_checkpoints_is_mounted(volume: dict[str, Any]) -> None:
         "mountPath": "/checkpoints",
     }
     assert {"name": "SPOTRUN_CHECKPOINT", "value": "/checkpoints"} in trainer["env"]
+    assert {"name": "SPOTRUN_CHECKPOINT_EVERY", "value": "auto"} in trainer["env"]
+    assert {"name": "SPOTRUN_CHECKPOINT_KEEP", "value": "3"} in trainer["env"]
+
+
+def test_how_often_to_save_is_handed_on_in_seconds() -> None:
+    place = {"volume": {"emptyDir": {}}, "every": "1h30m", "keep": 5}
+    env = spec_of(checkpoint=place)["containers"][0]["env"]
+    assert {"name": "SPOTRUN_CHECKPOINT_EVERY", "value": "5400s"} in env
+    assert {"name": "SPOTRUN_CHECKPOINT_KEEP", "value": "5"} in env
 
 
 def test_a_place_in_an_object_store_is_handed_on() -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 ASSUMED_BYTES_PER_SECOND = 100e6
 """Before the first save: a slow network volume."""
 REMEMBERED = 3
+_MOST_BYTES_PER_SECOND = 10e9
+"""No disk is quicker; what the scheduler says of a save of milliseconds is no measurement."""
 
 
 def hindered_seconds() -> float:
@@ -43,7 +45,7 @@ class Pace:
 
     def note(self, size: int, seconds: float) -> None:
         """So many bytes took so long."""
-        self._measured.append((size, seconds))
+        self._measured.append((size, max(seconds, size / _MOST_BYTES_PER_SECOND)))
 
     def seconds_for(self, size: int) -> float:
         """What so many bytes may take; a smaller save than those measured keeps the fixed costs."""

@@ -286,21 +286,30 @@ def test_what_only_waits_for_other_ranks_is_not_written_again(tmp_path: Path) ->
 
 def test_two_trainings_in_one_place_are_told_apart(tmp_path: Path) -> None:
     one, other = small_training(1).flatten(), small_training(2).flatten()
+    part = tmp_path / NAME / "rank-0.json"  # written last of what a rank writes
     with (
         checkpoints(tmp_path, attempt="same") as opened,
         checkpoints(tmp_path, attempt="same") as intruder,
         checkpoints(tmp_path, attempt="same") as last,
     ):
         begin(opened, one, rank=0, size=2)
-        assert eventually(lambda: opened._saver._writing is None)
+        assert eventually(part.exists)
+        before = part.read_bytes()
         begin(intruder, other, rank=0, size=2)
-        assert eventually(lambda: intruder._saver._writing is None)
+        assert eventually(lambda: _content(part) not in {b"", before})  # removed, then written
         begin(last, other, rank=1, size=2)
 
         assert last.wait(PATIENCE_SECONDS)
         assert intruder.wait(PATIENCE_SECONDS)
         with pytest.raises(CheckpointError, match="completed without what rank 0 wrote here: two"):
             opened.wait(PATIENCE_SECONDS)
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 @pytest.mark.parametrize("torn", [b"", b'{"format":1,"attem'])

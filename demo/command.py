@@ -1,0 +1,99 @@
+"""What `python -m demo` does, from a manifest to an exit code."""
+
+import asyncio
+import logging
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from demo.claim import ClaimError, claim
+from demo.closing import commands, held_words, last_lines, why_not
+from demo.job import Job, Local, load
+from demo.operating import OperatorError
+from demo.perform import StuckError, perform
+from demo.scene import Scene
+from demo.screens import Screen, open_screen
+from demo.stage import Stage, open_stage
+from demo.summary import figures, report
+from devcluster import binaries
+from devcluster.client import ApiError
+from devcluster.cluster import Cluster
+from devcluster.controlplane import ControlPlaneError
+
+_ERRORS = (
+    ValueError,
+    RuntimeError,  # of a kubectl that failed, with its words
+    TimeoutError,
+    binaries.BuildError,
+    ControlPlaneError,
+    ApiError,
+    ClaimError,
+    OperatorError,
+    StuckError,
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How it was asked for."""
+
+    job: Path
+    local: Local
+    keep: bool = False
+    plain: bool = False
+
+
+def run(options: Options, pid_file: Path) -> int:
+    """Be the one demo of this file; returns the exit code."""
+    try:
+        with claim(pid_file):
+            return _demo(options)
+    except _ERRORS as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
+
+
+def _demo(options: Options) -> int:
+    job = load(options.job, options.local)
+    screen = open_screen(plain=options.plain)
+    try:
+        binaries.ensure(binaries.pin(), screen.tell)
+        screen.tell("starting Kubernetes: etcd, API server, controller manager, scheduler")
+        with Cluster(progress=screen.tell) as cluster:
+            # What libraries say goes with the cluster's directory: the screen is for the job.
+            logging.basicConfig(filename=cluster.directory / "demo.log")
+            return asyncio.run(_play(cluster, job, screen, keep=options.keep))
+    finally:
+        screen.close()
+
+
+async def _play(cluster: Cluster, job: Job, screen: Screen, *, keep: bool) -> int:
+    async with open_stage(cluster, job, screen.tell) as stage:
+        try:
+            outcome = await perform(stage, screen)
+        except StuckError as error:
+            await _say_why(stage, error.scene, "")
+            raise
+        finally:
+            screen.close()
+        summed = figures(outcome.scene, outcome.steps, outcome.done)
+        _say("", *report(outcome.scene, summed), "")
+        if not outcome.is_success:
+            await _say_why(stage, outcome.scene, why_not(outcome))
+        if keep:
+            _say(*held_words(cluster.environment, job))
+            with suppress(asyncio.CancelledError):  # the one that ends it in order
+                await asyncio.get_running_loop().create_future()
+        else:
+            _say("To look around: make demo KEEP=1, and then", *commands(job))
+    return 0 if outcome.is_success else 1
+
+
+async def _say_why(stage: Stage, scene: Scene, why: str) -> None:
+    logs = [(worker.pod, await stage.last_lines(worker.pod)) for worker in scene.workers]
+    _say(why, *last_lines(logs), "")
+
+
+def _say(*lines: str) -> None:
+    print("\n".join(lines), flush=True)

@@ -1,0 +1,135 @@
+"""The job of the demo: an example of this repository, made to find its program on this machine."""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Manifest = dict[str, Any]
+
+ROOT = Path(__file__).parents[1]
+NAMESPACE = "default"
+SIZES = {"min": 2, "max": 3, "replicas": 3}
+"""Two go on while the third is being replaced."""
+EVERY = "5s"
+"""Between checkpoints, where losses come every half a minute."""
+# Three trainers share a few cores with a whole Kubernetes; their output is to be seen at once.
+_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+_DEFAULT_REQUESTS = {"cpu": "1", "memory": "1Gi"}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A TrainingJob that can run on process nodes."""
+
+    manifest: Manifest
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.manifest["metadata"]["name"])
+
+    @property
+    def container(self) -> str:
+        """The container that trains."""
+        return str(_trainer(self.manifest)["name"])
+
+    @property
+    def claim(self) -> str | None:
+        """The PersistentVolumeClaim that it keeps checkpoints in."""
+        place = self.manifest["spec"].get("checkpoint") or {}
+        claim = (place.get("volume") or {}).get("persistentVolumeClaim")
+        return str(claim["claimName"]) if claim else None
+
+    @property
+    def room(self) -> Mapping[str, str]:
+        """The capacity of a node that has room for exactly one worker."""
+        resources = _trainer(self.manifest).get("resources") or {}
+        asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+        return {name: str(quantity) for name, quantity in asked.items()}
+
+
+@dataclass(frozen=True)
+class Local:
+    """What is different here from the cluster that an example is written for."""
+
+    scripts: Path  # what an image would bring: process nodes pull none
+    steps: int  # so many that the demo is over within two minutes
+
+
+def load(file: Path, local: Local) -> Job:
+    """Read a TrainingJob's manifest; raises ValueError with what to mend."""
+    try:
+        content = yaml.safe_load(file.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        words = " ".join(str(error).split())  # of YAML they are several lines
+        raise ValueError(f"{file} cannot be read as a manifest: {words}") from None
+    if not isinstance(content, dict) or content.get("kind") != "TrainingJob":
+        raise ValueError(f"{file} is not the manifest of one TrainingJob: name a file with one")
+    return Job(localized(content, local))
+
+
+def localized(manifest: Manifest, local: Local) -> Manifest:
+    """Return the manifest for three workers of one thread each, on this machine.
+
+    What a worker requests is stated if it was not, so that a node has room for one.
+    """
+    job = copy.deepcopy(manifest)
+    job["metadata"]["namespace"] = NAMESPACE
+    job["spec"]["workers"] |= SIZES
+    job["spec"]["workers"].pop("sizes", None)
+    trainer = _trainer(job)
+    trainer["workingDir"] = str(local.scripts)
+    trainer["args"] = [_with_steps(word, local.steps) for word in trainer.get("args") or ()]
+    theirs = [entry for entry in trainer.get("env") or () if entry["name"] not in _ENVIRONMENT]
+    ours = [{"name": name, "value": text} for name, text in _ENVIRONMENT.items()]
+    trainer["env"] = [*theirs, *ours]
+    if job["spec"].get("checkpoint"):
+        job["spec"]["checkpoint"]["every"] = EVERY
+    resources = trainer.setdefault("resources", {})
+    resources["requests"] = _DEFAULT_REQUESTS | (resources.get("requests") or {})
+    return job
+
+
+def _with_steps(word: str, steps: int) -> str:
+    return f"--steps={steps}" if word.startswith("--steps=") else word
+
+
+def volume(claim: str, directory: Path) -> list[Manifest]:
+    """A claim, and a directory of this machine that all nodes share as its volume."""
+    size, modes = {"storage": "1Gi"}, ["ReadWriteMany"]
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": claim},
+            "spec": {
+                "capacity": size,
+                "accessModes": modes,
+                "storageClassName": "",
+                "hostPath": {"path": str(directory)},
+                "claimRef": {"namespace": NAMESPACE, "name": claim},
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": claim, "namespace": NAMESPACE},
+            "spec": {
+                "accessModes": modes,
+                "resources": {"requests": size},
+                "storageClassName": "",
+                "volumeName": claim,
+            },
+        },
+    ]
+
+
+def _trainer(manifest: Manifest) -> Manifest:
+    containers: list[Manifest] = manifest["spec"]["workers"]["template"]["spec"]["containers"]
+    if len(containers) == 1:
+        return containers[0]
+    return next(container for container in containers if container["name"] == "trainer")

@@ -1,0 +1,102 @@
+"""What is new between two moments, as sentences for the plain output and the diary. Pure."""
+
+from collections.abc import Iterator
+
+from demo.market import NewNode
+from demo.scene import Scene, Worker
+from demo.story import Act, Bury, Join, Notice, PowerCut, TakeBack
+
+_WORLD_FORMED = "Training"
+"""The operator's events of this reason say what the lines about worlds say."""
+
+
+def news(before: Scene, now: Scene) -> list[str]:
+    """Say what has changed."""
+    return [
+        *_phase(before, now),
+        *_workers(before, now),
+        *_world(before, now),
+        *_events(before, now),
+    ]
+
+
+def befalls(act: Act) -> str:
+    """Say what the demo does to a node, in capitals where it hurts."""
+    match act:
+        case Notice(node):
+            return f"SPOT NOTICE: node {node} will be taken back in two minutes, its platform says"
+        case TakeBack(node):
+            return f"node {node} is taken back"
+        case PowerCut(node):
+            return f"POWER CUT: node {node} is gone, and nobody says so"
+        case Bury(node):
+            return f"the cloud removes the object of node {node}, as it does with dead machines"
+        case Join(node):
+            return f"node {node.name} joins: {describe(node)}"
+
+
+def describe(node: NewNode) -> str:
+    """Pool, zone and price of a node."""
+    pool = node.pool
+    return f"{pool.capacity}, {pool.zone}, ${pool.usd_per_hour}/h (made up)"
+
+
+def ticker(scene: Scene) -> str:
+    """Say in one line how far the training is."""
+    if scene.step is None:
+        return f"{scene.phase or 'the job waits'}: {scene.message or 'no worker yet'}"
+    of = f" of {scene.total_steps}" if scene.total_steps else ""
+    loss = f", loss {scene.step.loss:.4g}" if scene.step.loss is not None else ""
+    size = f", world {scene.generation} with {len(scene.crew)} workers" if scene.crew else ""
+    return f"step {scene.step.number}{of}{loss}{size}; cost {cost(scene)}"
+
+
+def cost(scene: Scene) -> str:
+    """What the operator says that the job has cost."""
+    if scene.usd is None:
+        return "not metered yet"
+    rate = f", ${scene.usd_per_hour}/h now" if scene.usd_per_hour else ""
+    return f"${scene.usd}{rate}"
+
+
+def names(serials: tuple[int, ...]) -> str:
+    """`0`, `0 and 1`, `0, 1 and 2`."""
+    words = [str(serial) for serial in serials]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _phase(before: Scene, now: Scene) -> Iterator[str]:
+    if now.phase and now.phase != before.phase:
+        yield f"the job is {now.phase} ({now.reason}): {now.message}"
+
+
+def _workers(before: Scene, now: Scene) -> Iterator[str]:
+    known = {worker.serial: worker for worker in before.workers}
+    for worker in now.workers:
+        yield from _worker(known.get(worker.serial), worker)
+    left = {worker.serial for worker in now.workers}
+    gone = tuple(sorted(known.keys() - left))
+    if gone:
+        are = "worker {} is gone" if len(gone) == 1 else "workers {} are gone"
+        yield are.format(names(gone))
+
+
+def _worker(before: Worker | None, now: Worker) -> Iterator[str]:
+    if before is None:
+        yield f"worker {now.serial} is made"
+    if now.node is not None and (before is None or before.node is None):
+        yield f"worker {now.serial} gets node {now.node}"
+    if now.is_removed and (before is None or not before.is_removed):
+        yield f"worker {now.serial} is being removed"
+
+
+def _world(before: Scene, now: Scene) -> Iterator[str]:
+    if now.generation != before.generation and now.crew:
+        why = f": {now.why}" if now.why else ""
+        yield f"world {now.generation}, workers {names(now.crew)} in rank order{why}"
+
+
+def _events(before: Scene, now: Scene) -> Iterator[str]:
+    for told in now.told[len(before.told) :]:
+        if not (told.about == "TrainingJob" and told.text.startswith(f"{_WORLD_FORMED}: ")):
+            yield f"event about the {told.about}: {told.text}"

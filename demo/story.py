@@ -1,0 +1,149 @@
+"""What befalls the nodes, and when: a pure plan, told by what is seen and what was done before.
+
+1. A spot node gets a notice; when its worker is gone, or the notice has run out, so is the node.
+2. Later another spot node loses its power, and nobody says so; its object goes some seconds after.
+3. Whenever a worker waits for a node, one joins: that is what an autoscaler would do.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from demo.market import NewNode, replacement
+from demo.scene import Node, Scene
+
+NOTICE_SECONDS = 120.0
+"""As long as EC2 warns ahead."""
+NOTICE_AT = 0.15
+"""Shares of all steps: so many are done before the notice, ..."""
+LATE_NOTICE_AT = 0.3
+"""... or so many, if the job has no checkpoint to go on from until then."""
+POWER_CUT_AT = 0.5
+LATE_POWER_CUT_AT = 0.75
+"""So late the power is cut although not everybody is back, for the job would be over."""
+STEPS_IF_UNKNOWN = 300
+"""Of all steps, where the job does not say how many there are."""
+BOOT_SECONDS = 2.0
+"""Before a new node joins. A cloud takes a minute, and nobody would learn from watching it."""
+BURIAL_SECONDS = 10.0
+"""Before the object of a node without power goes, as a cloud's controller sees to in a minute."""
+
+
+@dataclass(frozen=True)
+class Notice:
+    """The platform says that a node will be taken back."""
+
+    node: str
+
+
+@dataclass(frozen=True)
+class TakeBack:
+    """The platform takes back a node that it has given notice of."""
+
+    node: str
+
+
+@dataclass(frozen=True)
+class PowerCut:
+    """A machine is gone, without a word."""
+
+    node: str
+
+
+@dataclass(frozen=True)
+class Bury:
+    """The object of a node without power is deleted."""
+
+    node: str
+
+
+@dataclass(frozen=True)
+class Join:
+    """A node is added."""
+
+    node: NewNode
+
+
+Act = Notice | TakeBack | PowerCut | Bury | Join
+
+
+@dataclass(frozen=True)
+class Done:
+    """Something that befell, and when."""
+
+    seconds: float
+    act: Act
+
+
+def next_act(scene: Scene, done: tuple[Done, ...]) -> Act | None:
+    """Say what befalls now, if anything does."""
+    if scene.is_over:
+        return None
+    return _join(scene, done) or _first_loss(scene, done) or _second_loss(scene, done)
+
+
+def name_of(act: Act) -> str:
+    """The node that it befalls."""
+    return act.node.name if isinstance(act, Join) else act.node
+
+
+def has_happened(done: Iterable[Done]) -> bool:
+    """Whether the story is told: both nodes are lost."""
+    return any(isinstance(one.act, PowerCut) for one in done)  # which comes last
+
+
+def _first_loss(scene: Scene, done: tuple[Done, ...]) -> Act | None:
+    notice = _find(done, Notice)
+    if notice is None:
+        node = _spot_node(scene)
+        at = NOTICE_AT if scene.checkpoint is not None else LATE_NOTICE_AT
+        return Notice(node.name) if node and _is_past(scene, at) and scene.is_complete else None
+    if _find(done, TakeBack) is not None:
+        return None
+    name = name_of(notice.act)
+    is_up = scene.seconds - notice.seconds >= NOTICE_SECONDS
+    return TakeBack(name) if is_up or not scene.workers_on(name) else None
+
+
+def _second_loss(scene: Scene, done: tuple[Done, ...]) -> Act | None:
+    cut = _find(done, PowerCut)
+    if cut is not None:
+        is_time = scene.seconds - cut.seconds >= BURIAL_SECONDS
+        return Bury(name_of(cut.act)) if is_time and _find(done, Bury) is None else None
+    if _find(done, TakeBack) is None:
+        return None
+    node = _spot_node(scene)
+    at = POWER_CUT_AT if scene.is_complete else LATE_POWER_CUT_AT
+    return PowerCut(node.name) if node and _is_past(scene, at) else None
+
+
+def _join(scene: Scene, done: tuple[Done, ...]) -> Act | None:
+    """One node for each that was lost, once a worker waits for it."""
+    losses = [one for one in done if isinstance(one.act, Notice | PowerCut)]
+    num_joined = sum(isinstance(one.act, Join) for one in done)
+    is_waiting = any(worker.node is None and not worker.is_removed for worker in scene.workers)
+    if not is_waiting or num_joined == len(losses):
+        return None
+    last = losses[num_joined]
+    if scene.seconds - last.seconds < BOOT_SECONDS:
+        return None
+    used = {node.name for node in scene.nodes} | {name_of(one.act) for one in done}
+    return Join(replacement(name_of(last.act), used))
+
+
+def _spot_node(scene: Scene) -> Node | None:
+    """A spot node on which somebody trains; of several the one with the highest rank."""
+    crew = [worker for worker in scene.workers if worker.rank is not None]
+    for worker in sorted(crew, key=lambda worker: -(worker.rank or 0)):
+        node = scene.node(worker.node)
+        if node and node.capacity == "spot" and node.is_ready:
+            return node
+    return None
+
+
+def _is_past(scene: Scene, share: float) -> bool:
+    total = scene.total_steps or STEPS_IF_UNKNOWN
+    return scene.step is not None and scene.step.number >= share * total
+
+
+def _find(done: Iterable[Done], kind: type[Act]) -> Done | None:
+    return next((one for one in done if isinstance(one.act, kind)), None)
