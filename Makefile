@@ -8,7 +8,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-faults test-demo bench-smoke test-oldest demo demo-down crds lock binaries cluster-up cluster-down clean
+.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-training test-faults test-demo bench-smoke test-oldest demo demo-down crds lock binaries cluster-up cluster-down clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ format: setup ## let ruff format and mend what it can
 types: setup ## mypy --strict over everything
 	$(BIN)/mypy
 
-test: test-unit test-trainer test-integration ## all tests (the first run builds Kubernetes: about 7 min)
+test: test-unit test-trainer test-integration ## what every change has to pass (the first run builds Kubernetes: about 7 min)
 
 test-unit: setup ## pure tests: seconds
 	$(PYTEST) tests/unit -n $(WORKERS) --ignore=tests/unit/trainer
@@ -49,8 +49,11 @@ test-trainer: setup ## the trainer alone: real processes and collectives on the 
 test-deep: setup ## the properties among the unit tests, with thousands of examples: minutes
 	HYPOTHESIS_PROFILE=deep $(PYTEST) tests/unit -n $(WORKERS)
 
-test-integration: binaries ## API, operator, trainer and faults on a real etcd, API server, controller manager and scheduler
-	$(PYTEST) tests/integration $(addprefix --ignore=tests/integration/,bench demo) -n $(WORKERS)
+test-integration: binaries ## API, operator and faults on a real etcd, API server, controller manager and scheduler
+	$(PYTEST) tests/integration $(addprefix --ignore=tests/integration/,bench demo trainer) -n $(WORKERS)
+
+test-training: binaries ## jobs whose pods are real torchruns, under the operator: minutes
+	$(PYTEST) tests/integration/trainer
 
 test-faults: binaries ## lives of jobs with their writes disturbed: about 80 plans in 3 min; ALL=1: every plan
 	$(PYTEST) tests/integration/faults -n $(WORKERS) $(if $(ALL),--all-plans)

@@ -65,7 +65,9 @@ class Protection:
             return
         if memory.policy_at == float("-inf"):  # a new leader, who looks at all jobs at once
             began = self._clock() - self._roll() * ENSURE_AGAIN_SECONDS
-            memory.policy_at = memory.budget_at = began
+            memory.policy_at = began
+            if training(job.status):  # else nobody has made one yet
+                memory.budget_at = began
         for trouble in await self.before_workers(job, memory):
             log.warning("%s/%s: not protected: %s", job.namespace, job.name, trouble)
             memory.policy_at = memory.budget_at = self._clock()

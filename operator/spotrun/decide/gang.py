@@ -1,8 +1,8 @@
 """Gangs: jobs that cannot all be placed do not share out the nodes, they take turns.
 
-Two gangs that each hold half of what they need would wait for each other for ever. So as soon as
-one finds no node, all that do not train stand in one line: the first in it may hold nodes, and so
-may those that would come before it. The others give theirs back and wait.
+Two gangs that each hold half of what they need would wait for each other for ever. So those that
+find no node for somebody stand in one line: the first in it may hold nodes, the others give theirs
+back and wait. Who finds nodes for all is in nobody's way, and never stands there.
 """
 
 from dataclasses import dataclass

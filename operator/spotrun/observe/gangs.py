@@ -30,7 +30,7 @@ class Gangs:
             self._again_at.pop(key, None)
         else:
             self._again_at[key] = since + PATIENCE
-        may = not self._line or not is_incomplete(job) or place <= self._first()
+        may = not self._line or not stands or place <= self._first()
         (self._waiting.discard if may else self._waiting.add)(key)
         return may
 
