@@ -41,9 +41,12 @@ class Place(World):
     folder: Path  # of this test, as all its pods see it
 
     async def add_nodes(self, *names: str) -> None:
-        """Add nodes that run pods as local processes."""
+        """Add nodes that run pods as local processes.
+
+        No other test's nodes have these names: what is left of its pods would take their place.
+        """
         for name in names:
-            await self.nodes.add(name, capacity=_ONE_POD)
+            await self.nodes.add(f"{self.namespace}-{name}", capacity=_ONE_POD)
 
     async def start(
         self, script: Path | str, *args: object, workers: int = 2, **changes: Any
