@@ -160,6 +160,7 @@ async def test_each_line_about_a_job_says_so_and_none_holds_a_token(
     await world.create_job(workers={"min": 2, "max": 2, "replicas": 2})
     await world.until_phase("Running")
     await world.until(lambda: _all_arrived(world, 2))
+    await world.until(lambda: _has_said(world, replica, "world 1: workers 0-1"))  # once it is done
     await replica.stop()
     messages = [line["message"] for line in _lines_about(world, replica)]
     assert "create workers 0-1" in messages
@@ -227,6 +228,10 @@ def _refusals(world: World, replica: Replica) -> list[str]:
         if (line["level"] in {"error", "critical"} or "forbidden" in line["message"])
         and str(line.get("job", world.namespace)).startswith(world.namespace)
     ]
+
+
+async def _has_said(world: World, replica: Replica, message: str) -> bool:
+    return message in [line["message"] for line in _lines_about(world, replica)]
 
 
 def _lines_about(world: World, replica: Replica) -> list[dict[str, Any]]:
