@@ -8,7 +8,7 @@ devcluster; the training is `bench/recovery_training.py`: 25 M parameters, four 
 
 Stock torchrun (c10d) runs the same model in DDP. Its store lives in this process, which flatters
 it: in a cluster it lives in a worker, and its loss ends the job. `stock` has torchrun's timers,
-`tuned` the shortest that are advised (facts and figures: docs/recovery.md).
+`tuned` short ones: see TUNED.
 
 Run as `.venv/bin/python bench/recovery.py [--quick] [--repeats 3]`.
 """
@@ -104,9 +104,10 @@ async def lose(cluster: Cluster, folder: Path, loss: Loss) -> tuple[float, dict[
             env={"SPOTRUN_TRACE": str(folder / "phases")},
         )
         async with place.operator() as operator:
-            operator._leading_since -= 100  # noqa: SLF001 - a new leader concludes nothing from silence
             await place.until_trace(trains(loss.workers))
             await place.until_trace(trains(loss.workers, time.time() + WARM_SECONDS))
+            # A new leader concludes nothing from silence, for a minute after it began to lead.
+            operator._leading_since -= 100  # noqa: SLF001
             lost_at = time.time()
             await take_away(place, loss)
             smaller = loss.workers - 1
@@ -116,8 +117,7 @@ async def lose(cluster: Cluster, folder: Path, loss: Loss) -> tuple[float, dict[
 
 
 async def take_away(place: Place, loss: Loss) -> None:
-    by_rank = sorted(await place.pods(), key=lambda pod: str(pod["metadata"]["name"]))
-    pod = by_rank[loss.rank]
+    pod = await place.member(loss.rank)
     if not loss.is_silent:
         await place.machine(pod).vanish(delete_node=True)
         return

@@ -100,6 +100,20 @@ class Report:
     completed: bool = False  # the training is complete and its last checkpoint durable
     in_process: bool = False  # its trainer can change worlds without a restart
 
+    @property
+    def news(self) -> tuple[object, ...]:
+        """What the operator acts upon: told at once, and looked at at once."""
+        return (
+            self.ready,
+            self.arrived,
+            self.failed,
+            self.suspects,
+            self.store_port,
+            self.committed,
+            self.completed,
+            self.in_process,
+        )
+
 
 @dataclass(frozen=True)
 class World:

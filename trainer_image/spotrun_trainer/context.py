@@ -78,19 +78,23 @@ class Context:
             self._checkpoints = Checkpoints(self.place, keep=self.keep, attempt=attempt)
         return self._checkpoints
 
+    def answer(self) -> wire.Answer | None:
+        """What the operator said last; None outside spotrun."""
+        return self.world_file.read() if self.world_file is not None else None
+
     def world(self) -> wire.World | None:
         """The newest world that the agent knows of; None outside spotrun."""
-        answer = self.world_file.read() if self.world_file is not None else None
+        answer = self.answer()
         return answer.world if answer is not None else None
 
     def acknowledged(self) -> str | None:
         """The checkpoint that a world would begin with now; only that makes older ones useless."""
-        answer = self.world_file.read() if self.world_file is not None else None
+        answer = self.answer()
         return answer.acknowledged if answer is not None else None
 
     def orders(self) -> int:
         """How many checkpoints were ordered so far."""
-        answer = self.world_file.read() if self.world_file is not None else None
+        answer = self.answer()
         return answer.orders.checkpoint if answer is not None else 0
 
     def check_seat(self) -> None:

@@ -44,7 +44,7 @@ class Agents:
             heard.arrived_at = now
         if report.progress is not None and (before is None or before.progress != report.progress):
             heard.moved_at = now
-        return before is None or _news(before) != _news(report)
+        return before is None or before.news != report.news
 
     def touch(self, uid: str, serial: int) -> None:
         """Take note of a sign of life."""
@@ -109,16 +109,3 @@ class Agents:
 
 def _since(moment: float | None, now: float) -> float | None:
     return None if moment is None else now - moment
-
-
-def _news(report: Report) -> tuple[object, ...]:
-    return (
-        report.ready,
-        report.arrived,
-        report.failed,
-        report.suspects,
-        report.store_port,
-        report.committed,
-        report.completed,
-        report.in_process,
-    )

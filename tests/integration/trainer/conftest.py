@@ -5,12 +5,6 @@ import pytest
 
 from devcluster.cluster import Cluster
 from tests.integration.trainer.helpers import Place, open_place
-from tests.operator_world import install_crds
-
-
-@pytest.fixture(scope="session")
-def crds(cluster: Cluster) -> None:
-    install_crds(cluster)
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ class Operator(Protocol):
 
 def is_due(report: Report, sent: Report | None, age_seconds: float) -> bool:
     """Whether a report is to be made now: at once if something urgent has changed."""
-    if sent is None or _urgent(report) != _urgent(sent):
+    if sent is None or report.news != sent.news:
         return True
     return report != sent and age_seconds >= CALM_SECONDS
 
@@ -61,7 +61,7 @@ class Conversation:
         with self._state.news:
             while True:
                 self._state.look()
-                if self._sent is not None and _urgent(self._sent) == _urgent(self._state.report()):
+                if self._sent is not None and self._sent.news == self._state.report().news:
                     return True
                 if time.monotonic() > end:
                     return False
@@ -109,17 +109,3 @@ class Conversation:
         self._sent_at = time.monotonic()
         self._sent = report if num_losses == self._num_losses else None
         self._state.take(answer)
-
-
-def _urgent(report: Report) -> tuple[object, ...]:
-    """What the operator acts upon."""
-    return (
-        report.ready,
-        report.arrived,
-        report.failed,
-        report.suspects,
-        report.store_port,
-        report.committed,
-        report.completed,
-        report.in_process,
-    )
