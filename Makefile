@@ -6,9 +6,11 @@ READY := $(VENV)/.ready
 # Two workers, each with a control plane of its own: what two cores carry.
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
+TORCH = $(shell sed -n 's/.*"torch>=\([0-9.]*\),.*/\1/p' pyproject.toml)
+OLDEST_TORCH = .oldest-torch
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-training test-faults test-demo bench-smoke test-oldest demo demo-down crds lock binaries cluster-up cluster-down clean
+.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-training test-faults test-demo bench-smoke test-oldest test-oldest-torch demo demo-down crds lock binaries cluster-up cluster-down clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +70,10 @@ test-oldest: setup ## API and admission on the oldest supported Kubernetes (buil
 	$(BIN)/python -m devcluster build --kubernetes oldest
 	SPOTRUN_KUBERNETES=oldest $(PYTEST) tests/integration/api tests/integration/manifests -n $(WORKERS)
 
+test-oldest-torch: setup ## the trainer on the oldest supported torch (fetches it: 7 GB)
+	@[ -f $(OLDEST_TORCH)/.ready ] || { echo "fetching torch $(TORCH) into $(OLDEST_TORCH)"; rm -rf $(OLDEST_TORCH); $(BIN)/uv pip install --quiet --python $(BIN)/python --target $(OLDEST_TORCH) 'torch==$(TORCH).*' && touch $(OLDEST_TORCH)/.ready; }
+	PYTHONPATH=$(CURDIR)/$(OLDEST_TORCH) $(PYTEST) tests/unit/trainer -n $(WORKERS)
+
 crds: setup ## write crds/*.yaml and docs/api.md from the models in spotrun.api
 	$(BIN)/python -m spotrun.api.crd
 
@@ -90,4 +96,4 @@ cluster-down: setup ## end it and remove its files
 	@$(BIN)/python -m devcluster down
 
 clean: ## remove .venv and caches of tools (not the cached binaries)
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST_TORCH) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
