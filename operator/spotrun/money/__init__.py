@@ -1,0 +1,1 @@
+"""What a job costs: prices, shares, and the ledger that adds them up, in decimals."""

@@ -1,0 +1,69 @@
+"""The arithmetic of a budget: how much is used, which levels were passed, when to stop.
+
+A limit is kept by stopping before it: what the last checkpoint and the end of the workers will cost
+is held back, and the moment to stop is set as if everything were about to get dearer.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+
+from spotrun.api.amounts import Percent
+from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour
+
+HEADROOM = Decimal("1.2")
+"""Until the operator looks again, prices may rise and workers may come: by so much at most."""
+_MOST_PERCENT = 999_999  # as much as Percent carries
+
+
+def used_percent(spent: Usd, limit: Usd) -> Percent:
+    """How much of the limit is spent, in whole percent, rounded down: 100% is all of it."""
+    return Percent(f"{min(int(100 * spent.exact / limit.exact), _MOST_PERCENT)}%")
+
+
+def levels_crossed(before: Usd, after: Usd, limit: Usd, levels: Iterable[int]) -> tuple[int, ...]:
+    """The levels, in percent of the limit, that were reached between two sums."""
+    return tuple(
+        level
+        for level in levels
+        if before.exact < limit.exact * Fraction(level, 100) <= after.exact
+    )
+
+
+def reserve(rate: UsdPerHour, checkpoint_seconds: Decimal, shutdown_seconds: Decimal) -> Usd:
+    """What is held back, so that the last checkpoint and the end of all workers are still paid."""
+    return (rate * HEADROOM).over(checkpoint_seconds + shutdown_seconds)
+
+
+def may_spend(more: Usd, *, limit: Usd, spent: Usd, reserved: Usd) -> bool:
+    """Whether so much more can be spent without touching what is held back."""
+    return spent + reserved + more <= limit
+
+
+def stop_at(
+    *, limit: Usd, spent: Usd, reserved: Usd, rate: UsdPerHour, now: datetime
+) -> datetime | None:
+    """When the job has to stop to stay within its limit if nobody looks until then.
+
+    None: not within the years that a date can hold, as when nothing is being spent.
+    """
+    left = max(limit - spent - reserved, NO_USD)
+    seconds = (rate * HEADROOM).seconds_for(left)
+    if seconds is None:
+        return None
+    try:
+        return now + timedelta(microseconds=int(seconds.scaleb(6)))
+    except OverflowError:
+        return None
+
+
+def affordable(limit: UsdPerHour, rates: Sequence[UsdPerHour]) -> int:
+    """How many workers, in the order given, stay together within a limit per hour."""
+    total, count = NO_RATE, 0
+    for rate in rates:
+        total += rate
+        if total > limit:
+            break
+        count += 1
+    return count

@@ -1,0 +1,32 @@
+"""The price tables that come with the package; their dates are part of what they are called.
+
+On-demand prices of AWS in one region, and list prices of GCP. Spot prices of AWS change by the hour
+and are not among them: an old one would be a guess.
+"""
+
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+
+from spotrun.money.table import PriceTable
+
+# Each is the price list of a day; a newer one replaces its file.
+_SHEETS = ("aws_2026-07-20.csv", "gcp_2025-10-23.csv")
+
+
+@cache
+def built_in_tables() -> tuple[PriceTable, ...]:
+    """The tables, ready to stand at the end of a catalog."""
+    return tuple(_table(sheet) for sheet in _SHEETS)
+
+
+def read_data(name: str) -> str:
+    """A file of the package's data."""
+    return resources.files("spotrun.money").joinpath("data", name).read_text("utf-8")
+
+
+def _table(sheet: str) -> PriceTable:
+    cloud, _, day = sheet.removesuffix(".csv").partition("_")
+    as_of = datetime.fromisoformat(day).replace(tzinfo=UTC)
+    source = f"built-in table of {cloud.upper()} prices of {day}"
+    return PriceTable.parse(read_data(sheet), source, as_of)

@@ -1,0 +1,75 @@
+"""Who is asked for the price of a node, and in which order; and what to do where nobody knows.
+
+The node's own annotation, the pool's spec, the price tables of the cluster, then the table in the
+package. Nothing is guessed: a price in another region, of another type or of another kind of
+capacity is not the price of this node.
+"""
+
+from dataclasses import dataclass, replace
+
+from spotrun.api.amounts import Amount
+from spotrun.api.capacitypool import Capacity
+from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR
+from spotrun.money.prices import Quote
+from spotrun.money.rows import Offering, read_price
+from spotrun.money.table import PriceTable
+from spotrun.money.units import UsdPerHour
+
+_FROM_NODE = f"the node's annotation {ANNOTATION_NODE_USD_PER_HOUR}"
+_FROM_POOL = "usdPerHour of the CapacityPool"
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The price tables there are; the first one that knows is believed."""
+
+    tables: tuple[PriceTable, ...] = ()
+
+    def quote(
+        self,
+        wanted: Offering,
+        *,
+        annotation: str | None = None,
+        pool_usd_per_hour: Amount | None = None,
+    ) -> Quote | None:
+        """The price of a node, and who says so; None: nobody does.
+
+        An annotation that is no price makes the price unknown: whoever wrote it meant another one
+        than the rest of the chain would give.
+        """
+        if annotation is not None:
+            price = _readable(annotation)
+            return Quote(price, _FROM_NODE) if price is not None else None
+        if pool_usd_per_hour is not None:
+            return Quote(UsdPerHour.of(pool_usd_per_hour), _FROM_POOL)
+        found = (table.look_up(wanted) for table in self.tables)
+        return next((quote for quote in found if quote is not None), None)
+
+    def on_demand(self, wanted: Offering) -> Quote | None:
+        """The price of the same node on demand, as the tables have it."""
+        return self.quote(replace(wanted, capacity=Capacity.ON_DEMAND, node=""))
+
+
+def unpriced_because(wanted: Offering, annotation: str | None = None) -> str:
+    """Why no price is known, and what to write where."""
+    if annotation is not None:
+        return f"{_FROM_NODE} is {annotation!r}: write a decimal number of USD, like 12.50"
+    by_hand = (
+        f"set usdPerHour of its CapacityPool, or annotate the node with "
+        f"{ANNOTATION_NODE_USD_PER_HOUR}"
+    )
+    if not wanted.instance_type:
+        return f"a node without an instance type is in no price table: {by_hand}"
+    place = wanted.zone or wanted.region or "an unknown region"
+    line = f"{wanted.instance_type},{wanted.region},{wanted.zone},{wanted.capacity}"
+    return (
+        f"nobody knows the price of {wanted.instance_type} ({wanted.capacity}) in {place}: "
+        f"add the line {line},<USD per hour> to a price table, {by_hand}"
+    )
+
+
+def _readable(annotation: str) -> UsdPerHour | None:
+    try:
+        return read_price(annotation)
+    except ValueError:
+        return None

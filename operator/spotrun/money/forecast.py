@@ -1,0 +1,86 @@
+"""What a job will have cost at its end, from what its steps have cost of late.
+
+Money per durable step, not money per hour: while a job is suspended, or outside of its windows, it
+neither spends nor advances, so such hours change nothing. Steps that were lost have been paid for
+and are not durable: they make the others dearer, as they will again.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from spotrun.money.units import NO_USD, Usd
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far a job had come, and what it had cost by then; a step may be lost again."""
+
+    steps: int
+    usd: Usd
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The cost at the end: as likely as anything, if all goes as well, and as badly, as of late."""
+
+    usd: Usd
+    low: Usd
+    high: Usd
+
+
+def forecast(accrued: Usd, remaining_steps: int, marks: Sequence[Mark]) -> Forecast | None:
+    """What the job will have cost; None while no durable step has been seen in the window.
+
+    `marks` is the recent window, oldest first; `remaining_steps` count from the last of them. The
+    range is that of its stretches: had all of it been as cheap as the cheapest of them, or as dear
+    as the dearest.
+    """
+    stretches = list(_stretches(marks))
+    if not stretches:
+        return None
+    steps = sum(gained.steps for gained in stretches)
+    spent = sum((gained.usd for gained in stretches), NO_USD)
+    prices = [gained.usd.exact / gained.steps for gained in stretches]
+    prepaid = _prepaid(accrued, stretches, marks[-1])
+
+    def at_the_end(usd_per_step: Fraction) -> Usd:
+        return accrued + max(Usd(usd_per_step * remaining_steps) - prepaid, NO_USD)
+
+    return Forecast(
+        usd=at_the_end(spent.exact / steps),
+        low=at_the_end(min(prices)),
+        high=at_the_end(max(prices)),
+    )
+
+
+def usd_per(usd: Usd, done: int, unit: int = 1) -> Usd | None:
+    """What a unit of work has cost, as a step or a million samples; None before any was done."""
+    return usd * Fraction(unit, done) if done else None
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    steps: int  # gained
+    usd: Usd  # what it cost, standstills and lost steps included
+    end: Mark
+
+
+def _stretches(marks: Sequence[Mark]) -> Iterator[_Stretch]:
+    since = marks[0] if marks else None
+    for mark in marks:
+        if since is not None and mark.steps > since.steps:
+            yield _Stretch(mark.steps - since.steps, mark.usd - since.usd, mark)
+            since = mark
+
+
+def _prepaid(accrued: Usd, stretches: Sequence[_Stretch], last: Mark) -> Usd:
+    """What was paid for steps that are done and still count as remaining.
+
+    It is what was spent since the last mark that was a gain, but no more than a usual stretch
+    costs: the rest bought nothing. Where steps were lost since, it bought nothing at all.
+    """
+    if last.steps < stretches[-1].end.steps:
+        return NO_USD
+    usual = sum((stretch.usd.exact for stretch in stretches), Fraction()) / len(stretches)
+    return min(accrued - stretches[-1].end.usd, Usd(usual))

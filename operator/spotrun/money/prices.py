@@ -1,0 +1,112 @@
+"""What a node costs per hour, who says so, and what it cost over time."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Self
+
+from spotrun.api.capacitypool import Price
+from spotrun.money.units import NO_RATE, NO_USD, Number, Usd, UsdPerHour, seconds_between
+
+EVER = datetime.min.replace(tzinfo=UTC)
+"""Since always: from when on a price holds that nobody has dated."""
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A price, and who says so."""
+
+    usd_per_hour: UsdPerHour
+    source: str
+    as_of: datetime | None = None  # when the source said so; None: it holds until it is changed
+    good_for: timedelta | None = None  # how old it may become before it is called stale
+
+    def is_stale(self, now: datetime) -> bool:
+        """Whether the source should have said something newer by now."""
+        if self.as_of is None or self.good_for is None:
+            return False
+        return now - self.as_of > self.good_for
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A cost, and for how long the price was unknown: that time is not in the cost."""
+
+    usd: Usd = NO_USD
+    unpriced_seconds: Decimal = Decimal(0)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the cost is all of it."""
+        return not self.unpriced_seconds
+
+    def __add__(self, other: "Priced") -> "Priced":
+        return Priced(self.usd + other.usd, self.unpriced_seconds + other.unpriced_seconds)
+
+
+@dataclass(frozen=True)
+class PriceHistory:
+    """What a node cost from which moment on, ascending; None: unknown, as before the first."""
+
+    changes: tuple[tuple[datetime, UsdPerHour | None], ...] = ()
+
+    def __post_init__(self) -> None:
+        moments = [moment for moment, _ in self.changes]
+        assert moments == sorted(moments), f"a history goes forward: {moments}"
+
+    @classmethod
+    def constant(cls, price: UsdPerHour | None) -> Self:
+        """A price that never changed."""
+        return cls(((EVER, price),))
+
+    def at(self, moment: datetime) -> UsdPerHour | None:
+        """The price at a moment."""
+        index = self._index(moment)
+        return self.changes[index][1] if index >= 0 else None
+
+    def cost(self, start: datetime, end: datetime, share: Number = 1) -> Priced:
+        """What a share of the node cost from start to end; nothing if that is no time at all."""
+        usd_per_hour_times_seconds, unpriced_seconds = NO_RATE, Decimal(0)
+        for since, until, price in self._pieces(start, end):
+            seconds = seconds_between(since, until)
+            if price is None:
+                unpriced_seconds += seconds
+            else:
+                usd_per_hour_times_seconds += price * seconds
+        # The share comes in once, at the end: its many digits make every sum slow.
+        return Priced((usd_per_hour_times_seconds * share).over(1), unpriced_seconds)
+
+    def _pieces(
+        self, start: datetime, end: datetime
+    ) -> Iterator[tuple[datetime, datetime, UsdPerHour | None]]:
+        """The time from start to end, cut where the price changed."""
+        index = self._index(start)
+        while start < end:
+            following = self.changes[index + 1][0] if index + 1 < len(self.changes) else end
+            until = min(following, end)
+            yield start, until, self.changes[index][1] if index >= 0 else None
+            start, index = until, index + 1
+
+    def _index(self, moment: datetime) -> int:
+        return bisect_right(self.changes, moment, key=lambda change: change[0]) - 1
+
+
+def history_of(price: Price | None, now: datetime) -> PriceHistory:
+    """The history of a pool's price, as its status holds it.
+
+    The oldest price that is known counts for all time before: a pool is often seen a moment later
+    than its first worker, and its first price was not news when it was written down. What is known
+    now and stands at the end of no list holds since its source said so. A price that is no longer
+    known is unknown from then on.
+    """
+    if price is None:
+        return PriceHistory()
+    recent = tuple((c.time.datetime, UsdPerHour.of(c.usd_per_hour)) for c in price.recent or ())
+    changes: list[tuple[datetime, UsdPerHour | None]] = sorted(recent, key=lambda c: c[0])
+    current = UsdPerHour.of(price.usd_per_hour) if price.usd_per_hour is not None else None
+    if not changes or changes[-1][1] != current:
+        said_at = price.as_of.datetime if price.as_of else now
+        changes.append((max([said_at, *(moment for moment, _ in changes)]), current))
+    return PriceHistory(((EVER, changes[0][1]), *changes[1:]))

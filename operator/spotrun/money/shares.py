@@ -1,0 +1,68 @@
+"""The part of a node that a worker pays for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_DOWN, Context, Decimal
+from fractions import Fraction
+
+# What OpenCost takes a core, a GiB and a GPU to cost per hour where only the price of a whole node
+# is known (its configs/default.json). Only their ratios matter here.
+_USD_PER_CORE = Fraction("0.031611")
+_USD_PER_GIB = Fraction("0.004237")
+_USD_PER_GPU = Fraction("0.95")
+_GIB = 2**30
+# Down, so that the shares of a node never add up to more than the node.
+_DOWN = Context(prec=28, rounding=ROUND_DOWN)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a pod asks for, or what a node has to give."""
+
+    cpu: Decimal = Decimal(0)  # cores
+    memory: Decimal = Decimal(0)  # bytes
+    gpus: int = 0
+
+
+def share_of(pod_requests: Resources, node_allocatable: Resources) -> Decimal:
+    """The part of the node's price that a pod pays, from 0 to 1.
+
+    A pod with GPUs pays for its part of the GPUs: nobody else can train on the node that it left
+    with idle cores. (Weighted by requests, as OpenCost does it, a job that takes all 8 GPUs of a
+    node with a sixth of its cores would pay 58 % of it.) A pod without GPUs pays for its part of
+    cores and memory, weighed by what they cost. One that asks for nothing is not held back from
+    anything, so it pays for all.
+    """
+    if pod_requests.gpus:
+        return _quotient(Fraction(pod_requests.gpus), Fraction(node_allocatable.gpus))
+    if not (pod_requests.cpu or pod_requests.memory):
+        return Decimal(1)
+    return _quotient(_weight(pod_requests), _weight(node_allocatable))
+
+
+def normalised(shares: Sequence[Decimal]) -> tuple[Decimal, ...]:
+    """The shares of pods on one node, scaled down where they add up to more than the node.
+
+    They do where pods with and without GPUs meet, or where a node has come to offer less than
+    what it once gave away.
+    """
+    total = sum(map(Fraction, shares), Fraction(0))
+    if total <= 1:
+        return tuple(shares)
+    return tuple(_quotient(Fraction(share), total) for share in shares)
+
+
+def _weight(resources: Resources) -> Fraction:
+    """What the resources would cost, each for itself."""
+    return (
+        Fraction(resources.cpu) * _USD_PER_CORE
+        + Fraction(resources.memory) / _GIB * _USD_PER_GIB
+        + resources.gpus * _USD_PER_GPU
+    )
+
+
+def _quotient(part: Fraction, whole: Fraction) -> Decimal:
+    if part >= whole:  # a node may offer less than it gave away, or nothing any more
+        return Decimal(1)
+    ratio = part / whole
+    return _DOWN.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))

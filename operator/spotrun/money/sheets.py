@@ -1,0 +1,164 @@
+"""Price sheets as people keep them: OpenCost's CSV schema, and a simple one of our own.
+
+The simple one, of which region and zone may be left out or empty (then it holds everywhere):
+
+    instanceType,region,zone,capacity,usdPerHour
+    g5.xlarge,us-east-1,us-east-1a,Spot,0.4213
+
+OpenCost's has no column for the kind of capacity, and refuses rows with more columns than it knows:
+so what it says of a type is its price on demand, and never that of spot.
+"""
+
+import csv
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from spotrun.api.capacitypool import Capacity
+from spotrun.money.rows import GpuRow, PriceRow, model_of, read_price
+from spotrun.money.units import UsdPerHour
+
+Row = PriceRow | GpuRow
+_ByColumn = Mapping[str, str]  # the cells, by the column's name in lower case
+_SIMPLE = frozenset({"instancetype", "capacity", "usdperhour"})
+_OPENCOST = frozenset({"instanceid", "assetclass", "instanceidfield", "marketpricehourly"})
+_CAPACITIES = {capacity.lower(): capacity for capacity in Capacity}
+_TYPE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """What a sheet says, and what of it was not understood, line by line."""
+
+    rows: tuple[Row, ...]
+    refused: tuple[str, ...]
+
+
+def read_sheet(text: str) -> Sheet:
+    """Read a sheet of either schema; a line that is not understood costs the others nothing."""
+    lines = _lines(text)
+    _, header = next(lines, (0, ""))
+    columns = [name.lower() for name in _cells(header)]
+    read = _schema(columns)
+    rows: list[Row] = []
+    refused: list[str] = []
+    said: dict[tuple[object, ...], tuple[int, UsdPerHour]] = {}
+    for number, line in lines:
+        try:
+            row = read(_by_column(columns, _cells(line)))
+        except ValueError as error:
+            refused.append(f"line {number}: {error}")
+            continue
+        first, price = said.setdefault(row.about, (number, row.usd_per_hour))
+        if price == row.usd_per_hour:
+            rows.append(row)
+        else:
+            refused.append(
+                f"line {number}: says another price than line {first} for the same nodes"
+            )
+    return Sheet(tuple(rows), tuple(refused))
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines with something on them that is no comment, each with its number."""
+    for number, line in enumerate(text.lstrip("\ufeff").splitlines(), start=1):
+        if line.strip(" ,") and not line.startswith("#"):
+            yield number, line
+
+
+def _cells(line: str) -> list[str]:
+    """Of one line only, so that a quotation mark that is never closed swallows no other."""
+    try:
+        return [cell.strip() for cells in csv.reader([line], strict=True) for cell in cells]
+    except csv.Error as error:
+        raise ValueError(f"is no CSV: {error}") from error
+
+
+def _schema(columns: list[str]) -> Callable[[_ByColumn], Row]:
+    if set(columns) >= _SIMPLE:
+        return _simple
+    if set(columns) >= _OPENCOST:
+        return _opencost
+    raise ValueError(
+        "the first line must name the columns instanceType,region,zone,capacity,usdPerHour, or "
+        f"those of OpenCost's price sheet (they are {','.join(columns) or 'missing'})"
+    )
+
+
+def _by_column(columns: list[str], cells: list[str]) -> _ByColumn:
+    if len(cells) > len(columns):
+        raise ValueError(f"has {len(cells)} cells for {len(columns)} columns")
+    return dict.fromkeys(columns, "") | dict(zip(columns, cells, strict=False))
+
+
+def _simple(cells: _ByColumn) -> PriceRow:
+    if not cells["instancetype"]:
+        raise ValueError("instanceType is empty: say which nodes this is the price of")
+    return PriceRow(
+        usd_per_hour=_price(cells, "usdperhour", "usdPerHour"),
+        instance_type=cells["instancetype"],
+        capacity=_capacity(cells["capacity"]),
+        region=cells.get("region", ""),
+        zone=cells.get("zone", ""),
+    )
+
+
+def _opencost(cells: _ByColumn) -> Row:
+    kind = cells["assetclass"].lower()
+    price = _price(cells, "marketpricehourly", "MarketPriceHourly")
+    region = cells.get("region", "")
+    if kind == "gpu":
+        return GpuRow(price, model_of(cells["instanceid"]), region)
+    if kind not in {"", "node"}:  # OpenCost takes what names no class for a node as well
+        raise ValueError(f"is about a {kind}, which is no part of what a job costs here: left out")
+    node, instance_type = _which(cells)
+    return PriceRow(
+        usd_per_hour=price,
+        instance_type=instance_type,
+        region=region,
+        node=node,
+        as_of=_moment(cells.get("endtimestamp", "")),
+    )
+
+
+def _which(cells: _ByColumn) -> tuple[str, str]:
+    """The node, or else the type, that a row of OpenCost's is about."""
+    name, told_by = cells["instanceid"], cells["instanceidfield"]
+    if not name and cells.get("instancetype"):
+        return "", cells["instancetype"]
+    if told_by == "metadata.name" and name:
+        return name, ""
+    if told_by.removeprefix("metadata.labels.") in _TYPE_LABELS and name:
+        return "", name
+    raise ValueError(
+        "names no node that can be found: give InstanceType and no InstanceID, or as "
+        f"InstanceIDField metadata.name or metadata.labels.{_TYPE_LABELS[0]} (it is {told_by!r})"
+    )
+
+
+def _price(cells: _ByColumn, column: str, name: str) -> UsdPerHour:
+    try:
+        return read_price(cells[column])
+    except ValueError as error:
+        raise ValueError(f"{name} {error}") from None
+
+
+def _capacity(text: str) -> Capacity:
+    try:
+        return _CAPACITIES[text.lower()]
+    except KeyError:
+        raise ValueError(
+            f"capacity must be one of {', '.join(Capacity)} (this is {text!r})"
+        ) from None
+
+
+def _moment(text: str) -> datetime | None:
+    """OpenCost writes moments like 2019-04-17 23:34:22 UTC."""
+    if not text:
+        return None
+    try:
+        return datetime.strptime(text, "%Y-%m-%d %H:%M:%S UTC").replace(tzinfo=UTC)
+    except ValueError:
+        raise ValueError(
+            f"EndTimestamp must be like 2026-03-01 08:00:00 UTC (this is {text!r})"
+        ) from None

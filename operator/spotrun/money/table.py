@@ -1,0 +1,90 @@
+"""Price tables: what a sheet, the package or a cloud says nodes cost."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Self
+
+from spotrun.api.capacitypool import Capacity
+from spotrun.money.prices import EVER, Quote
+from spotrun.money.rows import GpuRow, Offering, PriceRow, model_of
+from spotrun.money.sheets import read_sheet
+from spotrun.money.units import NO_RATE, UsdPerHour
+
+_Key = tuple[str, str, str, Capacity]  # type, region, zone
+
+
+@dataclass(frozen=True)
+class PriceTable:
+    """Prices from one source."""
+
+    source: str
+    rows: tuple[PriceRow, ...] = ()
+    gpus: tuple[GpuRow, ...] = ()  # where there are any, the rows price nodes without theirs
+    refused: tuple[str, ...] = ()  # lines that were not understood, and why
+    as_of: datetime | None = None  # of rows that have no date of their own
+    good_for: timedelta | None = None
+
+    @classmethod
+    def parse(cls, text: str, source: str, as_of: datetime | None = None) -> Self:
+        """Read a sheet in OpenCost's or the simple schema; ValueError if it is neither."""
+        sheet = read_sheet(text)
+        return cls(
+            source=source,
+            rows=tuple(row for row in sheet.rows if isinstance(row, PriceRow)),
+            gpus=tuple(row for row in sheet.rows if isinstance(row, GpuRow)),
+            refused=sheet.refused,
+            as_of=as_of,
+        )
+
+    def look_up(self, wanted: Offering) -> Quote | None:
+        """The price of the row that says most about such a node; None: it says nothing."""
+        row = self._row(wanted)
+        if row is None:
+            return None
+        of_gpus = self._of_gpus(wanted)
+        if of_gpus is None:
+            return None
+        return Quote(
+            usd_per_hour=row.usd_per_hour + of_gpus,
+            source=self.source,
+            as_of=row.as_of or self.as_of,
+            good_for=self.good_for,
+        )
+
+    def _row(self, wanted: Offering) -> PriceRow | None:
+        """The first there is, those that say most asked first: a named node is itself alone."""
+        kind, region, zone = wanted.instance_type, wanted.region, wanted.zone
+        places = ((region, zone), ("", zone), (region, ""), ("", ""))
+        rows = (
+            *(self._named.get((wanted.node, where)) for where in (region, "")),
+            *(self._typed.get((kind, *place, wanted.capacity)) for place in places),
+        )
+        return next((row for row in rows if row is not None), None)
+
+    def _of_gpus(self, wanted: Offering) -> UsdPerHour | None:
+        """What the node's GPUs cost beside it; None: they cost something, and it is unknown."""
+        if not self.gpus or not wanted.gpus:
+            return NO_RATE
+        model = model_of(wanted.accelerator)
+        prices = {row.region: row.usd_per_hour for row in self.gpus if row.accelerator == model}
+        price = prices.get(wanted.region, prices.get(""))
+        return price * wanted.gpus if price is not None else None
+
+    @cached_property
+    def _named(self) -> Mapping[tuple[str, str], PriceRow]:
+        return {(row.node, row.region): row for row in self._by_age if row.node}
+
+    @cached_property
+    def _typed(self) -> Mapping[_Key, PriceRow]:
+        return {
+            (row.instance_type, row.region, row.zone, row.capacity): row
+            for row in self._by_age
+            if row.instance_type
+        }
+
+    @cached_property
+    def _by_age(self) -> list[PriceRow]:
+        """The newest last: it is the one that counts. Without a date it is as old as can be."""
+        return sorted(self.rows, key=lambda row: row.as_of or EVER)

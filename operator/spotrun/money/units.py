@@ -1,0 +1,122 @@
+"""Money and rates of money, exact: what is written as a decimal, and added up as a fraction.
+
+An hour has 3,600 seconds and a node may be shared in thirds, so a cost is seldom a decimal of
+finite length. Sums are therefore kept as fractions and rounded once, when they are written: a
+segment cut in two costs what it did, to the last digit, whatever the precision of `decimal`.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Self
+
+from typing_extensions import override
+
+from spotrun.api.amounts import Amount, SignedAmount
+
+Number = Decimal | Fraction | int
+_PLACES = 12  # as many as Amount carries
+_MOST = Decimal("999999999999.999999999999")  # as much as Amount carries
+_SECONDS_PER_HOUR = 3600
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, order=True, init=False, repr=False)
+class _Money:
+    exact: Fraction
+
+    def __init__(self, number: Number = 0) -> None:
+        object.__setattr__(self, "exact", _exactly(number))
+
+    @classmethod
+    def of(cls, amount: Amount | None) -> Self:
+        """Read what the API carries; what is absent is nothing."""
+        return cls(amount.decimal if amount is not None else 0)
+
+    @property
+    def decimal(self) -> Decimal:
+        """To the twelfth decimal place, the even neighbour where two are equally near."""
+        # By way of text, for arithmetic on decimals rounds to the precision of their context.
+        return Decimal(f"{round(self.exact * 10**_PLACES)}E-{_PLACES}")
+
+    @property
+    def amount(self) -> Amount:
+        """As the API carries it; what is beyond its range is written as its largest number."""
+        return Amount.of(min(self.decimal, _MOST))
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(self.exact + self._same(other))
+
+    def __sub__(self, other: Self) -> Self:
+        return type(self)(self.exact - self._same(other))
+
+    def __mul__(self, times: Number) -> Self:
+        return type(self)(self.exact * _exactly(times))
+
+    def __bool__(self) -> bool:
+        return self.exact != 0
+
+    @override
+    def __str__(self) -> str:
+        """As people write money: to the cent, or to three digits where that is less than a cent."""
+        size = abs(self.decimal)
+        digits = f"{size:.2f}" if size >= Decimal("0.01") or not size else f"{size:.3g}"
+        return f"{'-' if self.exact < 0 else ''}${digits}"
+
+    @override
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.exact})"
+
+    def _same(self, other: Self) -> Fraction:
+        if type(other) is not type(self):
+            raise TypeError(f"{self!r} and {other!r} are of different kinds: they have no sum")
+        return other.exact
+
+
+class Usd(_Money):
+    """An amount of money; savings may be below zero."""
+
+    @property
+    def signed_amount(self) -> SignedAmount:
+        """As the API carries what may be below zero."""
+        return SignedAmount.of(max(min(self.decimal, _MOST), -_MOST))
+
+
+class UsdPerHour(_Money):
+    """A price or a rate of spending."""
+
+    def over(self, seconds: Number) -> Usd:
+        """What it comes to in that time."""
+        return Usd(self.exact * _exactly(seconds) / _SECONDS_PER_HOUR)
+
+    def seconds_for(self, usd: Usd) -> Decimal | None:
+        """How long that money lasts, to the microsecond below; None: for ever."""
+        if self.exact <= 0:
+            return None
+        return _microseconds(usd.exact / self.exact * _SECONDS_PER_HOUR * 10**6 // 1)
+
+    @override
+    def __str__(self) -> str:
+        return f"{super().__str__()}/h"
+
+
+def seconds_between(start: datetime, end: datetime) -> Decimal:
+    """The time between two moments, exactly; below zero if they are the other way round."""
+    return _microseconds((end - start) // _MICROSECOND)
+
+
+def _exactly(number: Number) -> Fraction:
+    if isinstance(number, Fraction):
+        return number
+    if isinstance(number, float):  # that nobody's Any brings one in
+        raise TypeError(f"money is counted exactly: give a Decimal, not the float {number!r}")
+    return Fraction(number)
+
+
+def _microseconds(count: int) -> Decimal:
+    return Decimal(f"{count}E-6")
+
+
+NO_USD = Usd()
+NO_RATE = UsdPerHour()

@@ -1,0 +1,156 @@
+"""The page "How cost is computed": its example is worked out here, and every figure compared."""
+
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+from spotrun.api.capacitypool import Capacity
+from spotrun.money.budget import reserve, stop_at, used_percent
+from spotrun.money.builtin import built_in_tables
+from spotrun.money.catalog import Catalog
+from spotrun.money.forecast import Mark, forecast
+from spotrun.money.ledger import Segment, cost, idle, rate
+from spotrun.money.prices import EVER, PriceHistory
+from spotrun.money.rows import Offering
+from spotrun.money.savings import (
+    UsefulWork,
+    Waste,
+    goodput,
+    lost_work_usd,
+    on_demand_usd,
+    saved_usd,
+)
+from spotrun.money.shares import Resources, share_of
+from spotrun.money.table import PriceTable
+from spotrun.money.units import Usd, UsdPerHour
+
+PAGE = (Path(__file__).parents[2] / "docs/how-cost-is-computed.md").read_text()
+PROSE = " ".join(PAGE.split())
+SIMPLE, OPENCOST = (
+    PriceTable.parse(sheet, "the page")
+    for sheet in re.findall(r"^```csv\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+)
+SPOT = Offering("g5.12xlarge", Capacity.SPOT, "us-east-1", "us-east-1a")
+ON_DEMAND = Offering("g5.12xlarge", Capacity.ON_DEMAND, "us-east-1", "us-east-1a")
+
+
+def at(clock: str) -> datetime:
+    return datetime.fromisoformat(f"2026-03-02T{clock}").replace(tzinfo=UTC)
+
+
+def table(head: str) -> list[list[str]]:
+    """The cells of the table that has this in its first line."""
+    lines = PAGE[PAGE.index(f"| {head} |") :].split("\n\n")[0].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def listed(table: PriceTable, wanted: Offering) -> UsdPerHour:
+    quote = table.look_up(wanted)
+    assert quote is not None
+    return quote.usd_per_hour
+
+
+NOW = at("14:02")
+SHARE = share_of(Resources(gpus=2), Resources(gpus=4))
+LISTED = listed(SIMPLE, ON_DEMAND)
+DEARER = UsdPerHour(Decimal("2.60"))
+SPOT_PRICES = PriceHistory(((EVER, listed(SIMPLE, SPOT)), (at("13:00"), DEARER)))
+LIST_PRICE = PriceHistory.constant(LISTED)
+FIRST = [Segment(n, at("12:00"), at("13:30"), SHARE, SPOT_PRICES) for n in (0, 1)]
+SECOND = [Segment(n, at("13:32"), None, SHARE, LIST_PRICE) for n in (2, 3)]
+PAID = cost([*FIRST, *SECOND], NOW).usd
+RATE = rate([*FIRST, *SECOND], NOW).usd_per_hour
+MARKS = [Mark(0, Usd()), Mark(9_240, cost(FIRST, NOW).usd), Mark(12_600, PAID)]
+
+
+def rows_of(worker: Segment, *parts: tuple[str, str]) -> list[list[str]]:
+    """What a worker has cost in parts of its time, as the page writes it."""
+    return [
+        [
+            str(worker.serial),
+            start,
+            end,
+            shown(price),
+            str(worker.share),
+            f"${worker.history.cost(at(start), at(end), worker.share).usd.decimal:.4f}",
+        ]
+        for start, end in parts
+        if (price := worker.history.at(at(start))) is not None
+    ]
+
+
+def shown(price: UsdPerHour) -> str:
+    """To the cent, or as listed where that is finer."""
+    digits = max(2, -int(price.decimal.normalize().as_tuple().exponent))
+    return f"${price.decimal:.{digits}f}/h"
+
+
+def test_what_the_workers_cost() -> None:
+    before, after = ("12:00", "13:00"), ("13:00", "13:30")
+    rows = [row for worker in FIRST for row in rows_of(worker, before, after)]
+    rows += [row for worker in SECOND for row in rows_of(worker, ("13:32", "14:02"))]
+    assert table("Worker | From") == rows
+
+
+def test_what_the_status_says() -> None:
+    spot_node = Segment(0, at("11:57"), at("13:30"), Decimal(1), SPOT_PRICES)
+    on_demand_node = Segment(0, at("13:31"), None, Decimal(1), LIST_PRICE)
+    unused = idle(spot_node, FIRST, NOW) + idle(on_demand_node, SECOND, NOW)
+    useful = UsefulWork(12_600 * Decimal("0.5"), LISTED)
+    would_be = on_demand_usd([useful]).usd
+    lost = lost_work_usd(
+        redone_steps=240, step_seconds=Decimal("0.5"), stall_seconds=Decimal(150), rate=DEARER
+    )
+    told = forecast(PAID, 5_040, MARKS)
+    assert told is not None
+    assert {field: value for field, value, _ in table("Field | Value")} == {
+        "`usd`": PAID.amount,
+        "`usdPerHour`": RATE.amount,
+        "`idleUsd`": str(round(unused.decimal, 6)),
+        "`onDemandUsd`": would_be.amount,
+        "`savedUsd`": saved_usd(would_be, PAID).signed_amount,
+        "`lostWorkUsd`": lost.amount,
+        "`forecastUsd`": told.usd.amount,
+    }
+    assert f"the cheaper would make it {told.low} and the dearer {told.high}" in PROSE
+    assert f"9,240 steps for {cost(FIRST, NOW).usd} on spot" in PROSE
+    assert f"3,360 for ${cost(SECOND, NOW).usd.amount} on demand" in PROSE
+
+
+def test_what_the_budget_says() -> None:
+    limit = Usd(10)
+    kept = reserve(RATE, checkpoint_seconds=Decimal(40), shutdown_seconds=Decimal(30))
+    stop = stop_at(limit=limit, spent=PAID, reserved=kept, rate=RATE, now=NOW)
+    assert stop is not None
+    assert {figure: value for figure, value, _ in table("Figure | Value")} == {
+        "`budgetUsedPercent`": used_percent(PAID, limit),
+        "held back": str(round(kept.decimal, 6)),
+        "`stopAt`": f"{stop:%H:%M:%S}",
+    }
+
+
+def test_what_the_time_went_into() -> None:
+    waste = Waste(
+        restart_seconds=Decimal(620),
+        redone_seconds=240 * Decimal("0.5"),
+        checkpoint_seconds=Decimal(160),
+    )
+    assert goodput(Decimal(7_200), waste) == Decimal("0.875")
+    assert "a goodput of 87.5 %. The rest has names: 620 seconds" in PROSE
+    assert 7_200 - waste.seconds == 12_600 * Decimal("0.5")
+
+
+def test_the_sheets_on_the_page_are_understood() -> None:
+    assert (SIMPLE.refused, OPENCOST.refused) == ((), ())
+    assert shown(listed(SIMPLE, Offering("a100-box", Capacity.RESERVED))) == "$3.10/h"
+    assert shown(listed(OPENCOST, Offering("", Capacity.SPOT, node="node-7"))) == "$3.10/h"
+    with_gpus = Offering("", Capacity.SPOT, node="node-7", accelerator="NVIDIA-A10G", gpus=4)
+    assert OPENCOST.look_up(with_gpus) is None
+
+
+def test_the_dates_of_the_built_in_tables_are_those_on_the_page() -> None:
+    sources = [of_day.source for of_day in built_in_tables()]
+    days = re.findall(r"of (\d{4}-\d\d-\d\d)", PAGE)
+    assert days == [source[-len("2026-07-20") :] for source in sources]
+    assert Catalog(built_in_tables()).quote(ON_DEMAND).usd_per_hour == LISTED  # type: ignore[union-attr]
