@@ -24,7 +24,8 @@ from typing import Any
 
 from bench.operator_bench import ROOT, say
 from devcluster.cluster import Cluster
-from tests.integration.trainer.helpers import Place, Trace, open_place
+from tests.integration.trainer.helpers import Place, open_place
+from tests.integration.trainer.traces import Trace
 from tests.operator_world import install_crds
 
 TRAINING = ROOT / "bench" / "determinism_training.py"

@@ -37,7 +37,8 @@ from bench.operator_bench import ROOT, say
 from bench.recovery_training import WIDTH
 from devcluster.cluster import Cluster
 from spotrun_trainer.telemetry import timeline
-from tests.integration.trainer.helpers import Place, Trace, open_place
+from tests.integration.trainer.helpers import Place, open_place
+from tests.integration.trainer.traces import Trace
 from tests.operator_world import install_crds
 
 TRAINING = ROOT / "bench" / "recovery_training.py"

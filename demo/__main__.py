@@ -74,6 +74,12 @@ def _usual_steps() -> int:
     return _STEPS_PER_CORE * min(os.cpu_count() or 1, _MOST_CORES)
 
 
+def _steps(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"a whole number from 1 on, not {text!r}")
+    return int(text)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m demo",
@@ -105,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--steps",
-        type=int,
+        type=_steps,
         default=_usual_steps(),
         metavar="N",
         help="steps of a job that takes --steps=N (default %(default)s, for this machine's cores)",

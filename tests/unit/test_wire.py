@@ -55,7 +55,13 @@ REPORTS = st.builds(
     utilization=st.builds(Utilization, SHARES, SHARES, SHARES),
     progress=st.none()
     | st.builds(
-        Progress, COUNTS, COUNTS, st.none() | COUNTS, COUNTS, st.none() | st.floats(0, 86_400)
+        Progress,
+        generation=COUNTS,
+        step=COUNTS,
+        total=st.none() | COUNTS,
+        samples=COUNTS,
+        step_seconds=st.none() | st.floats(0, 86_400),
+        signs=COUNTS,
     ),
     committed=st.none() | SAVED,
     completed=st.booleans(),
@@ -104,7 +110,7 @@ KEYS = (
     *("wire", "ready", "arrived", "failed", "suspects", "storePort", "utilization", "progress"),
     *("committed", "completed", "inProcess", "version", "phase", "world", "orders", "stopAt"),
     *("generation", "exitCode", "message", "gpu", "step", "total", "samples", "stepSeconds"),
-    *("checkpoint", "rank", "size", "processes", "store", "secret", "neighbours", "how"),
+    *("signs", "checkpoint", "rank", "size", "processes", "store", "secret", "neighbours", "how"),
     *("switch", "restore", "reason"),
 )
 HOSTILE = st.dictionaries(

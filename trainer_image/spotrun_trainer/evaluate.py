@@ -38,6 +38,7 @@ def mean_loss(
                 result = loss(model, moved(batch, context.device))
                 totals += _weighted(result, samples, context.device)
             alarm.look()
+            context.reporter.sign()
         group.all_reduce(totals).wait()
     mean: float = (totals[0] / totals[1]).item()
     return mean

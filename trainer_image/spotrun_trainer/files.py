@@ -50,6 +50,7 @@ class Telling:
     total: int | None = None
     samples: int = 0
     step_seconds: float | None = None
+    signs: int = 0  # of life beside steps: grows while it evaluates
     checkpoint: str | None = None  # the newest durable checkpoint, by name (step-N.gG)
     completed: bool = False  # training complete and the final checkpoint durable
     utilization: wire.Utilization = field(default_factory=wire.Utilization)
@@ -161,6 +162,7 @@ def _read_telling(body: bytes) -> Telling:
         total=_whole(content, "total") if content.get("total") is not None else None,
         samples=_whole(content, "samples"),
         step_seconds=_number(content, "stepSeconds", most=86_400.0),
+        signs=_whole(content, "signs"),
         checkpoint=_checkpoint(content),
         completed=_flag(content, "completed"),
         utilization=_utilization(content.get("utilization")),

@@ -91,6 +91,7 @@ class Loop:
         self._say_if_idle()
         with context.meter.span("restore"):
             self._restore()
+        context.reporter.tell(step=context.step, total=self._total, samples=self._samples)
         rig = Rig(
             group=context.group,
             source=self._source,

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 from spotrun_trainer.rng import key_of
 from spotrun_trainer.seat import Seat
@@ -14,7 +14,6 @@ from spotrun_trainer.seat import Seat
 T = TypeVar("T")
 
 _LOOK_SECONDS = 0.05
-_DONE = "done"
 
 
 def first_of_a_worker(seat: Seat, number: int, prepare: Callable[[], T]) -> T:
@@ -26,24 +25,27 @@ def first_of_a_worker(seat: Seat, number: int, prepare: Callable[[], T]) -> T:
         return prepare()
     directory = seat.directory or Path(tempfile.gettempdir())
     world = key_of(*f"{seat.secret}/{seat.generation}/{seat.store}".encode())
-    return run_first(directory / f"spotrun-{world:x}-{number}", prepare)
+    return run_first(directory / f"spotrun-{world:x}-{number}", seat.local_size, prepare)
 
 
-def run_first(file: Path, prepare: Callable[[], T]) -> T:
-    """Call `prepare` in all processes that share `file`, but in one of them before the others.
+def run_first(file: Path, count: int, prepare: Callable[[], T]) -> T:
+    """Call `prepare` in all `count` processes that share `file`, in one before the others.
 
-    If the first fails or is killed, the next is the first. The file stays, to say that it is done.
+    If the first fails or is killed, the next is the first. The last to come removes the file, which
+    has a character for each that came.
     """
-    with _locked(file) as is_done:
-        if not is_done:
+    with _locked(file) as lock:
+        arrived = lock.read()
+        if not arrived:
             result = prepare()
-            file.write_text(_DONE)
-            return result
-    return prepare()
+        lock.write(".")
+        if len(arrived) + 1 == count:
+            file.unlink()
+    return prepare() if arrived else result
 
 
 @contextmanager
-def _locked(file: Path) -> Iterator[bool]:
+def _locked(file: Path) -> Iterator[IO[str]]:
     with file.open("a+") as lock:
         while True:
             try:
@@ -52,4 +54,5 @@ def _locked(file: Path) -> Iterator[bool]:
                 time.sleep(_LOOK_SECONDS)
             else:
                 break
-        yield file.read_text() == _DONE
+        lock.seek(0)
+        yield lock

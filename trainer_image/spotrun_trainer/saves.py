@@ -1,15 +1,17 @@
 """Saving the training: when, under which name, and what is said about it."""
 
 import threading
+import time
 from typing import Any
 
 from spotrun_trainer.cadence import Cadence
-from spotrun_trainer.checkpoint import CheckpointError, Saved
+from spotrun_trainer.checkpoint import CheckpointError, Checkpoints, Saved
 from spotrun_trainer.context import Context
 from spotrun_trainer.logbook import say
 
 MARGIN_SECONDS = 2.0  # for the last report, and for the process to end
 FINISH_SECONDS = 1800.0
+_SIGN_SECONDS = 5.0
 
 
 class Saves:
@@ -89,11 +91,20 @@ class Saves:
         if context.checkpoints is None or not self.is_in_flight:
             return True
         with context.meter.span("checkpoint"):
-            is_done = context.checkpoints.wait(max(0.0, seconds))
+            is_done = self._wait(context.checkpoints, seconds)
         saved = context.checkpoints.finished()
         if saved is not None:
             self._note(saved)
         return is_done
+
+    def _wait(self, checkpoints: Checkpoints, seconds: float) -> bool:
+        """Wait, with signs of life: this is no hang, it has an end of its own."""
+        until = time.monotonic() + seconds
+        while not checkpoints.wait(max(0.0, min(until - time.monotonic(), _SIGN_SECONDS))):
+            if time.monotonic() >= until:
+                return False
+            self._context.reporter.sign()
+        return True
 
     def restored(self, name: str, step: int) -> None:
         """The training began at a checkpoint, which need not be saved again."""

@@ -18,7 +18,7 @@ def follow(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     update: dict[str, object] = {}
     newest = max((r.progress for r in reports if r.progress), key=lambda p: p.step, default=None)
     if newest is not None and not _is_known(newest, status.progress):
-        update["progress"] = _progress(newest)
+        update["progress"] = _progress(newest, status.progress)
     # What a worker saved on its way out it may have told nobody but the kubelet.
     ended = [w.pod.end.words for w in view.job.workers if w.pod.end and w.serial in members]
     names = [words.checkpoint for words in ended if words and words.checkpoint]
@@ -37,20 +37,24 @@ def _is_newer(saved: Checkpoint, status: TrainingJobStatus) -> bool:
 
 
 def _is_known(reported: Reported, known: Progress | None) -> bool:
-    """The rate alone is no news: it is looked at again with the next step."""
+    """The rate alone is no news: it is looked at again with the next step.
+
+    Nor is a process that has just started, and has restored nothing yet.
+    """
     if known is None:
         return False
-    return (known.step, known.total_steps) == (reported.step, reported.total)
+    if not reported.step:
+        return True
+    return (known.step, known.total_steps) == (reported.step, reported.total or known.total_steps)
 
 
-def _progress(reported: Reported) -> Progress:
+def _progress(reported: Reported, known: Progress | None) -> Progress:
+    total = reported.total or (known.total_steps if known is not None else None)
     done = None
-    if reported.total:
-        done = Percent(f"{min(100 * reported.step // reported.total, 100)}%")
+    if total:
+        done = Percent(f"{min(100 * reported.step // total, 100)}%")
     rate = None
     if reported.step_seconds and reported.step and reported.samples:
         per_second = reported.samples / reported.step / reported.step_seconds
         rate = Amount(f"{min(per_second, _FASTEST):.3f}")
-    return Progress(
-        step=reported.step, total_steps=reported.total, percent=done, samples_per_second=rate
-    )
+    return Progress(step=reported.step, total_steps=total, percent=done, samples_per_second=rate)

@@ -100,6 +100,14 @@ async def test_a_manifest_that_is_none_is_refused_before_anything_starts(theatre
     assert theatre.leftovers() == []
 
 
+@pytest.mark.parametrize("steps", ["-1", "0", "many"])
+async def test_steps_that_are_no_number_of_steps_are_refused(theatre: Theatre, steps: str) -> None:
+    demo = await theatre.start(f"--steps={steps}")
+    assert await demo.ended() == 2
+    assert demo.lines[-1].endswith(f"--steps: a whole number from 1 on, not '{steps}'")
+    assert theatre.leftovers() == []
+
+
 async def _down(pid_file: Path) -> str:
     program = (sys.executable, "-m", "demo", "--down", "--pid-file", str(pid_file))
     return await _output(*program)

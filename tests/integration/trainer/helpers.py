@@ -8,7 +8,6 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,8 @@ from devcluster.cluster import Cluster
 from devcluster.nodes import Machine, Nodes
 from devcluster.process.options import Options
 from devcluster.process.runtime import ProcessRuntime
-from tests.operator_world import ROOT, World
+from tests.integration.trainer.traces import Trace, pids_of, read_trace, trains
+from tests.operator_world import ROOT, World, leave_nothing
 
 SCRIPTS = ROOT / "tests" / "scripts"
 COMPLETED = {"reason": "completed"}
@@ -31,7 +31,6 @@ _QUIET = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 FOR_LONG = ("--steps", 100_000, "--pause", 0.02)
-Trace = list[dict[str, Any]]
 
 
 @dataclass(kw_only=True)
@@ -63,6 +62,43 @@ class Place(World):
         sizes = {"min": workers, "max": workers, "replicas": workers, **changes.pop("sizes", {})}
         return await self.create_job(workers={**sizes, "template": template}, **changes)
 
+    async def start_run(self, *args: object, workers: int = 2, **changes: Any) -> Manifest:
+        """Create a job that runs a loop with `Run`, and keeps its checkpoints on a claim."""
+        await self._claim("checkpoints")
+        where = {"volume": {"persistentVolumeClaim": {"claimName": "checkpoints"}}}
+        arguments = (self.folder, "--pause", 0.1, *args)
+        return await self.start(
+            "run_loop.py", *arguments, workers=workers, checkpoint=where, **changes
+        )
+
+    async def _claim(self, name: str) -> None:
+        """A directory of this machine as a volume of all nodes."""
+        size, modes = {"storage": "1Gi"}, ["ReadWriteMany"]
+        directory = self.folder / name
+        directory.mkdir()
+        volume = {
+            "capacity": size,
+            "accessModes": modes,
+            "storageClassName": "",
+            "hostPath": {"path": str(directory)},
+            "claimRef": {"namespace": self.namespace, "name": name},
+        }
+        claim = {
+            "accessModes": modes,
+            "resources": {"requests": size},
+            "storageClassName": "",
+            "volumeName": self.namespace,
+        }
+        claims = at("persistentvolumeclaims", self.namespace)
+        await self.kube.create(
+            at("persistentvolumes"), {"metadata": {"name": self.namespace}, "spec": volume}
+        )
+        await self.kube.create(claims, {"metadata": {"name": name}, "spec": claim})
+        # A kubelet that finds it unbound tries again only after 10 s.
+        await self.kube.until(
+            claims, name, lambda it: it is not None and it["status"].get("phase") == "Bound"
+        )
+
     @override
     async def until_job(self, holds: Callable[[Manifest], bool], name: str = "job") -> Manifest:
         def on(job: Manifest | None) -> bool:
@@ -91,20 +127,23 @@ class Place(World):
         found: Trace = await self.until(look)
         return found
 
+    async def until_trains(self, size: int, *, after: Trace | None = None) -> Trace:
+        """Wait until all ranks of a world of that size have made a step; returns all such steps.
+
+        `after`: in processes that have made none of those steps. Take it before an event, for what
+        follows from that may be quicker than the next line of a test.
+        """
+        old = pids_of(after or ())
+        lines = await self.until_trace(trains(size, but=old))
+        return [line for line in lines if line["size"] == size and line["pid"] not in old]
+
     def trace(self) -> Trace:
-        """What the scripts have noted in their folder, a line for each step."""
-        file = self.folder / "trace.jsonl"
-        if not file.exists():
-            return []
-        return [json.loads(line) for line in file.read_text().rpartition("\n")[0].splitlines()]
+        """What the scripts have noted so far."""
+        return read_trace(self.folder / "trace.jsonl")
 
     def processes(self, pod: Manifest) -> set[int]:
         """All processes of a pod's trainer."""
         return reaper.marked(self.cluster.marker, f"{pod['metadata']['uid']}/trainer/0")
-
-    def pids(self) -> frozenset[int]:
-        """The processes that have made a step so far."""
-        return frozenset(line["pid"] for line in self.trace())
 
     async def member(self, rank: int) -> Manifest:
         """The pod of a worker of the present world."""
@@ -120,40 +159,29 @@ class Place(World):
         return self.nodes[pod["spec"]["nodeName"]]
 
     async def until_all_ended(self, job: str = "job") -> dict[str, Any]:
-        """Wait until no worker of a job runs; returns the last words by pod."""
+        """Wait until no worker of a job runs; returns the last words of those still there, by pod.
 
-        async def look() -> dict[str, Any] | None:
-            pods = await self.pods(job)
-            words = {pod["metadata"]["name"]: last_words(pod) for pod in pods}
-            return words if all(pod["status"]["phase"] in _ENDED for pod in pods) else None
+        Workers of a job that has failed are removed, and may all be gone.
+        """
+        pods: list[Manifest] = []
 
-        found: dict[str, Any] = await self.until(look)
-        return found
+        async def look() -> bool:
+            pods[:] = await self.pods(job)
+            return all(pod["status"]["phase"] in _ENDED for pod in pods)
 
-    async def show_logs(self) -> None:
-        """Print what the pods have logged: for the report of a test that fails."""
-        for pod in await self.pods():
+        await self.until(look)
+        return {pod["metadata"]["name"]: last_words(pod) for pod in pods}
+
+    async def show(self) -> None:
+        """Print where the job is and what its pods have logged: for the report of a failed test."""
+        for job in await self.kube.list(self.jobs()):
+            status = job.get("status") or {}
+            print(f"--- {job['metadata']['name']}: {json.dumps(status, indent=1)}")
+        for pod in await self.kube.list(at("pods", self.namespace)):
             name = pod["metadata"]["name"]
             arguments = ("logs", "-n", self.namespace, name, "--tail=80")
             ran = await asyncio.to_thread(self.cluster.kubectl, *arguments, check=False)
             print(f"--- {name}: {pod['status'].get('phase')}\n{ran.stdout}{ran.stderr}")
-
-
-def trains(size: int, *, but: frozenset[int] = frozenset()) -> Callable[[Trace], bool]:
-    """Holds once all ranks of a world of that size have made a step, in processes but these."""
-
-    def holds(lines: Trace) -> bool:
-        found = {x["rank"] for x in lines if x["size"] == size and x["pid"] not in but}
-        return len(found) == size
-
-    return holds
-
-
-def print_phases(what: str, lines: Trace, but: frozenset[int], job: Manifest, at: float) -> None:
-    """Print how long it took from an event to another world, and to the first step in it."""
-    first = min(line["time"] for line in lines if line["pid"] not in but)
-    formed_at = datetime.fromisoformat(job["status"]["world"]["formedAt"]).timestamp()
-    print(f"{what}: world {formed_at - at:.2f} s, first step {first - at:.2f} s")
 
 
 def last_words(pod: Manifest) -> Any:
@@ -185,8 +213,10 @@ async def open_place(cluster: Cluster, folder: Path) -> AsyncIterator[Place]:
                 cluster, kube, nodes, namespace, cluster.block.pod_address(), folder=folder
             )
             await place.until(lambda: _exists(kube, at("serviceaccounts", namespace, "default")))
-            yield place
-            await kube.delete(at("namespaces", None, namespace))
+            try:
+                yield place
+            finally:
+                await leave_nothing(kube, namespace)
 
 
 async def _exists(kube: Client, path: str) -> bool:

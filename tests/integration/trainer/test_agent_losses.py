@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from tests.integration.trainer.helpers import FOR_LONG, Place, print_phases, trains
+from tests.integration.trainer.helpers import FOR_LONG, Place
+from tests.integration.trainer.traces import print_phases
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -15,19 +16,17 @@ async def test_a_lost_machine_is_replaced(place: Place, rank: int) -> None:
     await place.add_nodes("c")
     await place.start("snapshots.py", place.folder, *FOR_LONG)
     async with place.operator():
-        await place.until_trace(trains(2))
+        before = await place.until_trains(2)
         lost_at = time.time()
         await place.machine(await place.member(rank)).vanish(delete_node=True)
-        before = place.trace()
-        lines = await place.until_trace(trains(2, but=place.pids()))
+        after = await place.until_trains(2, after=before)
         job = await place.job()
-    old = frozenset(line["pid"] for line in before)
-    print_phases(f"machine of rank {rank} lost, two needed", lines, old, job, lost_at)
+    print_phases(f"machine of rank {rank} lost, two needed", after, job, lost_at)
     assert job["status"]["interruptions"]["count"] == 1
     assert (job["status"].get("restarts") or {}).get("failures", 0) == 0
-    resumed_at = min(line["step"] for line in lines if line["pid"] not in old)
-    assert resumed_at % 5 == 1, "it begins with a snapshot"
-    assert resumed_at > max(line["step"] for line in before) - 10, "and with the newest"
+    assert after[0]["step"] % 5 == 1, "it begins with a snapshot"
+    lost = [line for line in place.trace() if line["time"] < after[0]["time"]]
+    assert after[0]["step"] > max(line["step"] for line in lost) - 10, "and with the newest"
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -36,32 +35,29 @@ async def test_a_survivor_goes_on_alone_until_there_is_a_replacement(
 ) -> None:
     await place.start("snapshots.py", place.folder, *FOR_LONG, sizes={"min": 1})
     async with place.operator():
-        await place.until_trace(trains(2))
+        before = await place.until_trains(2)
         lost_at = time.time()
         await place.machine(await place.member(rank)).vanish(delete_node=True)
-        old = place.pids()
-        lines = await place.until_trace(trains(1, but=old))
-        job = await place.job()
-        print_phases(f"machine of rank {rank} lost, one goes on", lines, old, job, lost_at)
+        alone = await place.until_trains(1, after=before)
+        print_phases(f"machine of rank {rank} lost, one goes on", alone, await place.job(), lost_at)
         await place.add_nodes("c")
-        await place.until_trace(trains(2, but=place.pids()))
+        await place.until_trains(2, after=[*before, *alone])
 
 
 async def test_a_silent_machine_is_given_up(place: Place) -> None:
     """Stopped, not ended: its connections stay open, and only its heartbeats are missed."""
     await place.start("snapshots.py", place.folder, *FOR_LONG, sizes={"min": 1})
     async with place.operator() as operator:
-        await place.until_trace(trains(2))
+        before = await place.until_trains(2)
         operator._leading_since -= 100  # at first a new leader concludes nothing from silence
         silent = await place.member(0)
         silent_at = time.time()
         place.machine(silent).go_silent()
         for pid in place.processes(silent):
             os.kill(pid, signal.SIGSTOP)
-        old = place.pids()
-        lines = await place.until_trace(trains(1, but=old))
+        after = await place.until_trains(1, after=before)
         job = await place.job()
-    print_phases("machine of rank 0 silent, one goes on", lines, old, job, silent_at)
+    print_phases("machine of rank 0 silent, one goes on", after, job, silent_at)
     assert (job["status"].get("restarts") or {}).get("failures", 0) == 0
 
 
@@ -69,9 +65,9 @@ async def test_a_worker_killed_on_a_healthy_machine_is_one_failure(place: Place)
     """Its peer's script fails as well, which counts for nothing."""
     await place.start("snapshots.py", place.folder, *FOR_LONG)
     async with place.operator():
-        await place.until_trace(trains(2))
+        before = await place.until_trains(2)
         for pid in place.processes(await place.member(1)):
             os.kill(pid, signal.SIGKILL)
-        await place.until_trace(trains(2, but=place.pids()))
+        await place.until_trains(2, after=before)
         restarts = (await place.job())["status"]["restarts"]
     assert (restarts["failures"], restarts["lastExitCode"]) == (1, 137)

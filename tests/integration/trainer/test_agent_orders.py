@@ -1,12 +1,12 @@
 """The operator is away, or asks the workers to leave."""
 
-from tests.integration.trainer.helpers import COMPLETED, FOR_LONG, Place, trains
+from tests.integration.trainer.helpers import COMPLETED, FOR_LONG, Place
 
 
 async def test_training_ends_well_without_the_operator(place: Place) -> None:
     await place.start("snapshots.py", place.folder, "--steps", 150, *FOR_LONG[2:])
     async with place.operator():
-        await place.until_trace(trains(2))
+        await place.until_trains(2)
     assert list((await place.until_all_ended()).values()) == [COMPLETED] * 2
     async with place.operator():
         job = await place.until_phase("Succeeded")
@@ -16,10 +16,10 @@ async def test_training_ends_well_without_the_operator(place: Place) -> None:
 async def test_a_loss_without_the_operator_is_made_good_when_it_is_back(place: Place) -> None:
     await place.start("snapshots.py", place.folder, *FOR_LONG, sizes={"min": 1})
     async with place.operator():
-        await place.until_trace(trains(2))
+        before = await place.until_trains(2)
     await place.machine(await place.member(0)).vanish(delete_node=True)
     async with place.operator():
-        await place.until_trace(trains(1, but=place.pids()))
+        await place.until_trains(1, after=before)
         restarts = (await place.job())["status"].get("restarts") or {}
     assert restarts.get("failures", 0) == 0
 
@@ -27,7 +27,7 @@ async def test_a_loss_without_the_operator_is_made_good_when_it_is_back(place: P
 async def test_suspended_workers_leave_in_order_and_come_back(place: Place) -> None:
     await place.start("snapshots.py", place.folder, *FOR_LONG)
     async with place.operator():
-        await place.until_trace(trains(2))
+        await place.until_trains(2)
         await place.patch_job({"suspend": True})
         job = await place.until_job(
             lambda s: s["phase"] == "Suspended" and s.get("settled") == "0-1"
@@ -35,5 +35,5 @@ async def test_suspended_workers_leave_in_order_and_come_back(place: Place) -> N
         assert (job["status"].get("restarts") or {}).get("failures", 0) == 0
         before = place.trace()
         await place.patch_job({"suspend": False})
-        lines = await place.until_trace(trains(2, but=place.pids()))
-    assert lines[len(before)]["step"] % 5 == 1, "it begins with a snapshot"
+        after = await place.until_trains(2, after=before)
+    assert after[0]["step"] % 5 == 1, "it begins with a snapshot"

@@ -54,8 +54,8 @@ async def test_it_ends_in_order_when_it_is_told_to(tmp_path: Path) -> None:
     worker = await start(tmp_path)
     assert worker.stderr is not None
     async with asyncio.timeout(120):
-        while b"no answer from the operator" not in await worker.stderr.readline():
-            pass
+        while b"no answer from the operator" not in (line := await worker.stderr.readline()):
+            assert line, "it ended before it was told to"
         worker.send_signal(signal.SIGTERM)
         await worker.communicate()
 

@@ -28,6 +28,7 @@ from spotrun_trainer.agent.failures import watch_failures
 from spotrun_trainer.agent.moves import place, workers
 from spotrun_trainer.agent.sessions import kill_sessions
 from spotrun_trainer.agent.settings import read_settings, split_address
+from spotrun_trainer.telemetry.trace import Trace, open_trace
 
 BACKEND = "spotrun"
 
@@ -37,9 +38,10 @@ _EXIT_BARRIER = "torchelastic/agent/terminal_state/last_member"
 class SpotrunRendezvous(RendezvousHandler):
     """Torchrun's side of the agent; called by its main thread only."""
 
-    def __init__(self, agent: Agent, run_id: str) -> None:
+    def __init__(self, agent: Agent, run_id: str, trace: Trace) -> None:
         self._agent = agent
         self._run_id = run_id
+        self._trace = trace
         self._was_stopped = False
         self._words: LastWords | None = None
 
@@ -64,6 +66,7 @@ class SpotrunRendezvous(RendezvousHandler):
             return 0
         self._was_stopped = True
         kill_sessions()
+        self._trace.mark("killed")
         return 1
 
     @override
@@ -118,7 +121,7 @@ def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
     signal.signal(signal.SIGTERM, _raise_signal)
     # A signal ends torchrun without `shutdown`.
     atexit.register(agent.end)
-    return SpotrunRendezvous(agent, parameters.run_id)
+    return SpotrunRendezvous(agent, parameters.run_id, open_trace())
 
 
 def _info(world: World) -> RendezvousInfo:

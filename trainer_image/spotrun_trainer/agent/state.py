@@ -210,7 +210,14 @@ class State:
     def report(self) -> Report:
         """What the operator is to know."""
         told = self.telling
-        progress = Progress(told.generation, told.step, told.total, told.samples, told.step_seconds)
+        progress = Progress(
+            generation=told.generation,
+            step=told.step,
+            total=told.total,
+            samples=told.samples,
+            step_seconds=told.step_seconds,
+            signs=told.signs,
+        )
         return Report(
             ready=self._is_waiting or told.ready,
             arrived=self._arrived,
@@ -244,6 +251,7 @@ class State:
             total=told.total,
             samples=told.samples,
             step_seconds=told.step_seconds,
+            signs=told.signs,
             checkpoint=told.checkpoint,
             in_process=told.in_process,
         )

@@ -38,6 +38,7 @@ class Reporter:
         self._telling = Telling()
         self._changes: dict[str, Any] = {}
         self._written_at = float("-inf")
+        self._signs = 0
         self._is_mute = False
         self._lock = threading.Lock()  # a thread that saves tells too
 
@@ -53,6 +54,11 @@ class Reporter:
             self._changes |= changes
             if is_urgent or self._clock() - self._written_at >= CALM_SECONDS:
                 self._write(self._directory)
+
+    def sign(self) -> None:
+        """Give a sign of life where no step is done: who gives none for long counts as hung."""
+        self._signs += 1
+        self.tell(signs=self._signs)
 
     def close(self) -> None:
         """Tell what has not been told yet."""

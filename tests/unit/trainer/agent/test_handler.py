@@ -13,6 +13,8 @@ from torch.distributed.elastic.utils.store import barrier
 from spotrun.wire import Ending, LastWords, World
 from spotrun_trainer.agent import handler as handlers
 from spotrun_trainer.agent.handler import SpotrunRendezvous
+from spotrun_trainer.telemetry import timeline
+from spotrun_trainer.telemetry.trace import Trace
 from tests.unit.trainer.agent.builders import a_world
 
 DEPARTED = LastWords(Ending.DEPARTED, message="the job has succeeded")
@@ -49,9 +51,11 @@ def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPOTRUN_GENERATION", "")
 
 
-def handler_of(*found: World | LastWords) -> tuple[SpotrunRendezvous, PlayedAgent]:
+def handler_of(
+    *found: World | LastWords, traces: Path | None = None
+) -> tuple[SpotrunRendezvous, PlayedAgent]:
     agent = PlayedAgent(*found)
-    return SpotrunRendezvous(agent, "uid"), agent  # type: ignore[arg-type]
+    return SpotrunRendezvous(agent, "uid", Trace(traces)), agent  # type: ignore[arg-type]
 
 
 def test_torchrun_finds_the_handler_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,6 +121,15 @@ def test_processes_that_ended_unasked_have_failed_and_those_stopped_have_not(
     assert (killed, agent.asked) == (["killed"], [])
     handler.next_rendezvous()
     assert agent.asked == ["fail unless known"]
+
+
+def test_the_moment_at_which_processes_are_stopped_is_in_the_trace(tmp_path: Path) -> None:
+    handler, agent = handler_of(traces=tmp_path)
+    agent.stops = True
+    handler.num_nodes_waiting()
+
+    lines = [line for file in tmp_path.iterdir() for line in timeline.read(file)]
+    assert [line["mark"] for line in lines] == ["started", "killed"]
 
 
 def test_a_good_end_waits_for_the_others() -> None:

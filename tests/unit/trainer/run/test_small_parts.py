@@ -2,6 +2,8 @@
 
 import signal
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -13,9 +15,16 @@ from spotrun_trainer.batch import Batch, total_steps
 from spotrun_trainer.cadence import Cadence, parse
 from spotrun_trainer.checkpoint import Saved
 from spotrun_trainer.evaluate import plan
+from spotrun_trainer.files import read_telling
+from spotrun_trainer.group import Group
 from spotrun_trainer.interrupt import Interrupt
 from spotrun_trainer.logbook import Logbook
 from spotrun_trainer.once import run_first
+from spotrun_trainer.saves import Saves
+from spotrun_trainer.seat import Seat
+from spotrun_trainer.telemetry.meter import Meter
+from spotrun_trainer.telemetry.reporter import Reporter
+from spotrun_trainer.tracked import Tracked
 
 
 class Clock:
@@ -181,14 +190,48 @@ def test_quick_steps_are_not_all_printed_but_new_values_and_the_last_are() -> No
     assert lines == ["step 1  loss 1", "step 4  loss 4", "step 6  loss 6  val 1", "step 8  loss 8"]
 
 
+class SlowCheckpoints:
+    """The save that is in flight is durable at the third look."""
+
+    def __init__(self) -> None:
+        self.looks = iter((False, False, True))
+
+    def save(self, *_: object, **__: object) -> None: ...
+
+    def wait(self, _seconds: float) -> bool:
+        return next(self.looks)
+
+    def finished(self) -> None: ...
+
+
+def test_who_waits_for_the_last_checkpoint_gives_signs_of_life(tmp_path: Path) -> None:
+    reporter = Reporter(tmp_path, clock=Clock())
+    context: Any = SimpleNamespace(
+        checkpoints=SlowCheckpoints(),
+        reporter=reporter,
+        meter=Meter(),
+        seat=Seat(),
+        group=Group(),
+        tracked=Tracked(),
+        step=3,
+    )
+    saves = Saves(context, Cadence(60.0))
+    saves.begin({})
+    assert saves.finish(1000.0)
+    reporter.close()
+    assert read_telling(tmp_path).signs == 2
+
+
 def test_what_was_prepared_once_is_not_waited_for(tmp_path: Path) -> None:
     file = tmp_path / "lock"
     with pytest.raises(ZeroDivisionError):
-        run_first(file, lambda: 1 // 0)
+        run_first(file, 3, lambda: 1 // 0)
     assert file.read_text() == ""  # so the next one is the first
-    assert run_first(file, lambda: 5) == 5
-    assert file.read_text() == "done"
-    assert run_first(file, lambda: 6) == 6
+    assert run_first(file, 3, lambda: 5) == 5
+    assert file.read_text() == "."
+    assert run_first(file, 3, lambda: 6) == 6
+    assert run_first(file, 3, lambda: 7) == 7
+    assert not file.exists()  # nobody else comes
 
 
 def test_deterministic_mode_goes_on_only_under_the_same_conditions() -> None:

@@ -45,6 +45,18 @@ def test_mere_progress_is_written_from_time_to_time(
     assert told == [1, 1, 1, 1, 5, 5, 5, 5, 9, 9, 9]
 
 
+def test_a_sign_of_life_is_news_to_the_operator_and_nothing_urgent(
+    reporter: Reporter, clock: Clock, tmp_path: Path
+) -> None:
+    told = []
+    for _ in range(3):
+        reporter.sign()
+        told.append(read_telling(tmp_path).signs)
+        clock.now += CALM_SECONDS / 2
+
+    assert told == [1, 1, 3]
+
+
 @pytest.mark.parametrize(
     "change",
     [

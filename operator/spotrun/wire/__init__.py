@@ -1,0 +1,56 @@
+"""What agents and operator say to each other, and what a worker's last words are.
+
+Standard library only: of the operator the trainer uses this and nothing else. An agent may be older
+or newer than the operator, so readers ignore what they do not know; what they do know is checked
+and bounded, for a report comes from a user's pod and ends up in decisions and sums.
+"""
+
+from spotrun.wire.answer import Answer, How, Orders, World, read_answer, write_answer
+from spotrun.wire.reading import MESSAGE_CHARACTERS, MOST_STEPS
+from spotrun.wire.report import (
+    MOST_SUSPECTS,
+    REPORT_BYTES,
+    Checkpoint,
+    Failure,
+    Progress,
+    Report,
+    Utilization,
+    read_report,
+    step_of,
+    write_report,
+)
+from spotrun.wire.version import OldWireError
+from spotrun.wire.words import (
+    LAST_WORDS_BYTES,
+    Ending,
+    LastWords,
+    read_last_words,
+    write_last_words,
+)
+
+__all__ = [
+    "LAST_WORDS_BYTES",
+    "MESSAGE_CHARACTERS",
+    "MOST_STEPS",
+    "MOST_SUSPECTS",
+    "REPORT_BYTES",
+    "Answer",
+    "Checkpoint",
+    "Ending",
+    "Failure",
+    "How",
+    "LastWords",
+    "OldWireError",
+    "Orders",
+    "Progress",
+    "Report",
+    "Utilization",
+    "World",
+    "read_answer",
+    "read_last_words",
+    "read_report",
+    "step_of",
+    "write_answer",
+    "write_last_words",
+    "write_report",
+]

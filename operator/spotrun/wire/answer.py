@@ -1,0 +1,116 @@
+"""What a worker is told."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from spotrun.wire.reading import (
+    MOST_STEPS,
+    as_object,
+    checkpoint_name,
+    number,
+    object_of,
+    shown,
+    string,
+    whole,
+)
+from spotrun.wire.version import WIRE
+
+
+class How(StrEnum):
+    """How a worker enters a world."""
+
+    BOUNDARY = "Boundary"  # together, at a step that all agree on
+    ABORT = "Abort"  # survivors drop the broken group and go on in process
+    RESTART = "Restart"  # torchrun restarts the processes from the acknowledged checkpoint
+
+
+@dataclass(frozen=True)
+class World:
+    """A worker's place in a world."""
+
+    generation: int
+    rank: int  # of the worker's first process
+    size: int  # processes in all
+    processes: int  # of this worker
+    store: str | None  # host:port; None until rank 0 has reported a spare one
+    secret: str
+    neighbours: tuple[str, ...]  # host names of the ring neighbours to exchange heartbeats with
+    how: How
+    switch: bool  # False: get ready, the others still train
+    restore: str | None
+    """The checkpoint to start from; None: state comes from the others, or there is none."""
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What the worker is asked to do beside training; each number only grows."""
+
+    checkpoint: int = 0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a worker is told."""
+
+    version: str
+    phase: str
+    world: World | None = None
+    orders: Orders = field(default_factory=Orders)
+    stop_at: float | None = None  # seconds since the epoch
+    acknowledged: str | None = None  # the checkpoint that a world would begin with now
+    wire: int = WIRE
+
+
+def write_answer(answer: Answer) -> bytes:
+    """What goes to the agent; `world` is absent where there is none."""
+    content: dict[str, Any] = {
+        "wire": answer.wire,
+        "version": answer.version,
+        "phase": answer.phase,
+        "orders": {"checkpoint": answer.orders.checkpoint},
+    }
+    if answer.stop_at is not None:
+        content["stopAt"] = answer.stop_at
+    if answer.acknowledged is not None:
+        content["acknowledged"] = answer.acknowledged
+    if answer.world is not None:
+        content["world"] = {**answer.world.__dict__, "how": answer.world.how.value}
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def read_answer(body: bytes) -> Answer:
+    """Read what the operator answered; raises ValueError if it is not an answer."""
+    content = as_object(body, "the answer")
+    world = content.get("world")
+    stop_at = content.get("stopAt")
+    orders = object_of(content.get("orders", {}), "orders")
+    return Answer(
+        version=string(content, "version"),
+        phase=string(content, "phase"),
+        world=None if world is None else _world(object_of(world, "world")),
+        orders=Orders(checkpoint=whole(orders, "checkpoint", default=0)),
+        stop_at=None if stop_at is None else number(content, "stopAt", float(MOST_STEPS)),
+        acknowledged=checkpoint_name(content.get("acknowledged")),
+        wire=whole(content, "wire"),
+    )
+
+
+def _world(content: Mapping[str, Any]) -> World:
+    neighbours = content.get("neighbours", [])
+    if not isinstance(neighbours, list):
+        raise ValueError(f"neighbours is a list, not {shown(neighbours)}")  # noqa: TRY004
+    return World(
+        generation=whole(content, "generation"),
+        rank=whole(content, "rank"),
+        size=whole(content, "size"),
+        processes=whole(content, "processes"),
+        store=None if content.get("store") is None else string(content, "store"),
+        secret=string(content, "secret"),
+        neighbours=tuple(string({"neighbours": one}, "neighbours") for one in neighbours),
+        how=How(string(content, "how")),
+        switch=content.get("switch") is True,
+        restore=checkpoint_name(content.get("restore")),
+    )

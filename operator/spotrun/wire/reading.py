@@ -1,0 +1,96 @@
+"""Reading JSON that somebody else wrote: what is read is checked and bounded, or refused."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+MESSAGE_CHARACTERS = 1_024
+MOST_STEPS = 2**53  # what JSON readers in every language keep exact
+
+_CHECKPOINT = re.compile(r"step-\d{1,16}\.g\d{1,10}")
+
+
+def as_object(body: bytes, what: str) -> Mapping[str, Any]:
+    """Read a JSON object; raises ValueError."""
+    return object_of(_json(body), what)
+
+
+def object_of(value: object, what: str) -> Mapping[str, Any]:
+    """A value that is an object; raises ValueError."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} is not a JSON object")  # noqa: TRY004 - a sender's mistake, not ours
+    return value
+
+
+def whole(
+    content: Mapping[str, Any], key: str, *, most: int = MOST_STEPS, default: int | None = None
+) -> int:
+    """A whole number from 0 on; raises ValueError."""
+    value = content.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        raise ValueError(f"{key} is a whole number from 0 to {most}, not {shown(value)}")
+    return value
+
+
+def number(content: Mapping[str, Any], key: str, most: float) -> float | None:
+    """A number from 0 on, None if it is absent; raises ValueError."""
+    value = content.get(key)
+    if value is None:
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= most:  # which NaN is not, either
+        raise ValueError(f"{key} is a number from 0 to {most:g}, not {shown(value)}")
+    return float(value)
+
+
+def string(content: Mapping[str, Any], key: str) -> str:
+    """A text; raises ValueError."""
+    value = content.get(key)
+    if not isinstance(value, str):
+        raise ValueError(f"{key} is a text, not {shown(value)}")  # noqa: TRY004
+    return value
+
+
+def message(content: Mapping[str, Any]) -> str:
+    """What is said to people: whatever it is, it is made fit to be shown."""
+    value = content.get("message", "")
+    return one_line(value) if isinstance(value, str) else ""
+
+
+def one_line(text: str) -> str:
+    """Bounded, and without what would break a line, a terminal or an encoding."""
+    bounded = text[:MESSAGE_CHARACTERS]
+    return "".join(char if char.isprintable() else " " for char in bounded).strip()
+
+
+def checkpoint_name(value: object) -> str | None:
+    """The name of a checkpoint, None if there is none; raises ValueError."""
+    if value is None:
+        return None
+    if not isinstance(value, str) or not is_checkpoint_name(value):
+        raise ValueError(f"a checkpoint is called step-N.gG, not {shown(value)}")
+    return value
+
+
+def is_checkpoint_name(text: str) -> bool:
+    """Whether a checkpoint may be called so."""
+    return _CHECKPOINT.fullmatch(text) is not None
+
+
+def shown(value: object) -> str:
+    """A value in an error's words; what is nested is not, for it may be nested very deep."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    return repr(str(value)[:40])
+
+
+def _json(body: bytes) -> Any:  # noqa: ANN401 - it is JSON
+    try:
+        return json.loads(body, parse_constant=_refuse_constant)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"this is not JSON: {error}") from error
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number of JSON")

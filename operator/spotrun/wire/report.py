@@ -1,0 +1,186 @@
+"""What an agent says of its worker."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from spotrun.wire.reading import (
+    as_object,
+    checkpoint_name,
+    message,
+    number,
+    object_of,
+    whole,
+)
+from spotrun.wire.version import OLDEST_SERVED, WIRE, OldWireError
+
+REPORT_BYTES = 16_384
+MOST_SUSPECTS = 8
+MOST_EXIT_CODE = 255
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A training process ended with an error in some generation."""
+
+    generation: int
+    exit_code: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Utilization:
+    """Shares between 0 and 1; None where it was not measured."""
+
+    gpu: float | None = None
+    cpu: float | None = None
+    memory: float | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the training is, as the trainer says."""
+
+    generation: int
+    step: int
+    total: int | None = None
+    samples: int = 0
+    step_seconds: float | None = None
+    signs: int = 0  # of life beside steps: grows while the trainer evaluates
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that is durable: its name carries step and generation."""
+
+    name: str
+    step: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an agent says of its worker."""
+
+    wire: int = WIRE
+    ready: bool = False  # could enter a world now: warm, or waiting in rendezvous
+    arrived: int = 0  # the generation it trains in
+    failed: Failure | None = None
+    suspects: tuple[int, ...] = ()  # places among its world's workers whose heartbeats stopped
+    store_port: int | None = None  # its spare store, not used by any world yet
+    utilization: Utilization = Utilization()
+    progress: Progress | None = None
+    committed: Checkpoint | None = None
+    completed: bool = False  # the training is complete and its last checkpoint durable
+    in_process: bool = False  # its trainer can change worlds without a restart
+
+    @property
+    def news(self) -> tuple[object, ...]:
+        """What the operator acts upon: told at once, and looked at at once."""
+        return (
+            self.ready,
+            self.arrived,
+            self.failed,
+            self.suspects,
+            self.store_port,
+            self.committed,
+            self.completed,
+            self.in_process,
+        )
+
+
+def step_of(checkpoint: str) -> int:
+    """The step that a checkpoint of this name holds."""
+    return int(checkpoint.removeprefix("step-").partition(".")[0])
+
+
+def read_report(body: bytes) -> Report:
+    """Read what an agent sent; raises ValueError with what is wrong about it."""
+    if len(body) > REPORT_BYTES:
+        raise ValueError(f"a report has at most {REPORT_BYTES} bytes, this one {len(body)}")
+    content = as_object(body, "the report")
+    wire = whole(content, "wire", most=1_000_000, default=0)
+    if wire < OLDEST_SERVED:
+        raise OldWireError(
+            f"wire version {wire} is no longer served: use an image with a newer agent"
+        )
+    suspects = content.get("suspects") or []
+    if not isinstance(suspects, list) or len(suspects) > MOST_SUSPECTS:
+        raise ValueError(f"suspects is a list of at most {MOST_SUSPECTS} ranks")
+    return Report(
+        wire=wire,
+        ready=content.get("ready") is True,
+        arrived=whole(content, "arrived", default=0),
+        failed=_failure(content.get("failed")),
+        suspects=tuple(whole({"suspects": rank}, "suspects", most=1_000_000) for rank in suspects),
+        store_port=whole(content, "storePort", most=65_535) if content.get("storePort") else None,
+        utilization=_utilization(content.get("utilization")),
+        progress=_progress(content.get("progress")),
+        committed=_checkpoint(content.get("committed")),
+        completed=content.get("completed") is True,
+        in_process=content.get("inProcess") is True,
+    )
+
+
+def write_report(report: Report) -> bytes:
+    """What an agent sends; what it does not know is absent."""
+    failed, progress, used = report.failed, report.progress, report.utilization
+    content = {
+        "wire": report.wire,
+        "ready": report.ready,
+        "arrived": report.arrived,
+        "failed": failed and _present(failed, exit_code="exitCode"),
+        "suspects": list(report.suspects[:MOST_SUSPECTS]) or None,
+        "storePort": report.store_port,
+        "utilization": _present(used) or None,
+        "progress": progress and _present(progress, step_seconds="stepSeconds"),
+        "committed": report.committed and {"checkpoint": report.committed.name},
+        "completed": report.completed,
+        "inProcess": report.in_process,
+    }
+    known = {key: value for key, value in content.items() if value is not None}
+    return json.dumps(known, separators=(",", ":")).encode()
+
+
+def _present(part: object, **renamed: str) -> dict[str, Any]:
+    fields = vars(part).items()
+    return {renamed.get(key, key): value for key, value in fields if value is not None}
+
+
+def _failure(value: object) -> Failure | None:
+    if value is None:
+        return None
+    content = object_of(value, "failed")
+    return Failure(
+        generation=whole(content, "generation"),
+        exit_code=whole(content, "exitCode", most=MOST_EXIT_CODE),
+        message=message(content),
+    )
+
+
+def _utilization(value: object) -> Utilization:
+    content = {} if value is None else object_of(value, "utilization")
+    return Utilization(*(number(content, name, 1.0) for name in ("gpu", "cpu", "memory")))
+
+
+def _progress(value: object) -> Progress | None:
+    if value is None:
+        return None
+    content = object_of(value, "progress")
+    return Progress(
+        generation=whole(content, "generation", default=0),
+        step=whole(content, "step"),
+        total=whole(content, "total") if content.get("total") is not None else None,
+        samples=whole(content, "samples", default=0),
+        step_seconds=number(content, "stepSeconds", 86_400.0),
+        signs=whole(content, "signs", default=0),
+    )
+
+
+def _checkpoint(value: object) -> Checkpoint | None:
+    if value is None:
+        return None
+    content = object_of(value, "committed")
+    name = checkpoint_name(content.get("checkpoint"))
+    if name is None:
+        raise ValueError("committed names a checkpoint")
+    return Checkpoint(name=name, step=step_of(name))

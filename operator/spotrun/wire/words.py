@@ -1,0 +1,76 @@
+"""The last words of a worker: the line that it leaves in its termination log."""
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+
+from spotrun.wire.reading import (
+    MOST_STEPS,
+    as_object,
+    checkpoint_name,
+    is_checkpoint_name,
+    message,
+    one_line,
+    whole,
+)
+from spotrun.wire.report import MOST_EXIT_CODE
+
+LAST_WORDS_BYTES = 3_500  # the kubelet cuts termination messages at 4,096 bytes
+
+
+class Ending(StrEnum):
+    """Why a worker says it ended."""
+
+    COMPLETED = "completed"
+    DEPARTED = "departed"
+    PREEMPTED = "preempted"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class LastWords:
+    """The line that a worker leaves in its termination log."""
+
+    reason: Ending
+    step: int | None = None
+    checkpoint: str | None = None
+    exit_code: int | None = None
+    message: str = ""
+
+
+def write_last_words(words: LastWords) -> str:
+    """One line that fits, whatever the message: the reason must survive the kubelet's cut."""
+    code, step, name = words.exit_code, words.step, words.checkpoint
+    is_code = code is not None and 0 <= code <= MOST_EXIT_CODE
+    content = {
+        "reason": words.reason.value,
+        "step": step if step is not None and 0 <= step <= MOST_STEPS else None,
+        "checkpoint": name if name is not None and is_checkpoint_name(name) else None,
+        "exitCode": code if is_code else None,
+    }
+    known = {key: value for key, value in content.items() if value is not None}
+    said = one_line(words.message)
+    line = json.dumps(known | ({"message": said} if said else {}))
+    while len(line) > LAST_WORDS_BYTES:  # characters outside ASCII take up to 12 bytes
+        said = said[: len(said) // 2]
+        line = json.dumps({**known, "message": said})
+    return line
+
+
+def read_last_words(text: str) -> LastWords | None:
+    """The last line that is such a line; None if a worker ended without a word of ours."""
+    for line in reversed(text[-4096:].splitlines()):
+        try:
+            content = as_object(line.encode(), "last words")
+            return LastWords(
+                reason=Ending(content.get("reason", "")),
+                step=whole(content, "step") if "step" in content else None,
+                checkpoint=checkpoint_name(content.get("checkpoint")),
+                exit_code=whole(content, "exitCode", most=MOST_EXIT_CODE)
+                if "exitCode" in content
+                else None,
+                message=message(content),
+            )
+        except ValueError:
+            continue
+    return None

@@ -1,0 +1,76 @@
+"""Loops with `Run` in pods of a real cluster: whatever happens, the weights are as if alone."""
+
+from tests.integration.trainer.helpers import COMPLETED, Place
+from tests.integration.trainer.traces import differences
+
+Alone = dict[int, str]
+
+
+async def test_the_weights_are_the_same_at_every_size_and_whoever_is_lost(
+    place: Place, alone: Alone
+) -> None:
+    await place.add_nodes("c")
+    await place.start_run(workers=3, sizes={"min": 1})
+    async with place.operator():
+        three = await place.until_trains(3)
+        saved = (await place.until_job(lambda s: "checkpoint" in s))["status"]["checkpoint"]
+        await place.machine(await place.member(0)).vanish(delete_node=True)
+        two = await place.until_trains(2, after=three)
+        await place.machine(await place.member(1)).vanish(delete_node=True)
+        one = await place.until_trains(1, after=[*three, *two])
+        job = await place.job()
+    assert saved["step"] < two[0]["step"] <= one[0]["step"]
+    assert one[0]["step"] in alone
+    assert differences(place.trace(), alone) == set()
+    assert job["status"]["interruptions"]["count"] == 2
+    assert (job["status"].get("restarts") or {}).get("failures", 0) == 0
+    assert job["status"]["progress"]["totalSteps"] == 400, "a restart does not forget it"
+
+
+async def test_a_suspended_training_goes_on_with_the_very_next_step(
+    place: Place, alone: Alone
+) -> None:
+    await place.start_run()
+    async with place.operator():
+        await place.until_trains(2)
+        await place.patch_job({"suspend": True})
+        job = await place.until_job(
+            lambda s: s["phase"] == "Suspended" and s.get("settled") == "0-1"
+        )
+        before = place.trace()
+        assert job["status"]["checkpoint"]["step"] == before[-1]["step"]
+        await place.patch_job({"suspend": False})
+        after = await place.until_trains(2, after=before)
+    assert [after[0]["step"]] == [before[-1]["step"] + 1]
+    assert after[0]["step"] in alone
+    assert differences(place.trace(), alone) == set()
+
+
+async def test_a_training_grows_and_completes(place: Place, alone: Alone) -> None:
+    await place.start_run("--steps", 60, sizes={"min": 1, "replicas": 1})
+    async with place.operator():
+        one = await place.until_trains(1)
+        await place.patch_job({"workers": {"replicas": 2}})
+        await place.until_trains(2, after=one)
+        job = await place.until_phase("Succeeded")
+        words = (await place.until_all_ended()).values()
+    generation = job["status"]["world"]["generation"]
+    end = {"step": 60, "checkpoint": f"step-60.g{generation}"}
+    assert list(words) == [{**COMPLETED, **end}] * 2
+    assert job["status"]["checkpoint"]["name"] == end["checkpoint"]
+    assert differences(place.trace(), alone) == set()
+
+
+async def test_a_hang_is_found_and_a_long_evaluation_is_none(place: Place, alone: Alone) -> None:
+    """Evaluation takes 8 s on each of two workers, 5 s without a sign of life are too long."""
+    await place.start_run(
+        *("--evaluate-at", 5, "--evaluation", 1, "--hang-at", 12), failures={"hangAfter": "5s"}
+    )
+    async with place.operator():
+        before = await place.until_trains(2)
+        after = await place.until_trains(2, after=before)
+        restarts = (await place.job())["status"]["restarts"]
+    assert (restarts["failures"], restarts["lastReason"]) == (1, "Hung")
+    assert restarts["lastMessage"] == "no step was finished for long at step 11"
+    assert after[0]["step"] == 11
+    assert differences(place.trace(), alone) == set()
