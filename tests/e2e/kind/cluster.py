@@ -1,0 +1,114 @@
+"""The cluster: kind's nodes with our images on them, and what can befall a node."""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from tests.e2e.kind import images, programs, sysctls
+from tests.e2e.kind.engine import Engine, find_engine
+from tests.e2e.kind.machine import HOME, run
+from tests.e2e.kind.nodes import CLUSTER, WORKERS, kind_config
+
+Progress = Callable[[str], None]
+
+KUBECONFIG = HOME / "kubeconfig"
+FILES = HOME / "files"
+"""Stands in for a file server: every node has it at `FILES_AT_NODES`."""
+FILES_AT_NODES = "/files"
+_NODE_IMAGE = "localhost/spotrun-kind-node"
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Kind:
+    """kind on an engine, and the one cluster that it holds for us."""
+
+    engine: Engine
+    progress: Progress
+
+    def up(self) -> dict[str, str]:
+        """Start the cluster unless it runs and bring our images to it; their names, by purpose."""
+        shared = images.build(self.engine, self.progress)
+        if not self._runs():
+            self.down()
+            images.forget_others(shared.values())
+            self._create()
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda node: self._share(node, shared.values()), self._nodes()))
+        return {purpose: image.name for purpose, image in shared.items()}
+
+    def down(self) -> None:
+        """Remove the cluster and all that it left on this machine; images and programs are kept."""
+        self._kind("delete", "cluster", "--name", CLUSTER, "--kubeconfig", KUBECONFIG)
+        networks = self.engine("network", "ls", "--format={{.Name}}").split()
+        if self.engine.is_podman and "kind" in networks:
+            self.engine("network", "rm", "kind")
+        for file in KUBECONFIG.parent.glob(f"{KUBECONFIG.name}*"):
+            file.unlink()
+        shutil.rmtree(FILES, ignore_errors=True)
+        sysctls.restore()
+
+    def kubectl(self, *arguments: str, given: str | None = None) -> str:
+        """Run kubectl against it."""
+        program = programs.kubectl(self.progress) if self.engine.is_podman else "kubectl"
+        return run(program, f"--kubeconfig={KUBECONFIG}", *arguments, given=given)
+
+    def cut_power(self, node: str) -> None:
+        """Take a node away as a lost machine goes: without a word to anybody."""
+        self.engine("exec", node, "ip", "link", "set", "eth0", "down")
+        self.engine("kill", node)
+
+    def give_power(self, node: str) -> None:
+        """Boot a node again that was taken away; it is ready some seconds later."""
+        self.engine("start", node)
+
+    def _runs(self) -> bool:
+        listed = self._kind("get", "clusters").split()
+        return CLUSTER in listed and KUBECONFIG.exists() and len(self._nodes()) == len(WORKERS) + 1
+
+    def _nodes(self) -> list[str]:
+        return self._kind("get", "nodes", "--name", CLUSTER).split()
+
+    def _create(self) -> None:
+        image = self._node_image()
+        sysctls.keep()
+        for folder in (images.SHARED, FILES):
+            folder.mkdir(parents=True, exist_ok=True)
+        FILES.chmod(0o777)  # workers write checkpoints there as users of their own
+        config = kind_config(WORKERS, {images.SHARED: images.AT_NODES, FILES: FILES_AT_NODES})
+        self.progress(f"starting {len(WORKERS) + 1} nodes")
+        command = ("create", "cluster", "--config=-", "--kubeconfig", KUBECONFIG, "--wait=3m")
+        self._kind(*command, *image, given=yaml.safe_dump(config))
+
+    def _node_image(self) -> list[str]:
+        """Ours where no registry is at hand: kind's own comes from one."""
+        if not self.engine.is_podman:
+            return []
+        recipe = _HERE / "node-image.sh"
+        digest = hashlib.sha256(recipe.read_bytes()).hexdigest()[:12]
+        name = f"{_NODE_IMAGE}:{programs.key()}-{digest}"
+        if not self.engine.has_image(name):
+            folder = programs.node_programs(self.progress)
+            self.progress("making a node image (once; about a minute)")
+            run(recipe, folder, programs.KIND, name, environment=self.engine.environment)
+        return ["--image", name]
+
+    def _share(self, node: str, shared: Iterable[images.Shared]) -> None:
+        script = (_HERE / "share.sh").read_text()
+        for image in shared:
+            told = (image.digest, image.files, image.archive)
+            self.engine("exec", "-i", node, "bash", "-s", *told, given=script)
+
+    def _kind(self, *arguments: str | Path, given: str | None = None) -> str:
+        program = programs.kind(self.progress)
+        return run(program, *arguments, environment=self.engine.environment, given=given)
+
+
+def find_kind(progress: Progress) -> Kind:
+    """kind on whichever engine this machine has; raises `SetupError` with what to install."""
+    return Kind(find_engine(), progress)

@@ -1,0 +1,118 @@
+"""The parts of the end-to-end cluster that need no cluster."""
+
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.kind import images, machine, programs, sysctls
+from tests.e2e.kind.machine import SetupError
+from tests.e2e.kind.nodes import CLUSTER, Worker, kind_config
+
+DESCRIPTION = {
+    "Id": "sha256:abc",
+    "Architecture": "amd64",
+    "Os": "linux",
+    "Config": {"User": "65532:65532", "Entrypoint": ["spotrun"], "Cmd": ["operator"]},
+}
+
+
+def test_kind_is_told_of_nodes_labels_and_mounts() -> None:
+    worker = Worker("e2e-worker", "a", "spot")
+
+    told = kind_config([worker], {Path("/here/images"): "/images", Path("/here/files"): "/files"})
+
+    mounts = [
+        {"hostPath": "/here/images", "containerPath": "/images", "readOnly": True},
+        {"hostPath": "/here/files", "containerPath": "/files", "readOnly": False},
+    ]
+    labels = {
+        "topology.kubernetes.io/region": "e2e-1",
+        "topology.kubernetes.io/zone": "e2e-1a",
+        "node.kubernetes.io/instance-type": "e2e.cpu",
+        "karpenter.sh/capacity-type": "spot",
+    }
+    assert told == {
+        "kind": "Cluster",
+        "apiVersion": "kind.x-k8s.io/v1alpha4",
+        "name": CLUSTER,
+        "nodes": [
+            {"role": "control-plane", "extraMounts": mounts},
+            {"role": "worker", "labels": labels, "extraMounts": mounts},
+        ],
+    }
+
+
+def test_a_stand_in_is_the_image_with_another_layer() -> None:
+    archive = images.stand_in("localhost/a:1", DESCRIPTION, b"layer")
+
+    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
+        files = {entry.name: opened.extractfile(entry).read() for entry in opened}  # type: ignore[union-attr]
+    assert json.loads(files["manifest.json"]) == [
+        {"Config": "config.json", "RepoTags": ["localhost/a:1"], "Layers": ["layer.tar"]}
+    ]
+    assert json.loads(files["config.json"]) == {
+        "architecture": "amd64",
+        "os": "linux",
+        "config": DESCRIPTION["Config"],
+        "rootfs": {
+            "type": "layers",
+            "diff_ids": [f"sha256:{hashlib.sha256(files['layer.tar']).hexdigest()}"],
+        },
+    }
+
+
+def test_a_layer_is_known_by_the_image_that_it_stands_for() -> None:
+    assert images.layer_of("sha256:abc") == images.layer_of("sha256:abc")
+    assert images.layer_of("sha256:abc") != images.layer_of("sha256:abd")
+
+
+def test_nodes_run_the_kubernetes_of_devclusters_pin() -> None:
+    go_mod = (programs.NODE_MODULE / "go.mod").read_text()
+    found = re.search(r"k8s.io/kubernetes (v\S+)", go_mod)
+
+    assert found is not None
+    assert found[1] == programs.kubernetes().kubernetes
+
+
+def test_missing_tools_are_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda tool: None if tool in {"jq", "runc"} else tool)
+
+    with pytest.raises(SetupError, match=r"apt-get install --no-install-recommends runc jq$"):
+        machine.require_podman()
+
+
+def test_podman_without_root_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+    with pytest.raises(SetupError, match=r"start Docker, or run this as root"):
+        machine.require_podman()
+
+
+def test_a_command_that_fails_is_shown_with_its_last_words() -> None:
+    with pytest.raises(SetupError, match=r"exit code 3 of: bash -c echo no >&2; exit 3\nno$"):
+        machine.run("bash", "-c", "echo no >&2; exit 3")
+
+
+def test_what_nodes_changed_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(sysctls, "_ALL", tmp_path / "sys")
+    monkeypatch.setattr(sysctls, "_KEPT", tmp_path / "kept.json")
+    limit = tmp_path / "sys/fs/file-max"
+    limit.parent.mkdir(parents=True)
+    limit.write_text("1000\n")
+
+    sysctls.keep()
+    limit.write_text("2000\n")
+    sysctls.keep()  # a second cluster, before the first was taken down
+    sysctls.restore()
+
+    assert limit.read_text() == "1000"
+    assert not (tmp_path / "kept.json").exists()
