@@ -1,37 +1,50 @@
 """The console script `spotrun`: the operator's process, and tools that need no cluster."""
 
 import sys
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from spotrun import options
-from spotrun.cli import flags
+from spotrun.cli import flags, simulate
 from spotrun.cli.console import NOT_BUILT_YET, CommandLine
-
-_PLANNED = {"simulate": "replay a job on a recorded market and print its cost as JSON"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    line = CommandLine(
-        "spotrun", "Spot-aware, auto-scaling PyTorch training on Kubernetes.", _PLANNED
-    )
+    line = CommandLine("spotrun", "Spot-aware, auto-scaling PyTorch training on Kubernetes.")
     operator = line.add("operator", "run the operator")
     flags.describe(operator)
+    simulation = line.add("simulate", "replay a job on recorded markets and print what it costs")
+    simulate.describe(simulation)
     chosen = line.read(argv)
     if chosen is None:
         return NOT_BUILT_YET
-    try:
-        told = options.read(chosen)
-    except ValueError as error:
-        operator.error(str(error))
+    parser, prepare = {
+        "operator": (operator, _prepare_operator),
+        "simulate": (simulation, _prepare_simulation),
+    }[chosen.command]
     # Only here: agents' images have this console script, too, and none of its libraries.
     try:
-        from spotrun.cli.operate import run  # noqa: PLC0415
+        run = prepare(chosen)
+    except ValueError as error:
+        parser.error(str(error))
     except ModuleNotFoundError as error:
-        operator.error(
-            f"its libraries are not installed ({error}): pip install 'spotrun[operator]'"
-        )
-    return run(told)
+        parser.error(f"its libraries are not installed ({error}): pip install 'spotrun[operator]'")
+    return run()
+
+
+def _prepare_operator(chosen: Namespace) -> Callable[[], int]:
+    told = options.read(chosen)
+    from spotrun.cli.operate import run  # noqa: PLC0415
+
+    return partial(run, told)
+
+
+def _prepare_simulation(chosen: Namespace) -> Callable[[], int]:
+    from spotrun.simulate.command import run, understand  # noqa: PLC0415
+
+    return partial(run, understand(chosen))
 
 
 if __name__ == "__main__":

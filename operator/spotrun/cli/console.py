@@ -12,14 +12,16 @@ NOT_BUILT_YET = 2
 class CommandLine:
     """A command line of several commands, some of them still to be built."""
 
-    def __init__(self, prog: str, description: str, planned: Mapping[str, str]) -> None:
+    def __init__(
+        self, prog: str, description: str, planned: Mapping[str, str] | None = None
+    ) -> None:
         """`planned` maps the name of each command that is to come to what it will do."""
         self.parser = argparse.ArgumentParser(prog=prog, description=description)
         self.parser.add_argument(
             "--version", action="version", version=f"spotrun {version('spotrun')}"
         )
         self._choices = self.parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-        self._planned = planned
+        self._planned = planned or {}
 
     def add(self, name: str, text: str) -> argparse.ArgumentParser:
         """Announce a command that is there."""

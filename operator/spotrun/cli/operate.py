@@ -17,6 +17,7 @@ from spotrun.controller import Controller, Settings
 from spotrun.kube.access import AccessError, Credentials, Load, from_kubeconfig, in_cluster
 from spotrun.kube.client import Client
 from spotrun.kube.lease import Terms
+from spotrun.kube.resource import Key
 from spotrun.kube.transport import Transport
 from spotrun.options import OWN_NAMESPACE, SERVICE_ACCOUNT, HostPort, Options
 from spotrun.serve.server import Settings as ServerSettings
@@ -94,12 +95,13 @@ def _settings(options: Options, server: str) -> Settings:
             "make a Service for the operator's port of agents and name that, such as "
             f"spotrun-agents.{_own_namespace(options)}.svc:{options.agents_port}"
         )
-    seconds = options.lease_seconds
+    seconds, namespace, table = options.lease_seconds, _own_namespace(options), options.price_table
     return Settings(
-        namespace=_own_namespace(options),
+        namespace=namespace,
         advertise=(options.advertise or address).text,
         address=address.text,
         watch_namespace=options.watch_namespace,
+        price_table=Key(namespace, table) if table is not None else None,
         restricted=options.restricted,
         workers=options.workers,
         agents=ServerSettings(host=options.agents_host, port=options.agents_port),

@@ -1,0 +1,178 @@
+"""The flags of `spotrun simulate` on its command line, and what `--help` says of them.
+
+Standard library only: help answers at once, and where nothing else is installed.
+"""
+
+import argparse
+from decimal import Decimal, InvalidOperation
+from math import inf
+from pathlib import Path
+
+POLICIES = ("spotrun", "greedy", "uniform-progress", "on-demand", "optimum")
+_EXAMPLES = """\
+examples:
+  48 h of work due in 60 h on one recorded zone, beginning with its first tick:
+      spotrun simulate --trace zone-a.json --work-hours 48 --deadline-hours 60
+
+  the mean of twelve starts a day apart, three zones to choose from, another policy:
+      spotrun simulate --trace a.json --trace b.json --trace c.json --work-hours 48 \\
+          --deadline-hours 60 --every 443 --starts 12 --policy uniform-progress --json
+
+  the accounting of published replays: what is to be had is known, and no work is lost:
+      spotrun simulate --trace a.json --work-hours 48 --deadline-hours 60 \\
+          --observe market --checkpoint-minutes 0
+
+  2 to 16 workers, for as much work as 8 do in 24 h:
+      spotrun simulate --trace a.json --work-hours 24 --workers 8 --min-workers 2 \\
+          --max-workers 16 --deadline-hours 36
+
+Each trace is one pool; docs/replay.md has the schema and says what the figures can tell and what
+not. Exit codes: 0 it was replayed, whether the deadline was met or not, 2 it was asked wrongly.
+"""
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    """Add the flags to a parser."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EXAMPLES
+    parser.usage = f"{parser.prog} --trace FILE --work-hours H --deadline-hours H [flags]"
+    _describe_job(parser.add_argument_group("the job"))
+    _describe_market(parser.add_argument_group("the market"))
+    _describe_rules(parser.add_argument_group("the rules"))
+    _describe_output(parser.add_argument_group("what is replayed and printed"))
+
+
+def _describe_job(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--work-hours", type=_hours, required=True, metavar="H", help="work, at full size"
+    )
+    group.add_argument(
+        "--deadline-hours", type=_hours, required=True, metavar="H", help="from the start"
+    )
+    group.add_argument(
+        "--workers", type=_count, default=1, metavar="N", help="the full size (default: 1)"
+    )
+    group.add_argument(
+        "--min-workers",
+        type=_count,
+        metavar="N",
+        help="the job trains with as few (default: only at full size); peers stay at full size",
+    )
+    group.add_argument(
+        "--max-workers", type=_count, metavar="N", help="the most workers (default: full size)"
+    )
+
+
+def _describe_market(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--trace",
+        dest="traces",
+        type=Path,
+        action="append",
+        required=True,
+        metavar="FILE",
+        help="a recorded pool; may be given several times",
+    )
+    group.add_argument(
+        "--start-tick",
+        type=_whole,
+        default=0,
+        metavar="TICK",
+        help="begin there, in ticks of the first trace (default: 0)",
+    )
+    group.add_argument(
+        "--every", type=_count, metavar="TICKS", help="how far apart several starts are"
+    )
+    group.add_argument(
+        "--starts", type=_count, default=1, metavar="N", help="how many starts (default: 1)"
+    )
+    for name in ("spot", "on-demand"):
+        group.add_argument(
+            f"--{name}-price",
+            type=_usd,
+            metavar="USD",
+            help=f"{name} price of a node per hour, for traces without one",
+        )
+
+
+def _describe_rules(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--changeover-minutes",
+        type=_minutes,
+        default=10.0,
+        metavar="MIN",
+        help="from the first second of a new node that is paid until its worker trains "
+        "(default: 10)",
+    )
+    group.add_argument(
+        "--checkpoint-minutes",
+        type=_minutes,
+        default=10.0,
+        metavar="MIN",
+        help="between checkpoints; what was done since the last is lost with the last worker; "
+        "0: nothing is ever lost (default: 10)",
+    )
+    group.add_argument(
+        "--observe",
+        choices=("market", "attempts"),
+        default="attempts",
+        help="market: whether a pool has nodes is known at every moment, as in published replays; "
+        "attempts: only who asks learns it, and has to wait for the answer (default: attempts)",
+    )
+    group.add_argument(
+        "--assume-capacity",
+        action="store_true",
+        help="where all nodes that were probed could be had, assume that more could be; without "
+        "it more workers than were probed are refused",
+    )
+    group.add_argument(
+        "--on-demand-dry-rate",
+        type=_share,
+        default=0.0,
+        metavar="SHARE",
+        help="the share of hours, drawn by chance, in which on-demand has no more nodes to give "
+        "(default: 0)",
+    )
+
+
+def _describe_output(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--policy", choices=POLICIES, default="spotrun", help="who decides (default: spotrun)"
+    )
+    group.add_argument("--json", action="store_true", help="print one JSON object, not a table")
+
+
+def _hours(text: str) -> float:
+    return _number(text, "hours", least=0.001, most=100_000)
+
+
+def _minutes(text: str) -> float:
+    return _number(text, "minutes", least=0, most=100_000)
+
+
+def _share(text: str) -> float:
+    return _number(text, "a share", least=0, most=1)
+
+
+def _usd(text: str) -> Decimal:
+    _number(text, "USD per hour", least=0, most=1_000_000)
+    return Decimal(text)
+
+
+def _count(text: str) -> int:
+    return int(_number(text, "a whole number", least=1, most=10_000_000, is_whole=True))
+
+
+def _whole(text: str) -> int:
+    return int(_number(text, "a whole number", least=0, most=10_000_000, is_whole=True))
+
+
+def _number(text: str, what: str, *, least: float, most: float, is_whole: bool = False) -> float:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        number = Decimal(inf)
+    is_right = number.is_finite() and (number == number.to_integral_value() or not is_whole)
+    if not is_right or not least <= number <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what} from {least:g} to {most:.0f}")
+    return float(number)

@@ -1,0 +1,195 @@
+"""The virtual cluster of one job: pods find nodes, workers start, and platforms take nodes away.
+
+Moments are seconds since the replay began. A worker has a node to itself, which is paid from the
+second it is granted until its worker has ended; whatever then happens to it is not this job's cost.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import inf
+from typing import assert_never
+
+from spotrun.decide.actions import (
+    Action,
+    Annotate,
+    Create,
+    DeleteJob,
+    Placed,
+    Release,
+    Remove,
+    Withdraw,
+)
+from spotrun.simulate.market import Pool, VirtualMarket
+from spotrun.simulate.outcome import Lease
+from spotrun.simulate.scenario import Rules
+
+
+@dataclass
+class Node:
+    """A node of this job."""
+
+    name: str
+    pool: Pool
+    granted_at: float
+    there_at: float  # it has joined the cluster, and pods are bound to it
+    gone_at: float = inf
+
+
+@dataclass
+class Worker:
+    """A worker's pod and its process as they really are."""
+
+    serial: int
+    uid: str
+    created_at: float
+    place: Placed
+    node: Node | None = None
+    ready_at: float = inf
+    removed_at: float | None = None
+    metered: bool = True
+    port: int = 0  # of its spare store
+    arrived: int = 0  # the world it is in
+    arrived_at: float | None = None
+    state: float | None = None  # the steps in what it holds; None: it holds nothing
+    state_generation: int = 0
+    ordered: int = 0  # the last order that it followed
+
+    def runs(self, now: float) -> bool:
+        """Whether its containers can run."""
+        node = self.node
+        return self.removed_at is None and node is not None and node.there_at <= now < node.gone_at
+
+    def is_ready(self, now: float) -> bool:
+        """Whether it could enter a world."""
+        return self.runs(now) and self.ready_at <= now
+
+
+class Cluster:
+    """Pods and nodes."""
+
+    def __init__(self, market: VirtualMarket, rules: Rules) -> None:
+        self.market, self.rules = market, rules
+        self.now = 0.0
+        self.workers: dict[int, Worker] = {}
+        self.leases: list[Lease] = []
+        self._made = 0
+
+    def serve(self) -> None:
+        """Let pools take what they lack, and give what they have."""
+        for pool in self.market.spot:
+            held = self.held(pool)
+            too_many = len(held) - pool.offer(self.now).nodes
+            # Whoever has worked longest loses most: no other order is less flattering.
+            for worker in sorted(held, key=_oldest_first)[: max(too_many, 0)]:
+                self._take(worker)
+        for worker in self.waiting():
+            self._grant(worker)
+
+    def held(self, pool: Pool) -> list[Worker]:
+        """The workers that have a node of a pool."""
+        return [
+            worker
+            for worker in self.workers.values()
+            if worker.removed_at is None
+            and worker.node is not None
+            and worker.node.pool is pool
+            and worker.node.gone_at == inf
+        ]
+
+    def waiting(self) -> list[Worker]:
+        """The workers for whom there is no node."""
+        return [w for w in self.workers.values() if w.node is None and w.removed_at is None]
+
+    def next_event(self) -> float:
+        """When something happens by itself."""
+        moments = [pool.next_change(self.now) for pool in self.market.pools]
+        for worker in self.workers.values():
+            if worker.node is not None and worker.removed_at is None:
+                moments += [worker.node.there_at, worker.ready_at]
+        return min((moment for moment in moments if moment > self.now), default=inf)
+
+    def do(self, action: Action) -> None:
+        """Do what the operator decided."""
+        match action:
+            case Create():
+                self._create(action)
+            case Remove(serial=serial, uid=uid):
+                worker = self.workers.get(serial)
+                if worker is not None and worker.uid == uid:
+                    self._end(worker)
+            case Withdraw(serial=serial, uid=uid):
+                worker = self.workers.get(serial)
+                if worker is not None and worker.uid == uid and not worker.runs(self.now):
+                    self._end(worker)
+                    del self.workers[serial]
+            case Release(serial=serial, uid=uid):
+                worker = self.workers.get(serial)
+                if worker is not None and worker.uid == uid:
+                    self._end(worker)
+                    del self.workers[serial]
+            case Annotate() | DeleteJob():
+                pass  # of the job alone
+            case _:
+                assert_never(action)
+
+    def close(self) -> list[Lease]:
+        """The end: all nodes are given back."""
+        for worker in self.workers.values():
+            self._end(worker)
+        return self.leases
+
+    def _create(self, create: Create) -> None:
+        if create.serial in self.workers:
+            return
+        self._made += 1
+        self.workers[create.serial] = Worker(
+            create.serial, f"uid-{self._made}", self.now, create.place, port=20_000
+        )
+
+    def _grant(self, worker: Worker) -> None:
+        """Take the node that an autoscaler would: of the best pools the cheapest that has one."""
+        weights = dict(worker.place.preferred)
+        open_pools = [pool for pool in self._acceptable(worker.place) if self._has_one(pool)]
+        if not open_pools:
+            return
+        pool = min(
+            open_pools,
+            key=lambda one: (-weights.get(one.name, 0), one.offer(self.now).usd_per_hour),
+        )
+        there_at = self.now + self.rules.provision_seconds
+        worker.node = Node(f"node-{worker.uid}", pool, self.now, there_at)
+        worker.ready_at = self.now + self.rules.changeover_seconds
+
+    def _acceptable(self, place: Placed) -> Iterable[Pool]:
+        named = [self.market.by_name[name] for name in place.required]
+        if not named:
+            named = [p for p in self.market.pools if place.capacity in {None, p.capacity}]
+        return (pool for pool in named if place.zone in {"", pool.trace.zone})
+
+    def _has_one(self, pool: Pool) -> bool:
+        nodes = pool.offer(self.now).nodes
+        return nodes > 0 and len(self.held(pool)) < nodes
+
+    def _take(self, worker: Worker) -> None:
+        node = worker.node
+        assert node is not None, "it has one"
+        self._pay(node, was_taken=True)
+        if node.there_at > self.now:  # it never came, and its pod waits on
+            worker.node, worker.ready_at = None, inf
+        else:
+            node.gone_at = self.now
+
+    def _end(self, worker: Worker) -> None:
+        node = worker.node
+        if worker.removed_at is None and node is not None and node.gone_at == inf:
+            self._pay(node, was_taken=False)
+        if worker.removed_at is None:
+            worker.removed_at = self.now
+
+    def _pay(self, node: Node, *, was_taken: bool) -> None:
+        self.leases.append(Lease(node.pool, node.granted_at, self.now, was_taken=was_taken))
+
+
+def _oldest_first(worker: Worker) -> tuple[float, int]:
+    assert worker.node is not None, "it has one"
+    return worker.node.granted_at, worker.serial

@@ -1,0 +1,105 @@
+"""`spotrun simulate`: from flags to what is printed."""
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spotrun.simulate import runs, trace
+from spotrun.simulate.market import Prices, Recordings
+from spotrun.simulate.outcome import Outcome
+from spotrun.simulate.scenario import Job, Observe, Rules
+
+_HOUR, _MINUTE = 3600.0, 60.0
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked on a command line."""
+
+    policy: str
+    case: runs.Case
+    starts: runs.Starts
+    as_json: bool
+
+
+def understand(chosen: Namespace) -> Question:
+    """Read flags and recordings; raises ValueError with what is wrong about them."""
+    rules = _rules(chosen)
+    prices = Prices(chosen.spot_price, chosen.on_demand_price)
+    recordings = Recordings([trace.read(file) for file in chosen.traces], rules, prices)
+    question = Question(
+        policy=chosen.policy,
+        case=runs.Case(_job(chosen), recordings, rules),
+        starts=_starts(chosen),
+        as_json=chosen.json,
+    )
+    runs.check(question.policy, question.case, question.starts)
+    return question
+
+
+def run(question: Question) -> int:
+    """Replay and print."""
+    starts = question.starts
+    outcomes = runs.run(question.policy, question.case, starts, _told(starts))
+    answer = runs.as_json(outcomes, starts)
+    print(json.dumps(answer) if question.as_json else _table(answer))
+    return 0
+
+
+def _starts(chosen: Namespace) -> runs.Starts:
+    if (chosen.starts > 1) != (chosen.every is not None):
+        raise ValueError("--every and --starts go together, as in --every 443 --starts 12")
+    return runs.Starts(chosen.start_tick, chosen.every or 1, chosen.starts)
+
+
+def _job(chosen: Namespace) -> Job:
+    full = chosen.workers
+    least = full if chosen.min_workers is None else chosen.min_workers
+    most = full if chosen.max_workers is None else chosen.max_workers
+    if not least <= full <= most:
+        raise ValueError(
+            f"--min-workers {least}, --workers {full} and --max-workers {most} must ascend"
+        )
+    return Job(chosen.work_hours * _HOUR, chosen.deadline_hours * _HOUR, full, least, most)
+
+
+def _rules(chosen: Namespace) -> Rules:
+    return Rules(
+        changeover_seconds=chosen.changeover_minutes * _MINUTE,
+        checkpoint_seconds=chosen.checkpoint_minutes * _MINUTE,
+        observe=Observe(chosen.observe),
+        assume_capacity=chosen.assume_capacity,
+        on_demand_dry_rate=chosen.on_demand_dry_rate,
+    )
+
+
+def _told(starts: runs.Starts) -> Callable[[int, Outcome], None]:
+    """Twelve starts may take half a minute: somebody who watches wants to know that it goes on."""
+
+    def tell(number: int, outcome: Outcome) -> None:
+        if starts.number > 1 and sys.stderr.isatty():
+            end = "\n" if number == starts.number else ""
+            said = f"{number}/{starts.number} starts replayed, the last for ${outcome.cost_usd:.2f}"
+            print(f"\r{said}", end=end, file=sys.stderr, flush=True)
+
+    return tell
+
+
+def _table(answer: Mapping[str, Any]) -> str:
+    """For people: the figures of one replay, or the means of several."""
+    figures = [(name, value) for name, value in answer.items() if name != "runs"]
+    width = max(len(name) for name, _ in figures)
+    return "\n".join(
+        f"{name.replace('_', ' '):{width}}  {_shown(value)}" for name, value in figures
+    )
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "never"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)

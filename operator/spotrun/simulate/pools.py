@@ -1,0 +1,184 @@
+"""What the operator knows of the virtual market: learned by `decide.pool` from what it saw there.
+
+With `Observe.MARKET` it is told besides whether a pool has nodes to give, as in published replays.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from math import inf
+
+from spotrun.api.amounts import Amount
+from spotrun.api.capacitypool import (
+    CapacityPoolSpec,
+    CapacityPoolStatus,
+    PoolNode,
+    Price,
+)
+from spotrun.api.meta import ConditionStatus
+from spotrun.decide.lifetimes import Life
+from spotrun.decide.market import Market, PoolFacts
+from spotrun.decide.pool import DAY, PoolSnapshot, again_seconds, next_pool
+from spotrun.money.prices import Quote
+from spotrun.money.shares import Resources
+from spotrun.money.units import UsdPerHour
+from spotrun.simulate.cluster import Cluster, Worker
+from spotrun.simulate.market import Pool
+from spotrun.simulate.outcome import Lease
+from spotrun.simulate.scenario import Observe
+
+NODE = Resources(cpu=Decimal(8), memory=Decimal(64 * 2**30), gpus=1)
+"""What a node has to give: room for one worker. Recordings know no more of a node than that."""
+
+_ITS_STATUS = PoolNode(cpu=Amount.of(NODE.cpu), memory=Amount.of(NODE.memory), gpus=NODE.gpus)
+_AVAILABLE = {ConditionStatus.TRUE: True, ConditionStatus.FALSE: False}
+_STALE_SECONDS = 1800.0
+"""That nodes become older changes the odds only slowly."""
+
+
+class Pools:
+    """The pools as the operator sees them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._known = [_Known(pool, cluster) for pool in cluster.market.pools]
+
+    def look(self) -> Market:
+        """All pools, now."""
+        return Market(tuple(known.facts() for known in self._known))
+
+    def next_event(self) -> float:
+        """When time alone changes what is known."""
+        return min((known.again_at for known in self._known), default=inf)
+
+
+class _Known:
+    """One pool; what is known of it is concluded anew only when something happened to it."""
+
+    def __init__(self, pool: Pool, cluster: Cluster) -> None:
+        self.again_at = 0.0
+        self._pool, self._cluster = pool, cluster
+        self._spec = CapacityPoolSpec(
+            instance_types=(pool.trace.instance_type,),
+            zones=(pool.trace.zone,),
+            region=pool.trace.region,
+            capacity=pool.capacity,
+        )
+        self._status = CapacityPoolStatus()
+        self._seen: object = None
+        self._facts: PoolFacts | None = None
+
+    def facts(self) -> PoolFacts:
+        cluster = self._cluster
+        held = [worker for worker in cluster.held(self._pool) if worker.runs(cluster.now)]
+        waiting = [worker for worker in cluster.workers.values() if self._is_asked_by(worker)]
+        gone = [lease for lease in cluster.leases if lease.pool is self._pool]
+        uids = [[worker.uid for worker in workers] for workers in (held, waiting)]
+        seen = (self._pool.offer(cluster.now), uids, len(gone))
+        if self._facts is None or seen != self._seen or cluster.now >= self.again_at:
+            self._seen = seen
+            self._learn(held, waiting, gone)
+            self._facts = self._conclude(len(held))
+        return self._facts
+
+    def _is_asked_by(self, worker: Worker) -> bool:
+        """Whether a worker waits for a node, and may have one from here."""
+        is_over = worker.removed_at is not None or worker.runs(self._cluster.now)
+        if is_over or (worker.node is not None and worker.node.gone_at < inf):
+            return False
+        place = worker.place
+        if place.required:
+            return self._pool.name in place.required
+        return place.capacity in {None, self._pool.capacity}
+
+    def _learn(self, held: list[Worker], waiting: list[Worker], gone: list[Lease]) -> None:
+        cluster, at = self._cluster, self._cluster.market.time
+        now, nodes = at(cluster.now), [worker.node for worker in held if worker.node is not None]
+        recent = [lease for lease in gone if now - at(lease.end) < DAY]
+        snapshot = PoolSnapshot(
+            name=self._pool.name,
+            uid=self._pool.name,
+            version="1",
+            spec=self._spec,
+            status=self._status,
+            lives=(
+                *(Life(at(node.there_at)) for node in nodes),
+                *(self._life(lease) for lease in recent),
+            ),
+            workers=len(held),
+            node=_ITS_STATUS if nodes else None,
+            quote=Quote(UsdPerHour(self._pool.offer(cluster.now).usd_per_hour), "recording"),
+            on_demand=Quote(self._on_demand(), "recording"),
+            provisioned=tuple(
+                (at(node.there_at), node.there_at - node.granted_at) for node in nodes
+            ),
+            waiting=tuple(at(worker.created_at) for worker in waiting),
+        )
+        self._status = next_pool(snapshot, now)
+        known = replace(snapshot, status=self._status)
+        seconds = again_seconds(known, self._status, now)
+        self.again_at = cluster.now + min(seconds, _STALE_SECONDS)
+
+    def _life(self, lease: Lease) -> Life:
+        at = self._cluster.market.time
+        there_at = min(lease.start + self._cluster.rules.provision_seconds, lease.end)
+        return Life(at(there_at), at(lease.end), lease.was_taken)
+
+    def _on_demand(self) -> UsdPerHour:
+        """What the same node costs on demand."""
+        key = (self._pool.trace.zone, self._pool.trace.instance_type)
+        pools = self._cluster.market.on_demand
+        same = next(p for p in pools if (p.trace.zone, p.trace.instance_type) == key)
+        return UsdPerHour(same.offer(self._cluster.now).usd_per_hour)
+
+    def _conclude(self, workers: int) -> PoolFacts:
+        pool, status, trace = self._pool, self._status, self._pool.trace
+        learned, price = status.provision_seconds, status.price or Price()
+        interruptions = status.interruptions or ()
+        available, retry_at = self._availability()
+        return PoolFacts(
+            name=pool.name,
+            capacity=pool.capacity,
+            zones=(trace.zone,),
+            region=trace.region,
+            instance_types=(trace.instance_type,),
+            accelerator=trace.gpu,
+            gpus=NODE.gpus,
+            usd_per_hour=_decimal(price.usd_per_hour),
+            on_demand_usd_per_hour=_decimal(price.on_demand_usd_per_hour),
+            nodes=status.nodes or 0,
+            workers=workers,
+            declared=True,
+            match_labels={"pool": (pool.name,)},
+            allocatable=NODE,
+            available=available,
+            retry_at=retry_at,
+            provision_seconds=float(learned.decimal) if learned is not None else None,
+            interruptions_24h=status.interruptions_24h or 0,
+            last_interruption_at=interruptions[-1].time.datetime if interruptions else None,
+            node_hours_24h=self._node_hours(),
+            lifetimes=status.lifetimes or "",
+        )
+
+    def _node_hours(self) -> float:
+        """For how long nodes were there in a day to be taken, those that were taken included."""
+        cluster, now = self._cluster, self._cluster.market.time(self._cluster.now)
+        nodes = (worker.node for worker in cluster.held(self._pool))
+        ages = (cluster.now - node.there_at for node in nodes if node is not None)
+        present = sum(min(max(age, 0.0), DAY.total_seconds()) for age in ages) / 3600
+        known = self._status.interruptions or ()
+        recent = (one for one in known if now - one.time.datetime < DAY)
+        return present + sum(float(one.node_hours.decimal) for one in recent)
+
+    def _availability(self) -> tuple[bool | None, datetime | None]:
+        """What was learned by asking; or what is told, for free."""
+        cluster, status = self._cluster, self._status
+        if cluster.rules.observe is Observe.MARKET:
+            return self._pool.offer(cluster.now).nodes > len(cluster.held(self._pool)), None
+        learned = _AVAILABLE.get(status.available or ConditionStatus.UNKNOWN)
+        retry_at = status.retry_at.datetime if status.retry_at is not None else None
+        is_resting = retry_at is not None and retry_at > cluster.market.time(cluster.now)
+        return learned, retry_at if is_resting else None
+
+
+def _decimal(amount: Amount | None) -> Decimal | None:
+    return amount.decimal if amount is not None else None

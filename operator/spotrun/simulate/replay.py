@@ -1,0 +1,87 @@
+"""The replay: the operator's own `decide` on a virtual clock, from event to event."""
+
+from spotrun.api.amounts import Amount
+from spotrun.api.names import Phase
+from spotrun.api.status import Pace, Progress, TrainingJobStatus
+from spotrun.decide.actions import Annotate
+from spotrun.decide.job import decide
+from spotrun.simulate.cluster import Cluster
+from spotrun.simulate.market import VirtualMarket
+from spotrun.simulate.outcome import Course
+from spotrun.simulate.pools import Pools
+from spotrun.simulate.scenario import GIVEN_UP_AFTER, Job, Observe, Rules
+from spotrun.simulate.snapshot import Snapshots
+from spotrun.simulate.training import Training
+
+_MOST_ROUNDS = 1000
+"""Of decisions at one moment; more would be a decision that never comes to rest."""
+
+
+def play(job: Job, market: VirtualMarket, rules: Rules) -> Course:
+    """Let the operator run a job on a market."""
+    return _Replay(job, market, rules).play()
+
+
+class _Replay:
+    def __init__(self, job: Job, market: VirtualMarket, rules: Rules) -> None:
+        self._job = job
+        self._cluster = Cluster(market, rules)
+        self._training = Training(job, rules, self._cluster)
+        self._pools = Pools(self._cluster)
+        self._snapshots = Snapshots(job, self._cluster, self._training)
+        self._status = _known_before(job, rules)
+
+    def play(self) -> Course:
+        end = GIVEN_UP_AFTER * self._job.deadline_seconds
+        again_seconds = self._settle()
+        while not self._is_over and self._cluster.now < end:
+            self._advance(min(self._next_event(again_seconds), end))
+            again_seconds = self._settle()
+        finished = self._cluster.now if self._status.phase is Phase.SUCCEEDED else None
+        return Course(self._cluster.close(), finished, self._training.lost_steps)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._status.phase in {Phase.SUCCEEDED, Phase.FAILED}
+
+    def _settle(self) -> float:
+        """Decide until there is nothing more to do at this moment; returns when to look again."""
+        for _ in range(_MOST_ROUNDS):
+            self._cluster.serve()
+            self._training.follow(self._status)
+            job = self._snapshots.look(self._status, self._pools.look())
+            decision = decide(job, self._cluster.market.time(self._cluster.now))
+            for action in decision.actions:
+                self._cluster.do(action)
+            acts = any(not isinstance(action, Annotate) for action in decision.actions)
+            is_news = acts or _told(decision.status) != _told(self._status)
+            self._status = decision.status
+            if not is_news or self._is_over:
+                return decision.again_seconds
+        raise RuntimeError(f"the decisions about one moment do not end: {self._status}")
+
+    def _next_event(self, again_seconds: float) -> float:
+        now = self._cluster.now
+        own = (self._cluster, self._training, self._pools)
+        return min(now + again_seconds, *(part.next_event() for part in own))
+
+    def _advance(self, moment: float) -> None:
+        self._training.advance(moment - self._cluster.now)
+        self._cluster.now = moment
+
+
+def _known_before(job: Job, rules: Rules) -> TrainingJobStatus:
+    """Published replays know the work from the start; a cluster learns it from the first steps."""
+    if rules.observe is not Observe.MARKET:
+        return TrainingJobStatus()
+    return TrainingJobStatus(
+        progress=Progress(step=0, total_steps=round(job.work_seconds)),
+        pace=Pace(
+            step_seconds=Amount(f"{job.workers / job.max_workers:.6f}"), workers=job.max_workers
+        ),
+    )
+
+
+def _told(status: TrainingJobStatus) -> tuple[object, ...]:
+    """What workers act upon, or the next decision will: without news of it nothing follows."""
+    return status.phase, status.world, status.next_serial, status.settled, status.orders

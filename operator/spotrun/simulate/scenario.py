@@ -1,0 +1,51 @@
+"""What is replayed: a job, and the rules by which a recorded market is played to it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+GIVEN_UP_AFTER = 10.0
+"""So many deadlines: a job that takes longer is not going to end."""
+PROVISION_SECONDS = 120.0
+"""What autoscalers take as a rule on clouds that have the node."""
+
+
+class Observe(StrEnum):
+    """What a policy knows of a pool that it has no node in."""
+
+    MARKET = "market"  # whether it has nodes to give, at every moment and for free
+    ATTEMPTS = "attempts"  # only what it learned by asking
+
+
+@dataclass(frozen=True)
+class Job:
+    """What has to be done, and by when.
+
+    A world of `workers` does one second of work in a second; others are slower or faster in
+    proportion to their size.
+    """
+
+    work_seconds: float
+    deadline_seconds: float
+    workers: int = 1
+    min_workers: int = 1
+    max_workers: int = 1
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What starting, losing and asking cost."""
+
+    changeover_seconds: float = 600.0  # from a node's first second to its worker's first step
+    checkpoint_seconds: float = 600.0  # of training between two checkpoints; 0: nothing is lost
+    observe: Observe = Observe.ATTEMPTS
+    assume_capacity: bool = False  # where all nodes that were probed could be had, more could be
+    on_demand_dry_rate: float = 0.0  # the share of hours in which on-demand has nothing to give
+
+    @property
+    def provision_seconds(self) -> float:
+        """Of the changeover: until the node has joined the cluster, or is known not to come.
+
+        Published replays do not take it apart.
+        """
+        is_published = self.observe is Observe.MARKET
+        return 0.0 if is_published else min(PROVISION_SECONDS, self.changeover_seconds)

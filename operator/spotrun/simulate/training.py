@@ -1,0 +1,133 @@
+"""The virtual training: workers enter the world that status names, make steps, and save them.
+
+A step is what a world of the job's `workers` does in a second; a world of another size is faster or
+slower in proportion. To change worlds in process takes no time here: measured, it is half a second.
+"""
+
+from math import inf
+
+from spotrun.api.status import How, TrainingJobStatus
+from spotrun.decide.crew import generation, training
+from spotrun.decide.serials import numbers
+from spotrun.simulate.cluster import Cluster, Worker
+from spotrun.simulate.scenario import Job, Rules
+from spotrun.wire import Checkpoint, step_of
+
+_HAIR = 1e-6
+
+
+class Training:
+    """What the workers of a cluster hold, and how far they are."""
+
+    def __init__(self, job: Job, rules: Rules, cluster: Cluster) -> None:
+        self.job = job
+        self.lost_steps = 0.0
+        self._rules, self._cluster = rules, cluster
+        self._crew: list[Worker] = []  # those who make steps now
+        self._formed = 0  # the newest world that all of its members have entered
+        self._reached = 0.0  # the steps done in the newest state that there ever was
+        self._unsaved_seconds = 0.0
+        self._saved_steps = 0.0
+        self.saved: Checkpoint | None = None
+
+    @property
+    def pace(self) -> float:
+        """Steps per second."""
+        return len(self._crew) / self.job.workers
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all steps are done."""
+        return self._reached >= self.job.work_seconds - _HAIR
+
+    def trains(self, worker: Worker) -> bool:
+        """Whether a worker makes steps now."""
+        return worker in self._crew
+
+    def next_event(self) -> float:
+        """When the next checkpoint is complete, or the whole work."""
+        if not self._crew or self.is_complete:
+            return inf
+        wait = (self.job.work_seconds - self._reached) / self.pace
+        if self._rules.checkpoint_seconds:
+            wait = min(wait, self._rules.checkpoint_seconds - self._unsaved_seconds)
+        return self._cluster.now + max(wait, _HAIR)
+
+    def advance(self, seconds: float) -> None:
+        """Make steps for so long."""
+        if not self._crew:
+            return
+        self._reached = min(self._reached + seconds * self.pace, self.job.work_seconds)
+        self._unsaved_seconds += seconds
+        for worker in self._crew:
+            worker.state = self._reached
+        is_due = self._unsaved_seconds >= self._rules.checkpoint_seconds - _HAIR
+        if is_due or self.is_complete:
+            self._save()
+
+    def follow(self, status: TrainingJobStatus) -> None:
+        """Do as the status says: enter worlds, save, train."""
+        now, world = self._cluster.now, status.world
+        if world is None:
+            return
+        for worker in self._cluster.workers.values():
+            if world.store == f"{address(worker)}:{worker.port}":
+                worker.port += 1  # its spare store is taken: it opens another
+            enters = world.switch and worker.serial in numbers(world.members)
+            if enters and worker.is_ready(now) and worker.arrived < world.generation:
+                worker.arrived, worker.arrived_at = world.generation, now
+        self._assemble(status)
+        asked = status.orders.checkpoint if status.orders is not None else 0
+        if self._crew and any(asked > worker.ordered for worker in self._crew):
+            self._save()
+            for worker in self._crew:
+                worker.ordered = asked
+
+    def _assemble(self, status: TrainingJobStatus) -> None:
+        """Those who train are all there and well, or nobody trains."""
+        world, present = status.world, generation(status)
+        assert world is not None, "somebody is to train"
+        workers = self._cluster.workers
+        crew = [workers[serial] for serial in training(status) if serial in workers]
+        inside = [w for w in crew if w.arrived == present and w.runs(self._cluster.now)]
+        if not inside or len(inside) < len(training(status)):
+            self._crew = []
+            return
+        if self._formed < present:
+            self._formed = present
+            self._share_state(inside, world.how, world.restore, numbers(world.trained))
+        self._crew = inside
+        for worker in inside:
+            worker.state, worker.state_generation = self._reached, present
+
+    def _share_state(
+        self, crew: list[Worker], how: How, restore: str | None, keepers: frozenset[int]
+    ) -> None:
+        """State goes from those who have it to the others, or comes from the checkpoint."""
+        if how is How.RESTART:
+            steps = self._in(restore)
+            self._unsaved_seconds = 0.0
+        else:
+            kept = [w.state for w in crew if w.serial in keepers and w.state is not None]
+            assert kept, "a world in process has somebody with the state"
+            steps = max(kept)
+        self.lost_steps += self._reached - steps
+        self._reached = steps
+
+    def _in(self, checkpoint: str | None) -> float:
+        if checkpoint is None:
+            return 0.0
+        if self.saved is not None and checkpoint == self.saved.name:
+            return self._saved_steps  # its name has whole steps only
+        return float(step_of(checkpoint))
+
+    def _save(self) -> None:
+        step = int(self._reached + _HAIR)
+        self._saved_steps, self._unsaved_seconds = self._reached, 0.0
+        self.saved = Checkpoint(f"step-{step}.g{self._formed}", step)
+
+
+def address(worker: Worker) -> str:
+    """Where its store is."""
+    number = int(worker.uid.removeprefix("uid-"))
+    return f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
