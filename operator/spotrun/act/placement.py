@@ -9,32 +9,48 @@ from spotrun.act.manifest import Manifest
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.placement import CapacityPolicy
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.observe.nodes import CAPACITY_LABELS
+from spotrun.decide.actions import Placed
+from spotrun.decide.market import Market, PoolFacts
+from spotrun.observe.dialects import CAPACITY_LABELS, HOST_LABEL, SPOT_TAINTS, ZONE_LABELS
 from spotrun.observe.template import gpu_limits
 
-SPOT_TAINTS = (
-    "cloud.google.com/gke-spot",
-    "cloud.google.com/gke-preemptible",
-    "kubernetes.azure.com/scalesetpriority",
-)
 _UNHEALTHY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _WEIGHT = 100
 
+ANYWHERE, UNKNOWN = Placed(), Market()
+"""What there is to say where no pool is known."""
+
 
 def affinity(
-    given: Manifest | None, policy: CapacityPolicy, avoid_nodes: Iterable[str] = ()
+    given: Manifest | None,
+    policy: CapacityPolicy,
+    avoid_nodes: Iterable[str] = (),
+    place: Placed = ANYWHERE,
+    market: Market = UNKNOWN,
 ) -> Manifest:
-    """The user's affinity, narrowed down to (or inclined to) the capacity that the job may use."""
+    """The user's affinity, narrowed down to (or inclined to) the pools that the job may use.
+
+    Where no pool is known, to the capacity that it may use.
+    """
     result = dict(given or {})
     of_nodes = dict(result.get("nodeAffinity") or {})
     terms = list((of_nodes.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ())
-    if policy is CapacityPolicy.MIXED:
-        wishes = [{"weight": _WEIGHT, "preference": term} for term in _spot_terms()]
-        of_nodes[_PREFERRED] = [*(of_nodes.get(_PREFERRED) or ()), *wishes]
+    wishes = [
+        {"weight": weight, "preference": term}
+        for name, weight in place.preferred
+        for term in _pool_terms(market, (name,), "")
+    ]
+    if required := _pool_terms(market, place.required, place.zone):
+        terms = _both(terms, required)
+    elif place.capacity is None and policy is CapacityPolicy.MIXED:
+        wishes += [{"weight": _WEIGHT, "preference": term} for term in _spot_terms()]
     else:
-        terms = _both(terms, _spot_terms() if policy is CapacityPolicy.SPOT else [_not_spot()])
+        is_spot = place.capacity is Capacity.SPOT or policy is CapacityPolicy.SPOT
+        terms = _both(terms, _spot_terms() if is_spot else [_not_spot()])
+    if wishes:
+        of_nodes[_PREFERRED] = [*(of_nodes.get(_PREFERRED) or ()), *wishes]
     if avoided := _not_these(avoid_nodes):
         terms = _both(terms, [avoided])
     if terms:
@@ -43,9 +59,14 @@ def affinity(
 
 
 def tolerations(
-    given: Iterable[Manifest], spec: TrainingJobSpec, *, unhealthy_seconds: int
+    given: Iterable[Manifest],
+    spec: TrainingJobSpec,
+    *,
+    unhealthy_seconds: int,
+    place: Placed = ANYWHERE,
+    market: Market = UNKNOWN,
 ) -> list[Manifest]:
-    """The user's tolerations, and those that a worker needs besides."""
+    """The user's tolerations, and those that a worker needs besides; pools may name more."""
     theirs = list(given)
     keys = [*gpu_limits(spec.workers.template)]
     if spec.placement.capacity is not CapacityPolicy.ON_DEMAND:
@@ -59,13 +80,16 @@ def tolerations(
         }
         for key in _UNHEALTHY_TAINTS
     ]
+    named = (*place.required, *(name for name, _ in place.preferred))
+    pools = [pool for name in dict.fromkeys(named) if (pool := market.pool(name)) is not None]
+    ours += [one.manifest() for one in dict.fromkeys(t for p in pools for t in p.tolerations)]
     covered = {(one.get("key"), one.get("effect")) for one in theirs}
     return [*theirs, *(one for one in ours if not _is_covered(one, covered))]
 
 
 def _is_covered(one: Manifest, covered: set[tuple[Any, Any]]) -> bool:
     """Whether the user has said something about this taint, which then counts."""
-    return (one["key"], one["effect"]) in covered or (one["key"], None) in covered
+    return (one.get("key"), one.get("effect")) in covered or (one.get("key"), None) in covered
 
 
 def _spot_values() -> list[tuple[str, list[str]]]:
@@ -74,6 +98,24 @@ def _spot_values() -> list[tuple[str, list[str]]]:
         for label, values in CAPACITY_LABELS
     ]
     return [(label, values) for label, values in found if values]
+
+
+def _pool_terms(market: Market, names: Iterable[str], zone: str) -> list[Manifest]:
+    """One alternative for each pool; a pool that is gone is none."""
+    pools = (market.pool(name) for name in names)
+    return [_pool_term(pool, zone) for pool in pools if pool is not None and pool.match_labels]
+
+
+def _pool_term(pool: PoolFacts, zone: str) -> Manifest:
+    labels = dict(pool.match_labels)
+    if zone:
+        key = next((label for label in ZONE_LABELS if label in labels), ZONE_LABELS[0])
+        labels[key] = (zone,)
+    return {
+        "matchExpressions": [
+            {"key": key, "operator": "In", "values": list(values)} for key, values in labels.items()
+        ]
+    }
 
 
 @functools.cache
@@ -97,9 +139,11 @@ def _not_spot() -> Manifest:
 
 
 def _not_these(nodes: Iterable[str]) -> Manifest:
-    """By the node's name, which is a field: the label of the host name may be another."""
-    names = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
-    return {"matchFields": names} if names else {}
+    """By the label of the host name: Karpenter makes no node for a pod that asks for a field."""
+    names = list(nodes)
+    if not names:
+        return {}
+    return {"matchExpressions": [{"key": HOST_LABEL, "operator": "NotIn", "values": names}]}
 
 
 def _both(theirs: Iterable[Manifest], ours: list[Manifest]) -> list[Manifest]:

@@ -1,9 +1,22 @@
 """What can be done to the cluster, each with its reason."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import Reason
 from spotrun.api.status import TrainingJobStatus
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Which pools a new worker is asked from: a set, so that autoscalers keep their freedom."""
+
+    required: tuple[str, ...] = ()  # names of pools, the best first; none: any node will do
+    preferred: tuple[tuple[str, int], ...] = ()  # (name, weight from 1 to 100)
+    pinned: bool = False  # to a pool that has room on nodes which are there
+    capacity: Capacity | None = None  # of those pools; None: as the job's placement says
+    zone: str = ""  # the only one of pools that span several; "": any of theirs
 
 
 @dataclass(frozen=True)
@@ -12,6 +25,7 @@ class Create:
 
     serial: int
     avoid_nodes: tuple[str, ...] = ()  # that this job's failures were blamed on
+    place: Placed = Placed()
 
 
 @dataclass(frozen=True)
@@ -25,11 +39,29 @@ class Remove:
 
 
 @dataclass(frozen=True)
+class Withdraw:
+    """Take back a worker that has no node yet; done only if it still has none."""
+
+    serial: int
+    uid: str
+    version: str
+    reason: Reason
+    why: str
+
+
+@dataclass(frozen=True)
 class Release:
     """Take our finalizer off a pod whose number is settled."""
 
     serial: int
     uid: str
+
+
+@dataclass(frozen=True)
+class Annotate:
+    """Write what the job costs on the job itself, for tools that read no status."""
+
+    annotations: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -39,7 +71,7 @@ class DeleteJob:
     why: str
 
 
-Action = Create | Remove | Release | DeleteJob
+Action = Create | Remove | Withdraw | Release | Annotate | DeleteJob
 
 
 @dataclass(frozen=True)

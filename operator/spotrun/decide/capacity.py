@@ -13,6 +13,7 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.crew import training
 from spotrun.decide.gang import must_wait
 from spotrun.decide.ledger import find, state
+from spotrun.decide.placement import why_no_pool
 from spotrun.decide.roster import wants
 from spotrun.decide.view import FINISHED, View
 
@@ -22,13 +23,15 @@ def check_capacity(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     if status.phase in FINISHED or must_wait(view, status):
         return status  # who waits for its turn does not ask
     kind, wanted = ConditionType.CAPACITY_AVAILABLE, wants(view, status)
-    lack = no_node(view) if wanted else None
+    placed = sum(worker.pod.node is not None for worker in view.staying)
+    # Beyond that it is only asked whether cheaper capacity is to be had.
+    lack = no_node(view) if placed < wanted else None
     if lack is not None:
-        reason = Reason.WAITING_FOR_CAPACITY
-        return state(view, status, kind, reason, f"of {wanted} workers {lack}", holds=False)
+        reason, why = Reason.WAITING_FOR_CAPACITY, why_no_pool(view, status, wanted)
+        message = f"of {wanted} workers {lack}" + (f"; {why}" if why else "")
+        return state(view, status, kind, reason, message, holds=False)
     stated = find(status, kind)
     was_lacking = stated is not None and stated.status is ConditionStatus.FALSE
-    placed = sum(worker.pod.node is not None for worker in view.staying)
     if placed < wanted or not (was_lacking or training(status)):
         return status
     message = "every worker has a node" if wanted else "no workers are wanted"

@@ -11,8 +11,10 @@ from spotrun.decide.view import FINISHED, View
 
 def finishes_by(view: View) -> datetime | None:
     """The moment by which the job should be finished; None without a deadline."""
-    deadline = view.job.spec.deadline
-    return None if deadline is None else _moment(deadline, view.job.created_at)
+    deadline, start = view.job.spec.deadline, view.job.created_at
+    if deadline is None:
+        return None
+    return view.once("deadline", (), lambda: _moment(deadline, start))
 
 
 def keep_deadline(view: View, status: TrainingJobStatus) -> TrainingJobStatus:

@@ -2,19 +2,24 @@
 
 from collections.abc import Iterable
 
+from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import Reason
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.actions import Create, Remove
+from spotrun.decide.actions import Create, Remove, Withdraw
 from spotrun.decide.crew import counted_on, relied_on
 from spotrun.decide.failures import nodes_to_avoid, waits_for_retry
 from spotrun.decide.gang import must_wait
-from spotrun.decide.ledger import read_reason
+from spotrun.decide.ledger import read_reason, record
+from spotrun.decide.placement import missing, retiring, why_placed, withdrawals
 from spotrun.decide.settle import owed
 from spotrun.decide.sizes import wanted
 from spotrun.decide.snapshot import PodPhase, Worker
 from spotrun.decide.suspend import why_suspended
 from spotrun.decide.view import View, holds_back, leaves_at
 from spotrun.decide.volume import is_refused
+
+_MOST_AVOIDED = 16
+"""An affinity that names hundreds of nodes would be a burden to the scheduler."""
 
 
 def give_numbers(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
@@ -23,10 +28,13 @@ def give_numbers(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     A worker under notice is replaced while it still trains, so for a while there may be more
     workers than `max`.
     """
-    missing = wants(view, status) - len(view.staying) - len(owed(view, status))
-    if missing <= 0:
+    size = wants(view, status)
+    new = len(missing(view, status, size)) - len(owed(view, status)) if size else 0
+    if new <= 0:
         return status
-    return status.model_copy(update={"next_serial": (status.next_serial or 0) + missing})
+    status = status.model_copy(update={"next_serial": (status.next_serial or 0) + new})
+    reason, why = why_placed(view, status, size)
+    return record(view, status, reason.value, why, {"workers": str(new)}) if why else status
 
 
 def wants(view: View, status: TrainingJobStatus) -> int:
@@ -42,16 +50,32 @@ def creations(view: View, status: TrainingJobStatus) -> tuple[Create, ...]:
     A member whose pod has vanished is made again only when no world counts on it any more: the new
     one knows nothing of what the old one had.
     """
-    if waits_for_retry(view, status) or not wants(view, status):
+    size = wants(view, status)
+    if waits_for_retry(view, status) or not size:
         return ()
     numbers = [serial for serial in owed(view, status) if serial not in relied_on(status)]
-    avoided = nodes_to_avoid(status) if numbers else ()
-    return tuple(Create(serial, avoided) for serial in numbers)
+    if not numbers:
+        return ()
+    avoided = (*nodes_to_avoid(status), *_nodes_that_leave(view))
+    places = missing(view, status, size)
+    return tuple(
+        Create(serial, avoided, place) for serial, place in zip(numbers, places, strict=False)
+    )
 
 
-def removals(view: View, status: TrainingJobStatus) -> tuple[Remove, ...]:
+def _nodes_that_leave(view: View) -> tuple[str, ...]:
+    """Nodes under notice: not every dialect keeps new pods away, a mere event does not."""
+    nodes = (w.node for w in view.alive if w.node is not None)
+    leaving = {node.hostname or node.name for node in nodes if node.leaves_at is not None}
+    return tuple(sorted(leaving))[:_MOST_AVOIDED]
+
+
+def removals(view: View, status: TrainingJobStatus) -> tuple[Remove | Withdraw, ...]:
     """Remove the workers that are not wanted, once no world counts on them."""
-    return tuple(remove for remove in _leaving(view, status) if not _is_going(view, remove))
+    gone = [remove for remove in _leaving(view, status) if not _is_going(view, remove)]
+    known, size = {remove.serial for remove in gone}, wants(view, status)
+    taken = withdrawals(view, status, size) if size else ()
+    return (*gone, *(one for one in taken if one.serial not in known))
 
 
 def _leaving(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
@@ -68,15 +92,26 @@ def _leaving(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
     yield from (
         _remove(w, *_why_it_goes(view, w)) for w in free if w.serial not in view.staying_serials
     )
-    surplus = len(view.staying) - wants(view, status)
+    yield from _surplus(view, status)
+
+
+def _surplus(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
+    """Who is replaced by other capacity, and who is one too many."""
+    needed = relied_on(status)  # newcomers for whom a world is prepared may be too many
+    replaced = retiring(view, status, wants(view, status))
+    free = [worker for worker in view.staying if worker.serial not in needed]
+    yield from (_replaced(worker) for worker in free if worker.serial in replaced)
+    surplus = len(view.staying) - len(replaced) - wants(view, status)
     if surplus > 0:
-        needed = relied_on(status)  # newcomers for whom a world is prepared may be too many
-        spare = sorted(
-            (worker for worker in view.staying if worker.serial not in needed),
-            key=_least_useful_first,
-        )
+        spare = sorted((w for w in free if w.serial not in replaced), key=_least_useful_first)
         why = "the job needs fewer workers"
         yield from (_remove(worker, Reason.RESIZING, why) for worker in spare[:surplus])
+
+
+def _replaced(worker: Worker) -> Remove:
+    if _is_spot(worker):
+        return _remove(worker, Reason.FALLBACK, "on-demand capacity has taken over")
+    return _remove(worker, Reason.BACK_TO_SPOT, "spot capacity has taken over")
 
 
 def _fenced(view: View) -> Iterable[Remove]:
@@ -99,8 +134,12 @@ def _is_going(view: View, remove: Remove) -> bool:
     return view.by_serial[remove.serial].pod.deleting
 
 
-def _least_useful_first(worker: Worker) -> tuple[bool, bool, int]:
-    return (worker.is_ready, worker.pod.node is not None, -worker.serial)
+def _least_useful_first(worker: Worker) -> tuple[bool, bool, bool, int]:
+    return (worker.is_ready, worker.pod.node is not None, _is_spot(worker), -worker.serial)
+
+
+def _is_spot(worker: Worker) -> bool:
+    return worker.node is not None and worker.node.capacity is Capacity.SPOT
 
 
 def _why_all_go(status: TrainingJobStatus) -> tuple[Reason, str]:

@@ -1,0 +1,35 @@
+"""Taking back a worker that has no node yet, and none that got one in the meantime.
+
+The deletion names the version that was decided upon. A pod that was bound since then has another,
+so the API server refuses, and it is decided again. Our finalizer stays on until the number is
+settled, as with every other pod: a pod without it that is bound at the same moment would work
+unmetered.
+"""
+
+from spotrun.act.trouble import Trouble, on_removal
+from spotrun.act.writes import Writes
+from spotrun.decide.actions import Withdraw
+from spotrun.decide.snapshot import JobSnapshot
+from spotrun.kube.client import Client
+from spotrun.kube.errors import KubeError
+from spotrun.kube.resource import Key
+from spotrun.observe.naming import worker_name
+from spotrun.observe.objects import PODS
+
+
+async def withdraw(
+    client: Client, writes: Writes, job: JobSnapshot, action: Withdraw
+) -> Trouble | None:
+    """Delete a pod, if it is still that one and nothing has happened to it."""
+    name = worker_name(job.name, job.uid, action.serial)
+    try:
+        version = await writes.do(
+            "withdraw",
+            lambda: client.delete(
+                PODS, name, uid=action.uid, version=action.version, namespace=job.namespace
+            ),
+        )
+    except KubeError as error:
+        return on_removal(error)
+    writes.reached(Key(job.namespace, job.name), PODS, name, version)
+    return None

@@ -1,0 +1,121 @@
+"""Deadline pacing: when on-demand capacity has to make up for spot capacity that is not there.
+
+Uniform Progress ("Can't Be Late", NSDI'24) compares what is done with what a steady pace would have
+done by now. Ours is the same but for two things, each of which saves money on every recorded market
+that we have: the target uses slack late rather than evenly, for spot capacity may yet come; and
+on-demand is left only when its launch has paid off (that rule is found in the authors' code).
+
+All durations are in seconds in which the job may run. Work is in seconds at the job's full size.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+LATENESS = 0.5
+"""How far the target bends. 0 is Uniform Progress; the more, the later slack is made up for."""
+PAID_OFF = 0.5
+"""Of that time: where the rule was found the job stands still while it moves back to spot; ours
+trains on until the new worker is ready. On recorded zones 0.3 to 0.5 were the cheapest."""
+MARGIN_SECONDS = 60.0
+"""For what no measurement of a changeover has in it: a look at the job, a write, a slow watch."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """How far a job is, and how far it should be."""
+
+    work_seconds: float  # all of it
+    done_seconds: float  # of that what is durable
+    allowed_seconds: float  # from the job's creation to its deadline
+    used_seconds: float  # of that what has passed
+    changeover_seconds: float  # as a rule: from a new worker's launch until it trains
+    longest_changeover_seconds: float  # nine of ten are shorter
+    ahead_seconds: float = 0.0  # of changeover, before full speed can be had
+    unsaved_seconds: float = 0.0  # of work that is done and not durable yet
+
+    @property
+    def remaining_seconds(self) -> float:
+        """Work that is still to be done, or would be if all workers were lost now."""
+        return max(self.work_seconds - self.done_seconds, 0.0)
+
+    @property
+    def left_seconds(self) -> float:
+        """Time until the deadline."""
+        return max(self.allowed_seconds - self.used_seconds, 0.0)
+
+
+def expected_seconds(course: Course) -> float:
+    """The work that should be done by now: C0 (t/R0)^g."""
+    if course.used_seconds >= course.allowed_seconds:
+        return course.work_seconds
+    share = course.used_seconds / course.allowed_seconds
+    return course.work_seconds * math.pow(share, _bend(course))
+
+
+def is_behind(course: Course) -> bool:
+    """Whether less is done than should be, by more than is worth catching up for."""
+    return course.done_seconds < expected_seconds(course) - _tolerance_seconds(course)
+
+
+def behind_in_seconds(course: Course) -> float:
+    """When the job falls behind if nothing is done until then; 0: it is."""
+    if is_behind(course) or course.work_seconds <= 0:
+        return 0.0
+    enough = course.done_seconds + _tolerance_seconds(course)
+    share = min(enough / course.work_seconds, 1.0)
+    return course.allowed_seconds * math.pow(share, 1 / _bend(course)) - course.used_seconds
+
+
+def spare_seconds(course: Course, changeovers: int) -> float:
+    """The time that may still be lost, so many changeovers ahead; 0 or less: none.
+
+    Whoever waits for spot capacity needs two: it may come and be lost at once. Who trains on it
+    needs one: as long as it lasts, work and time shrink alike.
+    """
+    needed = course.remaining_seconds + changeovers * course.longest_changeover_seconds
+    return course.left_seconds - needed - MARGIN_SECONDS
+
+
+def is_reachable(course: Course) -> bool:
+    """Whether the job would finish in time at full speed, as soon as that can be."""
+    return missed_by_seconds(course) <= 0
+
+
+def missed_by_seconds(course: Course) -> float:
+    """How long after the deadline the job would finish at full speed, as soon as that can be."""
+    needed = saved(course).remaining_seconds + course.ahead_seconds
+    return max(needed - course.left_seconds, 0.0)
+
+
+def saved(course: Course) -> Course:
+    """As it would be if all that is done were saved now."""
+    done = course.done_seconds + course.unsaved_seconds
+    return replace(course, done_seconds=done, unsaved_seconds=0.0)
+
+
+def needed_share(course: Course) -> float:
+    """The share of full speed, from now on, at which the deadline is met: above 0, at most 1."""
+    left = course.left_seconds - course.changeover_seconds
+    return min(course.remaining_seconds / left, 1.0) if left > 0 else 1.0
+
+
+def paid_off_seconds(course: Course) -> float:
+    """How long an on-demand worker stays, so that its launch was worth it: d left/(left - rem)."""
+    slack = course.left_seconds - course.remaining_seconds
+    if slack <= 0:
+        return float("inf")
+    return PAID_OFF * course.changeover_seconds * course.left_seconds / slack
+
+
+def _tolerance_seconds(course: Course) -> float:
+    """A changeover's worth of work, as far as there is slack to make up for it."""
+    if course.work_seconds <= 0:
+        return 0.0
+    slack = course.allowed_seconds / course.work_seconds - 1
+    return course.changeover_seconds * min(max(slack, 0.0), 1.0)
+
+
+def _bend(course: Course) -> float:
+    if course.work_seconds <= 0:
+        return 1.0
+    return 1 + LATENESS * max(course.allowed_seconds / course.work_seconds - 1, 0.0)

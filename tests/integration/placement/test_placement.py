@@ -1,0 +1,190 @@
+"""Workers come from where the market is cheapest, and from elsewhere when it is not to be had."""
+
+import asyncio
+from typing import Any
+
+from devcluster.client import Manifest
+from tests.integration.spot.helpers import (
+    ONE_PER_NODE,
+    add_node,
+    create_job,
+    declare,
+    node_of,
+    pod_of,
+    until_gone,
+    until_training,
+)
+from tests.operator_world import World
+
+SPOT = "spot-g5-xlarge-us-east-1a"
+SAVED: dict[str, Any] = {"checkpoint": {"volume": {"emptyDir": {}}, "every": "1s"}}
+
+
+async def declared_spot(world: World) -> None:
+    """Spot capacity that somebody says there is, and of which no node ever comes."""
+    await declare(
+        world,
+        "dry",
+        capacity="Spot",
+        instanceTypes=["g5.2xlarge"],
+        zones=["us-east-1a"],
+        nodeSelector={"karpenter.sh/capacity-type": "spot"},
+        usdPerHour="0.10",
+    )
+
+
+async def until_on(world: World, serial: int, capacity: str) -> Manifest:
+    """Wait until a worker has a node of that capacity; returns its pod."""
+
+    async def on() -> Manifest | None:
+        found = [p for p in await world.pods() if _serial(p) == serial]
+        node = found[0]["spec"].get("nodeName") if found else None
+        if node is None:
+            return None
+        labels = (await world.kube.get(f"/api/v1/nodes/{node}"))["metadata"]["labels"]
+        return found[0] if labels["karpenter.sh/capacity-type"] == capacity else None
+
+    pod: Manifest = await world.until(on)
+    return pod
+
+
+def _serial(pod: Manifest) -> int:
+    return int(pod["metadata"]["labels"]["spotrun.dev/serial"])
+
+
+def decisions(job: Manifest) -> list[tuple[str, str]]:
+    return [(one["what"], one["why"]) for one in job["status"].get("decisions", ())]
+
+
+async def test_a_worker_is_asked_from_the_cheapest_pool_and_says_so(world: World) -> None:
+    await add_node(world, "a", annotations={"spotrun.dev/usd-per-hour": "0.42"})
+    await add_node(world, "b", capacity="on-demand")
+    async with world.operator():
+        await until_pools(world, 2)
+        await create_job(world, 1)
+        await until_training(world, 0)
+        pod = await pod_of(world, 0)
+        job = await world.job()
+    assert pod["spec"]["nodeName"] == "a"
+    assert pod["metadata"]["annotations"]["spotrun.dev/pools"] == SPOT
+    assert pod["metadata"]["labels"]["spotrun.dev/capacity"] == "Spot"
+    (placed,) = (why for what, why in decisions(job) if what == "Placed")
+    assert placed.startswith("spot g5.xlarge us-east-1a")
+
+
+async def test_a_pool_without_nodes_is_asked_and_its_first_node_is_used(world: World) -> None:
+    await declared_spot(world)
+    async with world.operator():
+        await until_pools(world, 1)
+        await create_job(world, 1, placement={"capacity": "Spot"})
+        await world.until_job(lambda status: "find no node" in _lack(status))
+        pod = await pod_of(world, 0)
+        # As an autoscaler would, some time after it has seen the pod that waits.
+        await add_node(world, "a", instance_type="g5.2xlarge")
+        await until_training(world, 0)
+    assert pod["metadata"]["annotations"]["spotrun.dev/pools"] == "dry"
+
+
+async def test_where_spot_does_not_come_on_demand_takes_over(world: World) -> None:
+    await declared_spot(world)
+    await add_node(world, "b", capacity="on-demand")
+    async with world.operator():
+        await until_pools(world, 2)
+        await create_job(world, 1, placement={"fallbackAfter": "2s"})
+        await until_on(world, 1, "on-demand")
+        await until_training(world, 1)
+        job = await world.job()
+    assert job["status"]["settled"] == "0"
+    (why,) = (why for what, why in decisions(job) if what == "Fallback")
+    assert why.endswith("(no spot capacity was to be had for 2s)")
+
+
+async def test_spot_takes_over_again_when_it_is_to_be_had(world: World) -> None:
+    await declared_spot(world)
+    await add_node(world, "b", capacity="on-demand")
+    async with world.operator():
+        await until_pools(world, 2)
+        await create_job(world, 1, placement={"fallbackAfter": "1s"}, **SAVED)
+        await until_training(world, 1)
+        await add_node(world, "a", instance_type="g5.2xlarge")
+        await until_on(world, 2, "spot")
+        status = await until_training(world, 2)
+        await until_gone(world, 1)
+    # Nothing was lost: it goes on with what the worker on demand saved last.
+    assert status["world"]["restore"].startswith("step-")
+
+
+async def test_an_operator_that_comes_back_goes_on_where_the_last_one_died(world: World) -> None:
+    await declared_spot(world)
+    await add_node(world, "b", capacity="on-demand")
+    async with world.operator():
+        await until_pools(world, 2)
+        await create_job(world, 1, placement={"fallbackAfter": "3s"})
+        await world.until_job(lambda status: "find no node" in _lack(status))
+    async with world.operator():
+        await until_on(world, 1, "on-demand")
+        job = await world.until_job(lambda status: status.get("settled") == "0")
+    assert job["status"]["nextSerial"] == 2
+
+
+async def test_the_base_is_kept_through_losses(world: World) -> None:
+    for name in ("a", "b"):
+        await add_node(world, name)
+    for name in ("c", "d"):
+        await add_node(world, name, capacity="on-demand")
+    async with world.operator():
+        await until_pools(world, 2)
+        await create_job(world, 2, placement={"onDemandBase": 1})
+        await until_training(world, 0, 1)
+        assert (await node_of(world, 0)).name in {"c", "d"}
+        await world.nodes.remove((await node_of(world, 0)).name)
+        await until_on(world, 2, "on-demand")
+        job = await world.until_job(lambda s: s["world"]["members"] == "2,1", "job")
+    assert job["status"]["workers"]["onDemand"] == 1
+
+
+async def test_of_two_jobs_that_want_the_last_node_one_gets_it_and_the_other_waits(
+    world: World,
+) -> None:
+    await add_node(world, "a")
+    async with world.operator():
+        await until_pools(world, 1)
+        container = {"name": "trainer", "image": "x", "args": ["t.py"], "resources": ONE_PER_NODE}
+        workers = {"template": {"spec": {"containers": [container]}}}
+        await asyncio.gather(*(world.create_job(name, workers=workers) for name in ("x", "y")))
+        running = await world.until(lambda: _in_phase(world, "Running"))
+        waiting = next(name for name in ("x", "y") if name not in running)
+        await world.until_job(lambda s: s.get("phase") == "Pending", waiting)
+        assert len(running) == 1
+        await add_node(world, "b")
+        await world.until_phase("Running", waiting)
+
+
+async def test_a_worker_that_fits_no_node_of_any_pool_is_told_so(world: World) -> None:
+    await add_node(world, "a", room={"cpu": "2"})
+    async with world.operator():
+        await until_pools(world, 1)
+        await create_job(world, 1)
+        await world.until_job(lambda status: "too few CPU" in _lack(status))
+        await add_node(world, "b", instance_type="g5.4xlarge")
+        await until_training(world, 0)
+
+
+async def _in_phase(world: World, phase: str) -> list[str]:
+    jobs = [(name, await world.job(name)) for name in ("x", "y")]
+    return [name for name, job in jobs if job.get("status", {}).get("phase") == phase]
+
+
+async def until_pools(world: World, number: int) -> None:
+    """Wait until so many pools are known, which takes a moment after the nodes are there."""
+
+    async def known() -> bool:
+        pools: list[Any] = await world.kube.list("/apis/spotrun.dev/v1alpha1/capacitypools")
+        return len(pools) >= number
+
+    await world.until(known)
+
+
+def _lack(status: Manifest) -> str:
+    found = (c["message"] for c in status.get("conditions", ()) if c["type"] == "CapacityAvailable")
+    return str(next(found, ""))

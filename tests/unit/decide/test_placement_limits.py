@@ -1,0 +1,129 @@
+"""Whatever is lost or dries up: limits are kept, and none keeps a job below its minimum."""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spotrun.api.capacitypool import Capacity
+from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.actions import Create, Release, Remove, Withdraw
+from spotrun.decide.job import decide
+from spotrun.decide.market import Market
+from spotrun.decide.snapshot import JobSnapshot, Worker
+from tests.decide_builders import NOW, a_spec, a_worker, ago
+from tests.market_builders import a_node_of, a_spot_pool, an_on_demand_pool
+
+POOLS = (
+    a_spot_pool("a", 0.3, zone="x"),
+    a_spot_pool("b", 0.4, zone="x"),
+    a_spot_pool("c", 0.5, zone="y"),
+    a_spot_pool("wide", 0.6, zones=("x", "y", "z")),
+    an_on_demand_pool("d", zone="z"),
+)
+
+
+@dataclass
+class Town:
+    """A job whose pods are bound at once, anywhere that they allow, and are lost at random."""
+
+    spec: dict[str, object]
+    rolls: Random
+    status: TrainingJobStatus = field(default_factory=TrainingJobStatus)
+    workers: dict[int, Worker] = field(default_factory=dict)
+    dry: frozenset[str] = frozenset()
+
+    def snapshot(self) -> JobSnapshot:
+        pools = tuple(
+            replace(pool, available=False) if pool.name in self.dry else pool for pool in POOLS
+        )
+        return JobSnapshot(
+            "ns",
+            "job",
+            "job-uid",
+            "7",
+            1,
+            ago(3600),
+            a_spec(8, min=3, placement=self.spec),
+            self.status,
+            template="t1",
+            workers=tuple(self.workers[n] for n in sorted(self.workers)),
+            leading_seconds=3600.0,
+            market=Market(pools),
+        )
+
+    def settle(self) -> None:
+        """Decide until nothing is left to do."""
+        for _ in range(20):
+            decision = decide(self.snapshot(), NOW)
+            self.status = decision.status
+            for action in decision.actions:
+                match action:
+                    case Create():
+                        self.bind(action)
+                    case Remove() | Withdraw() | Release():
+                        self.workers.pop(action.serial, None)
+                    case _:
+                        raise AssertionError(action)
+            if not decision.actions:
+                return
+        raise AssertionError("it does not come to rest")
+
+    def bind(self, create: Create) -> None:
+        names = create.place.required or tuple(pool.name for pool in POOLS)
+        name = self.rolls.choice(names)
+        pool = next(pool for pool in POOLS if pool.name == name)
+        zone = create.place.zone or self.rolls.choice(pool.zones)
+        node = replace(a_node_of(pool, create.serial, ago(60)), zone=zone)
+        self.workers[create.serial] = a_worker(create.serial, node=node, created_at=ago(100))
+
+    def lose(self) -> None:
+        gone = [n for n in self.workers if self.rolls.random() < 0.4]
+        for serial in gone:
+            worker = self.workers[serial]
+            assert worker.node is not None
+            self.workers[serial] = replace(worker, node=replace(worker.node, gone=True))
+        self.dry = frozenset(p.name for p in POOLS if self.rolls.random() < 0.3)
+
+    def count(self, key: str) -> Counter[str]:
+        nodes = [worker.node for worker in self.workers.values() if worker.node is not None]
+        return Counter(getattr(node, key) for node in nodes)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([None, 20, 40, 60]),
+    st.sampled_from([None, 30, 50]),
+)
+def test_limits_are_kept_through_random_losses(
+    seed: int, pool_percent: int | None, zone_percent: int | None
+) -> None:
+    given = {"maxPercentPerPool": pool_percent, "maxPercentPerZone": zone_percent}
+    town = Town({key: value for key, value in given.items() if value}, Random(seed))  # noqa: S311
+    for _ in range(3):
+        town.settle()
+        num = len(town.workers)
+        assert 3 <= num <= 8, "no limit keeps a job below its minimum"
+        for key, percent in (("pool", pool_percent), ("zone", zone_percent)):
+            most = max(8 * (percent or 100) // 100, 1)
+            assert num <= 3 or max(town.count(key).values()) <= max(most, 3)
+        town.lose()
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 3))
+def test_the_base_is_kept_through_random_losses(seed: int, base: int) -> None:
+    town = Town({"onDemandBase": base}, Random(seed))  # noqa: S311
+    for _ in range(3):
+        town.settle()
+        lasting = [
+            worker
+            for worker in town.workers.values()
+            if worker.node is not None and worker.node.capacity is not Capacity.SPOT
+        ]
+        assert len(town.workers) == 8
+        assert len(lasting) >= base
+        town.lose()
