@@ -164,11 +164,42 @@ class Price(Model):
     )
 
 
+class PoolNode(Model):
+    """What one node of the pool has to give."""
+
+    cpu: Amount = Field(description="Cores that pods can have.")
+    memory: Amount = Field(description="Memory that pods can have, in bytes.")
+    gpus: Count = Field(description="GPUs that pods can have.")
+    accelerator: ShortText | None = Field(
+        None, description="The GPU's model in the platform's words, e.g. a10g."
+    )
+
+
+class PoolInterruption(Model):
+    """Nodes that were taken away together."""
+
+    time: Time = Field(description="When the first of them said so, or was missed.")
+    nodes: Count = Field(description="How many nodes were taken within a few minutes.")
+    node_hours: Amount = Field(
+        description="For how long those nodes were there in the 24 hours before, all together."
+    )
+
+
 class CapacityPoolStatus(Model):
     """What was learned about the pool; only the operator writes here."""
 
+    types: ShortText | None = Field(None, description="The instance types in one line, for tables.")
+    zones: ShortText | None = Field(None, description="The zones in one line, for tables.")
     nodes: Count | None = Field(None, description="Nodes in the pool now.")
     workers: Count | None = Field(None, description="Workers of all jobs in the pool now.")
+    node: PoolNode | None = Field(
+        None, description="What one node has, as last seen; absent until a node was there."
+    )
+    empty_since: Time | None = Field(
+        None,
+        description="Since when there is no node. A discovered pool that nobody has changed is "
+        "deleted after a week of that.",
+    )
     price: Price | None = Field(None, description="What a node costs, and since when.")
     available: ConditionStatus | None = Field(
         None, description="Whether more can be had: True, False (it was dry when asked) or Unknown."
@@ -180,11 +211,19 @@ class CapacityPoolStatus(Model):
     interruptions_24h: Count | None = Field(
         None,
         alias="interruptions24h",
-        description="Nodes taken away in the last 24 hours; a bulk loss counts once.",
+        description="How often nodes were taken away in the last 24 hours; a bulk loss counts "
+        "once.",
+    )
+    interruptions: Annotated[tuple[PoolInterruption, ...], Field(max_length=64)] | None = Field(
+        None, description="These, oldest first, and the last one before them."
     )
     lifetimes: LongText | None = Field(
-        None, description="How long nodes lived before they were taken away, in a compact form."
+        None,
+        description="How long nodes live before they are taken away: for each age how many were "
+        "taken before the next one, of how many that reached it, e.g. 0m 3/12, 15m 1/9. "
+        "Nodes that went away otherwise count as long as they were there; the oldest fade out.",
     )
+    as_of: Time | None = Field(None, description="Up to when all this was learned.")
 
 
 class CapacityPool(Model):

@@ -9,14 +9,20 @@ from datetime import timedelta
 from spotrun.api.status import How, TrainingJobStatus
 from spotrun.decide.crew import all_in_process, holders, members, missing, some_unheard, training
 from spotrun.decide.failures import waits_for_retry
+from spotrun.decide.orders import is_restart_planned, is_saved
+from spotrun.decide.placement import retiring
 from spotrun.decide.publish import fill_in, publish
-from spotrun.decide.serials import numbers
+from spotrun.decide.serials import numbers, ordered
 from spotrun.decide.sizes import largest, wanted
 from spotrun.decide.snapshot import Worker
+from spotrun.decide.suspend import CHECKPOINT_SECONDS
 from spotrun.decide.view import View, leaves_at
 
 LEAD_SECONDS = 8.0
 """A departing worker is left out so long before its node's end; some clouds give 15 s of notice."""
+TOGETHER_SECONDS = 5.0
+"""Notices come in groups: who has to leave so soon after another one leaves with it, in one round.
+"""
 NEWCOMERS_SECONDS = 1.0
 """Newcomers come in groups, as losses do: so long it is waited for another one after the last."""
 NEWCOMERS_AT_MOST_SECONDS = 5.0
@@ -77,9 +83,10 @@ def leave_again_seconds(view: View) -> float | None:
 
 
 def _are_more_to_come(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> bool:
-    """Whether a world of these would soon be followed by a larger one."""
-    joins = {worker.serial for worker in chosen} - set(training(status))
-    if not joins or len(chosen) >= wanted(view.job.spec.workers):
+    """Whether a world of these would soon be followed by a larger one, or by one that stays."""
+    serials = {worker.serial for worker in chosen}
+    is_whole = len(chosen) >= wanted(view.job.spec.workers) and serials <= view.staying_serials
+    if serials <= set(training(status)) or is_whole:
         return False
     return newcomers_again_seconds(view, status) > 0
 
@@ -90,7 +97,8 @@ def _change_to(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> T
     serials = {worker.serial for worker in chosen}
     switch = _all_ready(status, chosen)
     if serials == numbers(world.members):
-        return fill_in(view, status, switch=switch)
+        waits = save_again_seconds(view, status) > 0
+        return fill_in(view, status, switch=switch and not waits)
     if serials == crew:
         # What was prepared has lost its newcomers, or they are not wanted any more. It stands until
         # there is something to prepare again: to enter a world without a change costs a stall.
@@ -99,7 +107,31 @@ def _change_to(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> T
     in_process = bool(stay) and all_in_process(members(view, status))
     how = How.BOUNDARY if in_process else How.RESTART
     why = f"{joins} join, {len(crew)} train, {len(serials)} will"
+    if how is How.RESTART and _should_save_first(view, status):
+        switch = False
     return publish(view, status, chosen, how, why, switch=switch)
+
+
+def save_again_seconds(view: View, status: TrainingJobStatus) -> float:
+    """How long a restart that is planned still waits for the checkpoint it was ordered to await.
+
+    Not longer than saving may take: a script may not know how to.
+    """
+    if not is_restart_planned(view, status) or is_saved(view, status):
+        return 0.0
+    world, crew = status.world, set(training(status))
+    if world is None or world.formed_at is None or _somebody_must_leave_now(view, status):
+        return 0.0
+    joining = [view.by_serial[n] for n in ordered(world.members) if n not in crew]
+    ages = [w.agent.ready_seconds or 0.0 for w in joining if w.agent is not None]
+    waited_seconds = min([(view.now - world.formed_at.datetime) / timedelta(seconds=1), *ages])
+    return max(CHECKPOINT_SECONDS - waited_seconds, 0.0)
+
+
+def _should_save_first(view: View, status: TrainingJobStatus) -> bool:
+    can_save = view.job.spec.checkpoint is not None
+    is_hurried = _somebody_must_leave_now(view, status)
+    return can_save and not is_hurried and not is_saved(view, status)
 
 
 def _choose(view: View, status: TrainingJobStatus, *, with_unready: bool) -> list[Worker]:
@@ -110,11 +142,30 @@ def _choose(view: View, status: TrainingJobStatus, *, with_unready: bool) -> lis
     workers = view.job.spec.workers
     if not all(view.is_current(worker) for worker in crew):  # a world has one template
         return newcomers[: wanted(workers)] if len(newcomers) >= wanted(workers) else crew
-    staying = [worker for worker in crew if worker.serial in view.staying_serials]
-    leaving = [w for w in crew if w.serial not in view.staying_serials and not _leaves_now(view, w)]
-    candidates = [*staying, *newcomers, *leaving]
+    going = retiring(view, status, wanted(workers))
+    staying = [w for w in crew if w.serial in view.staying_serials and w.serial not in going]
+    replaced = [w for w in crew if w.serial in view.staying_serials and w.serial in going]
+    candidates = [*staying, *newcomers, *replaced]
+    leaving = _who_can_stay(view, status, len(candidates))
+    candidates += leaving
     chosen = candidates[: largest(workers, min(len(candidates), wanted(workers)))]
-    return chosen if chosen and _with_the_state(view, status, chosen) else crew
+    if chosen and _with_the_state(view, status, chosen):
+        return chosen
+    keepers = [*replaced, *leaving]
+    return (_hand_over(view, status, chosen, keepers) if chosen and keepers else None) or crew
+
+
+def _hand_over(
+    view: View, status: TrainingJobStatus, chosen: list[Worker], keepers: list[Worker]
+) -> list[Worker] | None:
+    """How nobody but newcomers can go on: one with the state stays a while, or a checkpoint does.
+
+    None while that cannot be: then those who train go on.
+    """
+    if len(chosen) > 1 and all_in_process(members(view, status)):
+        return [keepers[0], *chosen[:-1]]
+    is_ready = all(worker.is_ready for worker in chosen)
+    return chosen if is_ready and is_saved(view, status) else None
 
 
 def _newcomers(
@@ -144,6 +195,20 @@ def _somebody_must_leave_now(view: View, status: TrainingJobStatus) -> bool:
     return any(_leaves_now(view, worker) for worker in members(view, status))
 
 
+def _who_can_stay(view: View, status: TrainingJobStatus, others: int) -> list[Worker]:
+    """Those of the departing who have some time left yet; as they leave together where they may."""
+    crew = [w for w in members(view, status) if w.serial not in view.staying_serials]
+    stay = [worker for worker in crew if not _leaves_now(view, worker)]
+    if len(stay) == len(crew):
+        return stay
+    longest = [w for w in stay if not _leaves_within(view, w, LEAD_SECONDS + TOGETHER_SECONDS)]
+    return longest if largest(view.job.spec.workers, others + len(longest)) else stay
+
+
 def _leaves_now(view: View, worker: Worker) -> bool:
+    return _leaves_within(view, worker, LEAD_SECONDS)
+
+
+def _leaves_within(view: View, worker: Worker, seconds: float) -> bool:
     moment = leaves_at(worker)
-    return moment is not None and (moment - view.now) / timedelta(seconds=1) <= LEAD_SECONDS
+    return moment is not None and (moment - view.now) / timedelta(seconds=1) <= seconds

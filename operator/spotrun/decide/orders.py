@@ -3,11 +3,14 @@
 from datetime import timedelta
 
 from spotrun.api.names import ConditionType
-from spotrun.api.status import Orders, TrainingJobStatus
+from spotrun.api.status import How, Orders, TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.crew import members, training
 from spotrun.decide.ledger import holds_since
-from spotrun.decide.sizes import largest
+from spotrun.decide.placement import retiring
+from spotrun.decide.placement_needs import checkpoint_would_help
+from spotrun.decide.serials import ordered
+from spotrun.decide.sizes import largest, wanted
 from spotrun.decide.view import FINISHED, View
 
 AGAIN_SECONDS = 60.0
@@ -22,13 +25,48 @@ def order_checkpoint(view: View, status: TrainingJobStatus) -> TrainingJobStatus
     if since := holds_since(status, ConditionType.SUSPENDED):
         is_due = last is None or last < since
     else:
-        is_due = _leaves_too_few(view, status) and (
-            last is None or view.now - last >= timedelta(seconds=AGAIN_SECONDS)
-        )
+        is_wanted = _leaves_too_few(view, status) or _hands_over(view, status)
+        is_wanted = is_wanted or checkpoint_would_help(view, status)
+        is_wanted = is_wanted or (is_restart_planned(view, status) and not is_saved(view, status))
+        is_due = is_wanted and (last is None or view.now - last >= timedelta(seconds=AGAIN_SECONDS))
     if not is_due:
         return status
     count = (status.orders.checkpoint if status.orders is not None else 0) + 1
     return status.model_copy(update={"orders": Orders(checkpoint=count, time=Time.of(view.now))})
+
+
+def is_saved(view: View, status: TrainingJobStatus) -> bool:
+    """Whether hardly anything would be lost if all went on from the last checkpoint."""
+    saved, done, order = status.checkpoint, status.progress, status.orders
+    if saved is None:
+        return False
+    if done is None or saved.step >= (done.step or 0):
+        return True
+    is_fresh = view.now - saved.time.datetime < timedelta(seconds=AGAIN_SECONDS)
+    return is_fresh and order is not None and saved.time.datetime >= order.time.datetime
+
+
+def is_restart_planned(view: View, status: TrainingJobStatus) -> bool:
+    """Whether a world is prepared that starts again from the last checkpoint, and all are ready."""
+    world = status.world
+    if world is None or world.switch or world.how is not How.RESTART or not training(status):
+        return False
+    if view.job.spec.checkpoint is None:
+        return False
+    crew = training(status)
+    joining = [n for n in ordered(world.members) if n not in crew]
+    return bool(world.members) and all(
+        n in view.by_serial and view.by_serial[n].is_ready for n in joining
+    )
+
+
+def _hands_over(view: View, status: TrainingJobStatus) -> bool:
+    """Whether newcomers alone wait to go on with what those who train, who all leave, save."""
+    size, crew = wanted(view.job.spec.workers), set(training(status))
+    going = retiring(view, status, size) | (crew - view.staying_serials)
+    if not crew or not crew <= going or is_saved(view, status):
+        return False
+    return sum(w.is_ready and w.serial not in crew for w in view.staying) >= size
 
 
 def _leaves_too_few(view: View, status: TrainingJobStatus) -> bool:

@@ -8,15 +8,18 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from spotrun.api.names import FINALIZER_METERED, LABEL_JOB, LABEL_JOB_UID
-from spotrun.decide.snapshot import JobSnapshot
+from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.decide.snapshot import JobSnapshot, Node
 from spotrun.decide.view import holds_back
 from spotrun.kube.client import Client, Selection
 from spotrun.kube.reflector import Reflector
-from spotrun.kube.resource import Key, Resource
+from spotrun.kube.resource import Key
+from spotrun.money.catalog import Catalog
 from spotrun.observe.agents import Agents
+from spotrun.observe.following import Following
 from spotrun.observe.gangs import Gangs
 from spotrun.observe.memory import Memory
 from spotrun.observe.nodes import Nodes
@@ -28,6 +31,9 @@ from spotrun.observe.objects import (
     NodeObject,
     PodObject,
 )
+from spotrun.observe.pool_caches import Listeners, PoolCaches
+from spotrun.observe.price_tables import catalog_of, price_tables
+from spotrun.observe.prices import Prices
 from spotrun.observe.snapshot import BrokenJob, Readings, job_snapshot
 
 Wake = Callable[[Key], None]
@@ -42,7 +48,7 @@ class Orphan:
     owner_uid: str | None
 
 
-class Caches:
+class Caches(Following):
     """Kept up to date while an `async with` block lasts; `wake` is called with jobs' keys."""
 
     def __init__(
@@ -51,11 +57,14 @@ class Caches:
         *,
         namespace: str | None,
         wake: Wake,
+        wake_pool: Callable[[str], None] = lambda _: None,
+        price_table: Key | None = None,
         clock: Callable[[], float],
         wall: Callable[[], datetime],
     ) -> None:
         self.agents = Agents(clock)
         self._wake = wake
+        self._wake_pool = wake_pool
         self._clock = clock
         self._wall = wall
         self._readings = Readings()
@@ -74,31 +83,42 @@ class Caches:
             client, Selection(NODES), NodeObject, self._node_changed
         )
         self._gangs = Gangs(wake, wall)
-        self._node_book = Nodes(lambda name: self._nodes.get("", name), clock=clock, wall=wall)
-        self._by_resource: dict[Resource, Reflector[JobObject] | Reflector[PodObject]] = {
-            TRAINING_JOBS: self._jobs,
-            PODS: self._pods,
-        }
+        self.pools = PoolCaches(
+            client,
+            namespace=namespace,
+            nodes=self._node,
+            pods_on=lambda name: self._pods.by_index("node", name),
+            job_of=self._job_of,
+            catalog=lambda: self.prices.catalog,
+            listeners=Listeners(pool=wake_pool, node=self._wake_on, market=self._wake_all),
+            wall=wall,
+        )
+        self._node_book = Nodes(
+            self._node, clock=clock, wall=wall, place=self.pools.place, said=self.pools.said
+        )
+        self.prices = Prices(self.pools.price_of, wall, catalog_of(None))
+        self._tables = price_tables(client, price_table, self._use_prices)
+        super().__init__(
+            {
+                "trainingjobs": self._jobs,
+                "pods": self._pods,
+                "nodes": self._nodes,
+                **self.pools.reflectors,
+                **self._tables,
+            }
+        )
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        runs = (self._jobs.run(), self._pods.run(), self._nodes.run())
+        own: list[Reflector[Any]] = [self._jobs, self._pods, self._nodes, *self._tables.values()]
+        runs = (reflector.run() for reflector in own)
         tasks = [asyncio.create_task(run) for run in runs]
         self._stack.push_async_callback(_end, tasks)
+        await self._stack.enter_async_context(self.pools)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
-
-    async def synced(self) -> None:
-        """Return when every cache has been filled once."""
-        for reflector in (self._jobs, self._pods, self._nodes):
-            await reflector.synced.wait()
-
-    @property
-    def are_synced(self) -> bool:
-        """Whether every cache has been filled once."""
-        return all(r.synced.is_set() for r in (self._jobs, self._pods, self._nodes))
 
     @property
     def num_jobs(self) -> int:
@@ -114,51 +134,6 @@ class Caches:
         """The names of all jobs, and of those that only have pods left."""
         of_pods = {_key_of(pod) for pod in self._pods.store}
         return sorted(self._jobs.store.names() | of_pods)
-
-    def last_version(self, resource: Resource) -> int:
-        """The newest version of a resource that the cache has seen; of others we wait for none."""
-        reflector = self._by_resource.get(resource)
-        return reflector.last_version if reflector is not None else 2**63
-
-    def version_of(self, resource: Resource, key: Key) -> int | None:
-        """The version of one object as the cache has it; None if it has no such object."""
-        reflector = self._by_resource.get(resource)
-        found = reflector.get(*key) if reflector is not None else None
-        return found.metadata.version if found is not None else None
-
-    def listed_at(self, resource: Resource) -> float:
-        """When the last complete list of a resource began."""
-        reflector = self._by_resource.get(resource)
-        return reflector.listed_at if reflector is not None else float("inf")
-
-    def relist(self, resource: Resource) -> None:
-        """List a resource again, for a watch has not told what must be there."""
-        reflector = self._by_resource.get(resource)
-        if reflector is not None:
-            reflector.relist()
-
-    def ages_seconds(self) -> dict[str, float]:
-        """For how long each cache has heard nothing."""
-        return {
-            "trainingjobs": self._jobs.age_seconds(),
-            "pods": self._pods.age_seconds(),
-            "nodes": self._nodes.age_seconds(),
-        }
-
-    @property
-    def failing(self) -> frozenset[str]:
-        """The caches whose last attempt to follow failed: they are at work, whatever their age."""
-        failures = {
-            "trainingjobs": self._jobs.failures,
-            "pods": self._pods.failures,
-            "nodes": self._nodes.failures,
-        }
-        return frozenset(name for name, number in failures.items() if number)
-
-    @property
-    def selections(self) -> tuple[Selection, ...]:
-        """What is listed and watched."""
-        return tuple(r.selection for r in (self._jobs, self._pods, self._nodes))
 
     def claim_of(self, key: Key) -> Key | None:
         """The claim that all workers of a job will have to mount; None if there is none."""
@@ -190,7 +165,7 @@ class Caches:
         seen = job_snapshot(
             job,
             self._pods.by_index("job", key),
-            self._node_book.look,
+            self._look_at,
             self.agents,
             readings=self._readings,
             memory=memory,
@@ -202,6 +177,8 @@ class Caches:
         if isinstance(seen, BrokenJob):
             self._gangs.forget(key)
             return seen
+        requests = self.pools.requests_of(seen)
+        seen = replace(seen, market=self.pools.market_for(seen), requests=requests)
         return replace(seen, may_hold_nodes=self._gangs.may_hold_nodes(seen))
 
     async def survey(self) -> None:
@@ -233,6 +210,9 @@ class Caches:
         self._gangs.forget(key)
         self._renamed(key, None)
 
+    def _look_at(self, node: str) -> Node:
+        return self.prices.priced(self._node_book.look(node))
+
     def _renamed(self, key: Key, uid: str | None) -> None:
         """A job that was re-created under its name has nothing of its predecessor."""
         known = self._uids.get(key)
@@ -249,6 +229,7 @@ class Caches:
         self._wake(Key(job.metadata.namespace, job.metadata.name))
 
     def _pod_changed(self, old: PodObject | None, new: PodObject | None) -> None:
+        self.pools.pools.pod_changed(old, new)
         for pod in (old, new):
             if pod is not None:
                 self._wake(_key_of(pod))
@@ -258,8 +239,30 @@ class Caches:
             return
         node = new or old
         assert node is not None, "a change has an old or a new side"
-        for pod in self._pods.by_index("node", node.metadata.name):
+        self.pools.pools.node_changed(old, new)
+        self._wake_on(node.metadata.name)
+
+    def _wake_on(self, node: str) -> None:
+        for pod in self._pods.by_index("node", node):
             self._wake(_key_of(pod))
+
+    def _use_prices(self, catalog: Catalog) -> None:
+        self.prices.catalog = catalog
+        self._wake_all()
+        for name in self.pools.pools.names():
+            self._wake_pool(name)
+
+    def _wake_all(self) -> None:
+        for key in self._jobs.store.names():
+            self._wake(key)
+
+    def _node(self, name: str) -> NodeObject | None:
+        return self._nodes.get("", name)
+
+    def _job_of(self, pod: PodObject) -> tuple[TrainingJobSpec, str] | None:
+        job = self._jobs.get(*_key_of(pod))
+        read = self._readings.spec(job) if job is not None else None
+        return (read.spec, read.template) if read is not None and read.spec is not None else None
 
 
 def _key_of(pod: PodObject) -> Key:

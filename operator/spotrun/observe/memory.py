@@ -3,7 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from spotrun.decide.snapshot import Refusal
+from spotrun.decide.snapshot import JobSnapshot, Refusal
 
 
 @dataclass
@@ -29,4 +29,5 @@ class Memory:
     is_restricted: bool = False  # the namespace takes none but pods of Pod Security's `restricted`
     policy_at: float = float("-inf")  # when its NetworkPolicy was last made
     budget_at: float = float("-inf")  # when its PodDisruptionBudget was last made
+    last: JobSnapshot | None = None  # as it was stored last, without its workers
     event_times: deque[float] = field(default_factory=deque)

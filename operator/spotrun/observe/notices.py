@@ -5,6 +5,7 @@ notice. Too early costs a swap at a step boundary, too late costs steps: in doub
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from spotrun.observe.objects import NodeObject, ObjectCondition, Taint
@@ -18,32 +19,74 @@ REBALANCE = timedelta(minutes=10)
 """Karpenter's design: a rebalance recommendation typically comes 10-20 min before the warning."""
 NOW = timedelta(0)
 
+INTERRUPTED = "SpotInterrupted"
+REBALANCED = "SpotRebalanceRecommendation"
+
 _KARPENTER_TAINTS = frozenset({"karpenter.sh/disrupted", "karpenter.sh/disruption"})
 _KARPENTER_END = "karpenter.sh/nodeclaim-termination-timestamp"
 _NTH = "aws-node-termination-handler/"
 _NTH_TIME = "aws-node-termination-handler/action-time"
+_NTH_EVENT = "aws-node-termination-handler/event-id"
+_NTH_SPOT = f"{_NTH}spot-itn"
 _AUTOSCALER = "ToBeDeletedByClusterAutoscaler"  # DeletionCandidateOf... is only considered so far
-_LEADS = {
-    f"{_NTH}spot-itn": WARNING,
+_GKE = "cloud.google.com/impending-node-termination"
+_OFF = frozenset({"node.cloudprovider.kubernetes.io/shutdown", "node.kubernetes.io/out-of-service"})
+_NTH_LEADS = {
+    _NTH_SPOT: WARNING,
     f"{_NTH}scheduled-maintenance": WARNING,
     f"{_NTH}asg-lifecycle-termination": WARNING,
     f"{_NTH}rebalance-recommendation": REBALANCE,
-    "cloud.google.com/impending-node-termination": SHUTDOWN,
-    # The machine is off already.
-    "node.cloudprovider.kubernetes.io/shutdown": NOW,
-    "node.kubernetes.io/out-of-service": NOW,
 }
+_LEADS = {**_NTH_LEADS, _GKE: SHUTDOWN, **dict.fromkeys(_OFF, NOW)}
 _SHUTTING_DOWN = "node is shutting down"
 
 
+@dataclass(frozen=True)
+class Said:
+    """What events say of a node: when they were recorded last."""
+
+    interrupted_at: datetime | None = None
+    rebalanced_at: datetime | None = None
+
+
+SILENCE = Said()
+
+
 def has_notice(node: NodeObject) -> bool:
-    """Whether the node says that it is going away."""
+    """Whether the node itself says that it is going away."""
     return bool(_ends(node, datetime.min.replace(tzinfo=UTC), is_spot=False))
 
 
-def leaves_at(node: NodeObject, seen_at: datetime, *, is_spot: bool) -> datetime | None:
+def leaves_at(
+    node: NodeObject, seen_at: datetime, *, is_spot: bool, said: Said = SILENCE
+) -> datetime | None:
     """When the node ends, for a notice that was first seen at a moment; None without a notice."""
-    return min(_ends(node, seen_at, is_spot=is_spot), default=None)
+    ends = _ends(node, seen_at, is_spot=is_spot)
+    if said.interrupted_at is not None:
+        ends.append(said.interrupted_at + WARNING)
+    if said.rebalanced_at is not None:
+        ends.append(said.rebalanced_at + REBALANCE)
+    return min(ends, default=None)
+
+
+def is_reclaimed(node: NodeObject, *, is_spot: bool, said: Said = SILENCE) -> bool:
+    """Whether the cloud takes the machine back, rather than that somebody gives it up.
+
+    Karpenter marks both alike; what tells them apart is its event.
+    """
+    if said.interrupted_at is not None:
+        return True
+    keys = {taint.key for taint in node.spec.taints}
+    event = f"{_NTH}{node.metadata.labels.get(_NTH_EVENT, '')}"
+    if _NTH_SPOT in keys or (node.spec.unschedulable and event.startswith(_NTH_SPOT)):
+        return True
+    is_ending = _GKE in keys or any(map(_is_shutting_down, node.status.conditions))
+    return is_spot and (is_ending or not keys.isdisjoint(_OFF))
+
+
+def is_karpenters(node: NodeObject) -> bool:
+    """Whether Karpenter takes the node away, for whatever reason."""
+    return any(taint.key in _KARPENTER_TAINTS for taint in node.spec.taints)
 
 
 def _ends(node: NodeObject, seen_at: datetime, *, is_spot: bool) -> list[datetime]:
@@ -55,13 +98,13 @@ def _ends(node: NodeObject, seen_at: datetime, *, is_spot: bool) -> list[datetim
     if node.spec.unschedulable and not ends:
         # A drain, or a termination handler that sets no taint, which is its default. With another
         # notice the cordon is a part of that.
-        ends.append(seen_at + WARNING)
+        ends.append(_cordoned(node, seen_at))
     return ends
 
 
 def _karpenter(node: NodeObject, seen_at: datetime, *, is_spot: bool) -> Iterable[datetime]:
     deleted_at = _time(node.metadata.deletion_timestamp)
-    if deleted_at is None and not any(t.key in _KARPENTER_TAINTS for t in node.spec.taints):
+    if deleted_at is None and not is_karpenters(node):
         return
     hard = _time(node.metadata.annotations.get(_KARPENTER_END))
     if hard is not None:
@@ -76,18 +119,35 @@ def _tainted(node: NodeObject, seen_at: datetime) -> Iterable[datetime]:
     for taint in node.spec.taints:
         if taint.key == _AUTOSCALER:
             yield _since(taint, seen_at) + WARNING
+        elif taint.key in _NTH_LEADS:
+            yield _stated_by_handler(node, seen_at) or seen_at + _LEADS[taint.key]
         elif taint.key in _LEADS:
-            stated = _unix(node.metadata.labels.get(_NTH_TIME, ""))
-            is_stated = taint.key.startswith(_NTH) and stated is not None and stated > seen_at
-            # The label says when it was set; some write the time of the event instead.
-            yield stated if stated and is_stated else seen_at + _LEADS[taint.key]
+            yield seen_at + _LEADS[taint.key]
+
+
+def _cordoned(node: NodeObject, seen_at: datetime) -> datetime:
+    """The handler's labels tell what its cordon is about; any other counts as a warning."""
+    event = f"{_NTH}{node.metadata.labels.get(_NTH_EVENT, '')}"
+    found = [lead for name, lead in _NTH_LEADS.items() if event.startswith(name)]
+    if not found:
+        return seen_at + WARNING
+    return _stated_by_handler(node, seen_at) or seen_at + found[0]
+
+
+def _stated_by_handler(node: NodeObject, seen_at: datetime) -> datetime | None:
+    """The label says when it was set; some write the time of the event instead."""
+    stated = _unix(node.metadata.labels.get(_NTH_TIME, ""))
+    return stated if stated is not None and stated > seen_at else None
 
 
 def _shutdown(conditions: Iterable[ObjectCondition], seen_at: datetime) -> Iterable[datetime]:
-    for condition in conditions:
-        words = f"{condition.reason} {condition.message}"
-        if condition.type == "Ready" and condition.status != "True" and _SHUTTING_DOWN in words:
-            yield (_time(condition.last_transition_time) or seen_at) + SHUTDOWN
+    for condition in filter(_is_shutting_down, conditions):
+        yield (_time(condition.last_transition_time) or seen_at) + SHUTDOWN
+
+
+def _is_shutting_down(condition: ObjectCondition) -> bool:
+    words = f"{condition.reason} {condition.message}"
+    return condition.type == "Ready" and condition.status != "True" and _SHUTTING_DOWN in words
 
 
 def _since(taint: Taint, seen_at: datetime) -> datetime:

@@ -5,12 +5,29 @@ A typed decode of these few fields takes 15 us an event where a full model takes
 
 import msgspec
 
-from spotrun.api.names import GROUP, VERSION
+from spotrun.api.names import (
+    ANNOTATION_COST_LOST_WORK_USD,
+    ANNOTATION_COST_ON_DEMAND_USD,
+    ANNOTATION_COST_SAVED_USD,
+    ANNOTATION_COST_USD,
+    ANNOTATION_COST_USD_PER_HOUR,
+    ANNOTATION_POOLS,
+    ANNOTATION_ZONE,
+    GROUP,
+    LABEL_COST_CENTER,
+    LABEL_PROJECT,
+    LABEL_TEAM,
+    VERSION,
+)
 from spotrun.kube.resource import Meta, Resource
 
 TRAINING_JOBS = Resource(GROUP, VERSION, "trainingjobs")
 PODS = Resource("", "v1", "pods")
 NODES = Resource("", "v1", "nodes")
+CONFIG_MAPS = Resource("", "v1", "configmaps")
+CAPACITY_POOLS = Resource(GROUP, VERSION, "capacitypools")
+NAMESPACES = Resource("", "v1", "namespaces")
+EVENTS = Resource("events.k8s.io", "v1", "events")
 
 
 class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
@@ -20,12 +37,32 @@ class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
     controller: bool = False
 
 
+class CostAnnotations(msgspec.Struct, frozen=True):
+    """Of a job's annotations those that we write: the others may be long."""
+
+    usd: str | None = msgspec.field(default=None, name=str(ANNOTATION_COST_USD))
+    usd_per_hour: str | None = msgspec.field(default=None, name=str(ANNOTATION_COST_USD_PER_HOUR))
+    on_demand_usd: str | None = msgspec.field(default=None, name=str(ANNOTATION_COST_ON_DEMAND_USD))
+    saved_usd: str | None = msgspec.field(default=None, name=str(ANNOTATION_COST_SAVED_USD))
+    lost_work_usd: str | None = msgspec.field(default=None, name=str(ANNOTATION_COST_LOST_WORK_USD))
+
+
+class CostLabels(msgspec.Struct, frozen=True):
+    """Of a job's labels those by which people group costs."""
+
+    team: str | None = msgspec.field(default=None, name=str(LABEL_TEAM))
+    cost_center: str | None = msgspec.field(default=None, name=str(LABEL_COST_CENTER))
+    project: str | None = msgspec.field(default=None, name=str(LABEL_PROJECT))
+
+
 class JobMeta(Meta, frozen=True, rename="camel"):
     """A TrainingJob's metadata."""
 
     generation: int = 0
     creation_timestamp: str = ""
     deletion_timestamp: str | None = None
+    annotations: CostAnnotations = CostAnnotations()
+    labels: CostLabels = CostLabels()
 
 
 class JobObject(msgspec.Struct, frozen=True):
@@ -36,11 +73,20 @@ class JobObject(msgspec.Struct, frozen=True):
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class PodAnnotations(msgspec.Struct, frozen=True):
+    """Of a pod's annotations those that we have written to read them."""
+
+    pools: str = msgspec.field(default="", name=str(ANNOTATION_POOLS))
+    zone: str = msgspec.field(default="", name=str(ANNOTATION_ZONE))
+
+
 class PodMeta(Meta, frozen=True, rename="camel"):
     """A pod's metadata."""
 
+    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: PodAnnotations = PodAnnotations()
     finalizers: tuple[str, ...] = ()
     owner_references: tuple[OwnerReference, ...] = ()
 
@@ -56,6 +102,7 @@ class Terminated(msgspec.Struct, frozen=True, rename="camel"):
     exit_code: int = 0
     reason: str = ""
     message: str = ""
+    finished_at: str | None = None
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -102,10 +149,26 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     container_statuses: tuple[ContainerStatus, ...] = ()
 
 
+class Requirements(msgspec.Struct, frozen=True):
+    """What a container asks for; the API server fills in requests where only limits are given."""
+
+    requests: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class ContainerSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """One container that a pod is to have."""
+
+    resources: Requirements = Requirements()
+    restart_policy: str | None = None
+
+
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod's spec: where it was bound to."""
+    """A pod's spec: where it was bound to, and what it takes of that node."""
 
     node_name: str | None = None
+    containers: tuple[ContainerSpec, ...] = ()
+    init_containers: tuple[ContainerSpec, ...] = ()
+    overhead: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class PodObject(msgspec.Struct, frozen=True):
@@ -119,6 +182,7 @@ class PodObject(msgspec.Struct, frozen=True):
 class NodeMeta(Meta, frozen=True, rename="camel"):
     """A node's metadata."""
 
+    creation_timestamp: str = ""
     deletion_timestamp: str | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
@@ -143,6 +207,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     """A node's status."""
 
     conditions: tuple[ObjectCondition, ...] = ()
+    allocatable: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class NodeObject(msgspec.Struct, frozen=True):
@@ -151,3 +216,56 @@ class NodeObject(msgspec.Struct, frozen=True):
     metadata: NodeMeta
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+
+
+class PoolMeta(Meta, frozen=True, rename="camel"):
+    """A CapacityPool's metadata."""
+
+    generation: int = 0
+    creation_timestamp: str = ""
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class PoolObject(msgspec.Struct, frozen=True):
+    """A CapacityPool; spec and status stay JSON until somebody needs them, and then once."""
+
+    metadata: PoolMeta
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class NamespaceMeta(Meta, frozen=True, rename="camel"):
+    """A namespace's metadata."""
+
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class NamespaceObject(msgspec.Struct, frozen=True):
+    """A namespace."""
+
+    metadata: NamespaceMeta
+
+
+class Regarding(msgspec.Struct, frozen=True):
+    """What an event is about."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class EventObject(msgspec.Struct, frozen=True, rename="camel"):
+    """An event that somebody else has written."""
+
+    metadata: Meta
+    regarding: Regarding = Regarding()
+    reason: str = ""
+    event_time: str | None = None
+    deprecated_last_timestamp: str | None = None  # of those that were written as core events
+
+
+class ConfigMapObject(msgspec.Struct, frozen=True):
+    """A ConfigMap: texts by name."""
+
+    metadata: Meta
+    data: dict[str, str] = msgspec.field(default_factory=dict)

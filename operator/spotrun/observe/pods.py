@@ -2,13 +2,16 @@
 
 from datetime import datetime
 
-from spotrun.api.names import FINALIZER_METERED, LABEL_JOB_UID, LABEL_TEMPLATE
+from spotrun.api.capacitypool import Capacity
+from spotrun.api.names import FINALIZER_METERED, LABEL_CAPACITY, LABEL_JOB_UID, LABEL_TEMPLATE
 from spotrun.api.template import TRAINER
 from spotrun.decide.snapshot import Pod, PodEnd, PodPhase
 from spotrun.observe.naming import serial_of
-from spotrun.observe.objects import ContainerStatus, PodObject, Terminated
+from spotrun.observe.objects import ContainerStatus, PodObject, PodStatus, Terminated
+from spotrun.observe.resources import requests_of
 from spotrun.wire import read_last_words
 
+_CAPACITIES = {capacity.value: capacity for capacity in Capacity}
 _PHASES = {phase.value: phase for phase in PodPhase}
 
 MOST_WORDS = 300  # of one trouble; they end in a message
@@ -40,18 +43,40 @@ def pod_facts(pod: PodObject, serial: int) -> Pod:
         node=pod.spec.node_name or None,
         address=status.pod_ip or None,
         deleting=meta.deletion_timestamp is not None,
-        killed_at=_killed_at(meta.deletion_timestamp),
+        # The API server adds the grace period to the time of the deletion.
+        killed_at=_moment(meta.deletion_timestamp),
         metered=FINALIZER_METERED in meta.finalizers,
         disrupted=_disrupted(pod),
         end=_end(pod),
         unschedulable=_unschedulable(pod),
         stuck=_stuck(pod),
+        created_at=_moment(meta.creation_timestamp),
+        scheduled_at=_since(pod, "PodScheduled"),
+        ended_at=_ended_at(status),
+        disrupted_at=_since(pod, "DisruptionTarget"),
+        requests=requests_of(pod),
+        asked=_CAPACITIES.get(meta.labels.get(LABEL_CAPACITY, "")),
+        pools=tuple(name for name in meta.annotations.pools.split(",") if name),
+        zone=meta.annotations.zone,
     )
 
 
-def _killed_at(deleted: str | None) -> datetime | None:
-    # The API server adds the grace period to the time of the deletion.
-    return datetime.fromisoformat(deleted) if deleted is not None else None
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _since(pod: PodObject, kind: str) -> datetime | None:
+    """Since when a condition of that type is true."""
+    found = (c for c in pod.status.conditions if c.type == kind and c.status == "True")
+    return next((_moment(c.last_transition_time) for c in found), None)
+
+
+def _ended_at(status: PodStatus) -> datetime | None:
+    """When the last container ended; None while one may still run."""
+    ended = [container.state.terminated for container in status.container_statuses]
+    moments = [_moment(one.finished_at) for one in ended if one is not None]
+    known = [moment for moment in moments if moment is not None]
+    return max(known) if known and len(known) == len(ended) else None
 
 
 def _phase(text: str) -> PodPhase:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+import msgspec
 from pydantic import ValidationError
 
 from spotrun.api.status import TrainingJobStatus
@@ -14,7 +15,7 @@ from spotrun.decide.snapshot import JobSnapshot, Node, Pod, Worker
 from spotrun.observe.agents import Agents
 from spotrun.observe.memory import Memory
 from spotrun.observe.naming import template_hash
-from spotrun.observe.objects import JobObject, PodObject
+from spotrun.observe.objects import CostAnnotations, CostLabels, JobObject, PodObject
 from spotrun.observe.pods import pod_facts, serial_in
 
 MOST_WORDS = 1_000  # of what is wrong with a spec; they end in a condition
@@ -112,6 +113,8 @@ def job_snapshot(
         refusal=memory.refused.refusal if memory.refused is not None else None,
         written_seconds=now_seconds - memory.written_at,
         leading_seconds=now_seconds - leading_since,
+        annotated=_present(meta.annotations),
+        cost_labels=_present(meta.labels),
         volume_is_shared=volume_is_shared,
     )
     snapshot = replace(snapshot, missed_seconds=_missed(snapshot, memory, now_seconds))
@@ -129,6 +132,12 @@ def _broken(job: JobObject, spec: _Spec, status: _Status) -> BrokenJob:
         message=spec.wrong or status.wrong,
         status=status.status,
     )
+
+
+def _present(named: CostAnnotations | CostLabels) -> dict[str, str]:
+    """What is set, by its name in manifests."""
+    found: dict[str, str | None] = msgspec.to_builtins(named)
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _worker_pods(job: JobObject, pods: Iterable[PodObject]) -> list[Pod]:

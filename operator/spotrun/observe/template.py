@@ -16,7 +16,7 @@ GPUS = (
     "aws.amazon.com/neuron",
 )
 """Extended resources that one training process each drives."""
-_NVIDIA_SLICE = "nvidia.com/mig-"
+NVIDIA_SLICE = "nvidia.com/mig-"
 
 
 def processes(spec: TrainingJobSpec) -> int:
@@ -39,5 +39,5 @@ def gpu_limits(template: PodTemplate) -> dict[str, int]:
     return {
         name: int(str(amount))
         for name, amount in limits.items()
-        if (name in GPUS or name.startswith(_NVIDIA_SLICE)) and str(amount).isdigit()
+        if (name in GPUS or name.startswith(NVIDIA_SLICE)) and str(amount).isdigit()
     }

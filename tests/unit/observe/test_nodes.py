@@ -1,4 +1,5 @@
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -8,8 +9,22 @@ from devcluster.notices import Dialect, marks
 from devcluster.platforms import Platform, pool_labels
 from spotrun.api.capacitypool import Capacity
 from spotrun.decide.snapshot import Node
-from spotrun.observe.nodes import MISSING_SECONDS, Nodes, capacity_of, node_facts
-from spotrun.observe.notices import REBALANCE, SHUTDOWN, WARNING, has_notice
+from spotrun.observe.dialects import capacity_of
+from spotrun.observe.nodes import (
+    CALM_SECONDS,
+    MISSING_SECONDS,
+    QUARREL_SECONDS,
+    Nodes,
+    node_facts,
+)
+from spotrun.observe.notices import (
+    REBALANCE,
+    SHUTDOWN,
+    WARNING,
+    Said,
+    has_notice,
+    is_reclaimed,
+)
 from spotrun.observe.objects import NodeObject
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -90,6 +105,48 @@ def test_a_recommendation_leaves_more_time_than_the_cordon_that_comes_with_it() 
     key = "aws-node-termination-handler/rebalance-recommendation"
     seen = node(taints=[{"key": key, "effect": "NoSchedule"}], unschedulable=True)
     assert node_facts(seen, "n1", NOW).leaves_at == NOW + REBALANCE
+
+
+@pytest.mark.parametrize(
+    ("event", "lead"),
+    [
+        ("spot-itn-0123", WARNING),
+        ("rebalance-recommendation-0123", REBALANCE),
+        ("0123", WARNING),
+    ],
+)
+def test_a_handler_that_sets_no_taint_tells_by_its_labels_what_its_cordon_is_about(
+    event: str, lead: timedelta
+) -> None:
+    labels = {"aws-node-termination-handler/event-id": event}
+    assert node_facts(node(labels=labels, unschedulable=True), "n1", NOW).leaves_at == NOW + lead
+    assert node_facts(node(labels=labels), "n1", NOW).leaves_at is None
+
+
+def test_events_are_notices_too() -> None:
+    interrupted, hinted = NOW - timedelta(seconds=30), NOW - timedelta(minutes=1)
+    hint = node_facts(node(), "n1", NOW, Said(rebalanced_at=hinted))
+    assert hint.leaves_at == hinted + REBALANCE
+    both = node_facts(node(), "n1", NOW, Said(interrupted, hinted))
+    assert both.leaves_at == interrupted + WARNING
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+def test_what_the_cloud_takes_back_is_told_from_what_people_give_back(dialect: Dialect) -> None:
+    takes = {
+        Dialect.NTH_SPOT,
+        Dialect.GKE_IMPENDING,
+        Dialect.CLOUD_SHUTDOWN,
+        Dialect.OUT_OF_SERVICE,
+    }
+    assert is_reclaimed(noticed(dialect, SPOT), is_spot=True) is (dialect in takes)
+    told = Said(interrupted_at=NOW)
+    assert is_reclaimed(noticed(dialect, SPOT), is_spot=True, said=told)
+
+
+def test_an_on_demand_machine_that_is_off_was_not_reclaimed() -> None:
+    seen = noticed(Dialect.CLOUD_SHUTDOWN, {})
+    assert not is_reclaimed(seen, is_spot=False)
 
 
 @pytest.mark.parametrize(
@@ -194,12 +251,55 @@ def test_a_notice_counts_from_its_first_sight_and_is_forgotten_when_taken_back()
     assert place.look().leaves_at == NOW + timedelta(seconds=100) + WARNING
 
 
-def test_a_node_that_was_there_is_gone_at_once() -> None:
+def test_a_notice_that_keeps_coming_back_is_forgotten_only_when_it_is_calm() -> None:
     place = Place()
-    place.node = node()
+    first, cordoned, free = NOW, node(unschedulable=True), node()
+    place.node = cordoned
+    place.look()
+    place.node = free
+    assert place.look().leaves_at is None, "the first time it is believed at once"
+    place.seconds, place.node = 20, cordoned
+    noticed_at = first + timedelta(seconds=20)
+    assert place.look().leaves_at == noticed_at + WARNING
+    place.seconds, place.node = 30, free
+    assert place.look().leaves_at == noticed_at + WARNING
+    assert place.nodes.again_seconds("n1") == CALM_SECONDS
+    place.seconds = 30 + CALM_SECONDS - 1
+    assert place.look().leaves_at == noticed_at + WARNING
+    assert place.nodes.again_seconds("n1") == 1
+    place.seconds = 30 + CALM_SECONDS
+    assert place.look().leaves_at is None
+    assert place.nodes.again_seconds("n1") == float("inf")
+
+
+def test_notices_that_are_far_apart_are_no_quarrel() -> None:
+    place = Place()
+    for seconds in (0, QUARREL_SECONDS + 10):
+        place.seconds, place.node = seconds, node(unschedulable=True)
+        assert place.look().leaves_at is not None
+        place.node = node()
+        assert place.look().leaves_at is None
+
+
+def test_what_is_known_of_a_node() -> None:
+    labels = {
+        "node.kubernetes.io/instance-type": "g5.xlarge",
+        "topology.kubernetes.io/region": "us-east-1",
+        **SPOT,
+    }
+    given = {"spotrun.dev/usd-per-hour": "0.42"}
+    seen = node_facts(node(labels=labels, annotations=given), "n1", NOW)
+    assert (seen.instance_type, seen.region) == ("g5.xlarge", "us-east-1")
+    assert seen.usd_per_hour == Decimal("0.42")
+    assert node_facts(node(annotations={"spotrun.dev/usd-per-hour": "?"}), "n1", NOW) == Node("n1")
+
+
+def test_a_node_that_was_there_is_gone_at_once_and_remembered_as_it_was() -> None:
+    place = Place()
+    place.node = node(labels=SPOT, unschedulable=True)
     place.look()
     place.node = None
-    assert place.look().gone
+    assert place.look() == Node("n1", gone=True, ready=False, capacity=Capacity.SPOT)
 
 
 def test_a_node_that_was_never_seen_may_only_be_late() -> None:

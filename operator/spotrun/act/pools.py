@@ -1,0 +1,153 @@
+"""The only writer of CapacityPools: makes those that were found, and keeps what was learned.
+
+For one pool one call at a time, and only by the leader. A write carries the version that it was
+decided on; what it conflicts with comes through the watch and is decided again.
+"""
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from spotrun.act.manifest import Manifest, plain
+from spotrun.act.trouble import SOON_SECONDS
+from spotrun.act.writes import Writes, Written
+from spotrun.api import names
+from spotrun.api.capacitypool import CapacityPoolSpec, CapacityPoolStatus
+from spotrun.decide.pool import (
+    PoolSnapshot,
+    again_seconds,
+    is_forgotten,
+    next_pool,
+    seconds_to_write,
+)
+from spotrun.kube.client import Client
+from spotrun.kube.errors import AlreadyExists, Conflict, NotFound
+from spotrun.kube.horizon import Horizon
+from spotrun.kube.resource import Key, Resource
+from spotrun.observe.caches import Caches
+from spotrun.observe.dialects import INSTANCE_TYPE_LABELS, REGION_LABELS, ZONE_LABELS
+from spotrun.observe.objects import CAPACITY_POOLS
+
+log = logging.getLogger(__name__)
+
+SEEN_SECONDS = 1.0
+"""Until what was changed by somebody else comes through the watch."""
+UNREADABLE_SECONDS = 60.0
+"""A pool that is there but cannot be read is somebody's to mend."""
+
+
+class PoolKeeper:
+    """Looks at a pool, concludes what is known of it, and writes that down."""
+
+    def __init__(
+        self,
+        client: Client,
+        caches: Caches,
+        horizon: Horizon[Key, Resource],
+        *,
+        clock: Callable[[], float],
+        wall: Callable[[], datetime],
+    ) -> None:
+        self._client = client
+        self._caches = caches
+        self._horizon = horizon
+        self._writes = Writes(horizon)
+        self._clock = clock
+        self._wall = wall
+        self._written_at: dict[str, float] = {}
+
+    async def keep(self, name: str) -> float | None:
+        """Bring one pool up to date; returns when to look again. Raises KubeError."""
+        if not self._horizon.caught_up(Key("", name)):
+            for resource in self._horizon.overdue(Key("", name)):
+                self._caches.relist(resource)
+            return max(SOON_SECONDS, self._horizon.waited_seconds(Key("", name)) / 4)
+        written_seconds = self._clock() - self._written_at.get(name, float("-inf"))
+        pool = self._caches.pools.snapshot(name, written_seconds)
+        if pool is None:
+            self._written_at.pop(name, None)
+            self._horizon.forget(Key("", name))
+            return None
+        try:
+            again = await self._bring_up_to_date(pool, self._wall())
+        except (Conflict, NotFound) as error:
+            log.debug("capacitypool %s has changed meanwhile: %s", name, error)
+            return SEEN_SECONDS
+        except AlreadyExists:
+            return UNREADABLE_SECONDS  # or it has just been made, and its event is on its way
+        return again if again < float("inf") else None
+
+    async def _bring_up_to_date(self, pool: PoolSnapshot, now: datetime) -> float:
+        if not pool.uid:
+            await self._create(pool)
+            return float("inf")  # its event brings it back
+        if is_forgotten(pool, now):
+            await self._delete(pool)
+            return float("inf")
+        status = next_pool(pool, now)
+        again = again_seconds(pool, status, now)
+        if status == pool.status:
+            return again
+        wait_seconds = seconds_to_write(pool, status)
+        if wait_seconds > 0:
+            return min(wait_seconds, again)
+        await self._store(pool, status)
+        return again
+
+    async def _create(self, pool: PoolSnapshot) -> None:
+        body = discovered_pool(pool.name, pool.spec)
+        made = await self._writes.do(
+            "create_pool", lambda: self._client.create(CAPACITY_POOLS, body, Written)
+        )
+        log.info("found capacitypool %s", pool.name)
+        self._reached(pool, made.metadata.version)
+
+    async def _store(self, pool: PoolSnapshot, status: CapacityPoolStatus) -> None:
+        patch: list[dict[str, object]] = [
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": pool.version},
+            {"op": "add", "path": "/status", "value": status.manifest()},
+        ]
+        written = await self._writes.do(
+            "pool_status",
+            lambda: self._client.patch(
+                CAPACITY_POOLS, pool.name, patch, Written, subresource="status"
+            ),
+        )
+        self._written_at[pool.name] = self._clock()
+        self._reached(pool, written.metadata.version)
+
+    async def _delete(self, pool: PoolSnapshot) -> None:
+        await self._writes.do(
+            "delete_pool",
+            lambda: self._client.delete(
+                CAPACITY_POOLS, pool.name, uid=pool.uid, version=pool.version
+            ),
+        )
+        log.info("capacitypool %s had no node for a week: deleted", pool.name)
+
+    def _reached(self, pool: PoolSnapshot, version: int) -> None:
+        self._writes.reached(Key("", pool.name), CAPACITY_POOLS, pool.name, version)
+
+
+def discovered_pool(name: str, spec: CapacityPoolSpec) -> Manifest:
+    """The manifest of a pool that was found; its labels are there for placement.poolSelector."""
+    known = {
+        INSTANCE_TYPE_LABELS[0]: (spec.instance_types or ("",))[0],
+        ZONE_LABELS[0]: (spec.zones or ("",))[0],
+        REGION_LABELS[0]: spec.region,
+    }
+    return plain(
+        {
+            "apiVersion": names.API_VERSION,
+            "kind": names.CAPACITY_POOL,
+            "metadata": {
+                "name": name,
+                "labels": {
+                    names.LABEL_MANAGED_BY: names.MANAGED_BY,
+                    names.LABEL_CAPACITY: spec.capacity.value,
+                    **{label: value for label, value in known.items() if value},
+                },
+            },
+            "spec": spec.manifest(),
+        }
+    )

@@ -1,0 +1,136 @@
+"""What a node's labels say of the market: in which dialect, and what it comes to. Pure.
+
+Platforms overlap (Karpenter runs on EKS), so the order in each table counts.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spotrun.api.capacitypool import Capacity
+
+Labels = Mapping[str, str]
+
+HOST_LABEL = "kubernetes.io/hostname"
+INSTANCE_TYPE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
+ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+REGION_LABELS = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
+
+CAPACITY_LABELS: tuple[tuple[str, Mapping[str, Capacity]], ...] = (
+    (
+        "karpenter.sh/capacity-type",
+        {
+            "spot": Capacity.SPOT,
+            "on-demand": Capacity.ON_DEMAND,
+            "reserved": Capacity.RESERVED,
+        },
+    ),
+    (
+        "eks.amazonaws.com/capacityType",
+        {
+            "SPOT": Capacity.SPOT,
+            "ON_DEMAND": Capacity.ON_DEMAND,
+            "CAPACITY_BLOCK": Capacity.RESERVED,
+        },
+    ),
+    ("cloud.google.com/gke-spot", {"true": Capacity.SPOT}),
+    (
+        "cloud.google.com/gke-provisioning",
+        {
+            "spot": Capacity.SPOT,
+            "preemptible": Capacity.SPOT,
+            "standard": Capacity.ON_DEMAND,
+            "reservation": Capacity.RESERVED,
+        },
+    ),
+    ("cloud.google.com/gke-preemptible", {"true": Capacity.SPOT}),
+    ("kubernetes.azure.com/scalesetpriority", {"spot": Capacity.SPOT}),
+    ("kops.k8s.io/instancegroup", {"spotinstance-nodes": Capacity.SPOT}),
+)
+
+SPOT_TAINTS = (
+    "cloud.google.com/gke-spot",
+    "cloud.google.com/gke-preemptible",
+    "kubernetes.azure.com/scalesetpriority",
+)
+"""Taints by which platforms keep from spot nodes whoever did not ask for them."""
+
+_ACCELERATOR_LABELS = (
+    "karpenter.k8s.aws/instance-gpu-name",  # a10g
+    "karpenter.k8s.aws/instance-accelerator-name",  # inferentia
+    "cloud.google.com/gke-accelerator",  # nvidia-h100-80gb
+    "nvidia.com/gpu.product",  # NVIDIA-A10G: NVIDIA's own feature discovery, on any platform
+)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What makes nodes alike to the market; nodes of which no type is known are in none."""
+
+    instance_type: str
+    zone: str
+    capacity: Capacity
+
+
+def instance_type_of(labels: Labels) -> str:
+    """The instance type; empty where nobody says."""
+    return first(labels, INSTANCE_TYPE_LABELS)
+
+
+def zone_of(labels: Labels) -> str:
+    """The zone."""
+    return first(labels, ZONE_LABELS)
+
+
+def region_of(labels: Labels) -> str:
+    """The region, which prices depend on."""
+    return first(labels, REGION_LABELS)
+
+
+def accelerator_of(labels: Labels) -> str:
+    """The GPU's model in the platform's own words, in lower case.
+
+    Where nobody says it, the family of the instance type stands for it: all of a family have one.
+    """
+    return (first(labels, _ACCELERATOR_LABELS) or _family(instance_type_of(labels))).lower()
+
+
+def stated_capacity(labels: Labels) -> Capacity | None:
+    """How a node is had, in one of the platforms' dialects; None if its labels do not say."""
+    for label, values in CAPACITY_LABELS:
+        if labels.get(label) in values:
+            return values[labels[label]]
+    return None
+
+
+def capacity_of(labels: Labels) -> Capacity:
+    """The same; who says nothing stays."""
+    return stated_capacity(labels) or Capacity.ON_DEMAND
+
+
+def identity_of(labels: Labels) -> Identity | None:
+    """In which line of the market a node is; None if its labels do not say what it is."""
+    instance_type = instance_type_of(labels)
+    if not instance_type:
+        return None
+    return Identity(instance_type, zone_of(labels), capacity_of(labels))
+
+
+def capacity_mark(labels: Labels) -> dict[str, str]:
+    """The label that states the capacity; none where the platform marks only the other kind."""
+    stated = (
+        {label: labels[label]} for label, values in CAPACITY_LABELS if labels.get(label) in values
+    )
+    return next(stated, {})
+
+
+def first(labels: Labels, names: tuple[str, ...]) -> str:
+    """The value of the first of these labels that is there."""
+    return next((labels[name] for name in names if labels.get(name)), "")
+
+
+def _family(instance_type: str) -> str:
+    """g5 of g5.xlarge, a2-highgpu of a2-highgpu-1g; others are families of one."""
+    if "." in instance_type:
+        return instance_type.partition(".")[0]
+    parts = instance_type.split("-")
+    return "-".join(parts[:2]) if len(parts) > 2 else instance_type

@@ -1,0 +1,150 @@
+"""The caches behind pools: CapacityPools, labels of namespaces, and what events say of nodes."""
+
+from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from spotrun.api.capacitypool import Capacity, Price
+from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.decide.market import Market
+from spotrun.decide.pool import PoolSnapshot
+from spotrun.decide.snapshot import JobSnapshot
+from spotrun.decide.view import FINISHED
+from spotrun.kube.client import Client, Selection
+from spotrun.kube.reflector import Reflector
+from spotrun.kube.tasks import running
+from spotrun.money.catalog import Catalog
+from spotrun.money.shares import Resources
+from spotrun.observe.fits import Demand, Demands
+from spotrun.observe.hints import Hints
+from spotrun.observe.market import Markets
+from spotrun.observe.notices import Said
+from spotrun.observe.objects import (
+    CAPACITY_POOLS,
+    NAMESPACES,
+    NamespaceObject,
+    NodeObject,
+    PodObject,
+    PoolObject,
+)
+from spotrun.observe.pool_snapshot import pool_snapshot
+from spotrun.observe.pools import Pools
+
+JobOf = Callable[[PodObject], tuple[TrainingJobSpec, str] | None]
+"""The spec of a worker's job, and the hash of its template."""
+
+
+@dataclass(frozen=True)
+class Listeners:
+    """Who is told what."""
+
+    pool: Callable[[str], None]  # something is new of a pool
+    node: Callable[[str], None]  # an event says something of a node
+    market: Callable[[], None]  # people have declared other pools: all jobs may choose anew
+
+
+class PoolCaches:
+    """Kept up to date while an `async with` block lasts."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str | None,
+        nodes: Callable[[str], NodeObject | None],
+        pods_on: Callable[[str], Iterable[PodObject]],
+        job_of: JobOf,
+        catalog: Callable[[], Catalog],
+        listeners: Listeners,
+        wall: Callable[[], datetime],
+    ) -> None:
+        self.objects: Reflector[PoolObject] = Reflector(
+            client, Selection(CAPACITY_POOLS), PoolObject, self._pool_changed
+        )
+        only = f"metadata.name={namespace}" if namespace is not None else ""
+        self._namespaces: Reflector[NamespaceObject] = Reflector(
+            client, Selection(NAMESPACES, field_selector=only), NamespaceObject, lambda *_: None
+        )
+        self._hints = Hints(client, self._node_told, wall)
+        self._find = nodes
+        self._listeners = listeners
+        self._job_of = job_of
+        self._demands = Demands()
+        self.pools = Pools(
+            pods_on=pods_on, said=self._hints.about, changed=listeners.pool, wall=wall
+        )
+        self._catalog = catalog
+        self._markets = Markets(self.pools, catalog, wall)
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(running(self.objects.run()))
+        await self._stack.enter_async_context(running(self._namespaces.run()))
+        await self._stack.enter_async_context(self._hints)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    @property
+    def reflectors(self) -> dict[str, Reflector[Any]]:
+        """What is followed, by what it is called in the age of caches."""
+        interrupted, rebalanced = self._hints.reflectors
+        return {
+            "capacitypools": self.objects,
+            "namespaces": self._namespaces,
+            "interruptions": interrupted,
+            "recommendations": rebalanced,
+        }
+
+    def names(self) -> list[str]:
+        """The names of all pools, also of those that have yet to be made."""
+        return self.pools.names()
+
+    def market_for(self, job: JobSnapshot) -> Market:
+        """The pools that a job's workers may come from; a finished one asks for none."""
+        if job.status.phase in FINISHED:
+            return Market()
+        found = self._namespaces.get("", job.namespace)
+        labels = found.metadata.labels if found is not None else {}
+        demand = self._demands.of(job.spec, job.template)
+        return self._markets.market_for(job.spec.placement, demand, job.namespace, labels)
+
+    def requests_of(self, job: JobSnapshot) -> Resources:
+        """What one worker of a job asks for, as its template says."""
+        return self._demands.of(job.spec, job.template).requests
+
+    def snapshot(self, name: str, written_seconds: float) -> PoolSnapshot | None:
+        """A pool and what was seen of it; None if there is neither an object nor a node."""
+        pool = self.pools.get(name)
+        if pool is None:
+            return None
+        return pool_snapshot(self.pools, pool, self._catalog(), self._demand_of, written_seconds)
+
+    def said(self, node: NodeObject) -> Said:
+        """What events say of a node."""
+        return self._hints.about(node)
+
+    def place(self, node: NodeObject) -> tuple[str, Capacity] | None:
+        """The pool of a node, and the capacity that it has there."""
+        return self.pools.place(node)
+
+    def price_of(self, pool: str) -> Price | None:
+        """What a node of a pool costs."""
+        return self.pools.price_of(pool)
+
+    def _demand_of(self, pod: PodObject) -> Demand | None:
+        job = self._job_of(pod)
+        return self._demands.of(*job) if job is not None else None
+
+    def _pool_changed(self, old: PoolObject | None, new: PoolObject | None) -> None:
+        if self.pools.pool_changed(old, new):
+            self._listeners.market()
+
+    def _node_told(self, name: str) -> None:
+        node = self._find(name)
+        if node is not None:
+            self.pools.look_again(node)
+            self._listeners.node(name)

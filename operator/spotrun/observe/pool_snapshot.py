@@ -1,0 +1,120 @@
+"""A pool as its next status is concluded from it. Pure."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from spotrun.api.amounts import Amount
+from spotrun.api.capacitypool import PoolNode
+from spotrun.decide.lifetimes import Life
+from spotrun.decide.pool import PoolSnapshot
+from spotrun.money.catalog import Catalog
+from spotrun.money.prices import Quote
+from spotrun.money.rows import Offering
+from spotrun.money.shares import Resources
+from spotrun.observe.dialects import accelerator_of
+from spotrun.observe.fits import Demand
+from spotrun.observe.membership import match_labels
+from spotrun.observe.objects import PodObject
+from spotrun.observe.pool_objects import Pool, asked, is_unschedulable
+from spotrun.observe.pools import Pools
+from spotrun.observe.resources import resources_of, times_in
+from spotrun.observe.room import Kind, lets_in
+
+DemandOf = Callable[[PodObject], Demand | None]
+"""What the template of a worker's job asks for; None where that is not known."""
+
+
+def pool_snapshot(
+    pools: Pools, pool: Pool, catalog: Catalog, demand: DemandOf, written_seconds: float
+) -> PoolSnapshot:
+    """All that the next status of a pool is concluded from."""
+    members = list(pools.members(pool.name))
+    present = [Life(one.born_at) for one in members if one.reclaimed_at is None]
+    quote, on_demand = quotes_of(pool, catalog)
+    waiting = [pod for pod in pools.waiting.values() if pool.name in asked(pod)]
+    news = pools.news(pool.name)
+    return PoolSnapshot(
+        name=pool.name,
+        uid=pool.uid,
+        version=pool.version,
+        spec=pool.spec,
+        status=pool.status,
+        is_ours=pool.is_ours,
+        lives=(*present, *news.lives),
+        workers=sum(one.workers for one in members),
+        node=node_of(pools, pool),
+        quote=quote,
+        on_demand=on_demand,
+        provisioned=tuple(news.provisioned),
+        waiting=tuple(
+            datetime.fromisoformat(pod.metadata.creation_timestamp)
+            for pod in waiting
+            if pod.metadata.creation_timestamp and _would_fit(pools, pool, pod, demand)
+        ),
+        is_asked=bool(waiting),
+        written_seconds=written_seconds,
+    )
+
+
+def node_of(pools: Pools, pool: Pool) -> PoolNode | None:
+    """What a node of the pool has to give; of different ones the smallest, which all have."""
+    found = []
+    for member in pools.members(pool.name):
+        have = resources_of(member.node.status.allocatable)
+        found.append((have.gpus, have.cpu, have.memory, member.node.metadata.name, member))
+    if not found:
+        return None
+    # A new node has no GPUs until its device plugin has registered them.
+    found = [one for one in found if one[0]] or found
+    gpus, cpu, memory, _, member = min(found)
+    if not gpus and pool.status.node is not None and pool.status.node.gpus:
+        return pool.status.node
+    return PoolNode(
+        cpu=Amount.of(cpu),
+        memory=Amount.of(memory),
+        gpus=gpus,
+        accelerator=(accelerator_of(member.node.metadata.labels) or None) if gpus else None,
+    )
+
+
+def resources_in(node: PoolNode | None) -> Resources | None:
+    """That in numbers."""
+    if node is None:
+        return None
+    return Resources(node.cpu.decimal, node.memory.decimal, node.gpus)
+
+
+def quotes_of(pool: Pool, catalog: Catalog) -> tuple[Quote | None, Quote | None]:
+    """The price of a node and of the same one on demand; of several types there is no one price."""
+    spec = pool.spec
+    types, zones = spec.instance_types or (), spec.zones or ()
+    offering = Offering(
+        instance_type=types[0] if len(types) == 1 else "",
+        capacity=spec.capacity,
+        region=spec.region or "",
+        zone=zones[0] if len(zones) == 1 else "",
+    )
+    quote = catalog.quote(offering, pool_usd_per_hour=spec.usd_per_hour)
+    return quote, catalog.on_demand(offering) if offering.instance_type else None
+
+
+def _would_fit(pools: Pools, pool: Pool, pod: PodObject, demand_of_pod: DemandOf) -> bool:
+    """Whether a worker that finds no node would fit an empty one of the pool: then it is dry.
+
+    An impossible request of one tenant says nothing about it.
+    """
+    have = resources_in(node_of(pools, pool) or pool.status.node)
+    demand = demand_of_pod(pod)
+    if have is None or demand is None or not is_unschedulable(pod):
+        return False
+    if not times_in(demand.requests, have):
+        return False
+    nodes = [one.node for one in pools.members(pool.name)]
+    kinds = {Kind.of(node.metadata.labels, node.spec.taints) for node in nodes} or {_kind(pool)}
+    return any(lets_in(demand, kind, pool.spec.tolerations or ()) for kind in kinds)
+
+
+def _kind(pool: Pool) -> Kind:
+    """What is known of nodes that are not there."""
+    asked_for = match_labels(pool.spec, {})
+    return Kind.of({key: values[0] for key, values in asked_for.items() if len(values) == 1})

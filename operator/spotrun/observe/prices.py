@@ -1,0 +1,104 @@
+"""What nodes cost over time: by the first source that knows it, remembered while the process lives.
+
+Pools keep their prices in their status. A node's annotation and a price table only say what is now;
+when that changes is seen here, and what follows from it is in the jobs' status soon after.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from spotrun.api.capacitypool import Price
+from spotrun.decide.cost_pricing import offering
+from spotrun.decide.snapshot import Node
+from spotrun.money.catalog import Catalog
+from spotrun.money.prices import PriceHistory, history_of
+from spotrun.money.units import UsdPerHour
+from spotrun.observe.nodes import MOST_NODES
+
+MOST_CHANGES = 16
+"""Of one node, between two looks of a job at it."""
+
+
+@dataclass
+class _Known:
+    asked: tuple[Node, Price | None, Catalog]
+    node: Node  # with its prices, as it was last there
+
+
+class Prices:
+    """Adds to a node what it costs; of one that is gone, what was known last."""
+
+    def __init__(
+        self,
+        pool_price: Callable[[str], Price | None],
+        wall: Callable[[], datetime],
+        catalog: Catalog,
+    ) -> None:
+        self.catalog = catalog
+        self._pool_price = pool_price
+        self._wall = wall
+        self._known: dict[str, _Known] = {}
+        self._missed_at: dict[str, datetime] = {}
+
+    def priced(self, node: Node) -> Node:
+        """The node with its prices."""
+        known = self._known.get(node.name)
+        if node.gone:
+            return self._left_by(node, known)
+        if node.created_at is None:  # it is not there: yet, or any more
+            self._missed_at.setdefault(node.name, self._wall())
+            return node
+        self._missed_at.pop(node.name, None)
+        price = self._pool_price(node.pool) if node.pool else None
+        asked = (node, price, self.catalog)
+        if known is not None and known.asked == asked:
+            return known.node
+        is_same = known is not None and known.node.created_at == node.created_at
+        before = known.node.prices if known is not None and is_same else PriceHistory()
+        priced = replace(
+            node,
+            prices=self._continued(before, self._history(node, price)),
+            on_demand_usd_per_hour=self._on_demand(node, price),
+        )
+        if known is None and len(self._known) >= MOST_NODES:
+            oldest = next(iter(self._known))
+            del self._known[oldest]
+            self._missed_at.pop(oldest, None)
+        self._known[node.name] = _Known(asked, priced)
+        return priced
+
+    def _left_by(self, node: Node, known: _Known | None) -> Node:
+        """What is left of a node in memory; it is gone since it was missed first."""
+        gone_at = self._missed_at.setdefault(node.name, self._wall())
+        last = known.node if known is not None else node
+        return replace(last, gone=True, ready=node.ready, gone_at=gone_at)
+
+    def _history(self, node: Node, price: Price | None) -> PriceHistory:
+        if node.usd_per_hour is not None:
+            return PriceHistory.constant(UsdPerHour(node.usd_per_hour))
+        if price is not None and price.usd_per_hour is not None:
+            return history_of(price, self._wall())
+        quote = self.catalog.quote(offering(node))
+        return PriceHistory.constant(quote.usd_per_hour) if quote else PriceHistory()
+
+    def _on_demand(self, node: Node, price: Price | None) -> UsdPerHour | None:
+        if price is not None and price.on_demand_usd_per_hour is not None:
+            return UsdPerHour.of(price.on_demand_usd_per_hour)
+        quote = self.catalog.on_demand(offering(node))
+        return quote.usd_per_hour if quote is not None else None
+
+    def _continued(self, before: PriceHistory, now: PriceHistory) -> PriceHistory:
+        """A price that was constant as long as one looked has changed when it was seen to.
+
+        A price that nobody knows any more goes on as it was.
+        """
+        if not before.changes:
+            return now
+        moment = self._wall()
+        price = now.at(moment)
+        if len(now.changes) > 1:  # it tells by itself when it changed
+            return now
+        if price is None or price == before.at(moment):
+            return before
+        return PriceHistory((*before.changes, (moment, price))[-MOST_CHANGES:])

@@ -1,0 +1,104 @@
+"""What pods ask for and nodes have, as Kubernetes writes it, in numbers. Pure."""
+
+import functools
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from spotrun.api.amounts import Quantity
+from spotrun.api.template import PodTemplate
+from spotrun.money.shares import Resources
+from spotrun.observe.objects import ContainerSpec, PodObject
+from spotrun.observe.template import GPUS, NVIDIA_SLICE
+
+NOTHING = Resources()
+
+
+def resources_of(amounts: Mapping[str, object]) -> Resources:
+    """CPU, memory and GPUs out of a map of quantities; what cannot be read counts as nothing."""
+    return Resources(
+        cpu=_value(str(amounts.get("cpu", "0"))),
+        memory=_value(str(amounts.get("memory", "0"))),
+        gpus=sum(int(_value(str(many))) for name, many in amounts.items() if is_gpu(name)),
+    )
+
+
+def is_gpu(resource: str) -> bool:
+    """Whether a resource is one that training processes drive."""
+    return resource in GPUS or resource.startswith(NVIDIA_SLICE)
+
+
+def requests_of(pod: PodObject) -> Resources:
+    """What the scheduler keeps free for a pod, as Kubernetes adds it up."""
+    spec = pod.spec
+    sidecars = [one for one in spec.init_containers if one.restart_policy == "Always"]
+    running = total(map(_asked, (*spec.containers, *sidecars)))
+    inits = (one for one in spec.init_containers if one.restart_policy != "Always")
+    return total([_most([running, *map(_asked, inits)]), resources_of(spec.overhead)])
+
+
+def requests_of_template(template: PodTemplate) -> Resources:
+    """The same of a pod that has yet to be made; where only limits are given they are requested."""
+    spec = template.spec
+    inits = (spec.model_extra or {}).get("initContainers") or ()
+    running = total(_wanted(one.model_extra or {}) for one in spec.containers)
+    return _most([running, *(_wanted(one) for one in inits if isinstance(one, dict))])
+
+
+def total(many: Iterable[Resources]) -> Resources:
+    """The sum."""
+    result = NOTHING
+    for one in many:
+        result = Resources(result.cpu + one.cpu, result.memory + one.memory, result.gpus + one.gpus)
+    return result
+
+
+def left(of: Resources, taken: Resources) -> Resources:
+    """What is left of something; below nothing where more was taken than is said to be there."""
+    return Resources(of.cpu - taken.cpu, of.memory - taken.memory, of.gpus - taken.gpus)
+
+
+def times_in(one: Resources, free: Resources) -> int:
+    """How many of these fit into what is free; who asks for nothing fits once."""
+    shares = [
+        have // need
+        for have, need in (
+            (free.cpu, one.cpu),
+            (free.memory, one.memory),
+            (free.gpus, one.gpus),
+        )
+        if need > 0
+    ]
+    return max(int(min(shares)), 0) if shares else 1
+
+
+def _asked(container: ContainerSpec) -> Resources:
+    return resources_of(container.resources.requests)
+
+
+def _wanted(container: Mapping[str, Any]) -> Resources:
+    given = container.get("resources")
+    given = given if isinstance(given, dict) else {}
+    limits, requests = given.get("limits"), given.get("requests")
+    return resources_of(
+        {
+            **(limits if isinstance(limits, dict) else {}),
+            **(requests if isinstance(requests, dict) else {}),
+        }
+    )
+
+
+def _most(many: list[Resources]) -> Resources:
+    return Resources(
+        max(one.cpu for one in many),
+        max(one.memory for one in many),
+        max(one.gpus for one in many),
+    )
+
+
+@functools.lru_cache(maxsize=4096)  # a cluster writes few different ones, over and over
+def _value(text: str) -> Decimal:
+    try:
+        return Quantity(text).value
+    except ValueError:
+        return Decimal(0)

@@ -1,0 +1,84 @@
+"""Where there is room for more workers: nodes that are alike are counted, not looked at one by one.
+
+A cluster of thousands of nodes has few kinds of them, and most are either full or empty; so the
+question is answered for a job in microseconds, however many nodes there are.
+"""
+
+import functools
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from spotrun.api.capacitypool import Toleration
+from spotrun.money.shares import Resources
+from spotrun.observe.dialects import HOST_LABEL, Labels
+from spotrun.observe.fits import Demand, suits
+from spotrun.observe.objects import Taint
+from spotrun.observe.resources import times_in
+
+_ITS_OWN = frozenset({HOST_LABEL})
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What tells whether a worker may run on a node: its taints, and labels that others share."""
+
+    labels: frozenset[tuple[str, str]]
+    taints: tuple[Taint, ...] = ()
+
+    @classmethod
+    def of(cls, labels: Labels, taints: tuple[Taint, ...] = ()) -> "Kind":
+        """The kind of a node; who asks for a node by its host name asks for no kind."""
+        return cls(frozenset(one for one in labels.items() if one[0] not in _ITS_OWN), taints)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What is left on a node."""
+
+    kind: Kind
+    free: Resources
+    is_empty: bool  # of workers
+
+
+class Room:
+    """What is left on the nodes of each pool that may be given workers."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, Counter[Slot]] = defaultdict(Counter)
+        self._of_node: dict[str, tuple[str, Slot]] = {}
+
+    def put(self, node: str, pool: str | None, slot: Slot | None) -> None:
+        """Take note of a node as it is now; None: no pool's, or nothing may be put there."""
+        if (known := self._of_node.pop(node, None)) is not None:
+            self._slots[known[0]][known[1]] -= 1
+            if not self._slots[known[0]][known[1]]:
+                del self._slots[known[0]][known[1]]
+        if pool is not None and slot is not None:
+            self._of_node[node] = (pool, slot)
+            self._slots[pool][slot] += 1
+
+    def slots(self, pool: str, demand: Demand, further: tuple[Toleration, ...] = ()) -> int:
+        """How many more workers fit on the pool's nodes."""
+        return sum(
+            count * _fits(demand, slot)
+            for slot, count in self._slots.get(pool, {}).items()
+            if lets_in(demand, slot.kind, further)
+        )
+
+    def kinds(self, pool: str) -> Iterable[Kind]:
+        """The kinds of nodes of a pool."""
+        return {slot.kind for slot in self._slots.get(pool, ())}
+
+
+def _fits(demand: Demand, slot: Slot) -> int:
+    """A worker that asks for nothing is given a node for itself."""
+    if demand.requests == Resources():
+        return int(slot.is_empty)
+    return times_in(demand.requests, slot.free)
+
+
+@functools.lru_cache(maxsize=4096)
+def lets_in(demand: Demand, kind: Kind, further: tuple[Toleration, ...] = ()) -> bool:
+    """Whether nodes of a kind let such a worker in, room aside."""
+    return suits(demand, dict(kind.labels), kind.taints, further)

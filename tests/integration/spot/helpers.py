@@ -1,0 +1,118 @@
+"""Nodes of a market, and what is asked of CapacityPools."""
+
+from collections.abc import Callable
+from typing import Any
+
+from devcluster.client import Manifest, at
+from devcluster.nodes import Machine
+from devcluster.platforms import Capacity, Platform, pool_labels
+from spotrun.api.values import Serials
+from tests.operator_world import GROUP, World
+
+ROOM = {"cpu": "8", "memory": "32Gi"}
+POOLS = at("capacitypools", group=GROUP)
+
+
+async def add_node(
+    world: World,
+    name: str,
+    *,
+    platform: Platform = Platform.KARPENTER,
+    capacity: Capacity = "spot",
+    zone: str = "us-east-1a",
+    instance_type: str = "g5.xlarge",
+    **node: Any,
+) -> Machine:
+    """A node as a platform makes it."""
+    marks = pool_labels(platform, capacity=capacity, zone=zone, instance_type=instance_type)
+    return await world.nodes.add(
+        name,
+        labels={**marks.labels, **node.pop("labels", {})},
+        taints=marks.taints,
+        capacity={**ROOM, **node.pop("room", {})},
+        **node,
+    )
+
+
+async def until_pool(world: World, name: str, holds: Callable[[Manifest], bool]) -> Manifest:
+    """Wait until a pool's status satisfies a predicate; returns the pool."""
+
+    def on(pool: Manifest | None) -> bool:
+        return pool is not None and "status" in pool and holds(pool["status"])
+
+    found = await world.kube.until(POOLS, name, on, timeout_seconds=90)
+    assert found is not None
+    return found
+
+
+async def declare(world: World, name: str, **spec: Any) -> Manifest:
+    """What an admin does."""
+    body = {
+        "apiVersion": GROUP,
+        "kind": "CapacityPool",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+    return await world.kube.create(POOLS, body)
+
+
+ONE_PER_NODE = {"requests": {"cpu": "5"}}
+
+
+async def create_job(world: World, size: int, *, smallest: int = 1, **spec: Any) -> Manifest:
+    """A job whose workers need a node each."""
+    container = {"name": "trainer", "image": "x", "args": ["train.py"], "resources": ONE_PER_NODE}
+    workers = {
+        "min": smallest,
+        "max": size,
+        "replicas": size,
+        "template": {"spec": {"containers": [container]}},
+    }
+    return await world.create_job(workers=workers, **spec)
+
+
+async def until_training(world: World, *serials: int, **expected: Any) -> Manifest:
+    """Wait until just these workers train, and have all come together; returns the status."""
+
+    async def on() -> Manifest | None:
+        status = (await world.job()).get("status", {})
+        if members(status) != set(serials) or not status["world"]["switch"]:
+            return None
+        agents = [world.play().agents.get(serial) for serial in serials]
+        arrived = {one is not None and one.report.arrived for one in agents}
+        return dict(status) if arrived == {status["world"]["generation"]} else None
+
+    status: Manifest = await world.until(on)
+    assert {key: status["world"][key] for key in expected} == expected
+    return status
+
+
+def members(status: Manifest) -> set[int]:
+    """The members of the present world; in which order of ranks is of no interest here."""
+    text = status.get("world", {}).get("members", "")
+    return set(Serials(text).numbers)
+
+
+async def node_of(world: World, serial: int) -> Machine:
+    """The machine on which a worker runs."""
+    return world.nodes[(await pod_of(world, serial))["spec"]["nodeName"]]
+
+
+async def pod_of(world: World, serial: int) -> Manifest:
+    """A worker's pod."""
+    (pod,) = (
+        pod
+        for pod in await world.pods()
+        if pod["metadata"]["labels"]["spotrun.dev/serial"] == str(serial)
+    )
+    return pod
+
+
+async def until_gone(world: World, serial: int) -> None:
+    """Wait until a worker's pod is no more."""
+
+    async def gone() -> bool:
+        serials = [pod["metadata"]["labels"]["spotrun.dev/serial"] for pod in await world.pods()]
+        return str(serial) not in serials
+
+    await world.until(gone)
