@@ -41,7 +41,8 @@ def a_spec(workers: int = 1, **spec: Any) -> TrainingJobSpec:
         "replicas": workers,
         **{key: spec.pop(key) for key in ("sizes", "perReplica") if key in spec},
     }
-    template = {"spec": {"containers": [{"name": "trainer", "image": "your-registry/train:1"}]}}
+    trainer = {"name": "trainer", "image": "your-registry/train:1"}
+    template = spec.pop("template", {"spec": {"containers": [trainer]}})
     content = {"workers": {**numbers, "template": template}, **spec}
     return TrainingJobSpec.model_validate_json(json.dumps(content))
 

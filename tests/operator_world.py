@@ -168,15 +168,17 @@ async def open_world(cluster: Cluster) -> AsyncIterator[World]:
             try:
                 yield world
             finally:
-                await _leave_nothing(kube, namespace)
+                await leave_nothing(kube, namespace)
 
 
-async def _leave_nothing(kube: Client, namespace: str) -> None:
+async def leave_nothing(kube: Client, namespace: str) -> None:
     """Remove the namespace and its pods, which nobody else would let go of: the operator is gone.
 
     Pods that stay bound to a node count against the next one of its name.
     """
     await kube.delete(at("namespaces", None, namespace))
+    for pool in await kube.list(at("capacitypools", group=GROUP)):
+        await kube.delete(at("capacitypools", None, pool["metadata"]["name"], group=GROUP))
     for pod in await kube.list(at("pods", namespace)):
         path = at("pods", namespace, pod["metadata"]["name"])
         try:

@@ -16,6 +16,7 @@ from uuid import uuid4
 from spotrun import diary, garbage, logs, preflight
 from spotrun.act import orphans
 from spotrun.act.executor import Executor
+from spotrun.act.pools import PoolKeeper
 from spotrun.act.settings import Settings as WorkerSettings
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.fates import in_doubt
@@ -57,9 +58,8 @@ _RESTARTS = Rate(per_second=10, burst=100)
 _FILLED_SECONDS = 2.0
 """By then 10,000 pods are listed."""
 
-_SILENT_SECONDS = 300.0
-"""A cache opens its watch anew after 75 s without a word, and is answered or fails. Only a bug is
-silent for so long: that a restart may cure, an API server that is away it does not."""
+_POOL_SECONDS, _POOLS_AT_ONCE = 1.0, 4
+"""Nodes and workers come and go in crowds; what that makes of a pool is concluded once for all."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ class Settings:
     advertise: str  # host:port that agents are given: a Service, or this machine
     address: str  # host:port of this very replica, for agents that a standby sends on
     watch_namespace: str | None = None  # None: all
+    price_table: Key | None = None  # a ConfigMap; None: the built-in prices only
     restricted: bool = False
     workers: int = 64  # jobs under way at once; they wait for answers, which `act` bounds
     agents: ServerSettings = field(default_factory=ServerSettings)
@@ -88,14 +89,20 @@ class Controller:
         self._memories: dict[Key, Memory] = {}
         self._leading_since = float("inf")
         self._queue: WorkQueue[Key] = WorkQueue(group_of=lambda key: key.namespace)
+        self._pool_queue: WorkQueue[str] = WorkQueue()
         self._caches = Caches(
             client,
             namespace=settings.watch_namespace,
             wake=self._queue.add,
+            wake_pool=lambda name: self._pool_queue.add_after(name, _POOL_SECONDS),
+            price_table=settings.price_table,
             clock=time.monotonic,
             wall=_now,
         )
         self._horizon: Horizon[Key, Resource] = Horizon(self._caches, time.monotonic)
+        self._keeper = PoolKeeper(
+            client, self._caches, self._horizon, clock=time.monotonic, wall=_now
+        )
         self._volumes = Volumes(client, time.monotonic)
         self._restarts = Bucket(_RESTARTS, time.monotonic)
         self._has_identity = False
@@ -176,15 +183,7 @@ class Controller:
 
     def ages_seconds(self) -> dict[str, float]:
         """For how long each cache has heard nothing; raises RuntimeError where one has stalled."""
-        ages = self._caches.ages_seconds()
-        stalled = {
-            name: round(age)
-            for name, age in ages.items()
-            if age > _SILENT_SECONDS and name not in self._caches.failing
-        }
-        if stalled:
-            raise RuntimeError(f"nothing was heard, not even a failure, for so many s: {stalled}")
-        return ages
+        return self._caches.ages_seconds()
 
     def _unready(self) -> str | None:
         if not self._has_identity:
@@ -207,7 +206,11 @@ class Controller:
             await self._caches.survey()
             for key in self._caches.all_keys():
                 self._queue.add(key)
-            async with running(self._queue.run(self._work, workers=self._settings.workers)):
+            for name in self._caches.pools.names():
+                self._pool_queue.add(name)
+            jobs = self._queue.run(self._work, workers=self._settings.workers)
+            pools = self._pool_queue.run(self._keep, workers=_POOLS_AT_ONCE)
+            async with running(jobs), running(pools):
                 await self._election.lost.wait()
             await self._server.step_down()
             log.info("no longer leading")
@@ -223,6 +226,9 @@ class Controller:
             again_seconds = await self._reconcile(key, context)
         return again_seconds if again_seconds < float("inf") else None
 
+    async def _keep(self, pool: str) -> float | None:
+        return await self._keeper.keep(pool) if self._election.leads else None
+
     def _wait_for_own_writes(self, key: Key) -> float:
         """Never decide on what is older than our own writes; ask again where they got lost."""
         for resource in self._horizon.overdue(key):
@@ -236,6 +242,7 @@ class Controller:
         shared = await self._volumes.is_shared(claim) if claim is not None else None
         job = self._caches.snapshot(key, memory, self._leading_since, volume_is_shared=shared)
         if job is None:
+            await self._executor.say_farewell(memory)
             return self._forget(key)
         if isinstance(job, BrokenJob):
             outcome = await self._executor.report(job, memory)
@@ -285,11 +292,8 @@ class Controller:
         self._board.publish(published(job, status), int(version))
 
     def _worker_settings(self) -> WorkerSettings:
-        return WorkerSettings(
-            server=self._settings.advertise,
-            ca_pem=self._server.bundle,
-            restricted=self._settings.restricted,
-        )
+        own = self._settings
+        return WorkerSettings(own.advertise, self._server.bundle, restricted=own.restricted)
 
 
 def _now() -> datetime:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from spotrun.api.status import TrainingJobStatus, World
 from spotrun.api.values import Serials
-from spotrun.decide.actions import Create, Decision, DeleteJob, Remove
+from spotrun.decide.actions import Create, Decision, DeleteJob, Remove, Withdraw
 
 
 def entries(before: TrainingJobStatus, decision: Decision) -> Iterator[str]:
@@ -22,6 +22,8 @@ def entries(before: TrainingJobStatus, decision: Decision) -> Iterator[str]:
     for action in decision.actions:
         if isinstance(action, Remove):
             yield f"remove worker {action.serial}: {action.why}"
+        elif isinstance(action, Withdraw):
+            yield f"take worker {action.serial} back: {action.why}"
         elif isinstance(action, DeleteJob):
             yield f"delete the job: {action.why}"
 

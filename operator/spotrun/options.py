@@ -201,6 +201,15 @@ class Options:
             "root, without capabilities",
         ),
     )
+    price_table: str | None = field(
+        default=None,
+        metadata=_flag(
+            _text,
+            "NAME",
+            "a ConfigMap in the operator's own namespace whose entries are price tables (CSV): "
+            "they count before the built-in ones; default: none",
+        ),
+    )
     workers: int = field(
         default=64, metadata=_flag(_whole(1, 1_000), "N", "how many jobs to work on at once")
     )

@@ -12,7 +12,12 @@ from typing import Any
 from tests.plans.history import Event, Manifest
 from tests.plans.safety import numbers, serial_of
 
-_TIMES = frozenset({"time", "formedAt", "lastTransitionTime", "countedSince", "retryAt", "asOf"})
+_TIMES = frozenset(
+    {
+        *("time", "formedAt", "lastTransitionTime", "countedSince", "retryAt", "asOf"),
+        "unpricedSeconds",
+    }
+)
 _RANKED = frozenset({"members", "trained"})
 _KEPT_OF_META = ("name", "labels", "annotations", "finalizers", "ownerReferences")
 _OWN_IDENTITY = frozenset({"SPOTRUN_CA"})

@@ -29,6 +29,7 @@ EACH: dict[str, tuple[str, Any]] = {
     "metrics_port": ("9080", 9080),
     "liveness_port": ("9081", 9081),
     "restricted": ("true", True),
+    "price_table": ("spotrun-prices", "spotrun-prices"),
     "workers": ("4", 4),
     "lease_seconds": ("30", 30),
     "log_format": ("json", "json"),

@@ -22,10 +22,12 @@ from spotrun.api.names import (
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Announce
 from spotrun.decide.snapshot import JobSnapshot
+from spotrun.decide.suspend import what_holds
 
 MOST_PER_HOUR = 10
 _HOUR_SECONDS = 3600.0
 _NOTE_CHARACTERS = 1024  # the API's own limit
+_PLACEMENTS = frozenset({Reason.PLACED, Reason.FALLBACK, Reason.BACK_TO_SPOT})
 _OVER = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 
 
@@ -33,6 +35,8 @@ def announcements(old: TrainingJobStatus, new: TrainingJobStatus) -> tuple[Annou
     """What is worth telling of a change."""
     return (
         *_world(old, new),
+        *_placement(old, new),
+        *_schedule(old, new),
         *_interruption(old, new),
         *_failure(old, new),
         *_refusal(old, new),
@@ -91,6 +95,22 @@ def _world(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]
     yield Announce(Reason.TRAINING, f"{message}; {why}" if why else message)
 
 
+def _placement(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+    known = old.decisions or ()
+    for one in new.decisions or ():
+        if one.what in _PLACEMENTS and one not in known:
+            yield Announce(_reason(one.what, Reason.PLACED), one.why)
+
+
+def _schedule(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+    kind = ConditionType.ON_SCHEDULE
+    before, now = _condition(old, kind), _condition(new, kind)
+    if now is None or (before is not None and before.status is now.status):
+        return
+    if now.status is ConditionStatus.FALSE:
+        yield Announce(_reason(now.reason, Reason.DEADLINE_AT_RISK), now.message, is_warning=True)
+
+
 def _interruption(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
     before = (old.interruptions.count or 0) if old.interruptions is not None else 0
     now = new.interruptions
@@ -129,7 +149,7 @@ def _suspension(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Anno
         return
     found = _condition(new, ConditionType.SUSPENDED)
     reason = _reason(found.reason if found else None, Reason.SUSPENDED_BY_USER)
-    yield Announce(reason, "; ".join(f"{who.value}: {who.purpose}" for who in new.suspended_by))
+    yield Announce(reason, what_holds(new))
 
 
 def _recovery(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:

@@ -8,10 +8,11 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
+from spotrun.act.annotations import annotate
 from spotrun.act.broken import broken_status
 from spotrun.act.creations import Creations
 from spotrun.act.events import announcements, event, may_tell
@@ -19,9 +20,20 @@ from spotrun.act.pods import PodWriter
 from spotrun.act.protection import Protection
 from spotrun.act.settings import Settings
 from spotrun.act.trouble import Trouble, is_terminating, on_removal, on_write
+from spotrun.act.withdrawals import withdraw
 from spotrun.act.writes import AT_ONCE, Writes, Written
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.actions import Announce, Create, Decision, DeleteJob, Release, Remove
+from spotrun.decide.actions import (
+    Annotate,
+    Announce,
+    Create,
+    Decision,
+    DeleteJob,
+    Release,
+    Remove,
+    Withdraw,
+)
+from spotrun.decide.cost_telling import cost_of_deleted
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.backoff import Backoff, Roll
 from spotrun.kube.client import Client
@@ -41,6 +53,9 @@ CONFLICTS = Backoff(least_seconds=0.1, most_seconds=10.0)
 BELIEVED_CONFLICTS = 4
 """After more in a row the cache is taken to have missed a write: it has to show a newer job first,
 or be filled anew."""
+
+Single = Remove | Withdraw | Release | Annotate | DeleteJob
+"""What is done by one request."""
 
 Stored = Callable[[JobSnapshot, TrainingJobStatus, str], None]
 """Called with (job, status, version) once a status is in: only now may agents be told of it."""
@@ -96,6 +111,7 @@ class Executor:
         except KubeError as error:
             return _outcome([self._not_stored(job, error, memory)], stored=False)
         self._stored(job, decision.status, version)
+        memory.last = replace(job, status=decision.status, workers=())
         before = memory.refused and memory.refused.refusal
         troubles = await self._act(job, decision, memory)
         if (memory.refused and memory.refused.refusal) != before:
@@ -116,6 +132,11 @@ class Executor:
         except KubeError as error:
             return _outcome([self._not_stored(broken, error, memory)], stored=False)
         return Outcome(stored=True)
+
+    async def say_farewell(self, memory: Memory) -> None:
+        """Tell what a job has cost that was deleted while it cost something."""
+        if memory.last is not None:
+            await self._tell(memory.last, cost_of_deleted(memory.last, self._wall()), memory)
 
     async def strip(self, namespace: str, name: str, uid: str) -> None:
         """Let go of a pod whose job is gone; raises KubeError."""
@@ -170,7 +191,7 @@ class Executor:
 
     async def _act(self, job: JobSnapshot, decision: Decision, memory: Memory) -> list[Trouble]:
         workers: list[Create] = []
-        singles: list[Remove | Release | DeleteJob] = []
+        singles: list[Single] = []
         for action in decision.actions:
             if isinstance(action, Create):
                 workers.append(action)
@@ -184,12 +205,16 @@ class Executor:
         )
         return [*created, *(trouble for trouble in others if trouble is not None)]
 
-    async def _one(self, job: JobSnapshot, action: Remove | Release | DeleteJob) -> Trouble | None:
+    async def _one(self, job: JobSnapshot, action: Single) -> Trouble | None:
         match action:
             case Release():
                 return await self._pods.release(job, action)
             case Remove():
                 return await self._pods.remove(job, action)
+            case Withdraw():
+                return await withdraw(self._client, self._writes, job, action)
+            case Annotate():
+                return await annotate(self._client, self._writes, job, action)
             case DeleteJob():
                 return await self._delete(job)
 

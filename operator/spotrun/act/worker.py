@@ -41,7 +41,7 @@ def worker_pod(job: JobSnapshot, worker: Create, settings: Settings) -> Manifest
         {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": _metadata(job, worker.serial),
+            "metadata": _metadata(job, worker),
             "spec": _spec(job, worker, settings),
         }
     )
@@ -72,14 +72,23 @@ def owned_metadata(job: JobSnapshot, name: str) -> Manifest:
     }
 
 
-def _metadata(job: JobSnapshot, serial: int) -> Manifest:
-    given = job.spec.workers.template.metadata
-    ours = owned_metadata(job, worker_name(job.name, job.uid, serial))
-    labels = {names.LABEL_SERIAL: str(serial), names.LABEL_TEMPLATE: job.template}
+def _metadata(job: JobSnapshot, worker: Create) -> Manifest:
+    given, place = job.spec.workers.template.metadata, worker.place
+    ours = owned_metadata(job, worker_name(job.name, job.uid, worker.serial))
+    labels = {names.LABEL_SERIAL: str(worker.serial), names.LABEL_TEMPLATE: job.template}
+    if place.capacity is not None:
+        labels[names.LABEL_CAPACITY] = place.capacity.value
+    asked = {names.ANNOTATION_POOLS: ",".join(place.required), names.ANNOTATION_ZONE: place.zone}
+    said = {key: value for key, value in asked.items() if value}
     return {
         **ours,
-        "labels": {**((given and given.labels) or {}), **ours["labels"], **labels},
-        "annotations": {**_AUTOSCALERS, **((given and given.annotations) or {})},
+        "labels": {
+            **job.cost_labels,
+            **((given and given.labels) or {}),
+            **ours["labels"],
+            **labels,
+        },
+        "annotations": {**_AUTOSCALERS, **((given and given.annotations) or {}), **said},
         "finalizers": [names.FINALIZER_METERED],
     }
 
@@ -91,9 +100,19 @@ def _spec(job: JobSnapshot, worker: Create, settings: Settings) -> Manifest:
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": max(grace_seconds, settings.grace_seconds),
         "automountServiceAccountToken": spec.get("automountServiceAccountToken") or False,
-        "affinity": affinity(spec.get("affinity"), job.spec.placement.capacity, worker.avoid_nodes),
+        "affinity": affinity(
+            spec.get("affinity"),
+            job.spec.placement.capacity,
+            worker.avoid_nodes,
+            worker.place,
+            job.market,
+        ),
         "tolerations": tolerations(
-            spec.get("tolerations") or (), job.spec, unhealthy_seconds=settings.toleration_seconds
+            spec.get("tolerations") or (),
+            job.spec,
+            unhealthy_seconds=settings.toleration_seconds,
+            place=worker.place,
+            market=job.market,
         ),
         "securityContext": pod_security(
             spec.get("securityContext"), restricted=settings.restricted

@@ -82,9 +82,9 @@ KINDS: dict[str, Kind] = {
         scope="Cluster",
         categories=("spotrun",),
         columns=(
+            Column("INSTANCE", ".status.types"),
+            Column("ZONE", ".status.zones"),
             Column("CAPACITY", ".spec.capacity"),
-            Column("TYPES", ".spec.instanceTypes"),
-            Column("ZONES", ".spec.zones"),
             Column("$/HR", ".status.price.usdPerHour"),
             Column("NODES", ".status.nodes", "integer"),
             Column("WORKERS", ".status.workers", "integer"),

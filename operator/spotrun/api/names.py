@@ -62,6 +62,11 @@ LABEL_POOL: Final = Name("spotrun.dev/pool", "on worker pods: the CapacityPool t
 LABEL_CAPACITY: Final = Name(
     "spotrun.dev/capacity", "on worker pods and pools: Spot, OnDemand or Reserved"
 )
+LABEL_TEAM: Final = Name("team", "on TrainingJobs, copied to their pods: who pays")
+LABEL_COST_CENTER: Final = Name(
+    "cost-center", "on TrainingJobs, copied to their pods: where it is booked"
+)
+LABEL_PROJECT: Final = Name("project", "on TrainingJobs, copied to their pods: what it is for")
 LABEL_MANAGED_BY: Final = Name(
     "app.kubernetes.io/managed-by", "on all that the operator makes: its own name"
 )
@@ -89,6 +94,12 @@ ANNOTATION_COST_AS_OF: Final = Name(
 )
 ANNOTATION_NODE_USD_PER_HOUR: Final = Name(
     "spotrun.dev/usd-per-hour", "on nodes, by an admin: the node's price, before every other source"
+)
+ANNOTATION_POOLS: Final = Name(
+    "spotrun.dev/pools", "on worker pods: the CapacityPools they were asked from, between commas"
+)
+ANNOTATION_ZONE: Final = Name(
+    "spotrun.dev/zone", "on worker pods: the only zone they were asked from, where it is only one"
 )
 ANNOTATION_DO_NOT_DISRUPT: Final = Name(
     "karpenter.sh/do-not-disrupt", "on worker pods: Karpenter must not consolidate their nodes"
@@ -184,6 +195,10 @@ class Reason(Choice):
     WAITING_FOR_WORKERS = "WaitingForWorkers", "pods exist and are not ready yet"
     CANNOT_START = "CannotStart", "Kubernetes cannot start the workers' containers; it says why"
     WAITING_FOR_GANG = "WaitingForGang", "a job of higher priority completes its gang first"
+    PLACED = "Placed", "new workers are asked from capacity pools"
+    BACK_TO_SPOT = "BackToSpot", "spot capacity takes over from on-demand capacity"
+    FALLBACK = "Fallback", "on-demand capacity takes over where spot capacity is not to be had"
+    BETTER_POOL = "BetterPool", "a worker waited too long for a node, and is asked from other pools"
     RESIZING = "Resizing", "the next world has another size"
     TEMPLATE_CHANGED = "TemplateChanged", "a worker was made from an older template"
     RECLAIMED = "Reclaimed", "the cloud took a spot node back"
@@ -207,6 +222,9 @@ class Reason(Choice):
     OUTSIDE_SCHEDULE = "OutsideSchedule", "now is outside the windows of the schedule"
     DEADLINE_AT_RISK = "DeadlineAtRisk", "the deadline will be missed at the present pace"
     DEADLINE_MISSED = "DeadlineMissed", "the deadline has passed"
+    ON_PACE = "OnPace", "the deadline will be met"
+    ONLY_SPOT = "OnlySpot", "capacity: Spot may be away for any time, so no deadline can be kept"
     TOTAL_UNKNOWN = "TotalUnknown", "the trainer does not say how many steps there are"
     SUSPENDED_BY_USER = "SuspendedByUser", "spec.suspend is true"
+    DELETED = "Deleted", "the job was deleted while it cost something"
     COMPLETED = "Completed", "the final checkpoint is durable"

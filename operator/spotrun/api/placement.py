@@ -69,7 +69,8 @@ class Placement(Model):
     fallback_after: Duration = Field(
         Duration("10m"),
         description="Default 10m. With capacity Mixed: when no spot was to be had for so long, "
-        "on-demand is used; at once when no spot pool is known or declared.",
+        "on-demand is used; at once when no spot pool is known or declared. A deadline decides by "
+        "itself once it is known how many steps there are.",
     )
     pool_selector: LabelSelector | None = Field(
         None, description="Use only CapacityPools with these labels. Default: all that fit."

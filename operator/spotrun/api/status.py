@@ -165,6 +165,23 @@ class Orders(Model):
     time: Time = Field(description="When it was asked for last.")
 
 
+class Pace(Model):
+    """What was measured of the job: how long its work takes, and how long its changeovers."""
+
+    step_seconds: Amount | None = Field(None, description="How long a step takes, in seconds.")
+    workers: Count | None = Field(
+        None, description="The size of the world in which it takes so long."
+    )
+    changeovers: Annotated[tuple[Count, ...], Field(max_length=10)] | None = Field(
+        None,
+        description="How long the last new workers took from their launch until they trained, in "
+        "seconds, newest last.",
+    )
+    measured: Count | None = Field(
+        None, description="The highest serial number of a worker that is among them."
+    )
+
+
 class Pricing(Choice):
     """Whether the sums are sums of everything."""
 
@@ -177,6 +194,9 @@ class Cost(Model):
 
     usd: Amount | None = Field(None, description="Spent so far, in USD.")
     usd_per_hour: Amount | None = Field(None, description="Spent now, in USD per hour.")
+    spot_usd: Amount | None = Field(
+        None, description="Spent so far on spot capacity, in USD; contained in usd."
+    )
     on_demand_usd: Amount | None = Field(
         None, description="The same useful work on the cheapest fitting on-demand capacity, in USD."
     )
@@ -199,6 +219,11 @@ class Cost(Model):
     pricing: Pricing | None = Field(
         None, description=f"Whether the sums are complete. {Pricing.explained()}"
     )
+    stop_at: Time | None = Field(
+        None,
+        description="Workers that cannot reach the operator save and leave then, for by 1.2 times "
+        "the present rate the budget would be used up.",
+    )
     as_of: Time | None = Field(None, description="The moment up to which all this counts.")
 
 
@@ -213,14 +238,63 @@ class Decision(Model):
     )
 
 
+class Rate(Model):
+    """What each of some workers costs.
+
+    Its fields are checked by who writes them alone: the API server allows no rules in long lists.
+    """
+
+    workers: LongText = Field(description='Their serial numbers, as intervals, e.g. "0-2,7".')
+    usd_per_hour: ShortText = Field(
+        description="Price of the node times the worker's share of it, in USD per hour."
+    )
+    since: ShortText | None = Field(
+        None,
+        description="From when on; absent: since they have their nodes. A later one replaces it.",
+    )
+    is_spot: bool | None = Field(None, description="Whether they are on spot capacity.")
+
+
+class Mark(Model):
+    """How far a job had come, and what it had cost by then."""
+
+    step: Long = Field(description="The last step that had been done.")
+    usd: Amount = Field(description="What had been spent, in USD.")
+
+
 class Accumulators(Model):
     """Exact sums over settled workers and past moments; what runs now is added when asked."""
 
     usd: Amount | None = Field(None, description="Cost of settled workers, in USD.")
+    spot_usd: Amount | None = Field(None, description="Of that what was spent on spot, in USD.")
+    unpriced_seconds: Amount | None = Field(
+        None,
+        description="Time of settled workers whose price was never known, in seconds; it is in no "
+        "sum.",
+    )
+    rates: Annotated[tuple[Rate, ...], Field(max_length=16_384)] | None = Field(
+        None,
+        description="What the workers cost that are not settled: a price is kept from when it was "
+        "first known, for the node that says it may be gone at the end.",
+    )
+    reserved_usd: Amount | None = Field(
+        None,
+        description="What was kept back for the last checkpoint when the budget was used up, in "
+        "USD; the job goes on once maxCostUsd is above this and what was spent.",
+    )
     on_demand_usd: Amount | None = Field(
         None, description="Useful work up to asOf at on-demand prices, in USD."
     )
     lost_work_usd: Amount | None = Field(None, description="Lost work up to asOf, in USD.")
+    useful_step: Long | None = Field(
+        None, description="The last step in onDemandUsd; steps done again are not in it again."
+    )
+    generation: Count | None = Field(
+        None, description="The world in which the work up to asOf was done."
+    )
+    marks: Annotated[tuple[Mark, ...], Field(max_length=16)] | None = Field(
+        None, description="What the forecast is made from: the course of late, newest last."
+    )
     idle_usd: Amount | None = Field(None, description="Idle parts of nodes up to asOf, in USD.")
     on_demand_seconds: Amount | None = Field(
         None, description="Time of workers on on-demand capacity up to asOf, in seconds."
@@ -254,6 +328,7 @@ class TrainingJobStatus(Model):
     checkpoint: CheckpointStatus | None = Field(
         None, description="The newest checkpoint the operator acknowledged; a world restores it."
     )
+    pace: Pace | None = Field(None, description="What was measured of the job's pace.")
     orders: Orders | None = Field(None, description="What workers are asked to do beside training.")
     interruptions: Interruptions | None = Field(None, description="Workers that were taken away.")
     restarts: Restarts | None = Field(None, description="Failures, and what was done about them.")

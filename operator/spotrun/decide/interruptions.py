@@ -21,7 +21,11 @@ def count_interruptions(view: View, status: TrainingJobStatus) -> TrainingJobSta
     known = status.interruptions or Interruptions()
     worker, cause = view.by_serial[taken[-1]], view.ends[taken[-1]].cause or Reason.NODE_LOST
     last = Interruption(
-        time=Time.of(view.now), worker=taken[-1], reason=cause.value, node=worker.pod.node
+        time=Time.of(view.now),
+        worker=taken[-1],
+        reason=cause.value,
+        pool=(worker.node.pool or None) if worker.node is not None else None,
+        node=worker.pod.node,
     )
     counted = known.model_copy(update={"count": (known.count or 0) + len(taken), "last": last})
     status = status.model_copy(update={"interruptions": counted})

@@ -10,8 +10,14 @@ from datetime import datetime
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Action, Decision
 from spotrun.decide.agents import check_agents
+from spotrun.decide.budget import budget_again_seconds, budget_news, keep_budget
+from spotrun.decide.budget_verdict import within_rate
 from spotrun.decide.capacity import check_capacity
 from spotrun.decide.complete import complete
+from spotrun.decide.cost_meter import meter
+from spotrun.decide.cost_show import show_cost
+from spotrun.decide.cost_telling import annotations, final_cost
+from spotrun.decide.cost_work import count_work
 from spotrun.decide.crew import training
 from spotrun.decide.deadline import finishes_by, keep_deadline
 from spotrun.decide.failures import count_failures, retry_again_seconds, verdict_again_seconds
@@ -24,9 +30,12 @@ from spotrun.decide.finished import (
 from spotrun.decide.interruptions import count_interruptions, end_interruption
 from spotrun.decide.orders import order_checkpoint
 from spotrun.decide.pace import REFRESH_SECONDS, seconds_to_write
+from spotrun.decide.pacing_measures import measure_pace
+from spotrun.decide.pacing_report import check_schedule
 from spotrun.decide.phase import describe
+from spotrun.decide.placement import placement_again_seconds
 from spotrun.decide.progress import follow
-from spotrun.decide.roster import creations, give_numbers, removals
+from spotrun.decide.roster import creations, give_numbers, removals, wants
 from spotrun.decide.schedule import next_change
 from spotrun.decide.settle import releases, settle
 from spotrun.decide.snapshot import JobSnapshot
@@ -39,10 +48,14 @@ _SHORTEST_SECONDS = 0.01  # a clock may be a little behind the moment it was ask
 
 POLICIES: tuple[Policy, ...] = (
     follow,  # how far is it?
+    measure_pace,  # how fast is it?
     complete,  # is it done?
     count_failures,  # did it fail, and once too often?
     keep_deadline,  # is its time over?
+    meter,  # what does each worker cost?
+    keep_budget,  # is that too much?
     suspend,  # does anybody hold it back?
+    count_work,  # what did the money buy?
     order_checkpoint,  # must its state be saved first?
     settle,  # who has ended, and is charged now?
     count_interruptions,  # whom did the platform take?
@@ -50,8 +63,10 @@ POLICIES: tuple[Policy, ...] = (
     next_world,  # who trains with whom?
     end_interruption,  # is that made good?
     check_capacity,  # is there room for all?
+    check_schedule,  # will it be in time?
     check_volume,  # can they all save?
     check_agents,  # are they understood?
+    show_cost,  # what has it cost?
     describe,  # what is to be said about it?
 )
 
@@ -60,7 +75,7 @@ def decide(job: JobSnapshot, now: datetime) -> Decision:
     """Conclude the next status and what is to be done."""
     if job.deleting:
         return _let_go(job, now)
-    view = View(job, now)
+    view = View(within_rate(View(job, now)), now)
     status = job.status
     for policy in POLICIES:
         status = policy(view, status)
@@ -70,7 +85,9 @@ def decide(job: JobSnapshot, now: datetime) -> Decision:
     again = _again(view, status)
     if wait > 0:
         again = min(wait, again)
-    return Decision(status, _actions(view, status), again_seconds=again)
+    budget = job.spec.budget
+    news = (*budget_news(job.status, status, budget), *final_cost(job.status, status))
+    return Decision(status, _actions(view, status), news, again_seconds=again)
 
 
 def _actions(view: View, status: TrainingJobStatus) -> tuple[Action, ...]:
@@ -79,6 +96,7 @@ def _actions(view: View, status: TrainingJobStatus) -> tuple[Action, ...]:
         *releases(view, status),
         *(() if stays else removals(view, status)),
         *creations(view, status),
+        *annotations(view, status),
         *deletions(view, status),
     )
 
@@ -86,7 +104,9 @@ def _actions(view: View, status: TrainingJobStatus) -> tuple[Action, ...]:
 def _let_go(job: JobSnapshot, now: datetime) -> Decision:
     """Of a job that is being deleted only its pods' finalizers are ours; the rest is collected."""
     view = View(job, now)
-    status = settle(view, job.status)
+    status = settle(view, meter(view, job.status))
+    # A price alone is not worth a write any more.
+    status = job.status if status.settled == job.status.settled else show_cost(view, status)
     return Decision(status, releases(view, status))
 
 
@@ -102,7 +122,9 @@ def _again(view: View, status: TrainingJobStatus) -> float:
             retry_again_seconds(view, status),
             verdict_again_seconds(view, status),
             checkpoint_again_seconds(view, status),
+            budget_again_seconds(view, status),
             _schedule_again_seconds(view),
+            placement_again_seconds(view, status, wants(view, status)),
             REFRESH_SECONDS if training(status) else None,
             *(_until(view, moment) for moment in (finishes_by(view), _next_kill(view))),
         ]

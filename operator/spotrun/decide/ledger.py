@@ -10,6 +10,11 @@ from spotrun.api.values import Time
 from spotrun.decide.view import View
 
 _KEPT_DECISIONS = 10
+_VALUES = {
+    True: ConditionStatus.TRUE,
+    False: ConditionStatus.FALSE,
+    None: ConditionStatus.UNKNOWN,
+}
 _REASONS = {reason.value: reason for reason in Reason}
 
 
@@ -29,11 +34,14 @@ def state(
     reason: str,
     message: str,
     *,
-    holds: bool,
+    holds: bool | None,
 ) -> TrainingJobStatus:
-    """Say whether a condition holds; its transition time moves only when that changes."""
+    """Say whether a condition holds (None: nobody knows).
+
+    Its transition time moves only when that changes.
+    """
     old = find(status, kind)
-    value = ConditionStatus.TRUE if holds else ConditionStatus.FALSE
+    value = _VALUES[holds]
     is_same = old is not None and old.status is value
     said = (value, reason, message, view.job.generation)
     if old and said == (old.status, old.reason, old.message, old.observed_generation):
@@ -58,7 +66,8 @@ def read_reason(text: str | None, default: Reason) -> Reason:
 
 def find(status: TrainingJobStatus, kind: ConditionType) -> Condition | None:
     """The condition of that type, if it was ever stated."""
-    return next((c for c in status.conditions or () if c.type == kind.value), None)
+    name = kind.value
+    return next((c for c in status.conditions or () if c.type == name), None)
 
 
 def holds_since(status: TrainingJobStatus, kind: ConditionType) -> datetime | None:

@@ -46,6 +46,8 @@ def _urgent(status: TrainingJobStatus) -> tuple[object, ...]:
 
 def _goes_without_saying(condition: Condition) -> bool:
     """Whether nobody waits for it: of a gang that starts, the pods themselves say it sooner."""
+    if condition.type == ConditionType.PRICING_COMPLETE.value:
+        return True  # with a budget `WithinBudget` says it as well, and at once
     is_about_template = condition.type == ConditionType.TEMPLATE_ACCEPTED.value
     return is_about_template and condition.status is ConditionStatus.TRUE
 

@@ -10,7 +10,7 @@ from spotrun.decide.gang import must_wait
 from spotrun.decide.ledger import read_reason, state
 from spotrun.decide.sizes import smallest, wanted
 from spotrun.decide.snapshot import PodPhase
-from spotrun.decide.suspend import why_suspended
+from spotrun.decide.suspend import what_holds, why_suspended
 from spotrun.decide.view import FINISHED, View
 from spotrun.decide.volume import is_refused
 
@@ -32,8 +32,7 @@ def describe(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
 def _where(view: View, status: TrainingJobStatus) -> tuple[Phase, Reason, str]:
     if status.suspended_by:
         going = f"; {len(view.alive)} workers are still there" if view.alive else ""
-        why = "; ".join(f"{who}: {who.purpose}" for who in status.suspended_by)
-        return Phase.SUSPENDED, why_suspended(status), why + going
+        return Phase.SUSPENDED, why_suspended(status), what_holds(status) + going
     if members := training(status):
         others = [words for words in (no_node(view), no_start(view)) if words]
         message = "; ".join([f"{len(members)} workers train", *others])
@@ -98,7 +97,7 @@ def _workers(view: View, status: TrainingJobStatus) -> WorkersStatus:
         running=len(running),
         spot=spot,
         on_demand=len(running) - spot,
-        allowed=Allowed(size=size, reason="Replicas"),
+        allowed=Allowed(size=size, reason=view.job.limited_by or "Replicas"),
         selector=f"{LABEL_JOB_UID}={view.job.uid}",
     )
 

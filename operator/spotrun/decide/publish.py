@@ -59,6 +59,8 @@ def fill_in(view: View, status: TrainingJobStatus, *, switch: bool) -> TrainingJ
     update: dict[str, object] = {}
     if switch and not world.switch:
         update |= {"switch": True, "formed_at": Time.of(view.now), "trains": None}
+        if world.how is How.RESTART and status.checkpoint is not None:
+            update["restore"] = status.checkpoint.name  # those who train have saved meanwhile
     rank0 = ordered(world.members)[:1]
     is_bad = switch and not world.switch and not _is_at(view, world.store, rank0)
     if (world.store is None or is_bad) and (store := spare_store(view, status, rank0)):

@@ -6,11 +6,13 @@ ends at these times on the clock also in the nights in which the clock is change
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from spotrun.api.schedule import Schedule, Window
 
 _DAY_MINUTES = 24 * 60
+_WEEK = timedelta(weeks=1)
 
 
 def is_open(schedule: Schedule, now: datetime) -> bool:
@@ -25,6 +27,30 @@ def next_change(schedule: Schedule, now: datetime) -> datetime | None:
     )
     here = is_open(schedule, now)
     return next((edge for edge in edges if is_open(schedule, edge) is not here), None)
+
+
+def open_seconds(schedule: Schedule, start: datetime, end: datetime) -> float:
+    """How much of the time between two moments lies in windows."""
+    total, at = 0.0, start
+    while at + _WEEK <= end:
+        total += _open_week_seconds(schedule, at)
+        at += _WEEK
+    return total + _open_seconds(schedule, at, end)
+
+
+@lru_cache(maxsize=4096)  # a deadline may be months away, and is looked at all the time
+def _open_week_seconds(schedule: Schedule, start: datetime) -> float:
+    return _open_seconds(schedule, start, start + _WEEK)
+
+
+def _open_seconds(schedule: Schedule, start: datetime, end: datetime) -> float:
+    total, at = timedelta(), start
+    while at < end:
+        until = min(next_change(schedule, at) or end, end)
+        if is_open(schedule, at):
+            total += until - at
+        at = until
+    return total / timedelta(seconds=1)
 
 
 def _stretches(schedule: Schedule, now: datetime) -> Iterator[tuple[datetime, datetime]]:

@@ -4,11 +4,19 @@ One conditional status write does both; only then the pod's finalizer goes. A nu
 is never charged and never made again.
 """
 
-from spotrun.api.status import TrainingJobStatus
+from collections.abc import Collection
+
+from spotrun.api.amounts import Amount
+from spotrun.api.status import Accumulators, TrainingJobStatus
 from spotrun.decide.actions import Release
+from spotrun.decide.cost import priced
+from spotrun.decide.cost_rates import read_book, write_book
+from spotrun.decide.cost_times import may_still_cost, started_at
+from spotrun.decide.placement import missing
 from spotrun.decide.serials import numbers, union
 from spotrun.decide.sizes import wanted
 from spotrun.decide.view import View, holds_back
+from spotrun.money.units import Usd
 
 
 def settle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
@@ -20,12 +28,14 @@ def settle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         if worker.serial not in known
         and worker.serial in view.ends
         and view.ends[worker.serial].is_final
+        and not may_still_cost(view, worker)
     ]
     surplus = _owed_in_vain(view, status)
     if not ended and not surplus:
         return status
+    charged = _charged(view, status.accumulators or Accumulators(), ended)
     settled = union(status.settled, (*ended, *surplus))
-    return status.model_copy(update={"settled": settled})
+    return status.model_copy(update={"settled": settled, "accumulators": charged})
 
 
 def releases(view: View, status: TrainingJobStatus) -> tuple[Release, ...]:
@@ -47,10 +57,28 @@ def owed(view: View, status: TrainingJobStatus) -> tuple[int, ...]:
     return tuple(n for n in range(given_out) if n not in settled and n not in view.by_serial)
 
 
+def _charged(view: View, sums: Accumulators, ended: Collection[int]) -> Accumulators | None:
+    """The sums with those who have ended; their prices need not be remembered any more."""
+    book = read_book(sums)
+    new = priced(view, [view.by_serial[serial] for serial in ended], book)
+    update: dict[str, object] = {}
+    if not book.keys().isdisjoint(ended):
+        update["usd"] = (Usd.of(sums.usd) + new.usd).amount
+        if new.spot_usd:
+            update["spot_usd"] = (Usd.of(sums.spot_usd) + new.spot_usd).amount
+        update["rates"] = write_book({n: book[n] for n in book if n not in ended})
+    if any(serial not in book and started_at(view.by_serial[serial]) for serial in ended):
+        unpriced = new.unpriced_seconds + (sums.unpriced_seconds or Amount("0")).decimal
+        update["unpriced_seconds"] = Amount.of(unpriced)
+    if not update and sums == Accumulators():
+        return None
+    return sums.model_copy(update=update)
+
+
 def _owed_in_vain(view: View, status: TrainingJobStatus) -> tuple[int, ...]:
     """Numbers whose pods were never made and are not wanted any more cost nothing."""
     open_numbers = owed(view, status)
     if not open_numbers:
         return ()
-    wants = 0 if holds_back(status) else max(wanted(view.job.spec.workers) - len(view.staying), 0)
-    return open_numbers[wants:]
+    size = 0 if holds_back(status) else wanted(view.job.spec.workers)
+    return open_numbers[len(missing(view, status, size)) if size else 0 :]

@@ -3,11 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.names import Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.decide.market import Market
+from spotrun.money.prices import PriceHistory
+from spotrun.money.shares import Resources
+from spotrun.money.units import UsdPerHour
 from spotrun.wire import LastWords, Report
 
 
@@ -50,6 +56,14 @@ class Pod:
     end: PodEnd | None = None
     unschedulable: str = ""  # the scheduler's words, while it finds no node
     stuck: str = ""  # Kubernetes' words, while it cannot start a container
+    created_at: datetime | None = None
+    scheduled_at: datetime | None = None  # when it was bound to its node
+    ended_at: datetime | None = None  # when the last of its containers ended
+    disrupted_at: datetime | None = None  # since when it has its DisruptionTarget condition
+    requests: Resources = field(default_factory=Resources)
+    asked: Capacity | None = None  # the capacity it was asked from; None: any that will do
+    pools: tuple[str, ...] = ()  # the names of the pools it was asked from; none: any node
+    zone: str = ""  # the only one it was asked from; "": any
 
 
 @dataclass(frozen=True)
@@ -62,6 +76,17 @@ class Node:
     capacity: Capacity = Capacity.ON_DEMAND
     zone: str = ""
     leaves_at: datetime | None = None  # a notice was given: then, or at once if in the past
+    hostname: str = ""  # the label by which pods can keep away from it
+    pool: str = ""  # the CapacityPool it belongs to; "": none
+    instance_type: str = ""
+    region: str = ""
+    created_at: datetime | None = None
+    usd_per_hour: Decimal | None = None  # its own price, where an annotation says it
+    allocatable: Resources | None = None
+    gone_at: datetime | None = None  # when it was first missed
+    # Of the whole node, by the first source that knows it.
+    prices: PriceHistory = field(default_factory=PriceHistory)
+    on_demand_usd_per_hour: UsdPerHour | None = None  # of the like of it on demand
 
 
 @dataclass(frozen=True)
@@ -128,6 +153,12 @@ class JobSnapshot:
     restart_seconds: float = 0.0  # until worlds may be restarted again: all jobs share an allowance
     may_hold_nodes: bool = True  # False: other gangs come first, this one waits without nodes
     volume_is_shared: bool | None = None  # whether several nodes can mount checkpoint.volume
+    market: Market = field(default_factory=Market)  # the pools that its workers may come from
+    annotated: Mapping[str, str] = field(default_factory=dict)  # with its cost, by an earlier write
+    cost_labels: Mapping[str, str] = field(default_factory=dict)  # by which costs are grouped
+    limited_by: Reason | None = None  # why `spec` has fewer replicas here than were asked for
+    requests: Resources = field(default_factory=Resources)  # of one worker, as its template says
+    sync_bytes_per_step: float | None = None  # that a worker sends to others; None: not measured
 
     def worker(self, serial: int) -> Worker | None:
         """The worker of that number, if it has a pod."""

@@ -3,7 +3,7 @@
 from spotrun.api.names import ConditionType, Reason, SuspendedBy
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.crew import training
-from spotrun.decide.ledger import holds_since, state
+from spotrun.decide.ledger import find, holds_since, read_reason, state
 from spotrun.decide.schedule import is_open
 from spotrun.decide.view import FINISHED, View
 
@@ -23,14 +23,24 @@ def suspend(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         message = "nobody holds the job back"
         return state(view, status, ConditionType.SUSPENDED, Reason.TRAINING, message, holds=False)
     reason = why_suspended(status)
-    message = "; ".join(f"{who}: {who.purpose}" for who in by)
+    message = what_holds(status)
     return state(view, status, ConditionType.SUSPENDED, reason, message, holds=True)
 
 
 def why_suspended(status: TrainingJobStatus) -> Reason:
     """The reason of the first who holds the job back."""
     by = status.suspended_by or ()
+    if by and by[0] is SuspendedBy.BUDGET:
+        stated = find(status, ConditionType.WITHIN_BUDGET)
+        return read_reason(stated.reason if stated else None, Reason.BUDGET_EXCEEDED)
     return _REASONS.get(by[0], Reason.SUSPENDED_BY_USER) if by else Reason.SUSPENDED_BY_USER
+
+
+def what_holds(status: TrainingJobStatus) -> str:
+    """Who holds the job back, and how that ends."""
+    stated = find(status, ConditionType.WITHIN_BUDGET)
+    words = {SuspendedBy.BUDGET: stated.message} if stated is not None else {}
+    return "; ".join(f"{who}: {words.get(who, who.purpose)}" for who in status.suspended_by or ())
 
 
 def may_remove(view: View, status: TrainingJobStatus) -> bool:
@@ -66,5 +76,4 @@ def _holders(view: View, status: TrainingJobStatus) -> tuple[SuspendedBy, ...]:
 _REASONS = {
     SuspendedBy.USER: Reason.SUSPENDED_BY_USER,
     SuspendedBy.SCHEDULE: Reason.OUTSIDE_SCHEDULE,
-    SuspendedBy.BUDGET: Reason.BUDGET_EXCEEDED,
 }

@@ -1,15 +1,18 @@
 """What every policy looks at: the snapshot, the moment, and what became of each worker."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from typing import Any, TypeVar
 
 from spotrun.api.names import Phase
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.fates import Fate, fates
 from spotrun.decide.serials import ordered
 from spotrun.decide.snapshot import JobSnapshot, Worker
+
+T = TypeVar("T")
 
 FINISHED = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 _PATIENCE = 2  # who is late so often is replaced
@@ -59,6 +62,22 @@ class View:
     def staying_serials(self) -> frozenset[int]:
         """The numbers of those that stay."""
         return frozenset(worker.serial for worker in self.staying)
+
+    def once(self, what: Hashable, parts: tuple[object, ...], make: Callable[[], T]) -> T:
+        """Conclude once for all policies what depends only on this view and parts of a status.
+
+        Of these only the identity is compared: policies replace what they change.
+        """
+        known = self._concluded.get(what)
+        if known is not None and all(a is b for a, b in zip(known[0], parts, strict=True)):
+            return known[1]  # type: ignore[no-any-return]
+        made = make()
+        self._concluded[what] = (parts, made)
+        return made
+
+    @cached_property
+    def _concluded(self) -> dict[Hashable, tuple[tuple[object, ...], Any]]:
+        return {}
 
     def is_current(self, worker: Worker) -> bool:
         """Whether a worker was made from the template as it is now."""

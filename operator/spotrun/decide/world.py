@@ -16,6 +16,7 @@ from spotrun.decide.growth import (
     growth_again_seconds,
     leave_again_seconds,
     newcomers_again_seconds,
+    save_again_seconds,
 )
 from spotrun.decide.hang import hang_again_seconds, is_hung
 from spotrun.decide.loss import after_failure, after_hang, after_loss, loss_again_seconds
@@ -81,6 +82,7 @@ def again_seconds(view: View, status: TrainingJobStatus) -> float | None:
         waits += [
             arrival_again_seconds(view, status),
             growth_again_seconds(view, status),
+            save_again_seconds(view, status),
             newcomers_again_seconds(view, status),
             hang_again_seconds(view, status),
         ]

@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from spotrun.api.names import Phase
 from spotrun.decide.view import FINISHED
+from spotrun.serve.money_metrics import money_families
 from spotrun.serve.told import Published
 
 MOST_JOBS = 2_000
@@ -91,7 +92,9 @@ class _Jobs(Collector):
             "Jobs beyond the limit for series of their own; finished ones are left out first.",
             value=max(0, len(jobs) - self._most),
         )
-        yield from _families(list(islice(jobs, self._most)))
+        shown = list(islice(jobs, self._most))
+        yield from _families(shown)
+        yield from money_families(shown)
 
 
 def _families(jobs: list[Published]) -> Iterator[Metric]:

@@ -15,4 +15,5 @@ def published(job: JobSnapshot, status: TrainingJobStatus) -> Published:
         status=status,
         peers={w.serial: Peer(w.pod.name, w.pod.uid, w.pod.address) for w in job.workers},
         processes=processes(job.spec),
+        cost_labels=job.cost_labels,
     )

@@ -3,7 +3,7 @@
 import hashlib
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from spotrun.api.names import Phase
 from spotrun.api.status import TrainingJobStatus
@@ -32,6 +32,7 @@ class Published:
     status: TrainingJobStatus
     peers: Mapping[int, Peer]
     processes: int  # of each worker
+    cost_labels: Mapping[str, str] = field(default_factory=dict)  # by which costs are grouped
 
 
 class Told:
@@ -53,6 +54,7 @@ class Told:
             version="",
             phase=(job.status.phase or Phase.PENDING).value,
             orders=Orders(checkpoint=job.status.orders.checkpoint if job.status.orders else 0),
+            stop_at=_stop_at(job.status),
             acknowledged=job.status.checkpoint.name if job.status.checkpoint else None,
             world=self._shared_world(key) if members else None,
         )
@@ -118,6 +120,12 @@ class Told:
 def world_secret(key: bytes, uid: str, generation: int) -> str:
     """The same on every replica and after every restart, and unknown outside that world."""
     return hmac.new(key, f"{uid}/{generation}".encode(), hashlib.sha256).hexdigest()
+
+
+def _stop_at(status: TrainingJobStatus) -> float | None:
+    """It moves with every refresh of the cost: once a minute those who poll are answered."""
+    cost = status.cost
+    return cost.stop_at.datetime.timestamp() if cost is not None and cost.stop_at else None
 
 
 def _leaving(status: TrainingJobStatus) -> frozenset[int]:

@@ -142,16 +142,24 @@ def test_a_pool_is_shown_in_one_line(cluster: Cluster, crds: None) -> None:
     manifest = pool({"/metadata.name": "shown", "zones": ["z"]})
     cluster.kubectl("apply", "--validate=strict", "-f", "-", input=json.dumps(manifest))
     price = {"usdPerHour": "0.42", "onDemandUsdPerHour": "1.006"}
-    status = {"nodes": 4, "workers": 3, "available": "True", "interruptions24h": 1, "price": price}
+    status = {
+        "types": "g5.xlarge",
+        "zones": "z",
+        "nodes": 4,
+        "workers": 3,
+        "available": "True",
+        "interruptions24h": 1,
+        "price": price,
+    }
     patch = json.dumps({"status": status})
     cluster.kubectl("patch", "cpool/shown", "--subresource=status", "--type=merge", "-p", patch)
     row = _table(cluster, "cpool", "shown")
     assert row.pop("AGE").endswith("s")
     assert row == {
         "NAME": "shown",
+        "INSTANCE": "g5.xlarge",
+        "ZONE": "z",
         "CAPACITY": "Spot",
-        "TYPES": '["g5.xlarge"]',
-        "ZONES": '["z"]',
         "$/HR": "0.42",
         "NODES": "4",
         "WORKERS": "3",

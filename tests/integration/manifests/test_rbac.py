@@ -61,6 +61,7 @@ def documented(title: str) -> list[Right]:
 
 
 EVERYWHERE = documented("This is all of it")
+OF_NODES = documented("where Kubernetes keeps the events of nodes")
 AT_HOME = documented("And in its own namespace")
 
 
@@ -74,13 +75,16 @@ def test_the_cluster_wide_rights_are_the_documented_ones() -> None:
     roles = shipped("rbac.yaml")
     assert rights(only(roles, "ClusterRole", "spotrun")) == EVERYWHERE
     assert rights(only(roles, "Role", "spotrun")) == AT_HOME
+    assert rights(only(roles, "Role", "spotrun-node-events")) == OF_NODES
 
 
 def test_the_namespaced_rights_are_the_same_ones() -> None:
     roles = shipped("rbac-namespaced.yaml")
-    here, home = (r for r in roles if r["kind"] == "Role")
-    assert (here["metadata"]["namespace"], home["metadata"]["namespace"]) == ("ml", SYSTEM)
+    here, of_nodes, home = (r for r in roles if r["kind"] == "Role")
+    places = tuple(role["metadata"]["namespace"] for role in (here, of_nodes, home))
+    assert places == ("ml", "default", SYSTEM)
     assert rights(here) + rights(only(roles, "ClusterRole", "spotrun-cluster")) == EVERYWHERE
+    assert rights(of_nodes) == OF_NODES
     assert rights(home) == AT_HOME
 
 
@@ -97,6 +101,7 @@ def test_no_rule_has_a_wildcard_or_a_way_up(file: str) -> None:
 @pytest.mark.usefixtures("rbac")
 def test_the_operator_may_do_all_of_that(server: Server) -> None:
     refused = [r for r in EVERYWHERE if not server.may(OPERATOR, r[2], **at(r, "default"))]
+    refused += [r for r in OF_NODES if not server.may(OPERATOR, r[2], **at(r, "default"))]
     refused += [r for r in AT_HOME if not server.may(OPERATOR, r[2], **at(r, SYSTEM))]
     assert refused == []
 
@@ -127,10 +132,10 @@ MUST_NOT = {
     "delete jobs in bulk": ("deletecollection", "spotrun.dev", "trainingjobs", "default"),
     "replace jobs": ("update", "spotrun.dev", "trainingjobs", "default"),
     "make jobs": ("create", "spotrun.dev", "trainingjobs", "default"),
-    "delete pools": ("delete", "spotrun.dev", "capacitypools", ""),
+    "delete pools in bulk": ("deletecollection", "spotrun.dev", "capacitypools", ""),
+    "read events of tenants": ("list", "events.k8s.io", "events", "kube-system"),
     "change nodes": ("patch", "", "nodes", ""),
     "reach kubelets": ("get", "", "nodes/proxy", ""),
-    "read namespaces": ("get", "", "namespaces", "default"),
     "change namespaces": ("patch", "", "namespaces", "default"),
     "list claims": ("list", "", "persistentvolumeclaims", "default"),
     "change claims": ("patch", "", "persistentvolumeclaims", "default"),
@@ -176,7 +181,12 @@ def test_kubectl_says_the_same(cluster: Cluster) -> None:
 
 def test_namespaced_rights_end_at_the_namespace(cluster: Cluster, server: Server) -> None:
     """The same file with other names, for the rights by rbac.yaml may be there already."""
-    names = {SYSTEM: "scoped-system", "spotrun-cluster": "scoped-cluster", " ml": " scoped"}
+    names = {
+        SYSTEM: "scoped-system",
+        "spotrun-cluster": "scoped-cluster",
+        "spotrun-node-events": "scoped-node-events",
+        " ml": " scoped",
+    }
     text = (FOLDER / "rbac-namespaced.yaml").read_text()
     for old, new in names.items():
         text = text.replace(old, new)
@@ -189,7 +199,7 @@ def test_namespaced_rights_end_at_the_namespace(cluster: Cluster, server: Server
 
     (last,) = (r for r in EVERYWHERE if r[1] == "tokenreviews")
     until(lambda: may(last, "") and may(AT_HOME[-1], "scoped-system"), "the roles to be in use")
-    cluster_wide = ("nodes", "capacitypools", "capacitypools/status", "tokenreviews")
+    cluster_wide = ("nodes", "namespaces", "capacitypools", "capacitypools/status", "tokenreviews")
     here = [r for r in EVERYWHERE if r[1] not in cluster_wide]
     assert [r for r in EVERYWHERE if not may(r, "scoped")] == []
     assert [r for r in AT_HOME if not may(r, "scoped-system")] == []

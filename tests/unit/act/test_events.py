@@ -178,3 +178,17 @@ def test_ten_an_hour() -> None:
     assert may_tell(times, 3600.0)
     assert not may_tell(times, 3600.5)
     assert len(times) == 10
+
+
+def test_a_placement_is_told_once_with_its_prices() -> None:
+    words = "spot g5.xlarge a $0.40/h, expected $0.42 with interruptions"
+    after = status(decisions=(Decision(time=WHEN, what="Placed", why=words),))
+    assert announcements(status(), after) == (Announce(Reason.PLACED, words),)
+    assert announcements(after, after) == ()
+
+
+def test_a_deadline_that_cannot_be_met_is_told_once() -> None:
+    late = status(conditions=(condition("OnSchedule", False, "DeadlineAtRisk", "2 h late"),))
+    told = Announce(Reason.DEADLINE_AT_RISK, "2 h late", is_warning=True)
+    assert announcements(status(), late) == (told,)
+    assert announcements(late, late) == ()

@@ -3,10 +3,15 @@ from typing import Any
 import pytest
 
 from spotrun.act.placement import affinity, tolerations
+from spotrun.api.capacitypool import Capacity, Toleration, TolerationOperator
 from spotrun.api.placement import CapacityPolicy
+from spotrun.decide.actions import Placed
+from spotrun.decide.market import Market, PoolFacts
 from tests.decide_builders import a_spec
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+ZONE = "topology.kubernetes.io/zone"
+EXISTS = TolerationOperator.EXISTS
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -64,8 +69,9 @@ def test_a_term_that_matches_no_node_does_not_begin_to_match() -> None:
 def test_nodes_to_avoid_and_the_capacity_hold_together() -> None:
     result = affinity(on_nodes(term("a")), CapacityPolicy.ON_DEMAND, ["n1"])
     (only,) = result["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
-    assert len(only["matchExpressions"]) == 8
-    assert [one["values"] for one in only["matchFields"]] == [["n1"]]
+    assert len(only["matchExpressions"]) == 9
+    avoided = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["n1"]}
+    assert only["matchExpressions"][-1] == avoided
 
 
 def test_other_affinities_are_left_alone() -> None:
@@ -100,3 +106,69 @@ def test_gpu_workers_tolerate_the_taint_of_gpu_nodes() -> None:
     container["resources"] = {"limits": {"nvidia.com/gpu": 1}}
     read = type(a_spec()).model_validate(spec, strict=False, by_alias=True)
     assert keys(tolerations((), read, unhealthy_seconds=1))[0] == "nvidia.com/gpu"
+
+
+POOLS = Market(
+    (
+        PoolFacts("a", match_labels={"type": ("g5", "g6"), ZONE: ("x",), "spot": ("yes",)}),
+        PoolFacts(
+            "b",
+            match_labels={"type": ("p5",)},
+            tolerations=(Toleration(key="own", operator=EXISTS),),
+        ),
+        PoolFacts("wide", match_labels={ZONE: ("x", "y")}),
+    )
+)
+
+
+def placed(place: Placed, given: dict[str, Any] | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = affinity(given, CapacityPolicy.MIXED, (), place, POOLS)["nodeAffinity"]
+    return found
+
+
+def test_any_of_the_pools_will_do_and_each_has_its_weight() -> None:
+    found = placed(Placed(("a", "b"), (("a", 100), ("b", 40)), capacity=Capacity.SPOT))
+    a = {
+        "matchExpressions": [
+            {"key": "type", "operator": "In", "values": ["g5", "g6"]},
+            {"key": ZONE, "operator": "In", "values": ["x"]},
+            {"key": "spot", "operator": "In", "values": ["yes"]},
+        ]
+    }
+    b = term("type", "p5")
+    assert found[REQUIRED] == {"nodeSelectorTerms": [a, b]}
+    assert found[PREFERRED] == [{"weight": 100, "preference": a}, {"weight": 40, "preference": b}]
+
+
+def test_what_the_user_requires_must_hold_in_the_pool_as_well() -> None:
+    found = placed(Placed(("b",), capacity=Capacity.SPOT), on_nodes(term("mine")))
+    (only,) = found[REQUIRED]["nodeSelectorTerms"]
+    assert [one["key"] for one in only["matchExpressions"]] == ["mine", "type"]
+
+
+def test_a_pool_of_several_zones_is_asked_in_one_of_them() -> None:
+    found = placed(Placed(("wide",), zone="y"))
+    assert found[REQUIRED] == {"nodeSelectorTerms": [term(ZONE, "y")]}
+
+
+@pytest.mark.parametrize("names", [(), ("gone",)])
+@pytest.mark.parametrize(("capacity", "terms"), [(Capacity.SPOT, 7), (Capacity.ON_DEMAND, 1)])
+def test_where_no_pool_is_known_the_capacity_is_asked_for(
+    names: tuple[str, ...], capacity: Capacity, terms: int
+) -> None:
+    found = placed(Placed(names, capacity=capacity))
+    assert len(found[REQUIRED]["nodeSelectorTerms"]) == terms
+    assert PREFERRED not in found
+
+
+def test_pools_may_be_preferred_without_being_required() -> None:
+    found = placed(Placed((), (("b", 100),)))
+    assert REQUIRED not in found
+    assert len(found[PREFERRED]) == 8
+
+
+def test_taints_of_declared_pools_are_tolerated() -> None:
+    found = tolerations((), a_spec(), unhealthy_seconds=1, place=Placed(("b",)), market=POOLS)
+    assert {"key": "own", "operator": "Exists"} in found
+    elsewhere = tolerations((), a_spec(), unhealthy_seconds=1, place=Placed(("a",)), market=POOLS)
+    assert "own" not in keys(elsewhere)

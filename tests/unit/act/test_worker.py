@@ -7,9 +7,10 @@ import pytest
 
 from spotrun.act.settings import Settings
 from spotrun.act.worker import SHARED_MEMORY, worker_pod
-from spotrun.decide.actions import Create
+from spotrun.api.capacitypool import Capacity
+from spotrun.decide.actions import Create, Placed
 from spotrun.decide.snapshot import JobSnapshot
-from spotrun.observe.nodes import CAPACITY_LABELS
+from spotrun.observe.dialects import CAPACITY_LABELS
 from tests.decide_builders import a_job
 
 SETTINGS = Settings(server="sync.spotrun-system:9443", ca_pem="PEM")
@@ -353,9 +354,8 @@ def test_nodes_to_avoid_are_ruled_out_by_name() -> None:
     assert required == {
         "nodeSelectorTerms": [
             {
-                "matchFields": [
-                    {"key": "metadata.name", "operator": "NotIn", "values": ["n1"]},
-                    {"key": "metadata.name", "operator": "NotIn", "values": ["n2"]},
+                "matchExpressions": [
+                    {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["n1", "n2"]}
                 ]
             }
         ]
@@ -416,3 +416,11 @@ def test_what_a_user_says_about_privileges_is_not_asked() -> None:
     }
     pod = spec_of({"securityContext": {"runAsNonRoot": False, "fsGroup": 5}})["securityContext"]
     assert (pod["runAsNonRoot"], pod["fsGroup"]) == (False, 5)
+
+
+def test_a_worker_says_from_which_pools_it_was_asked() -> None:
+    place = Placed(("a", "b"), (("a", 100), ("b", 50)), capacity=Capacity.SPOT, zone="z")
+    meta = pod_of(a_job_of(), place=place)["metadata"]
+    assert meta["labels"]["spotrun.dev/capacity"] == "Spot"
+    assert meta["annotations"]["spotrun.dev/pools"] == "a,b"
+    assert meta["annotations"]["spotrun.dev/zone"] == "z"

@@ -92,15 +92,16 @@ def test_a_silent_worker_is_replaced_and_fenced_by_its_uid() -> None:
 @pytest.mark.parametrize(
     ("end", "reason"), [(an_end(Ending.DEPARTED), "Completed"), (an_end(None, 1), "ExitCode")]
 )
-def test_a_pod_that_side_containers_keep_busy_is_settled_and_removed(
+def test_a_pod_that_side_containers_keep_busy_is_removed_and_settled_once_they_have_ended(
     end: dict[str, Any], reason: str
 ) -> None:
     running = {**end, "phase": PodPhase.RUNNING}
     decision = a_job(1).with_worker(0, **running).decide()
-    assert decision.status.settled == "0"
+    assert decision.status.settled is None
     removed = [(a.serial, a.reason) for a in decision.actions if isinstance(a, Remove)]
     assert removed == [(0, reason)]
     over = a_job(1).with_worker(0, **end).decide()
+    assert over.status.settled == "0"
     assert not any(isinstance(action, Remove) for action in over.actions)
 
 
@@ -372,6 +373,23 @@ def test_progress_is_what_members_report(reported: Reported, expected: Progress)
     status = a_job(1).training(0, progress=reported).decide().status
     assert status.progress is not None
     assert vars(status.progress) == vars(expected)
+
+
+@pytest.mark.parametrize(
+    ("reported", "expected"),
+    [
+        (Reported(2, 40), Progress(step=40, total_steps=200, percent=Percent("20%"))),
+        (Reported(2, 40, 80), Progress(step=40, total_steps=80, percent=Percent("50%"))),
+        (Reported(2, 0), Progress(step=50, total_steps=200, percent=Percent("25%"))),
+        (Reported(2, 0, 200), Progress(step=50, total_steps=200, percent=Percent("25%"))),
+    ],
+)
+def test_a_process_that_has_just_started_erases_nothing_that_was_known(
+    reported: Reported, expected: Progress
+) -> None:
+    known = Progress(step=50, total_steps=200, percent=Percent("25%"))
+    job = a_job(1).training(0, progress=reported).with_status(progress=known)
+    assert job.decide().status.progress == expected
 
 
 def test_strangers_to_the_world_report_no_progress_and_no_checkpoint() -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from spotrun.api.schedule import Schedule
-from spotrun.decide.schedule import is_open, next_change
+from spotrun.decide.schedule import is_open, next_change, open_seconds
 
 
 def a_schedule(start: str, end: str, zone: str = "UTC", *days: str) -> Schedule:
@@ -68,3 +68,26 @@ def test_windows_that_meet_are_one() -> None:
     always = a_schedule("00:00", "24:00")
     assert is_open(always, at("2026-03-07T00:00+00:00"))
     assert next_change(always, at("2026-03-07T12:00+00:00")) is None
+
+
+@pytest.mark.parametrize(
+    ("schedule", "start", "end", "hours"),
+    [
+        (BERLIN, "2026-01-10T12:00+01:00", "2026-01-17T12:00+01:00", 70),
+        (BERLIN, "2026-03-28T12:00+01:00", "2026-03-29T12:00+02:00", 9),
+        (BERLIN, "2026-01-10T22:00+01:00", "2026-01-11T01:00+01:00", 3),
+        (BERLIN, "2026-01-10T10:00+01:00", "2026-01-10T18:00+01:00", 0),
+        (BERLIN, "2026-01-10T22:00+01:00", "2026-01-10T21:00+01:00", 0),
+        (a_schedule("00:00", "24:00"), "2026-01-01T00:00+00:00", "2026-02-01T00:00+00:00", 744),
+        (
+            a_schedule("20:00", "06:00", "UTC", "Sun"),
+            "2026-03-01T00:00+00:00",
+            "2026-03-29T00:00+00:00",
+            40,
+        ),
+    ],
+)
+def test_how_much_of_a_stretch_of_time_is_usable(
+    schedule: Schedule, start: str, end: str, hours: float
+) -> None:
+    assert open_seconds(schedule, at(start), at(end)) == hours * 3600

@@ -268,6 +268,17 @@ def test_ranks_go_by_safety_then_by_place() -> None:
     assert [worker.serial for worker in in_rank_order(workers)] == [3, 1, 2, 4, 0]
 
 
+def test_spot_begins_in_the_zone_where_on_demand_ends() -> None:
+    workers = [
+        a_worker(0, node=a_spot_node("n0", "a")),
+        a_worker(1, node=a_spot_node("n1", "b")),
+        a_worker(2, node=Node("n2", zone="b")),
+        a_worker(3, node=Node("n3", zone="a")),
+    ]
+    zones = [worker.node and worker.node.zone for worker in in_rank_order(workers)]
+    assert zones == ["a", "b", "b", "a"]
+
+
 def test_a_pod_made_anew_under_the_number_of_one_with_the_state_has_none() -> None:
     job = a_job(2).with_workers(0, 1, ready=True).with_worker(0, node=Node("n", gone=True))
     job = job.with_world("0", 2, how=How.BOUNDARY, trained="0-1").with_facts(lost_seconds={0: 1.0})

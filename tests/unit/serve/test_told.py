@@ -1,11 +1,14 @@
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spotrun.api.amounts import Amount
 from spotrun.api.names import Phase
-from spotrun.api.status import How
+from spotrun.api.status import Cost, How
+from spotrun.api.values import Time
 from spotrun.serve.told import Published, Told, world_secret
 from spotrun.wire import Answer, read_answer, write_answer
 from tests.serve_builders import KEY, UID, job, peer, world
@@ -210,3 +213,13 @@ def test_answers_survive_the_wire() -> None:
 
     assert read_answer(write_answer(answer)) == answer
     assert json.loads(write_answer(answer))["world"]["how"] == "Abort"
+
+
+def test_under_a_budget_workers_are_told_when_to_stop() -> None:
+    published = job(world("0-1"))
+    cost = Cost(usd=Amount("1"), stop_at=Time("2026-03-01T09:00:00.5Z"))
+    limited = replace(published, status=published.status.model_copy(update={"cost": cost}))
+    told, without = Told(limited, KEY).answer(0), Told(published, KEY).answer(0)
+
+    assert (told.stop_at, without.stop_at) == (1772355600.5, None)
+    assert told.version != without.version

@@ -1,0 +1,96 @@
+"""Whether what is said of costs is right, by a meter that shares no code with the operator.
+
+`lives`: batches of jobs on a real API server that lose workers, change sizes, and whose prices
+change. In half of them the operator is killed in the middle of its writes; in the others it is
+there, for things happen that have no time but that at which they are seen: nodes vanish, prices in
+annotations change. What was said at any moment, and the exact sums at the end, are compared with
+`tests/meter`. `unseen` is what such things add while nobody looks. Then what a life without
+disturbance costs in writes. `budgets`: jobs on a virtual clock that run into their budgets; the
+operator dies, and some agents never save the last checkpoint.
+
+Run as `.venv/bin/python bench/meter.py [--quick] [--lives 200] [--budgets 200]`.
+"""
+
+import argparse
+import asyncio
+from fractions import Fraction
+from random import Random
+
+from bench.operator_bench import say
+from devcluster.cluster import Cluster
+from tests.budget_lives import a_life
+from tests.meter.lives import KILLED, UNSEEN, WATCHED, Result, live
+from tests.operator_world import install_crds
+
+JOBS = 10  # that live at the same time
+SEED = 20260301
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="10 lives, 20 budgets")
+    parser.add_argument("--lives", type=int, default=200)
+    parser.add_argument("--budgets", type=int, default=200)
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.lives, arguments.budgets = 10, 20
+    budgets(arguments.budgets)
+    with Cluster() as cluster:
+        install_crds(cluster)
+        asyncio.run(lives(cluster, arguments.lives))
+
+
+async def lives(cluster: Cluster, number: int) -> None:
+    """Random lives, then quiet ones."""
+    kinds = {"killed": KILLED, "watched": WATCHED}
+    results: dict[str, list[Result]] = {kind: [] for kind in kinds}
+    for batch in range(max(-(-number // JOBS), len(kinds))):
+        kind = list(kinds)[batch % len(kinds)]
+        results[kind].append(await live(cluster, SEED + batch, kinds[kind], jobs=JOBS))
+    errors = {kind: _errors(several) for kind, several in results.items()}
+    worst = max(map(max, errors.values()))
+    facts = {kind: round(max(found), 6) for kind, found in errors.items()}
+    say("meter_max_error_usd", worst, "USD", looks=sum(map(len, errors.values())), **facts)
+    finals = {kind: _finals(several) for kind, several in results.items()}
+    facts = {kind: round(max(found), 9) for kind, found in finals.items()}
+    say(
+        "meter_final_error_usd",
+        max(finals["killed"]),
+        "USD",
+        lives=sum(map(len, finals.values())),
+        kills=sum(result.num_kills for result in results["killed"]),
+        **facts,
+    )
+    unseen = await live(cluster, SEED, UNSEEN, jobs=JOBS)
+    say("meter_unseen_error_usd", max(_errors([unseen])), "USD", kills=unseen.num_kills)
+    quiet = await live(cluster, SEED, (), jobs=JOBS, seconds=0)
+    say("writes_per_worker", quiet.pod_writes_per_worker, "writes", allowed=2)
+
+
+def budgets(number: int) -> None:
+    """Jobs that run into their budgets."""
+    overruns, used = [], []
+    for seed in range(number):
+        random = Random(seed)  # noqa: S311 - a bench that can be run again
+        job = a_life(
+            random.randint(1, 4),
+            random.uniform(6, 30),
+            answers=random.random() < 0.5,
+            crashes=[random.randint(0, 4) for _ in range(random.randint(0, 6))],
+            on_exceeded=random.choice(("Suspend", "Fail")),
+        )
+        overruns.append(float(max(job.metered_usd() - job.limit_usd, Fraction(0))))
+        used.append(float(job.metered_usd() / job.limit_usd))
+    say("budget_overrun_usd", max(overruns), "USD", runs=number, most_used=round(max(used), 3))
+
+
+def _errors(results: list[Result]) -> list[float]:
+    return [float(error) for result in results for error in result.errors_usd]
+
+
+def _finals(results: list[Result]) -> list[float]:
+    return [float(error) for result in results for error in result.final_errors_usd]
+
+
+if __name__ == "__main__":
+    main()

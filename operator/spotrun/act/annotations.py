@@ -1,0 +1,29 @@
+"""The annotations of a job that say what it costs."""
+
+from spotrun.act.trouble import Trouble, on_removal
+from spotrun.act.writes import Writes, Written
+from spotrun.decide.actions import Annotate
+from spotrun.decide.snapshot import JobSnapshot
+from spotrun.kube.client import Client
+from spotrun.kube.errors import KubeError
+from spotrun.kube.resource import Key
+from spotrun.observe.objects import TRAINING_JOBS
+
+
+async def annotate(
+    client: Client, writes: Writes, job: JobSnapshot, action: Annotate
+) -> Trouble | None:
+    """Write them on this very job, whatever else has changed about it."""
+    meta = {"uid": job.uid, "annotations": dict(action.annotations)}
+    try:
+        written = await writes.do(
+            "annotate",
+            lambda: client.patch(
+                TRAINING_JOBS, job.name, {"metadata": meta}, Written, namespace=job.namespace
+            ),
+        )
+    except KubeError as error:
+        return on_removal(error)
+    key = Key(job.namespace, job.name)
+    writes.reached(key, TRAINING_JOBS, job.name, written.metadata.version)
+    return None

@@ -1,0 +1,131 @@
+"""The meter: it notes what workers cost that have just got a node, or whose price has changed."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
+from functools import lru_cache
+
+from spotrun.api.capacitypool import Capacity
+from spotrun.api.status import Accumulators, TrainingJobStatus
+from spotrun.decide.cost import priced
+from spotrun.decide.cost_rates import (
+    MOST_ENTRIES,
+    Book,
+    Charge,
+    Charges,
+    num_entries,
+    read_book,
+    write_book,
+)
+from spotrun.decide.cost_times import ended_at, started_at, unsettled
+from spotrun.decide.snapshot import Worker
+from spotrun.decide.view import View
+from spotrun.money.prices import EVER, PriceHistory
+from spotrun.money.shares import Resources, normalised, share_of
+from spotrun.money.units import Usd, UsdPerHour
+
+
+def meter(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Note new prices; an older price is kept for as long as it may be asked for."""
+    sums = status.accumulators or Accumulators()
+    book = read_book(sums)
+    changed = dict(_changes(view, status, book))
+    if not changed:
+        return status
+    book |= changed
+    update: dict[str, object] = {}
+    if num_entries(book) > MOST_ENTRIES:
+        last = {serial: charges[-1:] for serial, charges in book.items()}
+        workers = unsettled(view, status)
+        both, kept = priced(view, workers, book), priced(view, workers, last)
+        update["usd"] = (Usd.of(sums.usd) + both.usd - kept.usd).amount
+        update["spot_usd"] = (Usd.of(sums.spot_usd) + both.spot_usd - kept.spot_usd).amount
+        book = last
+    update["rates"] = write_book(book)
+    return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
+
+
+def _changes(view: View, status: TrainingJobStatus, book: Book) -> Iterator[tuple[int, Charges]]:
+    """The workers whose charges are not as they were noted, with all of these."""
+    on_node: dict[str, list[Worker]] = {}
+    for worker in unsettled(view, status):
+        node, known = worker.node, book.get(worker.serial, ())
+        if node is None or not node.prices.changes:
+            continue
+        end = ended_at(view, worker)
+        if known and end is not None:
+            charges = _until(end, node.prices, known)
+            if charges != known:
+                yield worker.serial, charges
+        elif node.allocatable is not None:
+            on_node.setdefault(node.name, []).append(worker)
+    for workers in on_node.values():
+        for worker, share in zip(workers, _shares(workers), strict=True):
+            known = book.get(worker.serial, ())
+            charges = _charges(view, worker, share, known)
+            if charges != known:
+                yield worker.serial, charges
+
+
+def _until(end: datetime, history: PriceHistory, known: Charges) -> Charges:
+    """What has changed before a worker ended, and is only seen now.
+
+    Who shared the node with it then is not known any more, but its share was the same.
+    """
+    charges, before = list(known), history.at(known[-1].since)
+    for moment, price in history.changes:
+        if price is None or not known[-1].since < moment < end:
+            continue
+        if before is not None and before.exact:
+            rate = charges[-1].usd_per_hour * (price.exact / before.exact)
+            charges.append(Charge(moment, UsdPerHour(rate.decimal), known[-1].is_spot))
+        before = price
+    return tuple(charges)
+
+
+def _shares(workers: list[Worker]) -> tuple[Decimal, ...]:
+    """What those who are on one node together have of it."""
+    shares = [_share(worker.pod.requests, _allocatable(worker)) for worker in workers]
+    return tuple(shares) if len(shares) == 1 else normalised(shares)
+
+
+def _allocatable(worker: Worker) -> Resources:
+    assert worker.node is not None, "it is on one"
+    assert worker.node.allocatable is not None, "which is known"
+    return worker.node.allocatable
+
+
+def _charges(view: View, worker: Worker, share: Decimal, known: Charges) -> Charges:
+    """What is known, and what has changed since.
+
+    A price that becomes known late counts from the beginning: until then nothing was said. One that
+    nobody knows any more goes on as it was.
+    """
+    assert worker.node is not None, "it is on one"
+    history, start = worker.node.prices, started_at(worker) or view.now
+    if len(known) == len(history.changes) == 1:  # as nearly always: nothing has changed
+        [(_, price)] = history.changes
+        if price is not None and _rate(price, share) == known[0].usd_per_hour:
+            return known
+    charges, is_spot = list(known), worker.node.capacity is Capacity.SPOT
+    changes = [(moment, price) for moment, price in history.changes if start < moment <= view.now]
+    for moment, price in ((EVER, history.at(start)), *changes, (view.now, history.at(view.now))):
+        rate = _rate(price, share) if price is not None else None
+        if rate is None or (charges and moment <= charges[-1].since):
+            continue
+        if not charges:
+            charges.append(Charge(EVER, rate, is_spot))
+        elif rate != charges[-1].usd_per_hour:
+            charges.append(Charge(moment, rate, is_spot))
+    return tuple(charges)
+
+
+@lru_cache(maxsize=4096)
+def _share(requests: Resources, allocatable: Resources) -> Decimal:
+    return share_of(requests, allocatable)
+
+
+@lru_cache(maxsize=4096)
+def _rate(price: UsdPerHour, share: Decimal) -> UsdPerHour:
+    """As exact as status holds it."""
+    return UsdPerHour((price * share).decimal)

@@ -1,0 +1,42 @@
+"""Whether every price is known, and in words that help where one is not."""
+
+from spotrun.api.names import ConditionType, Reason
+from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.cost import Bill
+from spotrun.decide.ledger import state
+from spotrun.decide.snapshot import Node, Worker
+from spotrun.decide.view import View
+from spotrun.money.catalog import unpriced_because
+from spotrun.money.rows import Offering
+
+
+def state_pricing(view: View, status: TrainingJobStatus, now: Bill) -> TrainingJobStatus:
+    """Say whether the sums are sums of everything; silent until a worker has a node."""
+    kind = ConditionType.PRICING_COMPLETE
+    if now.is_complete:
+        message = "every worker's price is known"
+        return state(view, status, kind, Reason.TRAINING, message, holds=True)
+    if now.unpriced:
+        message = f"{len(now.unpriced)} workers of unknown price: {why_unpriced(now.unpriced)}"
+    else:
+        message = "some time of workers that have ended was of unknown price; it is in no sum"
+    return state(view, status, kind, Reason.PRICE_UNKNOWN, message[:4096], holds=False)
+
+
+def why_unpriced(workers: tuple[Worker, ...]) -> str:
+    """What is missing for the first of them, and where to write it."""
+    node = next((worker.node for worker in workers if worker.node is not None), None)
+    if node is None or node.allocatable is None:
+        return "their nodes are not known yet"
+    return unpriced_because(offering(node))
+
+
+def offering(node: Node) -> Offering:
+    """What is asked of price tables."""
+    return Offering(
+        instance_type=node.instance_type,
+        capacity=node.capacity,
+        region=node.region,
+        zone=node.zone,
+        node=node.name,
+    )

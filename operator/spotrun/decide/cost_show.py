@@ -1,0 +1,35 @@
+"""What is said of a job's cost; as long as nothing is spent there is nothing new to say."""
+
+from spotrun.api.status import Cost, Pricing, TrainingJobStatus
+from spotrun.api.values import Time
+from spotrun.decide.budget import budget_shown
+from spotrun.decide.cost import Bill, bill, to_show
+from spotrun.decide.cost_pricing import state_pricing
+from spotrun.decide.cost_work import work_shown
+from spotrun.decide.view import View
+
+
+def show_cost(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Say what the job has cost, what it costs, and what that brought."""
+    now, before = bill(view, status), status.cost or Cost()
+    if not (now.running or now.is_known) and now.is_complete:
+        return status
+    shown = before.model_copy(update=_shown(view, status, now))
+    if shown != before or now.usd_per_hour:
+        shown = shown.model_copy(update={"as_of": Time.of(view.now)})
+        status = status.model_copy(update={"cost": shown})
+    return state_pricing(view, status, now)
+
+
+def _shown(view: View, status: TrainingJobStatus, now: Bill) -> dict[str, object]:
+    pricing = Pricing.COMPLETE if now.is_complete else Pricing.PARTIAL
+    if not now.is_known:
+        return {"pricing": pricing}
+    return {
+        "usd": to_show(now.usd),
+        "usd_per_hour": to_show(now.usd_per_hour),
+        "spot_usd": to_show(now.spot_usd) if now.spot_usd else None,
+        "pricing": pricing,
+        **work_shown(status, now.usd),
+        **budget_shown(view, now),
+    }

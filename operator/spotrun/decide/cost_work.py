@@ -1,0 +1,164 @@
+"""What the money bought: useful steps and their price on demand, steps done twice, stalls.
+
+A step is useful once. What was done again after a restart, and the time in which a world stood
+still around a change, was paid for and bought nothing: that is lost work.
+"""
+
+from decimal import Decimal
+from statistics import median
+
+from spotrun.api.amounts import Amount, SignedAmount
+from spotrun.api.capacitypool import Capacity
+from spotrun.api.status import Accumulators, Interruptions, Mark, TrainingJobStatus
+from spotrun.api.values import Time
+from spotrun.decide.cost import SHOWN_PLACES, bill, to_show
+from spotrun.decide.crew import generation, members, training
+from spotrun.decide.snapshot import Worker
+from spotrun.decide.view import View, holds_back
+from spotrun.money import forecast as forecasts
+from spotrun.money.savings import lost_work_usd, saved_usd
+from spotrun.money.shares import share_of
+from spotrun.money.units import NO_RATE, Usd, UsdPerHour, seconds_between
+
+_MOST_MARKS = 16
+
+
+def count_work(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Add the steps since the last time to what they were: useful, or done twice."""
+    sums, now = status.accumulators or Accumulators(), status.progress
+    if holds_back(status):
+        return _pause(status, sums)
+    is_priced = sums.usd is not None or bool(sums.rates)
+    if not is_priced or not training(status) or now is None or now.step is None:
+        return status
+    if sums.as_of is None:
+        known = sums.useful_step if sums.useful_step is not None else now.step
+        return _counted(view, status, sums, {"useful_step": known})
+    before = view.job.status.progress
+    seconds = _step_seconds(view, status)
+    if before is None or before.step is None or now.step == before.step or seconds is None:
+        return status
+    redone = max(before.step - now.step, 0)
+    lost = _lost(view, status, redone, max(now.step - before.step, 0), seconds)
+    update = _useful(view, status, now.step, seconds)
+    if lost:
+        update["lost_work_usd"] = (Usd.of(sums.lost_work_usd) + lost).amount
+    return _note_lost_steps(_counted(view, status, sums, update), redone)
+
+
+def work_shown(status: TrainingJobStatus, spent: Usd) -> dict[str, object]:
+    """What of a job's cost says what was saved and lost, and what the whole will have cost."""
+    sums = status.accumulators or Accumulators()
+    shown: dict[str, object] = {"forecast_usd": _forecast(status, sums, spent)}
+    if sums.lost_work_usd is not None:
+        shown["lost_work_usd"] = to_show(Usd.of(sums.lost_work_usd))
+    if sums.on_demand_usd is not None:
+        on_demand = Usd.of(sums.on_demand_usd)
+        saved = saved_usd(on_demand, spent).decimal
+        shown["on_demand_usd"] = to_show(on_demand)
+        shown["saved_usd"] = SignedAmount.of(round(saved, SHOWN_PLACES))
+    return shown
+
+
+def _pause(status: TrainingJobStatus, sums: Accumulators) -> TrainingJobStatus:
+    """The time in which a job is held back is no stall."""
+    if sums.as_of is None:
+        return status
+    paused = sums.model_copy(update={"as_of": None})
+    return status.model_copy(update={"accumulators": paused})
+
+
+def _counted(
+    view: View, status: TrainingJobStatus, sums: Accumulators, update: dict[str, object]
+) -> TrainingJobStatus:
+    progress = status.progress
+    marks = sums.marks or ()
+    if progress is not None and progress.step is not None:
+        marks = (*marks, Mark(step=progress.step, usd=bill(view, status).usd.amount))
+    update |= {
+        "generation": generation(status),
+        "marks": marks[-_MOST_MARKS:],
+        "as_of": Time.of(view.now),
+    }
+    return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
+
+
+def _lost(view: View, status: TrainingJobStatus, redone: int, done: int, seconds: Decimal) -> Usd:
+    """A world stands still around its changes; otherwise steps take what they take."""
+    sums, stall = status.accumulators or Accumulators(), Decimal(0)
+    if sums.as_of is not None and sums.generation != generation(status):
+        elapsed = seconds_between(sums.as_of.datetime, view.now)
+        stall = max(elapsed - done * seconds, Decimal(0))
+    rate = bill(view, status).usd_per_hour
+    return lost_work_usd(redone_steps=redone, step_seconds=seconds, stall_seconds=stall, rate=rate)
+
+
+def _useful(
+    view: View, status: TrainingJobStatus, step: int, seconds: Decimal
+) -> dict[str, object]:
+    """Steps whose price on demand is unknown wait until somebody knows it."""
+    sums = status.accumulators or Accumulators()
+    new, rate = step - (sums.useful_step or 0), _on_demand(view, status)
+    if new <= 0 or rate is None:
+        return {}
+    usd = Usd.of(sums.on_demand_usd) + rate.over(new * seconds)
+    return {"on_demand_usd": usd.amount, "useful_step": step}
+
+
+def _on_demand(view: View, status: TrainingJobStatus) -> UsdPerHour | None:
+    """What those who train would cost on the cheapest on-demand nodes that fit; None: unknown."""
+    total = NO_RATE
+    for worker in members(view, status):
+        prices = [price for price in _offers(view, worker) if price is not None]
+        if not prices:
+            return None
+        total += min(prices)
+    return total
+
+
+def _offers(view: View, worker: Worker) -> list[UsdPerHour | None]:
+    """The like of its own node, and pools of the same accelerator: others have other speeds."""
+    node, needs = worker.node, worker.pod.requests
+    if node is None or node.allocatable is None:
+        return []
+    own = node.on_demand_usd_per_hour
+    if own is None and node.capacity is Capacity.ON_DEMAND and node.prices.changes:
+        own = node.prices.at(view.now)
+    found = [own * share_of(needs, node.allocatable) if own is not None else None]
+    pool = view.job.market.pool(node.pool)
+    for other in view.job.market.pools:
+        price, has = other.on_demand_usd_per_hour, other.allocatable
+        if pool is None or price is None or has is None or other.accelerator != pool.accelerator:
+            continue
+        if needs.gpus <= has.gpus and needs.cpu <= has.cpu and needs.memory <= has.memory:
+            found.append(UsdPerHour(price) * share_of(needs, has))
+    return found
+
+
+def _step_seconds(view: View, status: TrainingJobStatus) -> Decimal | None:
+    """How long a step takes, as those say who train, or as was measured before."""
+    reports = [w.agent.report.progress for w in members(view, status) if w.agent is not None]
+    told = [report.step_seconds for report in reports if report is not None]
+    known = [seconds for seconds in told if seconds]
+    if known:
+        return Decimal(f"{median(known):.6f}")
+    pace = status.pace
+    return pace.step_seconds.decimal if pace is not None and pace.step_seconds else None
+
+
+def _note_lost_steps(status: TrainingJobStatus, redone: int) -> TrainingJobStatus:
+    if not redone:
+        return status
+    known = status.interruptions or Interruptions()
+    counted = known.model_copy(update={"lost_steps": (known.lost_steps or 0) + redone})
+    return status.model_copy(update={"interruptions": counted})
+
+
+def _forecast(status: TrainingJobStatus, sums: Accumulators, spent: Usd) -> Amount | None:
+    progress = status.progress
+    if progress is None or progress.step is None or progress.total_steps is None:
+        return None
+    marks = [forecasts.Mark(mark.step, Usd.of(mark.usd)) for mark in sums.marks or ()]
+    remaining = max(progress.total_steps - progress.step, 0)
+    found = forecasts.forecast(spent, remaining, marks)
+    return to_show(found.usd) if found is not None else None

@@ -1,0 +1,182 @@
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from spotrun.api.capacitypool import Capacity
+from spotrun.api.names import Phase
+from spotrun.api.status import Accumulators, Cost
+from spotrun.decide.actions import Annotate, Decision
+from spotrun.decide.cost_telling import cost_of_deleted
+from spotrun.money.units import UsdPerHour
+from spotrun.wire import Progress
+from tests.decide_builders import NOW, JobBuilder, a_job, an_end
+from tests.priced_nodes import a_node, at_work
+
+# Two workers at $1 an hour each, steps of 10 s; the like of their node on demand: $3 each.
+NODE = replace(a_node(), on_demand_usd_per_hour=UsdPerHour(12))
+
+
+def training_at(
+    step: int, generation: int = 1, job: JobBuilder | None = None, **worker: Any
+) -> JobBuilder:
+    progress = Progress(generation, step, total=1000, samples=step, step_seconds=10.0)
+    job = job or a_job(2).training(0, 1)
+    trains = {"ready": True, "arrived": generation, "progress": progress, "node": NODE, **worker}
+    return at_work(job, 0, 1, **trains).with_facts(written_seconds=61.0)
+
+
+def after(job: JobBuilder, decision: Decision) -> JobBuilder:
+    return job.with_status(**dict(decision.status))
+
+
+def lives(*steps: tuple[int, int, float]) -> Decision:
+    """What is said after looks at (step, generation, seconds since the first)."""
+    first, generation, _ = steps[0]
+    job = training_at(first, generation)
+    decision = job.decide()
+    for step, present, seconds in steps[1:]:
+        job = after(job, decision)
+        if present != generation:
+            job = job.with_world("0-1", present, store="x:1")
+            generation = present
+        moved = training_at(step, present, job)
+        decision = moved.decide(NOW + timedelta(seconds=seconds))
+    return decision
+
+
+def cost(decision: Decision) -> Cost:
+    assert decision.status.cost is not None
+    return decision.status.cost
+
+
+def sums(decision: Decision) -> Accumulators:
+    assert decision.status.accumulators is not None
+    return decision.status.accumulators
+
+
+def test_useful_steps_are_compared_with_their_price_on_demand() -> None:
+    decision = lives((100, 1, 0), (136, 1, 360))
+    assert cost(decision).on_demand_usd == "0.6"  # 360 s at $6/h
+    assert cost(decision).saved_usd == "-1.6"  # $2.20 were paid: an hour went before that
+    assert cost(decision).lost_work_usd is None
+
+
+def test_steps_that_are_done_again_are_lost_and_useful_only_once() -> None:
+    decision = lives((100, 1, 0), (136, 1, 360), (100, 2, 360), (136, 2, 720))
+    assert sums(decision).on_demand_usd == "0.6"
+    assert sums(decision).lost_work_usd == "0.2"  # 36 steps of 10 s at $2/h
+    interruptions = decision.status.interruptions
+    assert interruptions is not None
+    assert interruptions.lost_steps == 36
+
+
+def test_the_standstill_around_a_change_of_worlds_is_lost() -> None:
+    calm = lives((100, 1, 0), (101, 1, 100))
+    assert sums(calm).lost_work_usd is None
+    changed = lives((100, 1, 0), (101, 2, 100))
+    assert sums(changed).lost_work_usd == "0.05"  # 90 s at $2/h
+
+
+def test_the_time_in_which_a_job_is_held_back_is_no_standstill() -> None:
+    job = training_at(100)
+    job = after(job, job.decide())
+    held = replace(job, spec=job.spec.model_copy(update={"suspend": True}))
+    paused = after(held, held.decide())
+    gone = paused.without(0).without(1)
+    gone = after(gone, gone.decide(NOW + timedelta(hours=5)))
+    resumed = replace(gone, spec=job.spec).with_world("2-3", 3, store="x:1")
+    trains = {
+        "node": NODE,
+        "ready": True,
+        "arrived": 3,
+        "progress": Progress(3, 110, step_seconds=10.0),
+    }
+    resumed = at_work(resumed, 2, 3, **trains)  # type: ignore[arg-type]
+    later = resumed.decide(NOW + timedelta(hours=5, seconds=10))
+    assert sums(later).lost_work_usd is None
+
+
+def test_without_a_price_on_demand_nothing_is_compared() -> None:
+    spot = replace(NODE, on_demand_usd_per_hour=None, capacity=Capacity.SPOT)
+    job = training_at(100, node=spot)
+    moved = training_at(136, 1, after(job, job.decide()), node=spot)
+    decision = moved.decide(NOW + timedelta(seconds=360))
+    assert (cost(decision).on_demand_usd, cost(decision).saved_usd) == (None, None)
+
+
+def test_the_forecast_goes_on_as_of_late() -> None:
+    decision = lives((100, 1, 0), (136, 1, 360))
+    # 36 steps for $0.20: 864 more cost $4.80, besides the $2.20 that are spent.
+    assert cost(decision).forecast_usd == "7"
+
+
+def annotated(decision: Decision) -> dict[str, str] | None:
+    found = [dict(one.annotations) for one in decision.actions if isinstance(one, Annotate)]
+    return found[0] if found else None
+
+
+def told(usd: str) -> dict[str, dict[str, str]]:
+    return {"annotated": {"spotrun.dev/cost-usd": usd, "spotrun.dev/cost-usd-per-hour": "2"}}
+
+
+@pytest.mark.parametrize(
+    ("usd", "is_due"),
+    [
+        pytest.param("2", False, id="as it is"),
+        pytest.param("1.95", False, id="by less than 5 percent"),
+        pytest.param("1.9", True, id="by more"),
+        pytest.param("0", True, id="for the first time"),
+    ],
+)
+def test_annotations_follow_the_cost_in_steps(usd: str, is_due: bool) -> None:
+    job = training_at(100).with_facts(**told(usd))
+    found = annotated(job.decide())
+    assert (found is not None) is is_due
+    if found is not None:
+        assert found["spotrun.dev/cost-usd"] == "2"
+        assert found["spotrun.dev/cost-as-of"] == "2026-03-02T12:00:00Z"
+
+
+def test_annotations_follow_phases() -> None:
+    job = training_at(100).with_facts(**told("1.95")).with_status(phase=Phase.RECOVERING)
+    assert annotated(job.decide()) is not None
+
+
+def test_a_small_job_is_not_annotated_cent_by_cent() -> None:
+    job = training_at(100, scheduled_at=NOW - timedelta(seconds=10)).with_facts(**told("0.001"))
+    assert annotated(job.decide()) is None
+
+
+def test_the_last_annotations_are_exact_and_the_last_event_says_the_cost() -> None:
+    job = training_at(100, **an_end(None, 0), ended_at=NOW).with_facts(**told("1.9999"))
+    job = job.with_status(phase=Phase.SUCCEEDED, reason="Completed")
+    decision = job.decide()
+    found = annotated(decision)
+    assert found is not None
+    assert found["spotrun.dev/cost-usd"] == "2"
+    [last] = decision.announcements
+    assert (last.reason, last.message) == ("Completed", "the job has cost $2.00 in all")
+    again = after(job, decision).with_facts(annotated=found)
+    assert (annotated(again.decide()), again.decide().announcements) == (None, ())
+
+
+def test_a_job_of_unknown_price_is_not_annotated() -> None:
+    unknown = replace(NODE, prices=a_node(usd_per_hour=None).prices)
+    assert annotated(training_at(100, node=unknown).decide()) is None
+
+
+def test_of_a_deleted_job_is_told_what_it_had_cost_by_then() -> None:
+    job = training_at(100)
+    stored = after(job, job.decide())
+    [told] = cost_of_deleted(stored.snapshot(), NOW + timedelta(minutes=30))
+    words = "the job was deleted: it has cost $3.00 by then, $2.00/h at last"
+    assert (told.reason, told.message) == ("Deleted", words)
+
+
+def test_of_a_job_that_cost_nothing_any_more_nothing_is_told_when_it_is_deleted() -> None:
+    job = training_at(100, **an_end(None, 0), ended_at=NOW)
+    over = after(job, job.decide())
+    assert cost_of_deleted(over.snapshot(), NOW) == ()
+    assert cost_of_deleted(a_job(1).snapshot(), NOW) == ()

@@ -1,0 +1,72 @@
+from dataclasses import replace
+
+from prometheus_client import generate_latest
+
+from spotrun.api.amounts import Amount, Percent, SignedAmount
+from spotrun.api.status import Accumulators, Cost, Pricing
+from spotrun.serve.metrics import Meter
+from spotrun.serve.told import Published
+from tests.serve_builders import job
+
+COST = Cost(
+    usd=Amount("12.5"),
+    usd_per_hour=Amount("3"),
+    spot_usd=Amount("7.5"),
+    on_demand_usd=Amount("10"),
+    saved_usd=SignedAmount("-2.5"),
+    lost_work_usd=Amount("0.5"),
+    forecast_usd=Amount("40"),
+    budget_used_percent=Percent("43%"),
+    pricing=Pricing.PARTIAL,
+)
+
+
+def series(published: Published) -> dict[str, float]:
+    meter = Meter(lambda: [published], lambda: True)
+    lines = generate_latest(meter.registry).decode().splitlines()
+    parts = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+    return {name: float(value) for name, _, value in parts if "team=" in name}
+
+
+def costs(cost: Cost | None, **labels: str) -> dict[str, float]:
+    published = job()
+    sums = Accumulators(unpriced_seconds=Amount("60"))
+    update = {"cost": cost, "accumulators": sums if cost is not None else None}
+    status = published.status.model_copy(update=update)
+    found = series(replace(published, status=status, cost_labels=labels))
+    return {
+        name.partition("{")[0].removeprefix("spotrun_trainingjob_"): v for name, v in found.items()
+    }
+
+
+def test_what_is_known_of_a_jobs_money_has_a_series() -> None:
+    assert costs(COST) == {
+        "cost_usd_total": 12.5,
+        "spot_cost_usd_total": 7.5,
+        "cost_rate_usd_per_hour": 3,
+        "on_demand_cost_usd_total": 10,
+        "saved_usd": -2.5,
+        "lost_work_cost_usd_total": 0.5,
+        "forecast_cost_usd": 40,
+        "budget_used_ratio": 0.43,
+        "pricing_complete": 0,
+        "unpriced_seconds_total": 60,
+    }
+
+
+def test_what_is_not_known_has_none() -> None:
+    assert costs(None) == {}
+    assert costs(Cost(pricing=Pricing.PARTIAL)) == {
+        "pricing_complete": 0,
+        "unpriced_seconds_total": 60,
+    }
+
+
+def test_money_can_be_added_up_by_who_pays() -> None:
+    labels = {"team": "vision", "cost-center": "4711"}
+    published = replace(job(), cost_labels=labels)
+    status = published.status.model_copy(update={"cost": COST})
+    found = series(replace(published, status=status))
+    of_costs = [name for name in found if name.startswith("spotrun_trainingjob_cost_usd_total")]
+    labels_of_it = 'cost_center="4711",name="job",namespace="team",project="",team="vision"'
+    assert of_costs == [f"spotrun_trainingjob_cost_usd_total{{{labels_of_it}}}"]
