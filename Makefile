@@ -10,10 +10,10 @@ TORCH = $(shell sed -n 's/.*"torch>=\([0-9.]*\),.*/\1/p' pyproject.toml)
 OLDEST_TORCH = .oldest-torch
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-training test-faults test-demo bench-smoke test-oldest test-oldest-torch demo demo-down crds lock binaries cluster-up cluster-down clean
+.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-training test-faults test-demo bench-smoke bench-market test-oldest test-oldest-torch e2e e2e-down demo demo-down crds lock binaries cluster-up cluster-down clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## create .venv from the lock file (does nothing when it is up to date)
 
@@ -66,6 +66,9 @@ test-demo: binaries ## the demo as a process, by what it shows and leaves behind
 bench-smoke: binaries ## every bench of the operator in a small size
 	$(PYTEST) tests/integration/bench
 
+bench-market: setup ## what jobs cost on recorded spot markets: ours, its peers and the optimum (JSON lines; an hour)
+	$(BIN)/python bench/market.py --jobs $(WORKERS)
+
 test-oldest: setup ## API and admission on the oldest supported Kubernetes (builds a second set of binaries)
 	$(BIN)/python -m devcluster build --kubernetes oldest
 	SPOTRUN_KUBERNETES=oldest $(PYTEST) tests/integration/api tests/integration/manifests -n $(WORKERS)
@@ -82,6 +85,12 @@ lock: setup ## resolve pyproject.toml anew into requirements.lock, for every pla
 
 binaries: setup ## build the Kubernetes binaries into the cache (does nothing when they are there)
 	@$(BIN)/python -m devcluster build >/dev/null
+
+e2e: setup ## the built images on real kubelets: kind with Docker, or with podman as root (KEEP=1 leaves it up)
+	KEEP=$(KEEP) $(PYTEST) tests/e2e -v
+
+e2e-down: setup ## remove a kind cluster that was left up
+	@$(BIN)/python -m tests.e2e.kind down
 
 demo: setup ## watch a training job lose two nodes and go on (KEEP=1 leaves it up)
 	@$(BIN)/python -m demo $(if $(KEEP),--keep)
