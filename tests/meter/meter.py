@@ -44,6 +44,7 @@ class _Node:
 class _Pod:
     manifest: Manifest
     node: _Node | None = None
+    over_at: datetime | None = None  # when it was first told to be over
 
 
 @dataclass
@@ -73,7 +74,7 @@ class Meter:
         one, now = event.object, datetime.now(UTC)
         kind = one["kind"]
         if kind == "Pod":
-            self._note_pod(one)
+            self._note_pod(one, now)
         elif kind == "Node":
             self._note_node(one, now, is_gone=event.type == "DELETED")
         else:
@@ -81,9 +82,11 @@ class Meter:
         async with self._news:
             self._news.notify_all()
 
-    def _note_pod(self, pod: Manifest) -> None:
+    def _note_pod(self, pod: Manifest, now: datetime) -> None:
         known = self._pods.setdefault(pod["metadata"]["uid"], _Pod(pod))
         known.manifest = pod
+        if known.over_at is None and pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}:
+            known.over_at = now
         name = pod["spec"].get("nodeName")
         if known.node is None and name is not None:
             known.node = self._nodes.get(name)
@@ -145,10 +148,12 @@ def _start(pod: _Pod) -> datetime | None:
 
 
 def _end(pod: _Pod) -> datetime | None:
+    """When the last container ended; a kubelet that does not know says no time."""
     states = [c["state"] for c in pod.manifest.get("status", {}).get("containerStatuses", ())]
-    if states and all("terminated" in state for state in states):
-        return max(_moment(state["terminated"]["finishedAt"]) for state in states)
-    return pod.node.gone_at if pod.node is not None else None
+    ends = [state.get("terminated", {}).get("finishedAt") for state in states]
+    if ends and all(ends):
+        return max(map(_moment, ends))
+    return pod.over_at or (pod.node.gone_at if pod.node is not None else None)
 
 
 def _share(pod: Manifest, allocatable: Manifest) -> Fraction:

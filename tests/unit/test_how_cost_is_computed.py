@@ -120,7 +120,7 @@ def test_what_the_status_says() -> None:
 
 def test_what_the_budget_says() -> None:
     limit = Usd(10)
-    kept = reserve(RATE, checkpoint_seconds=Decimal(40), shutdown_seconds=Decimal(30))
+    kept = reserve(RATE, checkpoint_seconds=Decimal(110), shutdown_seconds=Decimal(180))
     stop = stop_at(limit=limit, spent=PAID, reserved=kept, rate=RATE, now=NOW)
     assert stop is not None
     assert {figure: value for figure, value, _ in table("Figure | Value")} == {

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from spotrun.api.amounts import Amount, Percent, SignedAmount
+from spotrun.api.amounts import Amount, Percent
+from spotrun.api.cost import Accumulators, Cost
 from spotrun.api.fields import Count, Long, LongText, ShortText
 from spotrun.api.meta import Condition
 from spotrun.api.model import Model
@@ -182,51 +183,6 @@ class Pace(Model):
     )
 
 
-class Pricing(Choice):
-    """Whether the sums are sums of everything."""
-
-    COMPLETE = "Complete", "every worker's price is known"
-    PARTIAL = "Partial", "a price or a speed is unknown, and what it concerns is not in the sums"
-
-
-class Cost(Model):
-    """What the job cost and saved, in USD: its share of its nodes while they worked for it."""
-
-    usd: Amount | None = Field(None, description="Spent so far, in USD.")
-    usd_per_hour: Amount | None = Field(None, description="Spent now, in USD per hour.")
-    spot_usd: Amount | None = Field(
-        None, description="Spent so far on spot capacity, in USD; contained in usd."
-    )
-    on_demand_usd: Amount | None = Field(
-        None, description="The same useful work on the cheapest fitting on-demand capacity, in USD."
-    )
-    saved_usd: SignedAmount | None = Field(
-        None,
-        description="What spot saved, in USD: onDemandUsd minus usd. Below zero when it cost more.",
-    )
-    lost_work_usd: Amount | None = Field(
-        None, description="Spent on steps done twice and on stalls, in USD; contained in usd."
-    )
-    idle_usd: Amount | None = Field(
-        None, description="Unused parts of nodes on which only this job runs, in USD; not in usd."
-    )
-    forecast_usd: Amount | None = Field(
-        None, description="What the job will have cost at its end, in USD."
-    )
-    budget_used_percent: Percent | None = Field(
-        None, description='Share of budget.maxCostUsd that is spent, e.g. "43%".'
-    )
-    pricing: Pricing | None = Field(
-        None, description=f"Whether the sums are complete. {Pricing.explained()}"
-    )
-    stop_at: Time | None = Field(
-        None,
-        description="Workers that cannot reach the operator save and leave then, for by 1.2 times "
-        "the present rate the budget would be used up.",
-    )
-    as_of: Time | None = Field(None, description="The moment up to which all this counts.")
-
-
 class Decision(Model):
     """Something the operator decided, to change nothing included."""
 
@@ -236,73 +192,6 @@ class Decision(Model):
     numbers: Annotated[dict[str, ShortText], Field(max_length=32)] | None = Field(
         None, description="The numbers it was decided on, by name."
     )
-
-
-class Rate(Model):
-    """What each of some workers costs.
-
-    Its fields are checked by who writes them alone: the API server allows no rules in long lists.
-    """
-
-    workers: LongText = Field(description='Their serial numbers, as intervals, e.g. "0-2,7".')
-    usd_per_hour: ShortText = Field(
-        description="Price of the node times the worker's share of it, in USD per hour."
-    )
-    since: ShortText | None = Field(
-        None,
-        description="From when on; absent: since they have their nodes. A later one replaces it.",
-    )
-    is_spot: bool | None = Field(None, description="Whether they are on spot capacity.")
-
-
-class Mark(Model):
-    """How far a job had come, and what it had cost by then."""
-
-    step: Long = Field(description="The last step that had been done.")
-    usd: Amount = Field(description="What had been spent, in USD.")
-
-
-class Accumulators(Model):
-    """Exact sums over settled workers and past moments; what runs now is added when asked."""
-
-    usd: Amount | None = Field(None, description="Cost of settled workers, in USD.")
-    spot_usd: Amount | None = Field(None, description="Of that what was spent on spot, in USD.")
-    unpriced_seconds: Amount | None = Field(
-        None,
-        description="Time of settled workers whose price was never known, in seconds; it is in no "
-        "sum.",
-    )
-    rates: Annotated[tuple[Rate, ...], Field(max_length=16_384)] | None = Field(
-        None,
-        description="What the workers cost that are not settled: a price is kept from when it was "
-        "first known, for the node that says it may be gone at the end.",
-    )
-    reserved_usd: Amount | None = Field(
-        None,
-        description="What was kept back for the last checkpoint when the budget was used up, in "
-        "USD; the job goes on once maxCostUsd is above this and what was spent.",
-    )
-    on_demand_usd: Amount | None = Field(
-        None, description="Useful work up to asOf at on-demand prices, in USD."
-    )
-    lost_work_usd: Amount | None = Field(None, description="Lost work up to asOf, in USD.")
-    useful_step: Long | None = Field(
-        None, description="The last step in onDemandUsd; steps done again are not in it again."
-    )
-    generation: Count | None = Field(
-        None, description="The world in which the work up to asOf was done."
-    )
-    marks: Annotated[tuple[Mark, ...], Field(max_length=16)] | None = Field(
-        None, description="What the forecast is made from: the course of late, newest last."
-    )
-    idle_usd: Amount | None = Field(None, description="Idle parts of nodes up to asOf, in USD.")
-    on_demand_seconds: Amount | None = Field(
-        None, description="Time of workers on on-demand capacity up to asOf, in seconds."
-    )
-    training_seconds: Amount | None = Field(
-        None, description="Time in which a world trained up to asOf, in seconds."
-    )
-    as_of: Time | None = Field(None, description="The moment up to which these count.")
 
 
 class TrainingJobStatus(Model):

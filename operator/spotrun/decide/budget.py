@@ -8,9 +8,10 @@ and held back: without the latter the job would be stopped at once again.
 from datetime import timedelta
 from decimal import Decimal
 
+from spotrun.api.cost import Accumulators
 from spotrun.api.limits import Budget, OnExceeded
 from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
-from spotrun.api.status import Accumulators, TrainingJobStatus
+from spotrun.api.status import TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.actions import Announce
 from spotrun.decide.budget_verdict import (

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from spotrun.api.amounts import Amount
-from spotrun.api.status import Accumulators, TrainingJobStatus
+from spotrun.api.cost import Accumulators
+from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.cost_rates import Book, Charge, Charges, read_book
 from spotrun.decide.cost_times import ended_at, started_at, unsettled
 from spotrun.decide.snapshot import Worker

@@ -6,7 +6,8 @@ from decimal import Decimal
 from functools import lru_cache
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.status import Accumulators, TrainingJobStatus
+from spotrun.api.cost import Accumulators
+from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.cost import priced
 from spotrun.decide.cost_rates import (
     MOST_ENTRIES,
@@ -54,7 +55,8 @@ def _changes(view: View, status: TrainingJobStatus, book: Book) -> Iterator[tupl
             continue
         end = ended_at(view, worker)
         if known and end is not None:
-            charges = _until(end, node.prices, known)
+            since = max(known[-1].since, started_at(worker) or EVER)
+            charges = _followed(known, node.prices, since, end)
             if charges != known:
                 yield worker.serial, charges
         elif node.allocatable is not None:
@@ -67,14 +69,14 @@ def _changes(view: View, status: TrainingJobStatus, book: Book) -> Iterator[tupl
                 yield worker.serial, charges
 
 
-def _until(end: datetime, history: PriceHistory, known: Charges) -> Charges:
-    """What has changed before a worker ended, and is only seen now.
+def _followed(known: Charges, history: PriceHistory, since: datetime, end: datetime) -> Charges:
+    """With what has changed before a worker ended, and is only seen now.
 
-    Who shared the node with it then is not known any more, but its share was the same.
+    With whom it shared the node then is not known any more, but its share was the same.
     """
-    charges, before = list(known), history.at(known[-1].since)
+    charges, before = list(known), history.at(since)
     for moment, price in history.changes:
-        if price is None or not known[-1].since < moment < end:
+        if price is None or not since < moment < end:
             continue
         if before is not None and before.exact:
             rate = charges[-1].usd_per_hour * (price.exact / before.exact)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from spotrun.api.amounts import Amount
-from spotrun.api.status import Accumulators, Rate
+from spotrun.api.cost import Accumulators, Rate
 from spotrun.api.values import Serials, Time
 from spotrun.decide.serials import ordered
 from spotrun.money.prices import EVER

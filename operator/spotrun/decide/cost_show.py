@@ -1,6 +1,7 @@
 """What is said of a job's cost; as long as nothing is spent there is nothing new to say."""
 
-from spotrun.api.status import Cost, Pricing, TrainingJobStatus
+from spotrun.api.cost import Cost, Pricing
+from spotrun.api.status import TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.budget import budget_shown
 from spotrun.decide.cost import Bill, bill, to_show

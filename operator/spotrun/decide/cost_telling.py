@@ -8,8 +8,9 @@ from datetime import datetime
 from decimal import Decimal
 
 from spotrun.api import names
+from spotrun.api.cost import Cost, Pricing
 from spotrun.api.names import ConditionType, Reason
-from spotrun.api.status import Cost, Pricing, TrainingJobStatus
+from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Annotate, Announce
 from spotrun.decide.ledger import find, read_reason
 from spotrun.decide.serials import numbers

@@ -9,7 +9,8 @@ from statistics import median
 
 from spotrun.api.amounts import Amount, SignedAmount
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.status import Accumulators, Interruptions, Mark, TrainingJobStatus
+from spotrun.api.cost import Accumulators, Mark
+from spotrun.api.status import Interruptions, TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.cost import SHOWN_PLACES, bill, to_show
 from spotrun.decide.crew import generation, members, training

@@ -7,7 +7,8 @@ is never charged and never made again.
 from collections.abc import Collection
 
 from spotrun.api.amounts import Amount
-from spotrun.api.status import Accumulators, TrainingJobStatus
+from spotrun.api.cost import Accumulators
+from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Release
 from spotrun.decide.cost import priced
 from spotrun.decide.cost_rates import read_book, write_book

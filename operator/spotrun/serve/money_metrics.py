@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from spotrun.api.cost import Accumulators, Cost, Pricing
 from spotrun.api.names import LABEL_COST_CENTER, LABEL_PROJECT, LABEL_TEAM
-from spotrun.api.status import Accumulators, Cost, Pricing
 from spotrun.serve.told import Published
 
 LABELS = ("namespace", "name", "team", "cost_center", "project")

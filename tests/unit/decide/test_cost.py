@@ -6,8 +6,8 @@ import pytest
 
 from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.cost import Accumulators, Cost, Pricing, Rate
 from spotrun.api.names import ConditionType
-from spotrun.api.status import Accumulators, Cost, Pricing, Rate
 from spotrun.api.values import Serials
 from spotrun.decide.actions import Decision, Release
 from spotrun.decide.cost_rates import MOST_ENTRIES
@@ -138,6 +138,14 @@ def test_the_price_at_the_time_is_what_counts() -> None:
         Rate(workers="0", usd_per_hour="1"),
         Rate(workers="0", usd_per_hour="2", since="2026-03-02T11:30:00Z"),
     )
+
+
+def test_a_change_that_is_only_seen_after_a_worker_has_ended_counts() -> None:
+    before = a_metered_job(0, node=a_node(changes=((ago(5000), "4"),))).decide()
+    changes = ((ago(5000), "4"), (ago(2700), "8"), (ago(900), "16"))
+    node = a_node(usd_per_hour="2", changes=changes)
+    over = a_metered_job(0, node=node, **ended(1800)).with_status(accumulators=sums(before))
+    assert sums(over.decide()).usd == "0.75"  # a quarter of an hour at $1, and one at $2
 
 
 def test_a_price_that_changed_while_the_operator_was_away_changes_when_it_is_seen() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.cost import Accumulators, Cost
 from spotrun.api.names import Phase
-from spotrun.api.status import Accumulators, Cost
 from spotrun.decide.actions import Annotate, Decision
 from spotrun.decide.cost_telling import cost_of_deleted
 from spotrun.money.units import UsdPerHour

@@ -3,7 +3,7 @@ from dataclasses import replace
 from prometheus_client import generate_latest
 
 from spotrun.api.amounts import Amount, Percent, SignedAmount
-from spotrun.api.status import Accumulators, Cost, Pricing
+from spotrun.api.cost import Accumulators, Cost, Pricing
 from spotrun.serve.metrics import Meter
 from spotrun.serve.told import Published
 from tests.serve_builders import job

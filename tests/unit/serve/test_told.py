@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spotrun.api.amounts import Amount
+from spotrun.api.cost import Cost
 from spotrun.api.names import Phase
-from spotrun.api.status import Cost, How
+from spotrun.api.status import How
 from spotrun.api.values import Time
 from spotrun.serve.told import Published, Told, world_secret
 from spotrun.wire import Answer, read_answer, write_answer
