@@ -10,7 +10,8 @@ async def test_the_weights_are_the_same_at_every_size_and_whoever_is_lost(
     place: Place, alone: Alone
 ) -> None:
     await place.add_nodes("c")
-    await place.start_run(workers=3, sizes={"min": 1})
+    # Slow enough to be under way when status tells of a checkpoint, which it does once a minute.
+    await place.start_run("--pause", 0.3, workers=3, sizes={"min": 1})
     async with place.operator():
         three = await place.until_trains(3)
         saved = (await place.until_job(lambda s: "checkpoint" in s))["status"]["checkpoint"]
