@@ -6,16 +6,16 @@ meter knows by then.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
 from random import Random
-from typing import Any
 
 from devcluster.client import Manifest, at
 from devcluster.cluster import Cluster
+from spotrun.kube.tasks import running
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import Action, Rule
 from tests.meter.meter import PRICE, Meter, metered
@@ -204,7 +204,7 @@ async def live(
         proxy.on_crash = deployment.kill
         names = [f"job-{number}" for number in range(jobs)]
         lives = Lives(world, random, proxy, deployment, names)
-        async with _going_on(lives.look()):
+        async with running(lives.look()):
             await lives.begin()
             await lives.befall(troubles, seconds)
             final = await lives.end()
@@ -240,13 +240,3 @@ def _is_settled(status: Manifest) -> bool:
         first, _, last = part.partition("-")
         numbers |= set(range(int(first), int(last or first) + 1))
     return status.get("phase") == "Succeeded" and len(numbers) == status["nextSerial"]
-
-
-@asynccontextmanager
-async def _going_on(work: Any) -> AsyncIterator[None]:
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

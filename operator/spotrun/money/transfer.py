@@ -12,7 +12,7 @@ from spotrun.money.units import Usd
 
 _BYTES_PER_GB = 10**9
 # AWS charges a byte between zones of a region at both ends, a cent per GB each.
-_AWS_BETWEEN_ZONES = Usd(Decimal("0.01") + Decimal("0.01"))
+BETWEEN_ZONES_PER_GB = Usd(Decimal("0.01") + Decimal("0.01"))
 _ANY = "*"
 
 
@@ -31,7 +31,7 @@ def usd_per_gb(sender: Place, receiver: Place) -> Usd | None:
     if sender == receiver:
         return Usd()
     if sender.region == receiver.region:
-        return _AWS_BETWEEN_ZONES if sender.region in _aws_egress() else None
+        return BETWEEN_ZONES_PER_GB if sender.region in _aws_egress() else None
     if not {sender.region, receiver.region} <= _aws_egress().keys():
         return None
     prices = _aws_egress()[sender.region]

@@ -71,6 +71,13 @@ async def create_job(world: World, size: int, *, smallest: int = 1, **spec: Any)
     return await world.create_job(workers=workers, **spec)
 
 
+async def two_workers_on_three_nodes(world: World) -> None:
+    """A job for which the market has a node to spare."""
+    for name in ("a", "b", "c"):
+        await add_node(world, name)
+    await create_job(world, 2)
+
+
 async def until_training(world: World, *serials: int, **expected: Any) -> Manifest:
     """Wait until just these workers train, and have all come together; returns the status."""
 

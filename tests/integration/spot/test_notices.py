@@ -13,6 +13,7 @@ from tests.integration.spot.helpers import (
     members,
     node_of,
     pod_of,
+    two_workers_on_three_nodes,
     until_gone,
     until_pool,
     until_training,
@@ -31,9 +32,7 @@ SECONDS = {Dialect.GKE_IMPENDING: 30}
 async def test_the_replacement_trains_before_the_worker_leaves(
     world: World, dialect: Dialect
 ) -> None:
-    for name in ("a", "b", "c"):
-        await add_node(world, name)
-    await create_job(world, 2)
+    await two_workers_on_three_nodes(world)
     may_start = world.play().may_start[2] = asyncio.Event()
     async with world.operator():
         await until_training(world, 0, 1)
@@ -54,9 +53,7 @@ async def test_the_replacement_trains_before_the_worker_leaves(
 async def test_from_a_machine_that_is_off_the_others_go_on_at_once(
     world: World, dialect: Dialect
 ) -> None:
-    for name in ("a", "b", "c"):
-        await add_node(world, name)
-    await create_job(world, 2)
+    await two_workers_on_three_nodes(world)
     may_start = world.play().may_start[2] = asyncio.Event()
     async with world.operator():
         await until_training(world, 0, 1)
@@ -67,9 +64,7 @@ async def test_from_a_machine_that_is_off_the_others_go_on_at_once(
 
 
 async def test_a_node_that_is_only_considered_stays(world: World) -> None:
-    for name in ("a", "b", "c"):
-        await add_node(world, name)
-    await create_job(world, 2)
+    await two_workers_on_three_nodes(world)
     async with world.operator():
         await until_training(world, 0, 1)
         await (await node_of(world, 0)).notice(Dialect.AUTOSCALER_CANDIDATE, 120)
@@ -125,9 +120,7 @@ async def test_a_bulk_loss_without_a_word_is_one_loss(world: World) -> None:
 
 
 async def test_a_notice_that_comes_and_goes_does_not_churn(world: World) -> None:
-    for name in ("a", "b", "c"):
-        await add_node(world, name)
-    await create_job(world, 2)
+    await two_workers_on_three_nodes(world)
     world.play().may_start = {serial: asyncio.Event() for serial in range(2, 20)}
     async with world.operator():
         await until_training(world, 0, 1)
@@ -146,9 +139,7 @@ async def test_a_notice_that_comes_and_goes_does_not_churn(world: World) -> None
 async def test_an_operator_that_dies_in_the_middle_of_a_swap_is_not_missed(
     world: World, proxy: FaultProxy
 ) -> None:
-    for name in ("a", "b", "c"):
-        await add_node(world, name)
-    await create_job(world, 2)
+    await two_workers_on_three_nodes(world)
     may_start = world.play().may_start[2] = asyncio.Event()
     async with deployed(world, proxy.url) as (deployment,):
         await until_training(world, 0, 1)
