@@ -9,6 +9,9 @@ from spotrun import options
 from spotrun.cli import flags, simulate
 from spotrun.cli.console import NOT_BUILT_YET, CommandLine
 
+_INTERRUPTED = 130
+"""As a shell says it of what Ctrl-C has ended."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
@@ -31,7 +34,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(str(error))
     except ModuleNotFoundError as error:
         parser.error(f"its libraries are not installed ({error}): pip install 'spotrun[operator]'")
-    return run()
+    try:
+        return run()
+    except KeyboardInterrupt:
+        print(f"\nspotrun {chosen.command}: interrupted before its end", file=sys.stderr)
+        return _INTERRUPTED
 
 
 def _prepare_operator(chosen: Namespace) -> Callable[[], int]:

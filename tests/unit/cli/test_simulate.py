@@ -141,3 +141,15 @@ def test_the_optimum_says_what_it_lacks(
         main([*base, "--policy", "optimum"])
 
     assert "the optimum needs numpy" in capsys.readouterr().err
+
+
+def test_ctrl_c_is_an_end_and_not_a_traceback(
+    trace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("spotrun.simulate.runs.run", interrupted)
+    base = ["simulate", "--trace", str(trace), "--work-hours", "1", "--deadline-hours", "3"]
+    assert main(base) == 130
+    assert capsys.readouterr().err == "\nspotrun simulate: interrupted before its end\n"
