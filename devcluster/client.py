@@ -14,6 +14,7 @@ from urllib.parse import quote
 import aiohttp
 
 from devcluster.access import Access
+from devcluster.connector import Connector
 from devcluster.watching import WatchEvent, difference, remember
 
 Manifest = dict[str, Any]
@@ -74,9 +75,7 @@ class Client:
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
             base_url=self._access.server,
-            connector=aiohttp.TCPConnector(
-                ssl=self._access.ssl_context(), limit=self._max_connections
-            ),
+            connector=Connector(self._access.ssl_context(), limit=self._max_connections),
             timeout=aiohttp.ClientTimeout(total=60),
             # Kubernetes sets none, and a jar costs time in every request.
             cookie_jar=aiohttp.DummyCookieJar(),

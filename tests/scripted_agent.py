@@ -17,6 +17,7 @@ from devcluster.client import Client, at
 from devcluster.kubelet.runtime import Exit
 from devcluster.scripted import Context
 from spotrun.api import names
+from spotrun.kube.connector import Connector
 from spotrun.wire import (
     Answer,
     Checkpoint,
@@ -88,7 +89,7 @@ class ScriptedAgent:
         url = f"/v1/jobs/{env[names.ENV_NAMESPACE]}/{env[names.ENV_JOB]}"
         url += f"/workers/{env[names.ENV_WORKER]}"
         headers = {"Authorization": f"Bearer {await self._token()}"}
-        connector = aiohttp.TCPConnector(ssl=tls)
+        connector = Connector(tls)
         async with aiohttp.ClientSession(headers=headers, connector=connector) as session:
             polls = asyncio.create_task(self._poll(session, url))
             life = asyncio.create_task(self._live(session, url))

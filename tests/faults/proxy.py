@@ -17,6 +17,7 @@ from typing import Any, Self
 import aiohttp
 from aiohttp import web
 
+from spotrun.kube.connector import Connector
 from tests.faults.rules import STREAM_ACTIONS, Rule, failure
 from tests.faults.stream import Stream
 
@@ -60,7 +61,7 @@ class FaultProxy:
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._tls, limit=0),
+            connector=Connector(self._tls),
             auto_decompress=False,
             # Large answers would come compressed, and be passed back without saying so.
             skip_auto_headers=("Accept-Encoding",),

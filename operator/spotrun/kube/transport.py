@@ -7,6 +7,7 @@ from typing import Self
 import aiohttp
 
 from spotrun.kube.access import Access, AccessError, Credentials
+from spotrun.kube.connector import Connector
 from spotrun.kube.errors import Ambiguous, KubeError, Retryable, Silent, refusal
 
 JSON = "application/json"
@@ -33,8 +34,7 @@ class Transport:
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            # Unbounded: watches hold their connections for ever, and writers bound themselves.
-            connector=aiohttp.TCPConnector(limit=0),
+            connector=Connector(),
             # Kubernetes sets no cookies, and a jar costs time in every request.
             cookie_jar=aiohttp.DummyCookieJar(),
             # Compressing lists costs the API server more than a cluster's network gains.

@@ -147,6 +147,7 @@ class Listener:
             connection.close()
         except asyncio.CancelledError:
             self.visits.left(protocol)
+            visit.close()  # perhaps TLS was just done: it would take its leave first
             with contextlib.suppress(OSError):
                 connection.close()
             raise

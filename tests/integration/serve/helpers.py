@@ -14,6 +14,7 @@ import msgspec
 
 from spotrun.api.names import SERVER_NAME, TOKEN_AUDIENCE
 from spotrun.kube.client import Client
+from spotrun.kube.connector import Connector
 from spotrun.kube.resource import Key, Meta, Resource
 from spotrun.serve.app import Authenticator, Manners
 from spotrun.serve.board import Board, WorkerKey
@@ -239,7 +240,7 @@ class Caller:
         self._tls = ssl.create_default_context(cadata=bundle or replica.server.bundle)
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(ssl=self._tls)
+        connector = Connector(self._tls)
         self._session = aiohttp.ClientSession(connector=connector)
         return self
 

@@ -1,0 +1,45 @@
+"""A pool of connections of which nothing is left once it is closed.
+
+The operator has its own: a test cluster shares no code with what it tests.
+"""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import weakref
+
+import aiohttp
+from typing_extensions import override
+
+_GOODBYE_SECONDS = 1.0
+
+
+class Connector(aiohttp.TCPConnector):
+    """Ends with all of its connections.
+
+    aiohttp forgets a connection whose request was given up, while TLS still waits for the other
+    side's word: it would outlive the pool, and perhaps the event loop.
+    """
+
+    def __init__(self, tls: ssl.SSLContext, *, limit: int) -> None:
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        super().__init__(limit=limit, ssl=tls, socket_factory=self._socket)
+
+    @override
+    async def close(self, *, abort_ssl: bool = True) -> None:
+        await super().close(abort_ssl=abort_ssl)
+        for opened in self._sockets:
+            with contextlib.suppress(OSError):  # it has ended already
+                opened.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_GOODBYE_SECONDS):
+                # Nobody tells when a transport has seen its end; it takes the loop a turn or two.
+                while any(opened.fileno() >= 0 for opened in self._sockets):  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+
+    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        family, kind, protocol, *_ = address
+        opened = socket.socket(family, kind, protocol)
+        self._sockets.add(opened)
+        return opened

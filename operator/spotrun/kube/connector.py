@@ -1,0 +1,47 @@
+"""A pool of connections of which nothing is left once it is closed."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import weakref
+
+import aiohttp
+from typing_extensions import override
+
+_GOODBYE_SECONDS = 1.0
+
+
+class Connector(aiohttp.TCPConnector):
+    """Ends with all of its connections.
+
+    aiohttp forgets a connection whose request was given up, while TLS still waits for the other
+    side's word: it would outlive the pool, and perhaps the event loop.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        super().__init__(
+            # Unbounded: watches hold their connections for ever, and writers bound themselves.
+            limit=0,
+            ssl=tls if tls is not None else True,
+            socket_factory=self._socket,
+        )
+
+    @override
+    async def close(self, *, abort_ssl: bool = True) -> None:
+        await super().close(abort_ssl=abort_ssl)
+        for opened in self._sockets:
+            with contextlib.suppress(OSError):  # it has ended already
+                opened.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_GOODBYE_SECONDS):
+                # Nobody tells when a transport has seen its end; it takes the loop a turn or two.
+                while any(opened.fileno() >= 0 for opened in self._sockets):  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+
+    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        family, kind, protocol, *_ = address
+        opened = socket.socket(family, kind, protocol)
+        self._sockets.add(opened)
+        return opened
