@@ -1,149 +1,223 @@
-"""How long a lost node holds a training up: ours beside stock torchrun, in one run.
+"""How long a change holds a training up: ours beside stock torchrun, in one run.
 
-A node with one worker is lost, and the clock runs from then to the moment at which every worker of
-the smaller world has finished a step. `killed`: all its processes get SIGKILL at once, and its Node
-object goes. `silent`: its processes are stopped and its node says nothing more, as with a cable
-that was pulled: connections stay open. Ours runs under the operator's own code, on process nodes of
-devcluster; the training is `bench/recovery_training.py`: 25 M parameters, four loader workers.
+The training is `bench/recovery_training.py`: 25 M parameters, four loader workers; ours runs under
+the operator's own code, on process nodes of devcluster. What a survivor lost is the longest gap
+between two steps that it completed around the event, without the step that it would have taken
+anyway; the figure is that of the survivor which lost most. `steps_lost` counts completed steps that
+were computed again.
 
-Stock torchrun (c10d) runs the same model in DDP. Its store lives in this process, which flatters
-it: in a cluster it lives in a worker, and its loss ends the job. `stock` has torchrun's timers,
-`tuned` short ones: see TUNED.
+    node_lost_stall_seconds     all processes of a node get SIGKILL, and its Node object goes
+    node_lost_silent_seconds    a node is stopped and says nothing more, as with a cable pulled
+    worker_lost_stall_seconds   the training process of one worker gets SIGKILL
+    shrink_stall_seconds        one worker less is wanted, and it leaves at the end of a step
+    growth_stall_seconds        one more is wanted; it gets warm, and the state, while others train
+    node_lost_restart_seconds   the first of these for a script that only has init_process_group
 
-Run as `.venv/bin/python bench/recovery.py [--quick] [--repeats 3]`.
+Stock torchrun (c10d) runs the same model in DDP, and the clock runs from the loss to the first step
+of the smaller world. Its store lives in this process, which flatters it: in a cluster it lives in a
+worker, and its loss ends the job. `stock` has torchrun's timers, `tuned` short ones: see TUNED.
+
+Run as `.venv/bin/python bench/recovery.py [--quick] [--repeats 3] [--only growth]`.
 """
 
 import argparse
 import asyncio
-import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Any
 
-import torch
-from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in its __all__
-
-from bench.operator_bench import ROOT, say
-from bench.recovery_training import WIDTH
+from bench.operator_bench import say
+from bench.recovery_stock import (
+    TRAINING,
+    TUNED,
+    WARM_SECONDS,
+    first_step,
+    prepare,
+    stock,
+    trains,
+)
 from devcluster.cluster import Cluster
 from spotrun_trainer.telemetry import timeline
 from tests.integration.trainer.helpers import Place, open_place
 from tests.integration.trainer.traces import Trace
 from tests.operator_world import install_crds
 
-TRAINING = ROOT / "bench" / "recovery_training.py"
-PATIENCE_SECONDS = 180.0
-WARM_SECONDS = 5.0  # of steps before anything happens
-TUNED = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=3"
+SETTLE_SECONDS = 2.0  # of steps after it
+
+
+class Kind(StrEnum):
+    """What happens."""
+
+    NODE_LOST = "node_lost_stall_seconds"
+    SILENT = "node_lost_silent_seconds"
+    WORKER_LOST = "worker_lost_stall_seconds"
+    SHRINK = "shrink_stall_seconds"
+    GROWTH = "growth_stall_seconds"
+    RESTART = "node_lost_restart_seconds"
 
 
 @dataclass(frozen=True)
-class Loss:
-    """What happens to whom."""
+class Event:
+    """What happens to a world of so many workers, and to whom."""
 
+    kind: Kind
     workers: int
-    rank: int
-    is_silent: bool = False
+    rank: int = 0
+
+    @property
+    def workers_after(self) -> int:
+        """So many train on after it."""
+        return self.workers + (1 if self.kind is Kind.GROWTH else -1)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What an event cost."""
+
+    seconds: float
+    step_seconds: float  # of a usual step afterwards
+    steps_lost: int
+    phases: dict[str, float]
+
+
+EVENTS = [
+    *(Event(Kind.NODE_LOST, workers, rank) for workers, rank in ((2, 0), (2, 1), (3, 0), (3, 2))),
+    Event(Kind.SILENT, 2),
+    Event(Kind.WORKER_LOST, 3, 1),
+    Event(Kind.SHRINK, 3),
+    Event(Kind.GROWTH, 1),
+    Event(Kind.GROWTH, 2),
+    Event(Kind.RESTART, 2),
+]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--quick", action="store_true", help="one loss of each kind, no stock timers"
+        "--quick", action="store_true", help="one event of each kind, no stock timers"
     )
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", default="", help="part of a metric's name")
     arguments = parser.parse_args()
-    losses = [Loss(2, 0), Loss(2, 1), Loss(3, 0), Loss(3, 2), Loss(2, 0, is_silent=True)]
+    events = [event for event in EVENTS if arguments.only in event.kind]
     if arguments.quick:
-        losses, arguments.repeats = [Loss(2, 0), Loss(2, 0, is_silent=True)], 1
+        events = list({event.kind: event for event in reversed(events)}.values())
+        arguments.repeats = 1
     with tempfile.TemporaryDirectory() as scratch, Cluster() as cluster:
         install_crds(cluster)
-        asyncio.run(measure(cluster, Path(scratch), losses, arguments.repeats))
+        asyncio.run(measure(cluster, Path(scratch), events, arguments.repeats))
         peers = {"tuned": TUNED} if arguments.quick else {"tuned": TUNED, "stock": ""}
-        for name, timers in peers.items():
+        for name, timers in peers.items() if not arguments.only else ():
             took = [stock(Path(scratch), timers) for _ in range(arguments.repeats)]
             say(f"node_lost_{name}_seconds", took, "s", workers=2, to="first step")
 
 
-async def measure(cluster: Cluster, scratch: Path, losses: list[Loss], repeats: int) -> None:
-    for loss in losses:
-        took: list[float] = []
-        phases: dict[str, list[float]] = {}
+async def measure(cluster: Cluster, scratch: Path, events: list[Event], repeats: int) -> None:
+    steps_lost: list[float] = []
+    for event in events:
+        held: list[Held] = []
         for repeat in range(repeats):
-            folder = scratch / f"{loss.workers}-{loss.rank}-{loss.is_silent}-{repeat}"
-            seconds, parts = await lose(cluster, folder, loss)
-            took.append(seconds)
-            for part, value in parts.items():
-                phases.setdefault(part, []).append(value)
+            folder = scratch / f"{event.kind.name}-{event.workers}-{event.rank}-{repeat}"
+            held.append(await disturb(cluster, folder, event))
             shutil.rmtree(folder)
-        name = "node_lost_silent_restart_seconds" if loss.is_silent else "node_lost_restart_seconds"
-        split = {part: round(median(values), 2) for part, values in phases.items()}
-        say(name, took, "s", workers=loss.workers, rank=loss.rank, phases=split)
+        if event.kind is not Kind.RESTART:
+            steps_lost += [one.steps_lost for one in held]
+        names = dict.fromkeys(name for one in held for name in one.phases)
+        say(
+            event.kind,
+            [one.seconds for one in held],
+            "s",
+            workers=event.workers,
+            rank=event.rank,
+            step_seconds=round(median(one.step_seconds for one in held), 3),
+            phases={
+                name: round(median(one.phases[name] for one in held if name in one.phases), 2)
+                for name in names
+            },
+        )
+    if steps_lost:
+        say("steps_lost", steps_lost, "steps", worst=max(steps_lost))
 
 
-async def lose(cluster: Cluster, folder: Path, loss: Loss) -> tuple[float, dict[str, float]]:
-    """Train, lose a node, and return how long it took and what the time went into."""
+async def disturb(cluster: Cluster, folder: Path, event: Event) -> Held:
+    """Train, let it happen, and return what it cost."""
     prepare(folder)
+    way = "ddp" if event.kind is Kind.RESTART else "run"
     async with open_place(cluster, folder) as place:
-        await place.add_nodes(*(f"n{number}" for number in range(loss.workers)))
+        most = max(event.workers, event.workers_after)
+        await place.add_nodes(*(f"n{number}" for number in range(most)))
         await place.start(
             TRAINING,
-            "run",
+            way,
             folder,
-            workers=loss.workers,
-            sizes={"min": 1},
+            workers=event.workers,
+            sizes={"min": 1, "max": most},
             env={"SPOTRUN_TRACE": str(folder / "phases")},
         )
         async with place.operator() as operator:
-            await place.until_trace(trains(loss.workers))
-            await place.until_trace(trains(loss.workers, time.time() + WARM_SECONDS))
+            await place.until_trace(trains(event.workers))
+            await place.until_trace(trains(event.workers, time.time() + WARM_SECONDS))
             # A new leader concludes nothing from silence, for a minute after it began to lead.
             operator._leading_since -= 100  # noqa: SLF001
-            lost_at = time.time()
-            await take_away(place, loss)
-            smaller = loss.workers - 1
-            lines = await place.until_trace(trains(smaller, lost_at))
-    back_at = first_step(lines, smaller, lost_at)
-    return back_at - lost_at, split(folder / "phases", lost_at, back_at)
+            began = time.time()
+            await happen(place, event)
+            await place.until_trace(trains(event.workers_after, began))
+            await asyncio.sleep(SETTLE_SECONDS)
+            lines = place.trace()
+    return held(lines, event, began, folder / "phases")
 
 
-async def take_away(place: Place, loss: Loss) -> None:
-    pod = await place.member(loss.rank)
-    if not loss.is_silent:
+def held(lines: Trace, event: Event, began: float, phases: Path) -> Held:
+    """What of the time survivors did not train in."""
+    after = [line for line in lines if line["size"] == event.workers_after]
+    after = [line for line in after if line["time"] > began]
+    survivors = {line["pid"] for line in after}
+    back_at = first_step(lines, event.workers_after, began)
+    before = max(line["step"] for line in lines if line["time"] < began)
+    lost = max(0, before + 1 - min(line["step"] for line in after))
+    step_seconds = median(
+        late["time"] - early["time"]
+        for pid in survivors
+        for early, late in pairwise([line for line in after if line["pid"] == pid])
+    )
+    if event.kind is Kind.RESTART:
+        return Held(back_at - began, step_seconds, lost, split(phases, began, back_at))
+    gaps = [
+        late["time"] - early["time"]
+        for pid in survivors
+        for early, late in pairwise([line for line in lines if line["pid"] == pid])
+        if began < late["time"] <= back_at
+    ]
+    return Held(max(gaps) - step_seconds, step_seconds, lost, split(phases, began, back_at))
+
+
+async def happen(place: Place, event: Event) -> None:
+    match event.kind:
+        case Kind.SHRINK | Kind.GROWTH:
+            await place.patch_job({"workers": {"replicas": event.workers_after}})
+        case Kind.WORKER_LOST:
+            rank_of = {line["pid"]: line["rank"] for line in place.trace()[-20:]}
+            pids = [pid for pid, rank in rank_of.items() if rank == event.rank]
+            os.kill(pids[-1], signal.SIGKILL)
+        case _:
+            await take_away(place, event)
+
+
+async def take_away(place: Place, event: Event) -> None:
+    pod = await place.member(event.rank)
+    if event.kind is not Kind.SILENT:
         await place.machine(pod).vanish(delete_node=True)
         return
     place.machine(pod).go_silent()
     for pid in place.processes(pod):
         os.kill(pid, signal.SIGSTOP)
-
-
-def trains(size: int, since: float = 0.0) -> Callable[[Trace], bool]:
-    """Holds once all ranks of a world of that size have made a step after a moment."""
-
-    def holds(lines: Trace) -> bool:
-        found = {line["rank"] for line in lines if line["size"] == size and line["time"] > since}
-        return len(found) == size
-
-    return holds
-
-
-def first_step(lines: Trace, size: int, since: float) -> float:
-    """When the last rank of the smaller world had finished its first step."""
-    found: dict[int, float] = {}
-    for line in lines:
-        if line["size"] == size and line["time"] > since:
-            found.setdefault(line["rank"], line["time"])
-    return max(found.values())
 
 
 def split(folder: Path, lost_at: float, back_at: float) -> dict[str, float]:
@@ -159,95 +233,6 @@ def split(folder: Path, lost_at: float, back_at: float) -> dict[str, float]:
         parts[mark] = at[mark] - before
         before = at[mark]
     return parts
-
-
-def stock(scratch: Path, timers: str) -> float:
-    """The same loss under stock torchrun: two nodes, the one with rank 0 is killed."""
-    folder = Path(tempfile.mkdtemp(dir=scratch))
-    prepare(folder)
-    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    with torchruns(folder, store.port, timers) as agents:
-        until(lambda: trains(2)(trace_of(folder)))
-        warm_at = time.time() + WARM_SECONDS
-        until(lambda: trains(2, warm_at)(trace_of(folder)))
-        rank0 = next(line["pid"] for line in trace_of(folder) if line["rank"] == 0)
-        killed = next(agent for agent in agents if rank0 in tree(agent.pid))
-        lost_at = time.time()
-        for pid in tree(killed.pid):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        until(lambda: trains(1, lost_at)(trace_of(folder)))
-    return first_step(trace_of(folder), 1, lost_at) - lost_at
-
-
-@contextmanager
-def torchruns(folder: Path, port: int, timers: str) -> Iterator[list[subprocess.Popen[bytes]]]:
-    conf = ",".join(filter(None, ("is_host=0", timers)))
-    command = [
-        str(Path(sys.executable).parent / "torchrun"),
-        "--rdzv-backend=c10d",
-        f"--rdzv-endpoint=127.0.0.1:{port}",
-        "--rdzv-id=bench",
-        f"--rdzv-conf={conf}",
-        "--nnodes=1:2",
-        "--nproc-per-node=1",
-        "--max-restarts=100",
-        "--monitor-interval=0.1",
-        str(TRAINING),
-        "ddp",
-        str(folder),
-    ]
-    # Without it a surviving rank 0 and newcomers wait for each other until both fail.
-    environment = {**os.environ, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", "OMP_NUM_THREADS": "1"}
-    log = (folder / "log").open("wb")
-    agents = [
-        subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
-        for _ in range(2)
-    ]
-    try:
-        yield agents
-    finally:
-        for pid in [pid for agent in agents for pid in tree(agent.pid)]:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        for agent in agents:
-            agent.wait()
-        log.close()
-
-
-def tree(root: int) -> list[int]:
-    """A process and all its descendants."""
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 - only the names are needed
-        if name.isdecimal():
-            with suppress(FileNotFoundError, ProcessLookupError):
-                stat = Path(f"/proc/{name}/stat").read_text()
-                parent = int(stat.rpartition(")")[2].split()[1])
-                children.setdefault(parent, []).append(int(name))
-    found = [root]
-    for pid in found:
-        found += children.get(pid, [])
-    return found
-
-
-def prepare(folder: Path) -> None:
-    (folder / "phases").mkdir(parents=True)
-    torch.manual_seed(0)
-    (folder / "samples").write_bytes(torch.randn(64, WIDTH).numpy().tobytes())
-
-
-def trace_of(folder: Path) -> Trace:
-    file = folder / "trace.jsonl"
-    text = file.read_text() if file.exists() else ""
-    return [json.loads(line) for line in text.rpartition("\n")[0].splitlines()]
-
-
-def until(holds: Callable[[], Any]) -> None:
-    limit = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        if time.monotonic() > limit:
-            raise TimeoutError("torchrun does not train: see what it has logged")
-        time.sleep(0.02)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def train_with_run(folder: Path) -> None:
             for x in step:
                 step.backward(net(x).square().mean(1).sum(), weight=len(x))
             step.update(optimizer)
-        trace(folder, step.number, run.rank, run.world_size)
+            trace(folder, step.number, run.rank, run.world_size)
 
 
 def train_with_ddp(folder: Path) -> None:

@@ -12,6 +12,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
@@ -55,39 +56,53 @@ def run_world(
         "TORCHELASTIC_RUN_ID": "test",
         **env,
     }
-    ranks = [_Rank(rank, shared | dict(by_rank(rank)), function, arguments) for rank in range(size)]
+    ranks = [
+        Process(place_of(rank) | shared | dict(by_rank(rank)), function, *arguments)
+        for rank in range(size)
+    ]
     until = time.monotonic() + PATIENCE_SECONDS
     return [rank.ended(until) for rank in ranks]
 
 
 def run_alone(function: Callable[..., Any], *arguments: Any, env: Mapping[str, str] = {}) -> Ended:
     """Call a function in a process of its own, that nobody started as part of a world."""
-    rank = _Rank(0, env, function, arguments, is_alone=True)
-    return rank.ended(time.monotonic() + PATIENCE_SECONDS)
+    return Process(env, function, *arguments).ended(time.monotonic() + PATIENCE_SECONDS)
 
 
-class _Rank:
+def place_of(rank: int) -> dict[str, str]:
+    """A process that is the only one of its worker."""
+    return {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+
+
+class Process:
+    """A process that calls a function of a test module, and begins at once."""
+
     def __init__(
-        self,
-        rank: int,
-        env: Mapping[str, str],
-        function: Callable[..., Any],
-        arguments: tuple[Any, ...],
-        *,
-        is_alone: bool = False,
+        self, env: Mapping[str, str], function: Callable[..., Any], *arguments: Any
     ) -> None:
-        place = {} if is_alone else {"RANK": str(rank), "LOCAL_RANK": str(rank)}
         handle, name = tempfile.mkstemp()
         os.close(handle)
         self._said = Path(name)
         self._results, sender = _SERVER.Pipe(duplex=False)
         self._process: ForkServerProcess = _SERVER.Process(
-            target=_run, args=(place | dict(env), name, sender, function, arguments)
+            target=_run, args=(dict(env), name, sender, function, arguments)
         )
         self._process.start()
         sender.close()
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+        return self._process.is_alive()
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        assert self._process.pid is not None, "it was started"
+        with suppress(ProcessLookupError):  # it is over, which comes to the same
+            os.kill(self._process.pid, number)
+
     def ended(self, until: float) -> Ended:
+        """Wait for its end, but not for ever."""
         value, error = None, "it was still running when the test lost patience"
         try:
             if self._results.poll(max(0.0, until - time.monotonic())):

@@ -1,13 +1,13 @@
 """The same state on all processes: given by one, and compared now and then."""
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
 from spotrun_trainer.commit import CHECKSUM_BITS
 from spotrun_trainer.group import Group
+from spotrun_trainer.handover import parts
 from spotrun_trainer.rng import key_of
 from spotrun_trainer.tracked import Tracked
 
@@ -28,7 +28,7 @@ def share(tensors: Mapping[str, Tensor], group: Group, device: torch.device) -> 
             "the processes track different things: all of them have to build the same model, in "
             "the same order and sizes, whatever their rank"
         )
-    for part in _parts(list(tensors.values())):
+    for part in parts(list(tensors.values()), _CHUNK_BYTES):
         flat = torch.cat([tensor.detach().flatten() for tensor in part]).to(device)
         group.broadcast(flat, 0).wait()
         pieces = torch.split(flat, [tensor.numel() for tensor in part])
@@ -47,16 +47,3 @@ def checksum(tracked: Tracked) -> int:
 def _bits(tensor: Tensor) -> Tensor:
     flat = tensor.detach().flatten()
     return flat.view(_WHOLE_NUMBERS[min(flat.element_size(), 8)])
-
-
-def _parts(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    for _, alike in itertools.groupby(tensors, key=lambda tensor: tensor.dtype):
-        part, size = list[Tensor](), 0
-        for tensor in alike:
-            part.append(tensor)
-            size += tensor.numel() * tensor.element_size()
-            if size >= _CHUNK_BYTES:
-                yield part
-                part, size = [], 0
-        if part:
-            yield part

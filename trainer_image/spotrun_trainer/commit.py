@@ -6,7 +6,7 @@ cast it; counts add up.
 """
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 
 CHECKSUM_BITS = 32  # their sum over two million processes is still exact in a float64
 
@@ -19,6 +19,7 @@ class Ballot:
     leave: int = 0  # ends after this step: SIGTERM, or the time it was given is over
     hopeless: int = 0  # ends so soon that a checkpoint would not be durable in time
     stop: int = 0  # the training is to end here: run.stop()
+    change: int = 0  # there is another world, to be entered together after this step
     missing: int = 0  # parameters that got no gradient
     unknown: int = 0  # a buffer changed that the others do not know of
     checksum: int = 0  # of the state; 0 where it is not asked for
@@ -40,6 +41,11 @@ def decode(sums: Sequence[float]) -> Ballot:
 def together(ballots: Sequence[Ballot]) -> Ballot:
     """What was said at several commits of one step."""
     return Ballot(*(sum(values) for values in zip(*map(astuple, ballots), strict=True)))
+
+
+def without_plans(total: Ballot) -> Ballot:
+    """What counts of it in another world: there everybody says anew what it wants to do."""
+    return replace(total, save=0, leave=0, hopeless=0, change=0)
 
 
 def have_equal_state(total: Ballot, own: Ballot, size: int) -> bool:

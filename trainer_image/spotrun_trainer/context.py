@@ -1,9 +1,10 @@
 """What belongs to a process as long as it is in one world, and how it gets out of that."""
 
+import hashlib
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -13,11 +14,19 @@ from spotrun import wire
 from spotrun_trainer.checkpoint import Checkpoints
 from spotrun_trainer.device import default_device
 from spotrun_trainer.files import WorldFile
-from spotrun_trainer.group import Group, PeerLostError
+from spotrun_trainer.group import Group
 from spotrun_trainer.interrupt import GRACE_SECONDS, Interrupt
 from spotrun_trainer.logbook import Logbook, say
+from spotrun_trainer.lost import PeerLostError
 from spotrun_trainer.rng import seed_all
-from spotrun_trainer.seat import OutdatedSeatError, Seat, find_seat
+from spotrun_trainer.seat import (
+    OutdatedSeatError,
+    Seat,
+    can_be_entered,
+    find_seat,
+    is_newer,
+    seat_in,
+)
 from spotrun_trainer.telemetry.device_time import device_time
 from spotrun_trainer.telemetry.failure import install_failure_note
 from spotrun_trainer.telemetry.meter import Meter
@@ -25,16 +34,17 @@ from spotrun_trainer.telemetry.reporter import Reporter
 from spotrun_trainer.telemetry.trace import Trace, open_trace
 from spotrun_trainer.telemetry.vitals import open_vitals
 from spotrun_trainer.tracked import Tracked
+from spotrun_trainer.watch import Watch
 
 BROKEN_SECONDS = 600.0
-_LOOK_SECONDS = 0.05
+_LOOK_SECONDS = 0.005  # one stat
 # What shells make of SIGTERM: 0 would be taken for a training that is complete.
 _TERMINATED = 128 + 15
 
 
 @dataclass
 class Context:
-    """One process in one world."""
+    """One process, and the world that it is in."""
 
     seat: Seat
     seed: int
@@ -54,29 +64,29 @@ class Context:
     is_at_boundary: bool = True  # between two steps, and the last one was not discarded
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
     _group: Group | None = None
+    _watch: Watch | None = None
     _checkpoints: Checkpoints | None = None
 
     @property
     def group(self) -> Group:
         """The processes of this world; the first who asks waits for all to arrive."""
         if self._group is None:
-            try:
-                with self.meter.span("wait"):
-                    self._group = Group.form(self.seat, device=self.device, look=self.check_seat)
-            except PeerLostError as error:
-                self.wait_for_next_world(error)
-            self.trace.mark("group", generation=self.seat.generation)
-            self.reporter.tell(generation=self.seat.generation)
+            self._group = self._meet()
         return self._group
 
     @property
     def checkpoints(self) -> Checkpoints | None:
         """Where the training is saved; None if nobody said where."""
         if self._checkpoints is None and self.place is not None:
-            # Outside spotrun a start has no number; so ranks draw a word that no start had before.
-            attempt = self.group.text_from(0, secrets.token_hex(8), device=self.device)
-            self._checkpoints = Checkpoints(self.place, keep=self.keep, attempt=attempt)
+            self._checkpoints = Checkpoints(self.place, keep=self.keep, attempt=self.attempt())
         return self._checkpoints
+
+    def attempt(self) -> str:
+        """A word that all ranks of this world share, and that none before them had."""
+        if self.seat.elastic:
+            return hashlib.blake2b(self.seat.secret.encode(), digest_size=8).hexdigest()
+        # Outside spotrun a start has no number; so ranks draw one.
+        return self.group.text_from(0, secrets.token_hex(8), device=self.device)
 
     def answer(self) -> wire.Answer | None:
         """What the operator said last; None outside spotrun."""
@@ -98,9 +108,8 @@ class Context:
         return answer.orders.checkpoint if answer is not None else 0
 
     def check_seat(self) -> None:
-        """Raise PeerLostError if the world that is being formed is not the world any more."""
-        world = self.world()
-        if world is not None and world.generation > self.seat.generation:
+        """Raise PeerLostError if this world, formed or not, is not the world any more."""
+        if is_newer(self.world(), self.seat.generation):
             raise PeerLostError(f"there is a newer world than {self.seat.generation}")
 
     def leave(self, sentence: str) -> NoReturn:
@@ -110,29 +119,78 @@ class Context:
         self.close()
         if self._group is not None:
             self._group.close()
+            self._group = None
         # torchrun takes any other code for a failure; under spotrun the agent knows better.
         raise SystemExit(0 if self.seat.elastic else _TERMINATED)
 
-    def wait_for_next_world(self, error: Exception) -> NoReturn:
-        """The world broke: under spotrun its agent ends this process and starts it in the next.
+    def leave_world(self, error: Exception | None) -> None:
+        """Drop the group, so that others that wait in it notice; None: all leave it together.
 
-        Elsewhere that is an error: torchrun restarts all processes, if it was told to.
+        Elsewhere than under spotrun an error stays one: torchrun restarts all processes, if it was
+        told to.
         """
         if not self.seat.elastic:
+            assert error is not None, "only an operator changes worlds"
             raise error
-        say(f"world {self.seat.generation} broke ({error}); waiting for the next")
-        self.trace.mark("broken", generation=self.seat.generation)
-        self.reporter.tell(broken=self.seat.generation)
+        generation = self.seat.generation
+        if error is not None:
+            say(f"world {generation} broke ({error}); waiting for the next")
+            self.trace.mark("broken", generation=generation)
+        group, self._group = self._group, None
+        is_left_to_the_agent = False
+        if group is not None:
+            if error is not None:
+                group.cut()
+            # What NCCL still has in a queue cannot be trusted to end: only a new process can go on.
+            is_left_to_the_agent = group.is_nccl and error is not None
+            group.close()
+        self.reporter.tell(broken=generation, in_process=not is_left_to_the_agent)
+
+    def wait_for_seat(
+        self, after: int, error: Exception | None, meanwhile: Callable[[], None]
+    ) -> None:
+        """Wait for a world newer than `after` with a place in it, and take that place.
+
+        If the operator wants a restart instead, the agent ends this process here.
+        """
         seconds = float(self.env.get("SPOTRUN_BROKEN_SECONDS", BROKEN_SECONDS))
         until = time.monotonic() + seconds
-        while time.monotonic() < until:
+        while True:
+            world = self.world()
+            if world is not None and can_be_entered(world, after):
+                self.seat = seat_in(world, self.seat)
+                self.logbook.is_printed = self.seat.rank == 0
+                return
             if self.interrupt.reason():
                 self.leave("told to end while waiting for the next world")
+            if world is None or world.generation > after:
+                until = time.monotonic() + seconds  # the operator knows, and will call when it can
+            if time.monotonic() > until:
+                raise TimeoutError(
+                    f"world {after} broke, and in {seconds:.0f} s no next one came "
+                    "(SPOTRUN_BROKEN_SECONDS): look at the log of the operator, and at the job's "
+                    "conditions"
+                ) from error
+            meanwhile()
             time.sleep(_LOOK_SECONDS)
-        raise TimeoutError(
-            f"world {self.seat.generation} broke, and in {seconds:.0f} s no next one came "
-            "(SPOTRUN_BROKEN_SECONDS): look at the log of the operator, and at the job's conditions"
-        ) from error
+
+    def _meet(self) -> Group:
+        """Raises PeerLostError if this world does not come together."""
+        generation, connections = self.seat.generation, None
+        if self.seat.elastic and self.seat.directory is not None:
+            # Before anybody counts on this process: if it dies from here on, it is too late for it.
+            self.reporter.tell(entering=generation)
+            self._watch = self._watch or Watch(self.seat.directory)
+            connections = self._watch.meets(generation)
+        with self.meter.span("wait"):
+            group = Group.form(
+                self.seat, device=self.device, look=self.check_seat, connections=connections
+            )
+        if self._watch is not None:
+            self._watch.formed()
+        self.trace.mark("group", generation=generation)
+        self.reporter.tell(generation=generation)
+        return group
 
     def close(self) -> None:
         """The loop is over; what was logged is printed, and signals are the program's again.

@@ -11,6 +11,7 @@ from spotrun_trainer.context import Context
 from spotrun_trainer.data.deal import Block, deal
 from spotrun_trainer.data.source import Source
 from spotrun_trainer.device import moved
+from spotrun_trainer.group import Group
 
 Result = Tensor | tuple[Tensor, float | Tensor]
 LossFunction = Callable[[Any, Any], Result]
@@ -22,16 +23,25 @@ class InterruptedEvaluationError(Exception):
 
 
 def mean_loss(
-    context: Context, model: nn.Module, source: Source, microbatch: int, loss: LossFunction
+    context: Context,
+    model: nn.Module,
+    source: Source,
+    microbatch: int,
+    loss: LossFunction,
+    *,
+    group: Group,
+    commit: Callable[[Tensor], None],
 ) -> float:
-    """The mean over all samples, the same on all processes."""
+    """The mean over all samples, the same on all processes of the group.
+
+    `commit` sums over them, or raises WorldChangedError.
+    """
     if not source.length:
         raise ValueError("run.evaluate needs a dataset with a length, and samples in it")
-    group = context.group
     rounds = -(-source.length // microbatch)
     totals = torch.zeros(2, dtype=torch.float64, device=context.device)
     own = _batches(source, plan(source.length, microbatch, group.size, group.rank))
-    alarm = _Alarm(context)
+    alarm = _Alarm(context, group)
     with evaluating(model), context.meter.span("evaluate"):
         for _ in range(-(-rounds // group.size)):  # as many as the busiest process has
             for batch, samples in _at_most_one(own):
@@ -39,7 +49,7 @@ def mean_loss(
                 totals += _weighted(result, samples, context.device)
             alarm.look()
             context.reporter.sign()
-        group.all_reduce(totals).wait()
+        commit(totals)
     mean: float = (totals[0] / totals[1]).item()
     return mean
 
@@ -71,19 +81,21 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 class _Alarm:
     """Tells all processes in the same round that one has to end: the round before says so."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, group: Group) -> None:
         self._context = context
+        self._group = group
         self._raise = self._ring()
 
     def look(self) -> None:
         """Raise InterruptedEvaluationError if a process said so in the round before."""
+        self._group.check()
         self._raise()
         self._raise = self._ring()
 
     def _ring(self) -> Callable[[], None]:
         said = torch.tensor([float(self._context.interrupt.reason() is not None)])
         said = said.to(self._context.device)
-        pending = self._context.group.all_reduce(said)
+        pending = self._group.all_reduce(said)
 
         def check() -> None:
             pending.wait()

@@ -43,6 +43,7 @@ class Telling:
     """What a trainer says of itself; in the file its names are in camel case, like the wire's."""
 
     generation: int = 0  # the world this process is in (has formed its group); 0: none yet
+    entering: int = 0  # the newest world that it went to meet: it cannot come to that one anew
     ready: bool = False  # warm: could enter a world now without a restart
     in_process: bool = False  # can change worlds without a restart
     broken: int = 0  # the generation whose group broke under it: it waits for the next world
@@ -155,6 +156,7 @@ def _read_telling(body: bytes) -> Telling:
         raise ValueError("it is not a JSON object")  # noqa: TRY004 - a sender's mistake, not ours
     return Telling(
         generation=_whole(content, "generation"),
+        entering=_whole(content, "entering"),
         ready=_flag(content, "ready"),
         in_process=_flag(content, "inProcess"),
         broken=_whole(content, "broken"),

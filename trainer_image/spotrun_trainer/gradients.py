@@ -11,6 +11,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from spotrun_trainer.group import Group, Pending
 
@@ -39,6 +40,9 @@ class Gradients(Protocol):
     def drop(self) -> None:
         """Begin anew."""
 
+    def follow(self, group: Group) -> bool:
+        """Sum over this group from now on; false if another way is better there."""
+
     def close(self) -> None:
         """Others take over."""
 
@@ -48,6 +52,11 @@ class Own:
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self.parameters = parameters
+
+    @staticmethod
+    def fits(parameters: Sequence[nn.Parameter], group: Group) -> bool:
+        """Whether there is nothing to be summed, and no precision to be won."""
+        return group.size == 1 and all(one.dtype == accumulation_dtype(one) for one in parameters)
 
     def expect_last(self) -> None:
         """Nothing to sum."""
@@ -66,6 +75,10 @@ class Own:
     def drop(self) -> None:
         """Let go of them."""
         clear(self.parameters)
+
+    def follow(self, group: Group) -> bool:
+        """Only a process that is alone can."""
+        return group.size == 1
 
     def close(self) -> None:
         """Nothing holds on to them."""
@@ -156,13 +169,8 @@ class Bucketed:
         self._has_one_backward: bool | None = None
         self._is_last = False
         self._sent = 0
-        self._hooks = [
-            parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
-                functools.partial(self._note, number)
-            )
-            for number, bucket in enumerate(self._buckets if group.size > 1 else [])
-            for parameter in bucket.parameters
-        ]
+        self._hooks: list[RemovableHandle] = []
+        self.follow(group)
 
     def expect_last(self) -> None:
         """Send buckets while the last backward still runs."""
@@ -200,6 +208,19 @@ class Bucketed:
         self._is_last, self._sent = False, 0
         for bucket in self._buckets:
             bucket.drop()
+
+    def follow(self, group: Group) -> bool:
+        """The flat tensors stay; alone they are of no use."""
+        self._group = group
+        if group.size > 1 and not self._hooks:
+            self._hooks = [
+                parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+                    functools.partial(self._note, number)
+                )
+                for number, bucket in enumerate(self._buckets)
+                for parameter in bucket.parameters
+            ]
+        return not Own.fits(self.parameters, group)
 
     def close(self) -> None:
         """Hear of no more gradients."""

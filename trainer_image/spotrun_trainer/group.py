@@ -12,20 +12,24 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, distributed
-from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined]  # not in __all__
+from torch.distributed import Store  # type: ignore[attr-defined]  # not in its __all__
 
+from spotrun_trainer.arrival import meet
+from spotrun_trainer.connections import Connections
+from spotrun_trainer.lost import PeerLostError
 from spotrun_trainer.seat import Seat
 
 ARRIVAL_SECONDS = 600.0  # as long as torchrun's own join_timeout
+# All are there when they connect; who does not come through by then has died in between.
+CONNECT_SECONDS = 5.0
+CONNECT_SECONDS_EACH = 0.02
 # A lost peer breaks its connections, or the agent says so; waiting long is for slow microbatches.
 COLLECTIVE_SECONDS = 1800.0
-_LOOK_SECONDS = 0.5
 _TEXT_BYTES = 512
 _GPU_POLL_SECONDS = 0.0001
-
-
-class PeerLostError(Exception):
-    """A collective cannot complete, because a process of the world is gone."""
+_SLICE = timedelta(seconds=0.25)
+_STUCK: list[Any] = []
+"""Groups with a collective that does not end: their own end would wait for it."""
 
 
 class Pending(Protocol):
@@ -41,19 +45,52 @@ class _Done:
 
 
 class _Work:
-    def __init__(self, work: Any, *, is_on_gpu: bool) -> None:  # noqa: ANN401 - torch's, untyped
+    def __init__(
+        self,
+        work: Any,  # noqa: ANN401 - torch's, untyped
+        connections: Connections,
+        *,
+        is_on_gpu: bool,
+    ) -> None:
         self._work = work
+        self._connections = connections
         self._is_on_gpu = is_on_gpu
 
     def wait(self) -> None:
         try:
-            self._work.wait()
+            if self._is_on_gpu:
+                self._work.wait()
+            else:
+                self._wait_for_host()
             # NCCL's wait only orders streams. But kernels of a broken communicator end early, and
             # what is enqueued after them would take partial sums for results.
             while self._is_on_gpu and not self._work.is_completed():
+                self._check()
                 time.sleep(_GPU_POLL_SECONDS)
         except RuntimeError as error:
             raise PeerLostError(f"a peer is gone: {_first_line(error)}") from error
+
+    def _wait_for_host(self) -> None:
+        """Wait, but not for what gloo has forgotten: it misses a cut in the moment of a begin."""
+        was_cut = False
+        while not self._is_there():
+            if was_cut:
+                self._connections.are_stuck = True
+                self._check()
+            was_cut = self._connections.are_cut
+
+    def _is_there(self) -> bool:
+        try:
+            self._work.wait(_SLICE)
+        except RuntimeError:
+            if self._work.is_completed():
+                raise
+            return False
+        return True
+
+    def _check(self) -> None:
+        if self._connections.are_cut:
+            raise PeerLostError("the connections of this world were cut")
 
 
 class Group:
@@ -66,11 +103,13 @@ class Group:
         backend: Any = None,  # noqa: ANN401 - torch's, untyped
         *,
         is_nccl: bool = False,
+        connections: Connections | None = None,
     ) -> None:
         self.rank = rank
         self.size = size
+        self.is_nccl = is_nccl
         self._backend = backend
-        self._is_nccl = is_nccl
+        self._connections = connections or Connections()
 
     @classmethod
     def form(
@@ -80,18 +119,27 @@ class Group:
         device: torch.device,
         timeout_seconds: float = ARRIVAL_SECONDS,
         look: Callable[[], None] = lambda: None,
+        connections: Connections | None = None,
     ) -> "Group":
         """Meet the other processes of the world; `look` is called while waiting, and may raise."""
+        connections = connections or Connections()
         if seat.size == 1:
-            return cls()
+            return cls(connections=connections)
+        connections.begin()
         try:
-            store = _store(seat, timeout_seconds)
-            _arrive(store, seat.size, timeout_seconds, look)
+            store = meet(seat, timeout_seconds, look)
             is_nccl = device.type == "cuda" and seat.local_size <= torch.cuda.device_count()
             backend = _backend(store, seat, is_nccl=is_nccl)
         except RuntimeError as error:  # its store or a peer went away in between
             raise PeerLostError(f"world {seat.generation}: {_first_line(error)}") from error
-        return cls(seat.rank, seat.size, backend, is_nccl=is_nccl)
+        finally:
+            connections.complete()  # also if it failed: what is opened next is another world's
+        return cls(seat.rank, seat.size, backend, is_nccl=is_nccl, connections=connections)
+
+    def check(self) -> None:
+        """Raise PeerLostError if the world is known to be broken."""
+        if self._connections.are_cut:
+            raise PeerLostError("the connections of this world were cut")
 
     def all_reduce(self, tensor: Tensor) -> Pending:
         """Begin to sum a tensor over all processes, in place."""
@@ -127,6 +175,14 @@ class Group:
             lambda: self._backend.alltoall_base(output, given, output_sizes, given_sizes), given
         )
 
+    def send(self, tensor: Tensor, rank: int) -> None:
+        """Give a tensor to one process, which receives it."""
+        self._begin(lambda: self._backend.send([tensor], rank, 0), tensor).wait()
+
+    def receive(self, tensor: Tensor, rank: int) -> None:
+        """Fill a tensor with what one process sends."""
+        self._begin(lambda: self._backend.recv([tensor], rank, 0), tensor).wait()
+
     def text_from(self, source: int, text: str, *, device: torch.device) -> str:
         """A short text that one process has, for all."""
         content = text.encode()
@@ -136,56 +192,33 @@ class Group:
         self.broadcast(message, source).wait()
         return bytes(message.tolist()).rstrip(b"\0").decode()
 
+    def cut(self) -> None:
+        """Free whoever waits in this world, here and elsewhere; nothing in it succeeds any more."""
+        self._connections.cut()
+
     def close(self) -> None:
         """Let go of the connections."""
+        if self._connections.are_stuck:
+            _STUCK.append(self._backend)
         self._backend = None
 
     def _begin(self, collective: Callable[[], Any], tensor: Tensor) -> Pending:
         try:
-            return _Work(collective(), is_on_gpu=self._is_nccl and tensor.is_cuda)
+            is_on_gpu = self.is_nccl and tensor.is_cuda
+            return _Work(collective(), self._connections, is_on_gpu=is_on_gpu)
         except distributed.DistError as error:
             raise PeerLostError(f"a peer is gone: {_first_line(error)}") from error
-
-
-def _store(seat: Seat, timeout_seconds: float) -> Store:
-    assert seat.store is not None, "more than one process"
-    host, port = seat.store
-    tcp = TCPStore(
-        host,
-        port,
-        is_master=seat.hosts_store,
-        timeout=timedelta(seconds=timeout_seconds),
-        wait_for_workers=False,
-        multi_tenant=True,  # the user's own init_process_group may share it
-    )
-    return PrefixStore(f"{seat.secret}/{seat.generation}", tcp)
-
-
-def _arrive(store: Store, size: int, timeout_seconds: float, look: Callable[[], None]) -> None:
-    """Return once all are here: one message each, however many they are."""
-    arrived = store.add("arrived", 1)
-    if arrived == size:
-        store.set("verdict", "go")
-    until = time.monotonic() + timeout_seconds
-    while True:
-        look()
-        try:
-            store.wait(["verdict"], timedelta(seconds=_LOOK_SECONDS))
-        except distributed.DistStoreError:
-            if time.monotonic() > until:
-                there = store.add("arrived", 0)
-                raise PeerLostError(
-                    f"only {there} of {size} processes arrived within {timeout_seconds:.0f} s: "
-                    "look at the logs of the others, and whether they can reach this one's store"
-                ) from None
-        else:
-            return
 
 
 def _backend(store: Store, seat: Seat, *, is_nccl: bool) -> Any:  # noqa: ANN401
     timeout = timedelta(seconds=COLLECTIVE_SECONDS)
     if not is_nccl:
-        return distributed.ProcessGroupGloo(store, seat.rank, seat.size, timeout)
+        connect_seconds = CONNECT_SECONDS + CONNECT_SECONDS_EACH * seat.size
+        gloo = distributed.ProcessGroupGloo(
+            store, seat.rank, seat.size, timedelta(seconds=connect_seconds)
+        )
+        gloo._set_default_timeout(timeout)  # noqa: SLF001 - torch gives it no other name
+        return gloo
     # torchrun asks for a watchdog that ends the process; what broke is ours to handle.
     os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"
     options = distributed.ProcessGroupNCCL.Options()

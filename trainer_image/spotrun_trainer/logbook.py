@@ -31,7 +31,7 @@ class Logbook:
         write: Callable[[str], object] = lambda line: print(line, flush=True),
     ) -> None:
         self.last: dict[str, Value] = {}
-        self._is_printed = is_printed
+        self.is_printed = is_printed
         self._clock = clock
         self._write = write
         self._step = 0
@@ -50,7 +50,7 @@ class Logbook:
         """Print what was taken down."""
         values, self._values = self._values, {}
         names, at = self._printed
-        if not values or not self._is_printed:
+        if not values or not self.is_printed:
             return
         if not is_last and names.issuperset(values) and self._clock() - at < LINE_SECONDS:
             return

@@ -8,31 +8,38 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from spotrun_trainer import agreement, commit, platform_facts
+from spotrun_trainer import agreement, commit, outcomes, platform_facts
 from spotrun_trainer.batch import Batch
 from spotrun_trainer.buffers import Buffers
 from spotrun_trainer.checkpoint import CheckpointError
 from spotrun_trainer.commit import Ballot
 from spotrun_trainer.context import Context
 from spotrun_trainer.data.source import Source
-from spotrun_trainer.group import PeerLostError
+from spotrun_trainer.group import Group
 from spotrun_trainer.interrupt import InterruptedStepError
 from spotrun_trainer.logbook import say
+from spotrun_trainer.lost import PeerLostError
+from spotrun_trainer.phase import Outcome
 from spotrun_trainer.restore import restore
 from spotrun_trainer.rig import Rig
 from spotrun_trainer.saves import FINISH_SECONDS, MARGIN_SECONDS, Saves
+from spotrun_trainer.seat import has_boundary
 from spotrun_trainer.step import Step
+from spotrun_trainer.worlds import Worlds
 
 CHECKSUM_STEPS = 100
+_LOOK_SECONDS = 0.1
 
 
 class Loop:
-    """The steps of a training in one world: enter, step after step, and complete or leave."""
+    """The steps of a training: enter a world, step after step, and complete or leave."""
 
     def __init__(
         self, context: Context, saves: Saves, source: Source, batch: Batch, total: int | None
     ) -> None:
         self.is_stopping = False  # run.stop() was called
+        self.settled: list[Outcome] = []
+        self.worlds = Worlds(context, self)
         self._context = context
         self._saves = saves
         self._source = source
@@ -43,24 +50,20 @@ class Loop:
         self._said = Ballot()  # by all together, in the step that was done last
         self._began = 0.0
         self._step_seconds = 0.0
+        self._rig: Rig | None = None
 
     def steps(self) -> Iterator[Step]:
         """All steps that are left; one that was discarded comes again."""
-        context = self._context
         try:
-            rig = self._enter()
-            while not self._is_over():
-                self._began = time.monotonic()
-                context.is_at_boundary = False
-                yield Step(rig, self, context.step + 1, self._samples)
-                if context.is_at_boundary:
-                    self._act()
-            self._complete()
-        except PeerLostError as error:
-            context.wait_for_next_world(error)
+            if self._context.seat.joins:
+                yield from self._rehearse()
+            self.worlds.enter()
+            # Until now there was nothing to lose, and SIGTERM ended the process as it always does.
+            self._context.interrupt.listen()
+            yield from self._steps_to_the_end()
         finally:
             self._source.close()
-            context.close()
+            self._context.close()
 
     def done(self, said: Ballot) -> None:
         """A step was applied, on all processes."""
@@ -69,82 +72,154 @@ class Loop:
         self._context.is_at_boundary = True
         self._samples += self._batch.global_batch
         self._said = said
+        self.settled.clear()
 
     def discarded(self, error: Exception) -> None:
         """A step was not applied, on any process."""
         if isinstance(error, PeerLostError):
-            self._context.wait_for_next_world(error)
-        else:
+            self.worlds.change(error)
+        elif isinstance(error, InterruptedStepError):
             self._leave(f"step {self._context.step + 1} is dropped: {error}")
 
-    def leave_now(self) -> NoReturn:
-        """Outside of a step all processes have learned that one has to end: save, and leave."""
+    def leave_if_told(self) -> None:
+        """Outside of a step all processes have learned that one has to end: it saves, and leaves.
+
+        Under spotrun the others go on in the next world.
+        """
         context = self._context
         said = torch.tensor(commit.encode(self._vote()), dtype=torch.float64, device=context.device)
         context.group.all_reduce(said).wait()
         self._said = commit.decode(said.tolist())
         self._act()
-        raise AssertionError("whoever said that it has to end says so again")
 
-    def _enter(self) -> Rig:
+    # What comes along from world to world.
+
+    def begin(self) -> None:
+        """Nobody has any state: begin, or go on from a checkpoint."""
         context = self._context
-        self._say_if_idle()
         with context.meter.span("restore"):
-            self._restore()
+            restored = None
+            if context.checkpoints is not None:
+                restored = restore(
+                    context.seat,
+                    context.group,
+                    context.checkpoints,
+                    context.tracked,
+                    context.device,
+                )
+            if restored is None:
+                context.step = self._samples = 0
+                tensors = context.tracked.flatten().tensors
+                agreement.share(tensors, context.group, context.device)
+                return
+        if context.group.rank == 0:
+            say(f"going on from {restored.name}")
+        self._go_on(restored.extra)
+        self._saves.restored(restored.name, context.step)
+
+    def pack(self) -> dict[str, Any]:
+        """What a newcomer needs to know beside what is tracked."""
+        return {**self._extra(), "settled": outcomes.pack(self.settled)}
+
+    def unpack(self, extra: dict[str, Any]) -> None:
+        """Go on as the process from which this came."""
+        self._go_on(extra)
+        self.settled[:] = outcomes.unpack(extra["settled"], self._context.device)
+        self._context.is_at_boundary = False
+        group = self._context.group
+        self._source.expect(self._batch.block(self._samples, group.size, group.rank))
+
+    def wait(self) -> None:
+        """There is no world to be in: what was saved before may become durable."""
+        self._saves.look_while_waiting()
+
+    def arrived(self) -> None:
+        """Another group than before trains on with the same state."""
+        context = self._context
+        self._said = commit.without_plans(self._said)
+        self._say_if_idle()
+        if context.seat.elastic:
+            self._saves.entered()
+        if self._rig is None or self._rig.is_rehearsal:
+            self._rig = self._make_rig(context.group)
+        else:
+            self._rig.enter(context.group)
+        context.meter.enter_world()
         context.reporter.tell(step=context.step, total=self._total, samples=self._samples)
+        context.reporter.tell(ready=True, in_process=True)
+
+    def _rehearse(self) -> Iterator[Step]:
+        """Go through one microbatch while the others train, so that they wait for nothing later."""
+        context = self._context
+        world = context.world()
+        if world is not None and not world.switch:
+            context.is_at_boundary = False
+            context.logbook.is_printed = False
+            self._rig = self._make_rig(Group(), is_rehearsal=True)
+            yield Step(self._rig, self, context.step + 1, self._samples)
+            context.reporter.tell(ready=True, in_process=True)
+        context.wait_for_seat(context.seat.generation - 1, None, self.wait)
+
+    def _steps_to_the_end(self) -> Iterator[Step]:
+        context = self._context
+        is_complete = False
+        while not is_complete:
+            while not self._is_over():
+                assert self._rig is not None, "the world was entered"
+                self._began = time.monotonic()
+                context.is_at_boundary = False
+                yield Step(self._rig, self, context.step + 1, self._samples)
+                if context.is_at_boundary:
+                    self._act()
+            try:
+                self._complete()
+                is_complete = True
+            except PeerLostError as error:
+                self.worlds.change(error)
+
+    def _make_rig(self, group: Group, *, is_rehearsal: bool = False) -> Rig:
+        context = self._context
         rig = Rig(
-            group=context.group,
+            group=group,
             source=self._source,
             batch=self._batch,
             buffers=Buffers(one for one in context.things if isinstance(one, nn.Module)),
             device=context.device,
             seed=context.seed,
-            deterministic=context.deterministic,
+            deterministic=context.deterministic and not is_rehearsal,
             meter=context.meter,
             check_time=self._check_time,
             vote=self._vote,
+            commit=self.worlds.commit,
             before_change=self._saves.before_change,
+            is_rehearsal=is_rehearsal,
         )
         rig.use([one for one in context.things if isinstance(one, Optimizer)])
-        # Until now there was nothing to lose, and SIGTERM ended the process as it always does.
-        context.interrupt.listen()
         return rig
 
-    def _restore(self) -> None:
+    def _go_on(self, extra: dict[str, Any]) -> None:
         context = self._context
-        restored = None
-        if context.checkpoints is not None:
-            restored = restore(
-                context.seat, context.group, context.checkpoints, context.tracked, context.device
-            )
-        if restored is None:
-            agreement.share(context.tracked.flatten().tensors, context.group, context.device)
-            return
-        if context.group.rank == 0:
-            say(f"going on from {restored.name}")
-        extra = restored.extra
         if context.deterministic:
             platform_facts.check(extra["platform"], platform_facts.facts(context.device))
         context.step, self._samples = extra["step"], extra["samples"]
         self._orders = extra["orders"] if context.seat.elastic else 0
         self._source.restore(extra["data"], self._samples)
-        self._saves.restored(restored.name, context.step)
 
     def _act(self) -> None:
-        """Do what all processes agreed on in the last step: save, leave."""
+        """Do what all processes agreed on in the last step: save, leave, change worlds."""
         said, context = self._said, self._context
         self._report()
         self._saves.look(self._step_seconds)
         if (said.save or said.leave) and not said.hopeless:
             self._orders = context.orders()
             self._saves.begin(self._extra())
-        if not said.leave:
-            return
-        if context.interrupt.reason() is None and context.seat.elastic:
-            self._finish_saving()
-            context.wait_for_next_world(PeerLostError("a process of it was told to end"))
-        hurry = ", with too little time to save it" if said.hopeless and context.place else ""
-        self._leave(f"told to end, after step {context.step}{hurry}")
+        if said.leave and (context.interrupt.reason() is not None or not context.seat.elastic):
+            hurry = ", with too little time to save it" if said.hopeless and context.place else ""
+            self._leave(f"told to end, after step {context.step}{hurry}")
+        elif said.leave:
+            self.worlds.change(PeerLostError("a process of it was told to end"))
+        elif said.change:
+            self.worlds.change(None)
 
     def _report(self) -> None:
         context = self._context
@@ -168,11 +243,14 @@ class Loop:
         """The training is complete once its last state is durable."""
         context = self._context
         self._saves.begin(self._extra())
-        if not self._saves.finish(FINISH_SECONDS):
-            raise TimeoutError(
-                "the training is complete, but its last checkpoint was not durable after "
-                f"{FINISH_SECONDS:.0f} s; start it again, and it goes on from the one before"
-            )
+        until = time.monotonic() + FINISH_SECONDS
+        while not self._saves.finish(_LOOK_SECONDS):
+            context.check_seat()  # who is gone does not write its part any more
+            if time.monotonic() > until:
+                raise TimeoutError(
+                    "the training is complete, but its last checkpoint was not durable after "
+                    f"{FINISH_SECONDS:.0f} s; start it again, and it goes on from the one before"
+                )
         context.reporter.tell(step=context.step, completed=True)
 
     def _extra(self) -> dict[str, Any]:
@@ -198,6 +276,7 @@ class Loop:
             leave=int(is_leaving),
             hopeless=int(is_hopeless),
             stop=int(self.is_stopping),
+            change=int(has_boundary(context.world(), context.seat.generation)),
             checksum=agreement.checksum(context.tracked) if is_compared else 0,
         )
 

@@ -1,7 +1,7 @@
 """One way through a step's microbatches, to one update: gradients, commit, apply."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -24,6 +24,10 @@ _CLIP_EPSILON = 1e-6  # as torch's clip_grad_norm_
 _OUTSIDE = -1  # no microbatch: what is drawn there is the same on every rank
 
 
+class RehearsedError(Exception):
+    """A newcomer has gone through a step once, and would have to apply it now."""
+
+
 class DivergedError(Exception):
     """Processes that should hold the same state do not."""
 
@@ -35,20 +39,31 @@ class Schedule(Protocol):
         """One step further."""
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a phase, the same for all processes."""
+
+    said: Ballot
+    totals: Tensor
+    norm: Tensor | None = None
+
+
 class Phase:
     """Microbatches in, gradients, commit, update.
 
     Nothing is applied before the commit returned: by then every process has all sums, so either all
-    of them apply the step, or the world has broken and it comes again.
+    of them apply the step, or the world has broken and it comes again. A phase that was applied
+    before the world broke in a later one has its outcome already, and nothing to compute.
     """
 
-    def __init__(self, rig: Rig, step: int, number: int) -> None:
+    def __init__(self, rig: Rig, step: int, number: int, outcome: Outcome | None = None) -> None:
         self._rig = rig
+        self._is_settled = outcome is not None
+        self.outcome = outcome
         self._key = (rig.seed, step, number)
-        self._dealt = deal(rig.batch.microbatches, rig.group.size, rig.group.rank)
+        dealt = deal(rig.batch.microbatches, rig.group.size, rig.group.rank)
+        self._dealt = dealt[:1] if rig.is_rehearsal else dealt
         self._sums = [] if rig.deterministic else [Sums(rig.device)]
-        self._totals: Tensor | None = None
-        self._norm: Tensor | None = None
         self._is_begun = False
         self._is_through = False
 
@@ -60,9 +75,11 @@ class Phase:
                 'use `with step.phase("name"):` for each'
             )
         self._is_begun = True
+        if self._is_settled:
+            return
         rig = self._rig
         for number in self._dealt:
-            rig.check_time()
+            rig.check()
             with rig.meter.span("data"):
                 batch = next(batches)
             if rig.deterministic:  # one for each leaf of the tree
@@ -92,39 +109,44 @@ class Phase:
 
     def update(
         self, optimizers: Sequence[Optimizer], clip: float | None, schedules: Sequence[Schedule]
-    ) -> Ballot:
+    ) -> Outcome:
         """Sum over all processes, agree, and only then change anything."""
+        if self._is_settled and self.outcome is not None:
+            self._is_settled = False
+            return self.outcome
         self._check_through()
         rig = self._rig
+        if rig.is_rehearsal:
+            raise RehearsedError
         gradients = [rig.gradients(optimizer) for optimizer in optimizers]
         with rig.meter.span("communicate"):
             missing = sum(one.reduce() for one in gradients)
-            outcome, totals = self._commit(missing)
+            said, totals = self._commit(missing)
         rig.before_change()
-        self._apply(gradients, totals, clip, some_missing=outcome.missing > 0)
+        norm = self._apply(gradients, totals, clip, some_missing=said.missing > 0)
         for moving in (*optimizers, *schedules):
             moving.step()
         rig.drop_gradients()
-        self._totals = totals
-        return outcome
+        self.outcome = Outcome(said, totals, norm)
+        return self.outcome
 
     @property
     def loss(self) -> Tensor:
         """The global mean; `float(loss)` waits for it."""
-        if self._totals is None:
+        if self.outcome is None:
             raise ValueError("step.loss is known after step.update(...): it is a sum over all")
-        return self._totals[0] / self._totals[1]
+        return self.outcome.totals[0] / self.outcome.totals[1]
 
     @property
     def norm(self) -> Tensor:
         """The gradient's norm before it was clipped."""
-        if self._norm is None:
+        if self.outcome is None or self.outcome.norm is None:
             raise ValueError("step.norm is known after step.update(..., clip=...)")
-        return self._norm
+        return self.outcome.norm
 
     def check_updated(self, what: str) -> None:
         """Raise if nothing came of it."""
-        if self._totals is None:
+        if self.outcome is None:
             raise ValueError(
                 f"{what} ended without step.update(...): every process has to update in every "
                 "step, also where it was dealt no microbatches, for all agree there"
@@ -137,7 +159,7 @@ class Phase:
         self._sums[-1].add_changes(rig.buffers.take_changes())
 
     def _check_through(self) -> None:
-        if self._totals is not None:
+        if self.outcome is not None:
             raise ValueError(
                 "step.update was called twice: for two optimizers and one loss give both, "
                 'step.update(a, b); for two losses use `with step.phase("name"):` for each'
@@ -157,16 +179,19 @@ class Phase:
         own = replace(rig.vote(), missing=missing, unknown=unknown)
         vectors = [one.vector(rig.buffers) for one in self._sums]
         said = torch.tensor(commit.encode(own), dtype=torch.float64, device=rig.device)
-        if rig.deterministic:
+        group = rig.group
+        if rig.deterministic:  # what is summed in an order of its own all have when they agree
             totals = self._in_order(vectors)
-            rig.group.all_reduce(said).wait()
+            rig.commit(numbers := said)
         else:
-            said = torch.cat([said, *vectors])
-            rig.group.all_reduce(said).wait()
-            totals = said[commit.SIZE :]
+            rig.commit(numbers := torch.cat([said, *vectors]))
+            totals = numbers[commit.SIZE :]
         # Alone nobody else said anything, and a GPU is not waited for.
-        outcome = own if rig.group.size == 1 else commit.decode(said[: commit.SIZE].tolist())
-        _check_equal(outcome, own, rig.group.size)
+        outcome = own if group.size == 1 else commit.decode(numbers[: commit.SIZE].tolist())
+        if rig.group is not group:
+            outcome = commit.without_plans(outcome)
+        else:
+            _check_equal(outcome, own, group.size)
         if outcome.unknown:
             rig.buffers.forget_agreement()
         return outcome, totals
@@ -186,7 +211,8 @@ class Phase:
         clip: float | None,
         *,
         some_missing: bool,
-    ) -> None:
+    ) -> Tensor | None:
+        """Change parameters' gradients to what the optimizer needs; returns their norm."""
         weight = totals[1]
         if weight.device.type == "cpu" and not weight:
             raise ValueError(
@@ -207,14 +233,15 @@ class Phase:
                 "no parameter of the optimizer got a gradient: give step.backward a loss that "
                 "depends on them"
             )
-        scale = 1 / weight
+        scale, norm = 1 / weight, None
         if clip is not None:  # in the same pass as the division
-            self._norm = get_total_norm(sums) / weight
-            scale = scale * (clip / (self._norm + _CLIP_EPSILON)).clamp(max=1)
+            norm = get_total_norm(sums) / weight
+            scale = scale * (clip / (norm + _CLIP_EPSILON)).clamp(max=1)
         torch._foreach_mul_(sums, scale)
         for parameter, gradient in pairs:
             parameter.grad = gradient.to(parameter.dtype)
         self._rig.buffers.apply(totals[2:] / self._rig.batch.microbatches)
+        return norm
 
 
 def _check_equal(outcome: Ballot, own: Ballot, size: int) -> None:

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from spotrun_trainer.batch import Batch
 from spotrun_trainer.buffers import Buffers
 from spotrun_trainer.commit import Ballot
 from spotrun_trainer.data.source import Source
-from spotrun_trainer.gradients import Bucketed, Gradients, Own, accumulation_dtype
+from spotrun_trainer.gradients import Bucketed, Gradients, Own
 from spotrun_trainer.group import Group
 from spotrun_trainer.rng import seed_all
 from spotrun_trainer.telemetry.meter import Meter
@@ -33,7 +33,9 @@ class Rig:
     meter: Meter
     check_time: Callable[[], None]  # raises InterruptedStepError if a step cannot be finished
     vote: Callable[[], Ballot]  # what this process says at the end of a step
+    commit: Callable[[Tensor], None]  # sums over all, or raises WorldChangedError
     before_change: Callable[[], None]  # returns when what is tracked may change
+    is_rehearsal: bool = False  # nothing is applied, and nobody else takes part
     _optimizers: list[Optimizer] = field(default_factory=list)
     _gradients: dict[int, Gradients] = field(default_factory=dict)
 
@@ -55,6 +57,16 @@ class Rig:
         """Look after the gradients of these optimizers."""
         self._optimizers = list(optimizers)
         self._follow_parameters()
+
+    def enter(self, group: Group) -> None:
+        """There is another group; gradients follow it with the next step."""
+        self.group = group
+        self.buffers.forget_agreement()  # newcomers do not know of it
+
+    def check(self) -> None:
+        """Raise if this step cannot be finished."""
+        self.check_time()
+        self.group.check()
 
     def expect_last(self) -> None:
         """The next backward is the last of a step or phase.
@@ -92,20 +104,18 @@ class Rig:
                 )
             owned |= ids
             known = self._gradients.get(id(optimizer))
-            if known is None or {id(parameter) for parameter in known.parameters} != ids:
-                if known is not None:
-                    known.close()
-                self._gradients[id(optimizer)] = self._open(parameters)
+            is_same = known is not None and {id(one) for one in known.parameters} == ids
+            if known is not None and not (is_same and known.follow(self.group)):
+                known.close()
+                known = None
+            self._gradients[id(optimizer)] = known or self._open(parameters)
 
     def _open(self, parameters: Sequence[nn.Parameter]) -> Gradients:
         if self.deterministic:
             return Treed(parameters, self.group, self.batch.microbatches)
-        is_full = all(one.dtype == accumulation_dtype(one) for one in parameters)
-        return (
-            Own(parameters)
-            if self.group.size == 1 and is_full
-            else Bucketed(parameters, self.group)
-        )
+        if Own.fits(parameters, self.group):
+            return Own(parameters)
+        return Bucketed(parameters, self.group)
 
 
 def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:

@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import Literal, ParamSpec, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from spotrun_trainer.batch import Batch, total_steps
 from spotrun_trainer.cadence import Cadence
 from spotrun_trainer.context import open_context
 from spotrun_trainer.evaluate import InterruptedEvaluationError, LossFunction, mean_loss
-from spotrun_trainer.group import PeerLostError
+from spotrun_trainer.group import Group
 from spotrun_trainer.logbook import Value
 from spotrun_trainer.loop import Loop
+from spotrun_trainer.lost import PeerLostError, WorldChangedError
 from spotrun_trainer.once import first_of_a_worker
 from spotrun_trainer.saves import Saves
 from spotrun_trainer.sources import Collate, Data, Sources
@@ -172,11 +173,30 @@ class Run:
         `loss(model, batch)` returns the mean over the batch, or a sum and its weight. `microbatch`
         and how samples become batches are those of the steps, unless it is given.
         """
-        try:
+        context, loop = self._context, self._loop
+
+        def attempt(group: Group, commit: Callable[[Tensor], None]) -> float:
             with self._sources.to_evaluate(data, microbatch) as (source, size):
-                return mean_loss(self._context, model, source, size, loss)
-        except PeerLostError as error:
-            self._context.wait_for_next_world(error)
-        except InterruptedEvaluationError:
-            assert self._loop is not None, "before the first step nobody listens"
-            self._loop.leave_now()
+                return mean_loss(context, model, source, size, loss, group=group, commit=commit)
+
+        if loop is None:
+            # Who joins the others later comes by here alone; their world is not to be met for this.
+            group = Group() if context.seat.joins else context.group
+            return attempt(group, _sum_over(group))
+        with loop.worlds.evaluation():
+            while True:
+                try:
+                    if loop.worlds.evaluates_alone:
+                        loop.worlds.evaluates_alone = False
+                        return attempt(Group(), _sum_over(Group()))
+                    return attempt(context.group, loop.worlds.commit)
+                except WorldChangedError:
+                    continue
+                except PeerLostError as error:
+                    loop.worlds.change(error)
+                except InterruptedEvaluationError:
+                    loop.leave_if_told()
+
+
+def _sum_over(group: Group) -> Callable[[Tensor], None]:
+    return lambda totals: group.all_reduce(totals).wait()

@@ -67,7 +67,7 @@ class Saves:
 
     def before_change(self) -> None:
         """Return once tensors may change."""
-        if self.is_in_flight and self._context.checkpoints is not None:
+        if self._context.checkpoints is not None:
             self._context.checkpoints.before_change()
 
     def look(self, step_seconds: float) -> None:
@@ -84,6 +84,16 @@ class Saves:
         if saved is not None:
             self._note(saved)
         self._prune_acknowledged()
+
+    def look_while_waiting(self) -> None:
+        """Take note of what has become durable, and of nothing else."""
+        if not self.is_in_flight:
+            return
+        try:
+            self.finish(0.0)
+        except CheckpointError as error:  # what was durable before still is
+            say(str(error))
+            self._in_flight, self._begun_step = None, -1
 
     def finish(self, seconds: float) -> bool:
         """Wait until what was begun is durable; raises CheckpointError."""
@@ -105,6 +115,13 @@ class Saves:
                 return False
             self._context.reporter.sign()
         return True
+
+    def entered(self) -> None:
+        """There is another world: parts of those who are in none will not come any more."""
+        if self._context.checkpoints is not None:
+            self._context.checkpoints.enter(self._context.attempt())
+        if self.is_in_flight:
+            self._in_flight, self._begun_step = None, -1
 
     def restored(self, name: str, step: int) -> None:
         """The training began at a checkpoint, which need not be saved again."""

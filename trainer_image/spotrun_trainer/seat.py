@@ -4,10 +4,11 @@ A pure function of the environment and of what the agent wrote into world.json.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spotrun import wire
+from spotrun_trainer.agent.settings import split_address
 
 
 class OutdatedSeatError(Exception):
@@ -29,6 +30,7 @@ class Seat:
     restore: str | None = None  # the checkpoint that the operator names
     directory: Path | None = None  # SPOTRUN_DIR
     elastic: bool = False  # under spotrun: what breaks is followed by the next world
+    joins: bool = False  # the others bring the state along
 
 
 def find_seat(env: Mapping[str, str], answer: wire.Answer | None) -> Seat:
@@ -38,34 +40,87 @@ def find_seat(env: Mapping[str, str], answer: wire.Answer | None) -> Seat:
     rank, size = _number(env, "RANK"), _number(env, "WORLD_SIZE")
     if rank >= size:
         raise ValueError(f"RANK is {rank}, but there are only {size} ranks (WORLD_SIZE), from 0 on")
-    is_elastic = "SPOTRUN_GENERATION" in env
-    generation = _number(env, "SPOTRUN_GENERATION") if is_elastic else 0
-    world = _world_of(generation, answer) if is_elastic else None
     restarts = env.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return Seat(
+    is_elastic = "SPOTRUN_GENERATION" in env
+    seat = Seat(
         rank=rank,
         size=size,
         local_rank=_number(env, "LOCAL_RANK", "0"),
         local_size=_number(env, "LOCAL_WORLD_SIZE", "1"),
-        generation=generation,
         store=(_text(env, "MASTER_ADDR"), _number(env, "MASTER_PORT")) if size > 1 else None,
         # Else torchrun's agent on the first node does.
         hosts_store=rank == 0 and env.get("TORCHELASTIC_USE_AGENT_STORE") != "True",
-        secret=world.secret if world else f"{env.get('TORCHELASTIC_RUN_ID', 'run')}.{restarts}",
-        restore=world.restore if world else None,
-        directory=Path(_text(env, "SPOTRUN_DIR")) if is_elastic else None,
-        elastic=is_elastic,
+        secret=f"{env.get('TORCHELASTIC_RUN_ID', 'run')}.{restarts}",
     )
+    if not is_elastic:
+        return seat
+    generation = _number(env, "SPOTRUN_GENERATION")
+    world = _world_of(generation, answer)
+    seat = replace(seat, directory=Path(_text(env, "SPOTRUN_DIR")), elastic=True)
+    if world.generation > generation:
+        return seat_in(world, seat)
+    return replace(
+        seat,
+        generation=generation,
+        secret=world.secret,
+        restore=world.restore,
+        joins=world.how is not wire.How.RESTART,
+    )
+
+
+def seat_in(world: wire.World, seat: Seat) -> Seat:
+    """The place in another world of a process that lives on; raises ValueError for a bad store."""
+    return replace(
+        seat,
+        rank=world.rank + seat.local_rank,
+        size=world.size,
+        generation=world.generation,
+        store=split_address(world.store) if world.store and world.size > 1 else None,
+        hosts_store=False,
+        secret=world.secret,
+        restore=world.restore,
+        joins=world.how is not wire.How.RESTART,
+    )
+
+
+def is_newer(world: wire.World | None, generation: int) -> bool:
+    """Whether another world is to be entered, or was entered by others."""
+    return world is not None and world.switch and world.generation > generation
+
+
+def can_be_entered(world: wire.World | None, generation: int) -> bool:
+    """Whether a process that lives on has a place in a newer world, and it can be met there."""
+    return (
+        world is not None
+        and is_newer(world, generation)
+        and world.how is not wire.How.RESTART
+        and world.processes > 0
+        and world.store is not None
+    )
+
+
+def has_boundary(world: wire.World | None, generation: int) -> bool:
+    """Whether a newer world is to be entered by all together, at the end of a step."""
+    return world is not None and is_newer(world, generation) and world.how is wire.How.BOUNDARY
+
+
+def is_given_up(world: wire.World | None, generation: int, *, is_formed: bool) -> bool:
+    """Whether nobody is to be waited for in a world: only a boundary is reached together."""
+    return is_newer(world, generation) and not (is_formed and has_boundary(world, generation))
 
 
 def _world_of(generation: int, answer: wire.Answer | None) -> wire.World:
     world = answer.world if answer is not None else None
-    if world is None or world.generation != generation:
-        there = f"world {world.generation}" if world else "no world"
-        raise OutdatedSeatError(
-            f"this process was started for world {generation}, but there is {there} by now"
-        )
-    return world
+    if world is not None:
+        if world.generation == generation:
+            return world
+        # A newcomer that was started for a world which is prepared no more, but this one is.
+        if world.generation > generation and world.how is not wire.How.RESTART and world.processes:
+            return world
+    there = f"world {world.generation}" if world else "no world"
+    raise OutdatedSeatError(
+        f"this process was started for world {generation}, but there is {there} by now"
+    )
 
 
 def _text(env: Mapping[str, str], name: str) -> str:

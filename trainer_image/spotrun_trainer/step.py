@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -9,14 +10,20 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from spotrun_trainer.commit import Ballot, together
-from spotrun_trainer.group import PeerLostError
 from spotrun_trainer.interrupt import InterruptedStepError
-from spotrun_trainer.phase import Phase, Schedule
+from spotrun_trainer.lost import PeerLostError, WorldChangedError
+from spotrun_trainer.phase import Outcome, Phase, RehearsedError, Schedule
 from spotrun_trainer.rig import Rig
+
+_DISCARDING = (PeerLostError, WorldChangedError, InterruptedStepError, RehearsedError)
 
 
 class Fate(Protocol):
     """Who has to know what became of a step."""
+
+    @property
+    def settled(self) -> list[Outcome]:
+        """Of the phases of the present step that were applied; to be added to."""
 
     def done(self, said: Ballot) -> None:
         """All processes have applied it."""
@@ -36,7 +43,9 @@ class Step:
         self._rig = rig
         self._fate = fate
         self._block = rig.batch.block(samples, rig.group.size, rig.group.rank)
-        self._said: list[Ballot] = []  # by all processes, at each commit
+        if rig.is_rehearsal:
+            self._block = replace(self._block, microbatches=1, stride=0)
+        self._given = list(fate.settled)  # what was applied before the world broke
         self._phases: list[Phase] = []
         self._kept: list[Any] | None = None  # batches, where phases go through them again
 
@@ -52,10 +61,10 @@ class Step:
     ) -> bool:
         if error is None:
             self._current().check_updated(f"step {self.number}")
-            self._fate.done(together(self._said))
+            self._fate.done(together([outcome.said for outcome in self._fate.settled]))
             return False
         self._rig.discard()
-        if not isinstance(error, PeerLostError | InterruptedStepError):
+        if not isinstance(error, _DISCARDING):
             return False
         self._fate.discarded(error)
         return True
@@ -78,7 +87,13 @@ class Step:
         A gradient is the sum of all losses' gradients divided by the sum of all weights.
         """
         schedules = schedule if isinstance(schedule, tuple) else (schedule,)
-        self._said.append(self._current().update(optimizers, clip, schedules))
+        group = self._rig.group
+        outcome = self._current().update(optimizers, clip, schedules)
+        if len(self._phases) > len(self._given):
+            self._fate.settled.append(outcome)
+        if self._rig.group is not group and self._kept is not None:
+            # What follows is dealt anew, and this phase will not be gone through again.
+            raise WorldChangedError
 
     @property
     def loss(self) -> Tensor:
@@ -109,7 +124,9 @@ class Step:
         return self._phases[-1]
 
     def _open(self) -> Phase:
-        return Phase(self._rig, self.number, len(self._phases))
+        number = len(self._phases)
+        outcome = self._given[number] if number < len(self._given) else None
+        return Phase(self._rig, self.number, number, outcome)
 
     def _load(self) -> Iterator[Any]:
         if self._kept:

@@ -64,6 +64,11 @@ class Treed:
         self._missing = 0
         self._tree = TreeSum[list[Tensor]](_add)
 
+    def follow(self, group: Group) -> bool:
+        """The tree is the same in every world."""
+        self._group = group
+        return True
+
     def close(self) -> None:
         """Nothing holds on to them."""
 

@@ -15,12 +15,13 @@ from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 
 LATE_SECONDS = 2.0
-"""In process all leave one step together, so they arrive within milliseconds of each other."""
+"""In process all leave one step together, so they arrive within a step of each other."""
 RESTART_LATE_SECONDS = 120.0
 """Processes that start again import and build; some take much longer than others."""
 NOBODY_SECONDS = {How.BOUNDARY: 30.0, How.ABORT: 30.0, How.RESTART: 600.0}
 """So long nobody may arrive; a boundary comes only after the step, which adds its own time."""
-_BOUNDARY_STEPS = 3.0
+_ALLOWED_STEPS = {How.BOUNDARY: 3.0, How.ABORT: 1.0}
+"""Newcomers come at once, the others after their step; who breaks off does so at a microbatch."""
 
 _STRONGER = {
     How.BOUNDARY: How.ABORT,
@@ -49,7 +50,9 @@ def arrival_again_seconds(view: View, status: TrainingJobStatus) -> float | None
     first = max((age for age in ages if age is not None), default=None)
     if first is None:
         return RESTART_LATE_SECONDS - formed_seconds
-    return (RESTART_LATE_SECONDS if world.how is How.RESTART else LATE_SECONDS) - first
+    if world.how is How.RESTART:
+        return RESTART_LATE_SECONDS - first
+    return LATE_SECONDS + _step_allowance(view, status) - first
 
 
 def leave_out_the_late(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
@@ -86,8 +89,9 @@ def _can_enter(view: View, status: TrainingJobStatus, chosen: Sequence[Worker], 
 
 
 def _step_allowance(view: View, status: TrainingJobStatus) -> float:
-    if status.world is None or status.world.how is not How.BOUNDARY:
+    steps_allowed = _ALLOWED_STEPS.get(status.world.how) if status.world is not None else None
+    if steps_allowed is None:
         return 0.0
     reports = (w.agent.report for w in members(view, status) if w.agent is not None)
     steps = (r.progress.step_seconds for r in reports if r.progress is not None)
-    return _BOUNDARY_STEPS * max((seconds for seconds in steps if seconds), default=0.0)
+    return steps_allowed * max((seconds for seconds in steps if seconds), default=0.0)

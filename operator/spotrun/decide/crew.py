@@ -45,7 +45,7 @@ def failed(view: View, status: TrainingJobStatus) -> list[Worker]:
     return [
         worker
         for worker in members(view, status)
-        if _failed_in(worker, present) or (worker.serial in bringing and _is_broken(worker))
+        if has_failed_in(worker, present) or (worker.serial in bringing and _is_broken(worker))
     ]
 
 
@@ -79,9 +79,21 @@ def has_arrived(worker: Worker, generation: int) -> bool:
     return worker.agent is not None and worker.agent.report.arrived >= generation
 
 
+def has_failed_in(worker: Worker, generation: int) -> bool:
+    """Whether a worker says that its process ended with an error in that world."""
+    failure = worker.agent.report.failed if worker.agent is not None else None
+    return failure is not None and failure.generation == generation
+
+
 def all_in_process(workers: Iterable[Worker]) -> bool:
     """Whether all can go on without a restart."""
     return all(w.agent is not None and w.agent.report.in_process for w in workers)
+
+
+def is_prepared(worker: Worker, *, in_process: bool) -> bool:
+    """Whether a newcomer holds nobody up: where others wait in process, its own has to be warm."""
+    report = worker.agent.report if worker.agent is not None else None
+    return report is not None and report.ready and (report.in_process or not in_process)
 
 
 def some_unheard(view: View, workers: Iterable[Worker]) -> bool:
@@ -102,11 +114,6 @@ def relied_on(status: TrainingJobStatus) -> frozenset[int]:
     if world is None:
         return frozenset()
     return numbers(world.members if world.switch else world.trained)
-
-
-def _failed_in(worker: Worker, generation: int) -> bool:
-    failure = worker.agent.report.failed if worker.agent is not None else None
-    return failure is not None and failure.generation == generation
 
 
 def _is_broken(worker: Worker) -> bool:

@@ -7,7 +7,16 @@ while the others train; once they are ready it is entered.
 from datetime import timedelta
 
 from spotrun.api.status import How, TrainingJobStatus
-from spotrun.decide.crew import all_in_process, holders, members, missing, some_unheard, training
+from spotrun.decide.crew import (
+    all_in_process,
+    has_failed_in,
+    holders,
+    is_prepared,
+    members,
+    missing,
+    some_unheard,
+    training,
+)
 from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.orders import is_restart_planned, is_saved
 from spotrun.decide.placement import retiring
@@ -41,7 +50,9 @@ def follow_wishes(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     if missing(view, status) and not hurry:
         return fill_in(view, status, switch=False)  # one change at a time
     chosen = _choose(view, status, with_unready=True)
-    if (hurry or growth_again_seconds(view, status) == 0.0) and not _all_ready(status, chosen):
+    if (hurry or growth_again_seconds(view, status) == 0.0) and not _all_ready(
+        view, status, chosen
+    ):
         at_once = _choose(view, status, with_unready=False)
         if {worker.serial for worker in at_once} != set(training(status)):
             chosen = at_once
@@ -95,8 +106,10 @@ def _change_to(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> T
     world, crew = status.world, set(training(status))
     assert world is not None, "somebody trains"
     serials = {worker.serial for worker in chosen}
-    switch = _all_ready(status, chosen)
-    if serials == numbers(world.members):
+    switch = _all_ready(view, status, chosen)
+    is_world = serials == numbers(world.members)
+    # A process that failed while it got warm comes to no world that it was in before.
+    if is_world and not any(has_failed_in(worker, world.generation) for worker in chosen):
         waits = save_again_seconds(view, status) > 0
         return fill_in(view, status, switch=switch and not waits)
     if serials == crew:
@@ -104,8 +117,7 @@ def _change_to(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> T
         # there is something to prepare again: to enter a world without a change costs a stall.
         return status
     joins, stay = len(serials - crew), len(serials & crew)
-    in_process = bool(stay) and all_in_process(members(view, status))
-    how = How.BOUNDARY if in_process else How.RESTART
+    how = How.BOUNDARY if stay and _is_in_process(view, status) else How.RESTART
     why = f"{joins} join, {len(crew)} train, {len(serials)} will"
     if how is How.RESTART and _should_save_first(view, status):
         switch = False
@@ -176,8 +188,12 @@ def _newcomers(
     if waits_for_retry(view, status) and restarts is not None and (restarts.failures or 0) > 1:
         return []
     heard = [w for w in view.staying if w.serial not in inside and w.agent is not None]
-    ready_first = sorted(heard, key=lambda worker: not worker.is_ready)
-    return [worker for worker in ready_first if with_unready or worker.is_ready]
+    in_process = _is_in_process(view, status)
+    prepared = [worker for worker in heard if is_prepared(worker, in_process=in_process)]
+    if not with_unready:
+        return prepared
+    first = {worker.serial for worker in prepared}
+    return [*prepared, *(worker for worker in heard if worker.serial not in first)]
 
 
 def _with_the_state(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> bool:
@@ -186,9 +202,14 @@ def _with_the_state(view: View, status: TrainingJobStatus, chosen: list[Worker])
     return not keepers or any(worker.serial in keepers for worker in chosen)
 
 
-def _all_ready(status: TrainingJobStatus, chosen: list[Worker]) -> bool:
-    crew = training(status)
-    return all(worker.is_ready for worker in chosen if worker.serial not in crew)
+def _all_ready(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> bool:
+    crew, in_process = training(status), _is_in_process(view, status)
+    newcomers = (worker for worker in chosen if worker.serial not in crew)
+    return all(is_prepared(worker, in_process=in_process) for worker in newcomers)
+
+
+def _is_in_process(view: View, status: TrainingJobStatus) -> bool:
+    return all_in_process(members(view, status))
 
 
 def _somebody_must_leave_now(view: View, status: TrainingJobStatus) -> bool:

@@ -6,6 +6,7 @@ from spotrun.decide.crew import (
     failed,
     gone,
     holders,
+    is_prepared,
     members,
     some_unheard,
     training,
@@ -18,6 +19,8 @@ from spotrun.decide.view import View
 
 DEBOUNCE_SECONDS = 0.3
 """Losses come in groups (an event in recorded markets takes 7-11 of 16): wait for the others."""
+DEBOUNCE_IN_PROCESS_SECONDS = 0.05
+"""Where another world costs the survivors a tenth of a second, waiting is dearer than trying."""
 
 
 def after_loss(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
@@ -47,14 +50,17 @@ def after_hang(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     if waits_for_retry(view, status):
         return status
     crew = members(view, status)
-    crew = [*_staying_first(view, crew), *_spares(view, crew)]
+    crew = [*_staying_first(view, crew), *_spares(view, crew, in_process=False)]
     return _enter(view, status, crew, How.RESTART, "no step was finished for long")
 
 
 def loss_again_seconds(view: View, status: TrainingJobStatus) -> float:
     """How long it is still waited for further losses after the first."""
     seen = (view.job.lost_seconds.get(serial, 0.0) for serial in gone(view, status))
-    return DEBOUNCE_SECONDS - max(seen, default=0.0)
+    keepers = holders(view, status)
+    in_process = bool(keepers) and all_in_process(keepers)
+    wait = DEBOUNCE_IN_PROCESS_SECONDS if in_process else DEBOUNCE_SECONDS
+    return wait - max(seen, default=0.0)
 
 
 def _go_on(
@@ -65,9 +71,14 @@ def _go_on(
     in_process = bool(keepers) and all_in_process(keepers)
     broken = {worker.serial for worker in failed(view, status)} if in_process else set()
     kept = {worker.serial for worker in keepers}
-    others = [w for w in survivors if w.agent and w.serial not in kept | broken]
+    others = [
+        worker
+        for worker in survivors
+        if worker.serial not in kept | broken and is_prepared(worker, in_process=in_process)
+    ]
     crew = [*keepers, *others] if in_process else [w for w in survivors if w.agent is not None]
-    crew = [*_staying_first(view, crew), *_spares(view, crew)]
+    spares = _spares(view, crew, in_process=in_process)
+    crew = [*_staying_first(view, crew), *(w for w in spares if w.serial not in broken)]
     if not in_process:
         return _enter(view, status, crew, How.RESTART, why)
     size = _size(view, crew)
@@ -97,9 +108,10 @@ def _staying_first(view: View, crew: list[Worker]) -> list[Worker]:
     return sorted(crew, key=lambda worker: worker.serial not in view.staying_serials)
 
 
-def _spares(view: View, crew: list[Worker]) -> list[Worker]:
-    """Ready workers outside the world, of the same template as those in it."""
+def _spares(view: View, crew: list[Worker], *, in_process: bool) -> list[Worker]:
+    """Workers outside the world that hold nobody up, of the same template as those in it."""
     inside = {worker.serial for worker in crew}
     if not all(view.is_current(worker) for worker in crew):
         return []
-    return [w for w in view.staying if w.is_ready and w.serial not in inside]
+    others = (worker for worker in view.staying if worker.serial not in inside)
+    return [worker for worker in others if is_prepared(worker, in_process=in_process)]

@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[3]
 TIMEOUT_SECONDS = 240
 
 PRINTED = {
+    "chaos": {"chaos_bursts", "chaos_stuck", "chaos_aimed", "chaos_mismatches"},
+    "formation": {"formation_100_seconds"},
     "pods_per_second": {"pods_vs_job_controller_200x8", "pods_vs_job_controller_1x1000"},
     "reaction": {"reaction_p50_ms", "reaction_p99_ms", "reaction_cpu_per_kill"},
     "restart": {"restart_seconds", "restart_rss_mb"},

@@ -117,7 +117,7 @@ def test_numbers_owed_to_a_suspended_job_are_settled_without_a_pod() -> None:
 
 
 def test_a_member_that_vanished_is_made_anew_only_when_no_world_counts_on_it() -> None:
-    job = a_job(2, min=2).training(0, 1).without(1).with_facts(lost_seconds={1: 0.1})
+    job = a_job(2, min=2).training(0, 1).without(1).with_facts(lost_seconds={1: 0.01})
     assert job.decide().actions == ()
     assert job.with_facts(lost_seconds={1: 0.3}).decide().actions == (Create(1),)
 

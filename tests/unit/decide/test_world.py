@@ -92,9 +92,15 @@ def test_survivors_go_on_in_process() -> None:
 
 
 def test_more_losses_are_waited_for() -> None:
-    job = lost(a_job(4, min=2).training(0, 1, 2, 3), 0, seen=0.1)
+    job = lost(a_job(4, min=2).training(0, 1, 2, 3, in_process=False), 0, seen=0.1)
     assert told(job) == (1, "0-3", True, How.RESTART, None)
     assert job.decide().again_seconds == pytest.approx(0.2)
+
+
+def test_in_process_another_loss_is_hardly_waited_for() -> None:
+    job = lost(a_job(4, min=2).training(0, 1, 2, 3), 0, seen=0.01)
+    assert told(job) == (1, "0-3", True, How.RESTART, None)
+    assert job.decide().again_seconds == pytest.approx(0.04)
 
 
 def test_scripts_that_cannot_go_on_in_process_start_again() -> None:
@@ -207,6 +213,36 @@ def test_growth_has_two_phases() -> None:
     prepared = job.with_status(world=world(job))
     assert told(prepared) == (2, "0-2", False, How.BOUNDARY, "0-1")
     assert told(prepared.with_worker(2, ready=True)) == (2, "0-2", True, How.BOUNDARY, "0-1")
+
+
+def test_nobody_waits_in_process_for_a_newcomer_that_would_have_to_start_first() -> None:
+    waiting = a_job(3).training(0, 1).with_worker(2, ready=True, in_process=False)
+    assert told(waiting) == (2, "0-2", False, How.BOUNDARY, "0-1")
+    prepared = waiting.with_status(world=world(waiting))
+    assert told(prepared) == (2, "0-2", False, How.BOUNDARY, "0-1")
+    assert told(prepared.with_worker(2, ready=True)) == (2, "0-2", True, How.BOUNDARY, "0-1")
+
+
+def test_where_all_start_again_a_newcomer_need_not_have_started() -> None:
+    job = a_job(3).training(0, 1, in_process=False).with_worker(2, ready=True, in_process=False)
+    assert told(job) == (2, "0-2", True, How.RESTART, "0-1")
+
+
+def test_a_newcomer_that_failed_while_it_got_warm_is_given_another_world() -> None:
+    job = a_job(3).training(0, 1).with_worker(2, ready=False)
+    prepared = job.with_status(world=world(job))
+    failed = prepared.with_worker(2, ready=True, in_process=False, failed=Failure(2, 1, "boom"))
+    assert told(failed) == (3, "0-2", False, How.BOUNDARY, "0-1")
+
+
+def test_a_spare_that_is_not_warm_takes_no_place_in_process() -> None:
+    job = lost(a_job(2).training(0, 1).with_worker(2, ready=True, in_process=False), 0)
+    assert told(job) == (2, "1", True, How.ABORT, "1")
+
+
+def test_whose_process_failed_takes_no_place_in_process_though_its_report_is_old() -> None:
+    job = a_job(3).training(0, 1, 2).with_worker(2, ready=True, arrived=1, failed=BROKEN)
+    assert told(job) == (2, "0-1", True, How.ABORT, "0-1")
 
 
 def test_a_smaller_wish_is_followed_at_a_boundary() -> None:

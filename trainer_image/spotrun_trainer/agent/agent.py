@@ -78,6 +78,7 @@ class Agent:
         """The processes have ended well: wait for those of the other workers."""
         state = self._state
         with state.news:
+            state.look()  # the world that its processes were in last may not be known yet
             known = self._known()
         if known.telling.exiting is not None or state.entered is None:
             return moves.words(Ending(known.telling.exiting or "departed"), known)

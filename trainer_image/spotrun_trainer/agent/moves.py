@@ -19,7 +19,7 @@ class Known:
     """All that a move depends on."""
 
     answer: Answer | None  # the newest; None before there is one
-    entered: int = 0  # the generation that the processes were started for, or that they are in
+    entered: int = 0  # the newest generation that the processes were started for, or went to meet
     telling: Telling = field(default_factory=Telling)
     placeless_seconds: float = 0.0  # since it was first told of no place in any world
     away_seconds: float = 0.0  # since the operator was heard last
@@ -44,8 +44,11 @@ def next_world(known: Known) -> World | LastWords | None:
     if ending is not None:
         return ending
     world = known.answer.world if known.answer is not None else None
-    if world is None or not world.switch or not world.processes or world.store is None:
+    if world is None or not world.processes or world.store is None:
         return None
+    if not world.switch and world.how is How.RESTART:
+        return None
+    # One that is prepared for a boundary is entered, too: to get warm while the others train.
     return world if world.generation > known.entered else None
 
 
@@ -121,4 +124,6 @@ def _is_wanted(answer: Answer | None) -> bool:
 
 
 def _is_left_out(known: Known, answer: Answer) -> bool:
+    if known.telling.in_process:
+        return False  # it leaves by itself, at a boundary, and is warm for the next world
     return answer.phase in _GOING_ON and known.placeless_seconds > LEFT_OUT_SECONDS

@@ -16,6 +16,7 @@ from spotrun.wire import (
     Answer,
     Checkpoint,
     Failure,
+    How,
     Progress,
     Report,
     World,
@@ -102,7 +103,7 @@ class State:
                 self._placeless_since = None
                 self._newest = world.generation
                 if world.generation == self._generation:
-                    self.entered = world
+                    self._enter_again(world)
             self.news.notify_all()
 
     def job_is_gone(self) -> None:
@@ -116,7 +117,7 @@ class State:
         since, telling = self._placeless_since, self.telling
         return Known(
             answer=self._answer,
-            entered=max(self._generation, self._told_generation(telling)),
+            entered=max(self._generation, self._told_generation(telling), telling.entering),
             telling=telling,
             placeless_seconds=0.0 if since is None else self._clock() - since,
             away_seconds=away_seconds,
@@ -138,12 +139,29 @@ class State:
         self._forget_progress()
         self._is_waiting = False
         self._failed = None
-        self._suspects = ()
-        self._broken_since = None
+        self._be_in(world)
+
+    def _be_in(self, world: World) -> None:
+        with self.news:
+            self._suspects = ()
+            self._broken_since = None
+            self.entered = world
+            self._entered_at = self._clock()
+            self._stores.entered(world.generation)
+            self.news.notify_all()
+
+    def _enter_again(self, world: World) -> None:
+        """What was prepared is to be entered now, or the world's neighbours are known."""
+        assert self.entered is not None, "it is of the same generation"
+        if world.switch and not self.entered.switch:
+            self._entered_at = self._clock()
         self.entered = world
-        self._entered_at = self._clock()
-        self._stores.entered(world.generation)
-        self.news.notify_all()
+
+    def _follow(self) -> None:
+        """Its processes have gone into another world by themselves."""
+        world = self._answer.world if self._answer is not None else None
+        if world is not None and self._generation < world.generation == self.telling.generation:
+            self._be_in(world)
 
     def fail(self, exit_code: int, message: str) -> None:
         """A process ended with an error.
@@ -152,10 +170,11 @@ class State:
         """
         with self.news:
             telling = self.telling
-            if telling.exiting is not None or self._is_superseded():
+            generation = max(self._generation, telling.generation, telling.entering)
+            if telling.exiting is not None or self._is_superseded(generation, telling):
                 return
             text = telling.failure or message
-            self._failed = Failure(self._generation, exit_code, text[-MESSAGE_CHARACTERS:])
+            self._failed = Failure(generation, exit_code, text[-MESSAGE_CHARACTERS:])
             self.news.notify_all()
 
     @property
@@ -184,6 +203,7 @@ class State:
 
     def look(self) -> None:
         """Look for what nobody says: the time is over, or a group stays broken."""
+        self._follow()
         stop_at = self._answer.stop_at if self._answer is not None else None
         if stop_at is not None and self._wall() > stop_at and not self._is_out_of_time:
             # Every answer puts it off; to train on would cost more than the user allows.
@@ -194,13 +214,24 @@ class State:
         self._look_for_a_broken_group()
 
     def _look_for_arrival(self) -> None:
-        told = self._told_generation(self.telling)
-        is_late = self._clock() - self._entered_at > ARRIVED_SECONDS
+        telling = self.telling
+        told = self._told_generation(telling)
+        is_silent = not telling.in_process and self.entered is not None and self.entered.switch
+        is_late = is_silent and self._clock() - self._entered_at > ARRIVED_SECONDS
         if self._generation and (self._is_completed or is_late or told >= self._generation):
             self._arrived = max(self._generation, told)
+        # In process all who are there go to meet at once; who does not is to be left out soon.
+        if telling.in_process:
+            self._arrived = max(self._arrived, min(telling.entering, self._newest))
 
     def _look_for_a_broken_group(self) -> None:
-        if not self._generation or self.telling.broken != self._generation:
+        broken = self.telling.broken
+        world = self._answer.world if self._answer is not None else None
+        # Where there is another world, or none for it, the operator knows and has a time-out.
+        if not self._generation or broken < self._generation or world is None:
+            self._broken_since = None
+            return
+        if world.generation > broken:
             self._broken_since = None
             return
         self._broken_since = self._broken_since or self._clock()
@@ -210,6 +241,8 @@ class State:
     def report(self) -> Report:
         """What the operator is to know."""
         told = self.telling
+        # What a process said that has ended is no news of the next one.
+        is_up = not self._is_waiting and self._failed is None
         progress = Progress(
             generation=told.generation,
             step=told.step,
@@ -219,7 +252,7 @@ class State:
             signs=told.signs,
         )
         return Report(
-            ready=self._is_waiting or told.ready,
+            ready=self._is_waiting or (told.ready and is_up),
             arrived=self._arrived,
             failed=self._failed,
             suspects=self._suspects,
@@ -228,7 +261,7 @@ class State:
             progress=progress if told.generation else None,
             committed=_checkpoint(told.checkpoint),
             completed=self._is_completed or told.completed,
-            in_process=told.in_process,
+            in_process=told.in_process and is_up,
         )
 
     @property
@@ -239,9 +272,12 @@ class State:
         """The world that the trainer says it is in; of one that nobody knows it cannot be."""
         return min(telling.generation, self._newest)
 
-    def _is_superseded(self) -> bool:
+    def _is_superseded(self, generation: int, telling: Telling) -> bool:
+        """Whether its end is explained by a world for which it would have been started again."""
         world = self._answer.world if self._answer is not None else None
-        return world is not None and world.switch and world.generation > self._generation
+        if world is None or not world.switch or world.generation <= generation:
+            return False
+        return world.how is How.RESTART or not telling.in_process
 
     def _carry_on(self) -> None:
         told = self.telling
@@ -253,7 +289,6 @@ class State:
             step_seconds=told.step_seconds,
             signs=told.signs,
             checkpoint=told.checkpoint,
-            in_process=told.in_process,
         )
 
     def _forget_progress(self) -> None:

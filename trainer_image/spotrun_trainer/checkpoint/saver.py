@@ -43,6 +43,7 @@ class _Job:
     began: float
     stall_seconds: float
     patient_until: float = 0.0  # once its own part is written
+    is_left: bool = False  # others see whether it becomes complete
 
 
 class Saver:
@@ -100,6 +101,13 @@ class Saver:
             self._raise_error()
         return done
 
+    def wait_no_more(self) -> None:
+        """Leave to others whether what was begun becomes complete."""
+        with self._changed:
+            self._awaited.clear()
+            if self._writing is not None:
+                self._writing.is_left = True
+
     def seconds_for(self, size: int) -> float:
         """How long a part of so many bytes may take from now on, after the one in flight."""
         job = self._writing
@@ -154,14 +162,15 @@ class Saver:
         job.patient_until = time.monotonic() + self._patience_seconds
         with self._changed:
             self._writing = None
-            self._awaited += [(job, completion)] if completion else []
+            self._awaited += [(job, completion)] if completion and not job.is_left else []
             self._outcomes += [outcome] if outcome else []
             self._changed.notify_all()
 
     def _look(self) -> None:
         outcomes = [(entry, self._outcome(*entry)) for entry in self._awaited]
         with self._changed:
-            self._awaited = [entry for entry, outcome in outcomes if outcome is None]
+            over = {id(entry) for entry, outcome in outcomes if outcome is not None}
+            self._awaited = [entry for entry in self._awaited if id(entry) not in over]
             self._outcomes += [outcome for _, outcome in outcomes if outcome is not None]
             self._changed.notify_all()
 

@@ -19,6 +19,9 @@ class Feed(Protocol):
     def length(self) -> int | None:
         """Samples in an epoch, if the dataset says."""
 
+    follows_requests: bool
+    """What loads can begin anywhere: it need not be told where training goes on."""
+
     def check(self) -> None:
         """Refuse a dataset that has changed since it was opened."""
 
@@ -119,7 +122,7 @@ class Loader:
         """Go on with sample `start` of a training that came to `state`."""
         self._feed.restore(state, start)
         self._plan, self._floor = Block(start, 0, 1), start
-        if self._shelf:
+        if self._shelf and not self._feed.follows_requests:
             self._shelf.close()
             self._shelf = None
 

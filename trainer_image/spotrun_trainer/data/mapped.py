@@ -23,6 +23,8 @@ class MapDataset(Protocol):
 class FromMap:
     """The feed of a map-style dataset: order and seed are all there is to know."""
 
+    follows_requests = True
+
     def __init__(self, dataset: MapDataset, *, seed: int, shuffle: bool, collate: Collate) -> None:
         self._dataset = dataset
         self.length = length_of(dataset)

@@ -22,6 +22,8 @@ class FromStream:
     again, after `set_epoch(epoch)` if it has that.
     """
 
+    follows_requests = False
+
     def __init__(self, dataset: Iterable[object], *, seed: int, collate: Collate) -> None:
         self.length = len(dataset) if isinstance(dataset, Sized) else None
         self._dataset = dataset

@@ -78,10 +78,15 @@ class Meter:
         self._before = dict(self._ledger.nanoseconds)
         self._num_steps = 0
         self._steps = deque[StepTimes](maxlen=WINDOW_STEPS)
+        self._is_in_new_world = False
 
     def span(self, activity: Activity) -> "Span":
         """`with meter.span("data"):` counts what is done in there as that."""
         return self._spans[activity]
+
+    def enter_world(self) -> None:
+        """What the next step takes is said of no usual one: the world is new."""
+        self._is_in_new_world = True
 
     def step_done(self) -> StepTimes:
         """End a step; the first one still belongs to the start and is none of the recent ones."""
@@ -94,7 +99,8 @@ class Meter:
         self._before = dict(spent)
         step = StepTimes(compute, data, communicate, whole - compute - data - communicate)
         self._num_steps += 1
-        if self._ledger.begin_steps():
+        if self._ledger.begin_steps() or self._is_in_new_world:
+            self._is_in_new_world = False
             self._trace.mark("first step")
         else:
             self._steps.append(step)

@@ -14,7 +14,10 @@ log = logging.getLogger(__name__)
 
 CALM_SECONDS = 0.5
 _URGENT = frozenset(
-    {"generation", "ready", "broken", "checkpoint", "completed", "failure", "exiting"}
+    {
+        *("generation", "entering", "ready", "in_process", "broken"),
+        *("checkpoint", "completed", "failure", "exiting"),
+    }
 )
 
 

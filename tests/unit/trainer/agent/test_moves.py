@@ -44,6 +44,11 @@ def test_a_worker_waits(situation: Known) -> None:
     assert next_world(situation) is None
 
 
+def test_a_newcomer_gets_warm_while_the_others_train() -> None:
+    prepared = a_world(5, how=How.BOUNDARY, switch=False)
+    assert next_world(known(prepared, entered=4)) == prepared
+
+
 @pytest.mark.parametrize("how", How)
 def test_a_worker_without_processes_enters_any_newer_world(how: How) -> None:
     world = a_world(5, how=how)
@@ -107,6 +112,11 @@ def test_a_worker_gives_up_when_nobody_answers_for_long() -> None:
         pytest.param(known(entered=4, placeless_seconds=2.1), True, id="left out"),
         pytest.param(
             known(entered=4, phase="Recovering", placeless_seconds=2.1), True, id="too few are left"
+        ),
+        pytest.param(
+            known(entered=4, placeless_seconds=99, telling=Telling(in_process=True)),
+            False,
+            id="left out, and warm for the next world",
         ),
         pytest.param(
             known(entered=4, phase="Succeeded", placeless_seconds=9),

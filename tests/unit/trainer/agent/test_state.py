@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spotrun.wire import Failure
+from spotrun.wire import Failure, How
 from spotrun_trainer.agent.state import ARRIVED_SECONDS, BROKEN_SECONDS, State
 from spotrun_trainer.agent.stores import Stores
 from spotrun_trainer.files import Telling, WorldFile, write_telling
@@ -196,3 +196,41 @@ def test_a_trainer_that_goes_over_by_itself_is_in_the_newer_world(
     state.look()
 
     assert (state.report().arrived, state.known(0.0).entered) == (3, 3)
+    assert state.entered is not None
+    assert state.entered.generation == 3
+
+
+def test_who_went_to_meet_a_world_comes_to_it_no_second_time(state: State, tmp_path: Path) -> None:
+    enter(state, 2)
+    state.take(an_answer(a_world(3)))
+    write_telling(tmp_path / "run", Telling(generation=2, entering=3, in_process=True))
+    state.look()
+    assert (state.report().arrived, state.known(0.0).entered) == (3, 3)
+    state.fail(1, "boom")
+    assert state.report().failed == Failure(3, 1, "boom")
+
+
+def test_what_a_process_said_that_has_failed_is_not_true_of_the_next(
+    state: State, tmp_path: Path
+) -> None:
+    enter(state, 2)
+    write_telling(tmp_path / "run", Telling(generation=2, ready=True, in_process=True))
+    state.look()
+    assert (state.report().ready, state.report().in_process) == (True, True)
+    state.fail(1, "boom")
+    assert (state.report().ready, state.report().in_process) == (False, False)
+    with state.news:
+        state.wait()
+    assert (state.report().ready, state.report().in_process) == (True, False)
+
+
+def test_a_newcomer_has_not_arrived_before_its_world_is_entered(state: State, clock: Clock) -> None:
+    with state.news:
+        state.take(an_answer(a_world(2, switch=False, how=How.BOUNDARY)))
+        state.enter(a_world(2, switch=False, how=How.BOUNDARY))
+    clock.now += 60
+    state.look()
+    assert state.report().arrived == 0
+    state.take(an_answer(a_world(2, how=How.BOUNDARY)))
+    state.look()
+    assert state.report().arrived == 0

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -6,6 +7,7 @@ from torch import nn
 
 from spotrun_trainer import Run
 from tests.unit.trainer.run.begun import LOOPS, Made
+from tests.unit.trainer.run.elastic import Jobs
 from tests.unit.trainer.run.scripts import FEATURES
 
 torch.set_num_threads(1)  # two cores are shared with other tests
@@ -22,3 +24,11 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
     yield run, model, optimizer
     while LOOPS:
         LOOPS.pop().close()
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Jobs]:
+    """Jobs whose worlds change in process."""
+    jobs = Jobs(tmp_path)
+    yield jobs
+    jobs.close()

@@ -13,7 +13,7 @@ from torch.utils.data import TensorDataset
 
 from spotrun_trainer import Run
 from spotrun_trainer.data.order import Order
-from spotrun_trainer.group import PeerLostError
+from spotrun_trainer.lost import PeerLostError
 
 SAMPLES, FEATURES, CLASSES = 96, 6, 3
 

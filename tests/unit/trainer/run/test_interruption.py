@@ -10,8 +10,8 @@ import torch
 from torch.nn import functional
 
 from spotrun_trainer import Run
-from spotrun_trainer.context import Context
-from spotrun_trainer.group import PeerLostError
+from spotrun_trainer.lost import PeerLostError
+from spotrun_trainer.worlds import Worlds
 from tests.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.scripts import (
     Nuisance,
@@ -26,8 +26,8 @@ PLAN = Plan(with_batch_norm=True, with_dropout=True, clip=0.5)
 TERMINATED = 128 + signal.SIGTERM
 
 
-def go_on(_context: Context, _error: Exception) -> None:
-    """What waiting for the next world will be where that is entered in process."""
+def go_on(_worlds: Worlds, _error: Exception) -> None:
+    """As if the next world were the same as the one that broke."""
 
 
 def break_the_world_in_a_microbatch(run: Run, step: int, count: int) -> None:
@@ -41,8 +41,8 @@ def break_the_world_before_an_update(run: Run, step: int, count: int) -> None:
 
 
 def break_once(run: Run) -> None:
-    if Context.wait_for_next_world is not go_on:
-        Context.wait_for_next_world = go_on  # type: ignore[assignment,method-assign]
+    if Worlds.change.__name__ != go_on.__name__:
+        Worlds.change = go_on  # type: ignore[assignment,method-assign]
         raise PeerLostError(f"a peer of rank {run.rank} is gone")
 
 

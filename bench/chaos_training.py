@@ -1,0 +1,107 @@
+"""What bench/chaos.py trains: a little network whose every step leaves a line with a checksum.
+
+In deterministic mode a step ends with the same bits whatever happened before it, so a line can be
+compared with the line of an undisturbed training. A worker kills itself at a point that its order
+(a file) names, which hits a moment of microseconds for certain.
+"""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.data import TensorDataset
+
+from spotrun_trainer import Run, agreement
+from spotrun_trainer.tracked import Tracked
+from spotrun_trainer.treed import Treed
+from spotrun_trainer.worlds import Worlds
+
+SAMPLES, FEATURES, CLASSES = 960, 8, 3
+GLOBAL_BATCH, MICROBATCH = 16, 2
+EVALUATE_EVERY = 3
+POINTS = ("reduce", "reduced", "commit", "committed", "apply", "applied")
+"""Where a worker can be ordered to die."""
+
+
+def train(folder: Path, total: int | None) -> None:
+    """Train under an operator, for ever; or alone, for so many steps."""
+    aim(folder)
+    run = Run(seed=3, deterministic=True)
+    torch.manual_seed(3)
+    model = run.prepare(
+        nn.Sequential(
+            nn.Linear(FEATURES, 16, bias=False),
+            nn.BatchNorm1d(16),
+            nn.Dropout(0.2),
+            nn.Tanh(),
+            nn.Linear(16, CLASSES),
+        )
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    run.track(model=model, optimizer=optimizer)
+    tracked = Tracked()
+    tracked.add("model", model)
+    tracked.add("optimizer", optimizer)
+    data = dataset()
+    worker = os.environ.get("SPOTRUN_WORKER", "alone")
+    with (folder / f"{worker}.jsonl").open("a", buffering=1) as lines:
+        for step in run.steps(
+            data, global_batch=GLOBAL_BATCH, microbatch=MICROBATCH, total=total, num_workers=0
+        ):
+            with step:
+                for x, y in step:
+                    loss = functional.cross_entropy(model(x), y, reduction="sum")
+                    step.backward(loss, weight=len(y))
+                step.update(optimizer, clip=1.0)
+            if run.every(1):
+                found = agreement.checksum(tracked)
+                lines.write(json.dumps({"step": step.number, "sum": found}) + "\n")
+            if run.every(EVALUATE_EVERY):
+                mean = run.evaluate(model, data, evaluate, microbatch=64)
+                lines.write(json.dumps({"step": step.number, "mean": round(mean, 9)}) + "\n")
+
+
+def dataset() -> TensorDataset:
+    generator = torch.Generator().manual_seed(5)
+    features = torch.randn(SAMPLES, FEATURES, generator=generator)
+    return TensorDataset(features, features[:, :CLASSES].argmax(1))
+
+
+def evaluate(model: nn.Module, batch: list[Tensor]) -> tuple[Tensor, int]:
+    x, y = batch
+    return functional.cross_entropy(model(x), y, reduction="sum"), len(y)
+
+
+def aim(folder: Path) -> None:
+    """Let this process die where it is ordered to."""
+    order = folder / f"{os.environ.get('SPOTRUN_WORKER', 'alone')}.order"
+
+    def at(point: str) -> None:
+        try:
+            ordered = order.read_text()
+        except FileNotFoundError:
+            return
+        if ordered == point:
+            order.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    between(Treed, "reduce", at, "reduce", "reduced")
+    between(Worlds, "commit", at, "commit", "committed")
+    between(torch.optim.AdamW, "step", at, "apply", "applied")
+
+
+def between(kind: type, name: str, at: Callable[[str], None], before: str, after: str) -> None:
+    whole: Callable[..., object] = getattr(kind, name)
+
+    def watched(*args: object, **kwargs: object) -> object:
+        at(before)
+        result = whole(*args, **kwargs)
+        at(after)
+        return result
+
+    setattr(kind, name, watched)

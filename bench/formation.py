@@ -1,0 +1,57 @@
+"""How long a thousand processes need to meet in one world.
+
+Each is a thread with a connection of its own to the store of the world, and meets as a training
+process does; the clock runs from the moment at which all know of the world to the moment at which
+the last one knows that all are there. All share one machine, so this is work, not waiting.
+
+Run as `.venv/bin/python bench/formation.py [--quick] [--repeats 5] [--processes 1000]`.
+"""
+
+import argparse
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in its __all__
+
+from bench.operator_bench import say
+from spotrun_trainer.arrival import meet
+from spotrun_trainer.seat import Seat
+
+TIMEOUT_SECONDS = 60.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="100 processes, once")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--processes", type=int, default=1000)
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.processes, arguments.repeats = 100, 1
+    took = [form(arguments.processes) for _ in range(arguments.repeats)]
+    say(f"formation_{arguments.processes}_seconds", took, "s")
+
+
+def form(processes: int) -> float:
+    """Seconds until all have met."""
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    know = threading.Barrier(processes + 1)
+
+    def process(rank: int) -> float:
+        seat = Seat(
+            rank=rank, size=processes, generation=1, store=("127.0.0.1", store.port), elastic=True
+        )
+        know.wait()
+        meet(seat, TIMEOUT_SECONDS, lambda: None)
+        return time.monotonic()
+
+    with ThreadPoolExecutor(processes) as threads:
+        there = [threads.submit(process, rank) for rank in range(processes)]
+        know.wait()
+        began = time.monotonic()
+        return max(one.result() for one in there) - began
+
+
+if __name__ == "__main__":
+    main()

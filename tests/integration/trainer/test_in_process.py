@@ -1,0 +1,82 @@
+"""Worlds that change under a training without a restart: its processes live on."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from tests.integration.trainer.helpers import Place
+from tests.integration.trainer.traces import Trace, pids_of, trains
+
+LONG = ("--steps", 100_000, "--pause", 0.02)
+
+
+def seen(lines: Trace, pid: int) -> list[int]:
+    """The steps that a process has made."""
+    return [line["step"] for line in lines if line["pid"] == pid]
+
+
+def pid_of(lines: Trace, rank: int) -> int:
+    pid: int = next(line["pid"] for line in reversed(lines) if line["rank"] == rank)
+    return pid
+
+
+async def start(place: Place, script: Path | str, workers: int, **sizes: int) -> None:
+    await place.start(script, place.folder, *LONG, workers=workers, sizes={"min": 1, **sizes})
+
+
+async def test_a_survivor_goes_on_with_the_very_next_step(place: Place) -> None:
+    await start(place, "in_process.py", 2)
+    async with place.operator():
+        lines = await place.until_trace(trains(2))
+        survivor = pid_of(lines, 1)
+        lost_at = time.time()
+        await place.machine(await place.member(0)).vanish(delete_node=True)
+        lines = await place.until_trace(trains(1))
+        job = await place.job()
+    steps = seen(lines, survivor)
+    assert list(range(1, len(steps) + 1)) == steps
+    back_at = min(line["time"] for line in lines if line["size"] == 1)
+    print(f"rank 0 lost, the other one goes on: {back_at - lost_at:.2f} s")
+    assert job["status"]["world"]["how"] == "Abort"
+    assert (job["status"].get("restarts") or {}).get("failures", 0) == 0
+
+
+async def test_a_worker_whose_process_was_killed_comes_back_while_the_others_train(
+    place: Place,
+) -> None:
+    await start(place, "in_process.py", 2)
+    async with place.operator():
+        lines = await place.until_trace(trains(2))
+        killed, survivor = pid_of(lines, 0), pid_of(lines, 1)
+        os.kill(killed, signal.SIGKILL)
+        await place.until_trace(trains(1))
+        before = pids_of(place.trace())
+        lines = await place.until_trace(
+            lambda lines: any(x["size"] == 2 and x["pid"] not in before for x in lines)
+        )
+        job = await place.job()
+    steps = seen(lines, survivor)
+    assert list(range(1, len(steps) + 1)) == steps
+    assert job["status"]["world"]["how"] == "Boundary"
+    assert job["status"]["restarts"]["failures"] == 1
+
+
+async def test_a_training_grows_and_shrinks_under_way(place: Place) -> None:
+    await start(place, "in_process.py", 1, max=2)
+    async with place.operator():
+        lines = await place.until_trace(trains(1))
+        first = pid_of(lines, 0)
+        await place.patch_job({"workers": {"replicas": 2}})
+        await place.until_trace(trains(2))
+        await place.patch_job({"workers": {"replicas": 1}})
+        began = time.time()
+        lines = await place.until_trace(
+            lambda lines: any(x["size"] == 1 and x["time"] > began for x in lines)
+        )
+        job = await place.job()
+    last = lines[-1]["step"]
+    assert sorted({line["step"] for line in lines}) == list(range(1, last + 1))
+    assert len(seen(lines, first)) >= len(lines) // 3
+    assert job["status"]["world"]["how"] == "Boundary"
+    assert (job["status"].get("restarts") or {}).get("failures", 0) == 0

@@ -1,0 +1,153 @@
+"""Workers under a scripted operator: what it publishes, its processes enter without a restart."""
+
+import hashlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in __all__
+
+from spotrun.wire import Answer, How, World
+from spotrun_trainer.files import Telling, read_telling, write_world
+from tests.trainer_world import Ended, Process
+
+PATIENCE_SECONDS = 60.0
+
+
+def this_is(worker: str) -> bool:
+    """Whether this process is that worker's."""
+    return os.environ["SPOTRUN_WORKER"] == worker
+
+
+def die() -> NoReturn:
+    """End as a process does whose machine is taken away."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("dead")
+
+
+class Job:
+    """Workers, each with one process, and the worlds that they are told of."""
+
+    def __init__(self, folder: Path, function: Callable[..., Any], *arguments: Any) -> None:
+        self.generation = 0
+        self.errors: list[str] = []  # of processes that ended by themselves, once it is closed
+        self._folder = folder
+        self._function = function
+        self._arguments = arguments
+        self._stores: list[TCPStore] = []
+        self._processes: dict[str, Process] = {}
+        self._until = time.monotonic() + PATIENCE_SECONDS
+
+    def publish(self, how: How, *members: str, switch: bool = True) -> None:
+        """Tell everybody of the next world: its members in rank order."""
+        self.generation += 1
+        self._stores.append(TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False))
+        self._members, self._how = members, how
+        self._tell(switch=switch)
+
+    def switch(self) -> None:
+        """The world that was prepared is to be entered."""
+        self._tell(switch=True)
+
+    def start(self, *workers: str, env: Mapping[str, str] = {}) -> None:
+        """Start the processes of workers for the newest world."""
+        for worker in workers:
+            rank = self._members.index(worker)
+            place = {
+                "RANK": str(rank),
+                "WORLD_SIZE": str(len(self._members)),
+                "LOCAL_RANK": "0",
+                "LOCAL_WORLD_SIZE": "1",
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(self._stores[-1].port),
+                "TORCHELASTIC_USE_AGENT_STORE": "True",
+                "SPOTRUN_GENERATION": str(self.generation),
+                "SPOTRUN_DIR": str(self.directory(worker)),
+                "SPOTRUN_WORKER": worker,
+                **env,
+            }
+            self._processes[worker] = Process(place, self._function, *self._arguments)
+
+    def directory(self, worker: str) -> Path:
+        """SPOTRUN_DIR of a worker."""
+        directory = self._folder / worker
+        directory.mkdir(exist_ok=True)
+        return directory
+
+    def telling(self, worker: str) -> Telling:
+        """What a worker said last."""
+        return read_telling(self.directory(worker))
+
+    def until(self, holds: Callable[[], object]) -> None:
+        """Wait for something."""
+        while not holds():
+            assert time.monotonic() < self._until, "lost patience"
+            time.sleep(0.005)
+
+    def is_alive(self, worker: str) -> bool:
+        """Whether a worker's process runs."""
+        return self._processes[worker].is_alive
+
+    def until_dead(self, worker: str) -> None:
+        """Wait until a worker has no process."""
+        self.until(lambda: not self.is_alive(worker))
+
+    def signal(self, worker: str, number: int) -> None:
+        """Send a signal to a worker's process."""
+        self._processes[worker].signal(number)
+
+    def ended(self, *workers: str) -> list[Ended]:
+        """Wait for the end of workers' processes."""
+        return [self._processes.pop(worker).ended(self._until) for worker in workers]
+
+    def close(self) -> None:
+        """Leave nothing running."""
+        for worker, process in self._processes.items():
+            ended = process.ended(0.0)
+            if ended.exit_code != -signal.SIGKILL:
+                self.errors.append(f"{worker}: {ended.error}\n{ended.said}")
+
+    def _tell(self, *, switch: bool) -> None:
+        for worker in {*self._processes, *self._members}:
+            world = self._world(worker, switch=switch) if worker in self._members else None
+            version = f"{self.generation}.{switch}"
+            write_world(self.directory(worker), Answer(version, "Running", world))
+
+    def _world(self, worker: str, *, switch: bool) -> World:
+        store = self._stores[-1]
+        return World(
+            generation=self.generation,
+            rank=self._members.index(worker),
+            size=len(self._members),
+            processes=1,
+            store=f"127.0.0.1:{store.port}",
+            secret=hashlib.blake2b(str(self.generation).encode()).hexdigest(),
+            neighbours=(),
+            how=self._how,
+            switch=switch,
+            restore=None,
+        )
+
+
+class Jobs:
+    """The jobs of a test, none of which is left running."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._jobs: list[Job] = []
+
+    def start(self, function: Callable[..., Any], *arguments: Any, workers: Iterable[str]) -> Job:
+        """Start a job with these workers in rank order."""
+        job = Job(self._folder, function, *arguments)
+        self._jobs.append(job)
+        job.publish(How.RESTART, *workers)
+        job.start(*workers)
+        return job
+
+    def close(self) -> None:
+        """End them all."""
+        for job in self._jobs:
+            job.close()

@@ -1,0 +1,195 @@
+"""Worlds change in process: whoever is left ends with what an undisturbed training ends with.
+
+Deterministic mode gives the same bits at every number of processes. So equal bits prove that every
+sample was used once, in the right step, and that nothing of a discarded step is left.
+"""
+
+import time
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from spotrun.wire import How
+from spotrun_trainer.group import Group, Pending
+from spotrun_trainer.lost import PeerLostError
+from spotrun_trainer.run import Run
+from tests.trainer_world import run_alone
+from tests.unit.trainer.run.elastic import PATIENCE_SECONDS, Job, Jobs, die, this_is
+from tests.unit.trainer.run.scripts import Plan, Trained, train
+
+PLAN = Plan(total=6, with_batch_norm=True, with_dropout=True, clip=0.5, deterministic=True)
+
+
+@cache
+def undisturbed(plan: Plan) -> Trained:
+    trained: Trained = run_alone(train, replace(plan, nuisance=None, checkpoint=None)).value
+    return trained
+
+
+def assert_undisturbed(plan: Plan, job: Job, *workers: str) -> None:
+    """Each of them has made every step that was left when it came, and has the expected bits."""
+    expected = undisturbed(plan)
+    for ended in job.ended(*workers):
+        assert ended.error == "", ended.said
+        assert expected.digest == ended.value.digest
+        assert expected.losses[-len(ended.value.losses) :] == ended.value.losses
+
+
+@dataclass(frozen=True)
+class DieInForward:
+    worker: str
+
+    def __call__(self, _run: Run, step: int, count: int) -> None:
+        if this_is(self.worker) and (step, count) == (3, 1):
+            die()
+
+
+@dataclass(frozen=True)
+class DieInCollective:
+    """A worker dies at the n-th collective of its third update, before it takes part or after."""
+
+    worker: str
+    number: int
+    takes_part: bool
+
+    def __call__(self, _run: Run, step: int, count: int) -> None:
+        if not this_is(self.worker) or (step, count) != (3, -1):
+            return
+        begin, seen = Group._begin, 0
+
+        def dying(group: Group, collective: object, tensor: Tensor) -> Pending:
+            nonlocal seen
+            seen += 1
+            if seen < self.number:
+                return begin(group, collective, tensor)  # type: ignore[arg-type]
+            if self.takes_part:
+                begin(group, collective, tensor).wait()  # type: ignore[arg-type]
+            die()
+            raise AssertionError
+
+        Group._begin = dying  # type: ignore[method-assign,assignment]
+
+
+Death = DieInForward | DieInCollective
+DEATHS: list[Death] = [
+    DieInForward("c"),
+    DieInForward("a"),
+    *(
+        DieInCollective(worker, number, takes_part)
+        for worker, number in (("a", 1), ("a", 3), ("a", 5), ("c", 1), ("c", 2), ("c", 4), ("c", 5))
+        for takes_part in (False, True)
+    ),
+]
+
+
+@pytest.mark.parametrize("death", DEATHS, ids=str)
+def test_survivors_go_on_as_if_nobody_had_died(jobs: Jobs, death: Death) -> None:
+    plan = replace(PLAN, nuisance=death)
+    job = jobs.start(train, plan, workers="abc")
+    job.until_dead(death.worker)
+    survivors = sorted({"a", "b", "c"} - {death.worker})
+    job.publish(How.ABORT, *survivors)
+    assert_undisturbed(plan, job, *survivors)
+
+
+@pytest.mark.parametrize("death", [DieInForward("a"), DieInCollective("c", 2, takes_part=True)])
+def test_with_sums_in_any_order_survivors_still_have_the_same_state(
+    jobs: Jobs, death: Death
+) -> None:
+    plan = replace(PLAN, nuisance=death, deterministic=False)
+    job = jobs.start(train, plan, workers="abc")
+    job.until_dead(death.worker)
+    survivors = sorted({"a", "b", "c"} - {death.worker})
+    job.publish(How.ABORT, *survivors)
+    ended = job.ended(*survivors)
+    assert [one.error for one in ended] == ["", ""], ended[0].said
+    assert ended[0].value.digest == ended[1].value.digest
+    assert undisturbed(plan).losses == pytest.approx(ended[0].value.losses, abs=1e-3)
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A worker hears that the commit of the third step has failed, after the others have it."""
+
+    worker: str
+
+    def __call__(self, _run: Run, step: int, count: int) -> None:
+        if not this_is(self.worker) or (step, count) != (3, -1):
+            return
+        whole = Group.all_reduce
+
+        def doubtful(group: Group, tensor: Tensor) -> Pending:
+            whole(group, tensor).wait()
+            if tensor.dtype == torch.float64:
+                Group.all_reduce = whole  # type: ignore[method-assign]
+                raise PeerLostError("so it seems")
+            return whole(group, tensor.new_zeros(1))
+
+        Group.all_reduce = doubtful  # type: ignore[method-assign,assignment]
+
+
+@pytest.mark.parametrize("worker", ["a", "b"])
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_who_does_not_know_of_a_commit_applies_what_the_others_have_applied(
+    jobs: Jobs, worker: str, deterministic: bool
+) -> None:
+    plan = replace(PLAN, nuisance=Doubt(worker), deterministic=deterministic)
+    job = jobs.start(train, plan, workers="abc")
+    job.until(lambda: all(job.telling(each).broken for each in "abc"))
+    job.publish(How.ABORT, "a", "b", "c")
+    if deterministic:
+        assert_undisturbed(plan, job, "a", "b", "c")
+        return
+    ended = job.ended("a", "b", "c")
+    assert [one.error for one in ended] == [""] * 3, ended[0].said
+    assert len({one.value.digest for one in ended}) == 1
+    assert [PLAN.total] * 3 == [len(one.value.losses) for one in ended]
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Everybody waits in a step until the test lets go."""
+
+    folder: Path
+    at: int = 3
+
+    def __call__(self, _run: Run, step: int, count: int) -> None:
+        if step < self.at:
+            return
+        (self.folder / "held").touch()
+        until = time.monotonic() + PATIENCE_SECONDS
+        while not (self.folder / "go").exists():
+            assert time.monotonic() < until
+            time.sleep(0.005)
+
+
+def test_workers_leave_at_a_boundary(jobs: Jobs, tmp_path: Path) -> None:
+    plan = replace(PLAN, nuisance=Hold(tmp_path))
+    job = jobs.start(train, plan, workers="abc")
+    job.until((tmp_path / "held").exists)
+    job.publish(How.BOUNDARY, "b")
+    (tmp_path / "go").touch()
+    assert_undisturbed(plan, job, "b")
+    assert (job.telling("a").broken, job.telling("a").ready) == (1, True)
+    assert job.telling("a").step < PLAN.total
+
+
+@pytest.mark.parametrize("before", [("a",), ("a", "b")], ids=len)
+@pytest.mark.parametrize("members", [("a", "n"), ("n", "a"), ("m", "a", "n")], ids=str)
+def test_newcomers_join_at_a_boundary(
+    jobs: Jobs, tmp_path: Path, before: tuple[str, ...], members: tuple[str, ...]
+) -> None:
+    plan = replace(PLAN, nuisance=Hold(tmp_path))
+    job = jobs.start(train, plan, workers=before)
+    job.until((tmp_path / "held").exists)
+    job.publish(How.BOUNDARY, *members, switch=False)
+    newcomers = sorted({*members} - {*before})
+    job.start(*newcomers)
+    job.until(lambda: all(job.telling(each).ready for each in newcomers))
+    job.switch()
+    (tmp_path / "go").touch()
+    assert_undisturbed(plan, job, *members)

@@ -1,0 +1,68 @@
+"""The connections of a process group, to be cut when a collective would wait for ever.
+
+gloo frees a blocked collective of its own accord only when its time-out is over, and neither
+`abort` nor the group's end is quicker (torch 2.15). But once a connection is shut down, whoever
+waits on it goes on with an error at once: every thread here, and the peer at its other end.
+"""
+
+import os
+import socket
+import stat
+import threading
+from contextlib import suppress
+
+
+class Connections:
+    """The sockets that were opened between `begin` and `complete`, or since, until it is called."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._before: dict[int, int] | None = None
+        self._own: dict[int, int] | None = None
+        self.are_cut = False
+        self.are_stuck = False  # something waits in them although they are cut
+
+    def begin(self) -> None:
+        """From now on what is opened belongs to the group."""
+        with self._lock:
+            self._before, self._own = _sockets(), None
+            self.are_cut = False
+
+    def complete(self) -> None:
+        """The group has all its connections; what is opened later is somebody else's."""
+        with self._lock:
+            self._own = self._opened()
+
+    def cut(self) -> None:
+        """Shut them down; may be called from any thread, and more than once."""
+        with self._lock:
+            self.are_cut = True
+            for descriptor, inode in self._opened().items():
+                with suppress(OSError):  # closed in the meantime, or never connected
+                    _shut_down(descriptor, inode)
+
+    def _opened(self) -> dict[int, int]:
+        if self._own is not None or self._before is None:
+            return self._own or {}
+        before = self._before
+        return {one: inode for one, inode in _sockets().items() if before.get(one) != inode}
+
+
+def _sockets() -> dict[int, int]:
+    """The inodes of this process's sockets, by descriptor: a number is used again, an inode not."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - only the names are needed
+        with suppress(OSError):
+            status = os.fstat(int(name))
+            if stat.S_ISSOCK(status.st_mode):
+                found[int(name)] = status.st_ino
+    return found
+
+
+def _shut_down(descriptor: int, inode: int) -> None:
+    if os.fstat(descriptor).st_ino != inode:
+        return
+    with socket.socket(fileno=os.dup(descriptor)) as connection:
+        # Not the listening one: gloo ends the process if that fails.
+        connection.getpeername()
+        connection.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,83 @@
+"""Whose state counts when a world comes together: a pure function of what its processes say.
+
+A *commit* is a sum by which all processes go on: the end of a step, of one of its phases, or of an
+evaluation. Nobody passes it without everybody having taken part, so when a world breaks its
+processes are at most one commit apart, and those behind still hold what the commit would apply.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+
+@dataclass(frozen=True, order=True)
+class Commit:
+    """A place in the history of a training; a later world's counts more than any older one's."""
+
+    generation: int = 0  # of the world that it was made in; 0: nothing was committed
+    number: int = 0  # since the processes were started
+
+
+NOTHING = Commit()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a process brings into a world."""
+
+    committed: Commit = NOTHING  # the last one that it has gone on by; it has the state after it
+    pending: Commit = NOTHING  # one of which it does not know whether it came about
+    is_evaluating: bool = False  # what the next commit is of
+
+
+class Part(Enum):
+    """What a process does about its state."""
+
+    KEEPS = "keeps"  # it has the newest
+    APPLIES = "applies"  # it holds what leads from its own to the newest
+    TAKES = "takes"  # it gets the newest from another one
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the processes of a world conclude, all the same."""
+
+    newest: Commit
+    parts: tuple[Part, ...]  # by rank
+    evaluation_is_passed: bool = False
+    """Newcomers are in no evaluation, so each of those that are ends it for itself."""
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether nobody has any state: the training begins, or goes on from a checkpoint."""
+        return self.newest == NOTHING
+
+    @property
+    def agreed(self) -> Commit:
+        """What all have committed in the end."""
+        return Commit(self.newest.generation, self.newest.number + self.evaluation_is_passed)
+
+    def source_of(self, rank: int) -> int:
+        """From whom a process gets what it lacks; those who need something are spread evenly."""
+        keepers = [other for other, part in enumerate(self.parts) if part is Part.KEEPS]
+        return keepers[rank % len(keepers)]
+
+
+def conclude(standings: Sequence[Standing]) -> Verdict:
+    """What becomes of the state in a world of processes with these standings, by rank.
+
+    What anybody has committed is committed; what nobody has is discarded.
+    """
+    newest = max(standing.committed for standing in standings)
+    parts = tuple(_part(standing, newest) for standing in standings)
+    is_evaluating = any(
+        standing.is_evaluating and part is Part.KEEPS
+        for standing, part in zip(standings, parts, strict=True)
+    )
+    return Verdict(newest, parts, evaluation_is_passed=is_evaluating and Part.TAKES in parts)
+
+
+def _part(standing: Standing, newest: Commit) -> Part:
+    if standing.committed == newest:
+        return Part.KEEPS
+    return Part.APPLIES if standing.pending == newest else Part.TAKES

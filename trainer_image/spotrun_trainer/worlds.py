@@ -1,0 +1,161 @@
+"""A training's way through worlds, in process: what is committed, and who brings what along.
+
+When a world breaks, its survivors meet in the next one, say what each has committed, and end with
+the same state: by applying what somebody has applied, or by discarding what nobody has. Newcomers
+get it from a survivor. Where nobody has any state, the training begins.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from spotrun_trainer import handover
+from spotrun_trainer.context import Context
+from spotrun_trainer.lineage import NOTHING, Commit, Part, Standing, Verdict, conclude
+from spotrun_trainer.lost import PeerLostError, WorldChangedError
+
+
+class Cargo(Protocol):
+    """What is brought along beside what is tracked."""
+
+    def begin(self) -> None:
+        """Nobody has any state: begin, or go on from a checkpoint."""
+
+    def pack(self) -> dict[str, Any]:
+        """What a newcomer needs to know, as JSON."""
+
+    def unpack(self, extra: dict[str, Any]) -> None:
+        """Go on from there."""
+
+    def wait(self) -> None:
+        """Called again and again while there is no world to be in."""
+
+    def arrived(self) -> None:
+        """There is another group than before, and all hold the same state."""
+
+
+class Worlds:
+    """Knows what this process has committed, and takes it from one world into the next."""
+
+    def __init__(self, context: Context, cargo: Cargo) -> None:
+        self.evaluates_alone = False  # newcomers have come that know nothing of an evaluation
+        self._context = context
+        self._cargo = cargo
+        self._committed = NOTHING
+        self._numbers = torch.empty(0)  # that the last commit brought
+        self._is_evaluating = False
+
+    def enter(self) -> None:
+        """Enter the first world."""
+        try:
+            self._settle(NOTHING, None)
+        except PeerLostError as error:
+            self.change(error)
+        else:
+            self._cargo.arrived()
+
+    def commit(self, numbers: Tensor) -> None:
+        """Sum numbers over all processes, in place; all of them go on by the result, or none.
+
+        If the world breaks, that is found out with the survivors, in the next world. Raises
+        WorldChangedError if no survivor has gone on.
+        """
+        context = self._context
+        pending = Commit(context.seat.generation, self._committed.number + 1)
+        try:
+            context.group.all_reduce(numbers).wait()
+            self._committed = pending
+        except PeerLostError as error:
+            if not self.change(error, pending, numbers):
+                raise WorldChangedError from error
+        self._numbers = numbers
+
+    @contextmanager
+    def evaluation(self) -> Iterator[None]:
+        """What is done in here is no part of a step, and newcomers know nothing of it."""
+        self._is_evaluating = True
+        try:
+            yield
+        finally:
+            self._is_evaluating = False
+
+    def change(
+        self,
+        error: Exception | None,
+        pending: Commit = NOTHING,
+        numbers: Tensor | None = None,
+    ) -> bool:
+        """Leave this world, which has broken, or None: which all leave together, for the next.
+
+        Returns whether what was pending has been committed: then `numbers` are those of the others.
+        """
+        context = self._context
+        context.leave_world(error)
+        while True:
+            with context.meter.span("wait"):
+                context.wait_for_seat(context.seat.generation, error, self._cargo.wait)
+            try:
+                part = self._settle(pending, numbers)
+            except PeerLostError as lost:
+                error = lost
+                context.leave_world(lost)
+            else:
+                break
+        self._cargo.arrived()
+        return part is Part.APPLIES
+
+    def _settle(self, pending: Commit, numbers: Tensor | None) -> Part:
+        """Meet the others, and come to the same state; raises PeerLostError."""
+        context = self._context
+        standing = Standing(self._committed, pending, self._is_evaluating)
+        verdict = conclude(self._exchange(standing)) if context.seat.elastic else None
+        if verdict is None or verdict.is_beginning:
+            self._cargo.begin()
+            self._committed = Commit(context.seat.generation, 0)
+            return Part.KEEPS
+        rank = context.group.rank
+        part = verdict.parts[rank]
+        if part is Part.KEEPS:
+            self._give(verdict, rank)
+        elif part is Part.APPLIES:
+            assert numbers is not None, "who has something pending holds on to it"
+            context.group.receive(numbers, verdict.source_of(rank))
+            self._numbers = numbers
+        else:
+            self._take(verdict, rank)
+        self._committed = verdict.agreed
+        # Who was evaluating an older state than the others have now is alone with that, too.
+        self.evaluates_alone |= self._is_evaluating and part is Part.TAKES
+        self.evaluates_alone |= verdict.evaluation_is_passed and part is not Part.TAKES
+        return part
+
+    def _exchange(self, own: Standing) -> Sequence[Standing]:
+        group = self._context.group
+        said = (*astuple(own.committed), *astuple(own.pending), int(own.is_evaluating))
+        table = group.all_gather(torch.tensor(said, device=self._context.device)).tolist()
+        return [Standing(Commit(*row[:2]), Commit(*row[2:4]), bool(row[4])) for row in table]
+
+    def _give(self, verdict: Verdict, rank: int) -> None:
+        context = self._context
+        for other, part in enumerate(verdict.parts):
+            if part is Part.KEEPS or verdict.source_of(other) != rank:
+                continue
+            if part is Part.APPLIES:
+                context.group.send(self._numbers, other)
+            else:
+                extra = self._cargo.pack()
+                handover.give(context.group, other, context.tracked, extra, context.device)
+
+    def _take(self, verdict: Verdict, rank: int) -> None:
+        context = self._context
+        self._committed = NOTHING  # until all of it is here, it is nobody's state
+        source = verdict.source_of(rank)
+        with context.meter.span("restore"):
+            header = handover.take_header(context.group, source, context.device)
+            # First: samples are loaded while weights arrive.
+            self._cargo.unpack(header.extra)
+            handover.take(context.group, source, context.tracked, header, context.device)
