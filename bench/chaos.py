@@ -34,6 +34,7 @@ from tests.unit.trainer.run.elastic import Job
 
 SECONDS = 15.0
 WARM_SECONDS = 60.0  # until a newcomer is warm, for which nobody waits
+STACKS_SECONDS = 1.0  # until those that are stuck have said where
 MOST_WORKERS = 4
 AIMED = frozenset({"reduce", "reduced", "commit", "committed", "apply"})
 
@@ -191,13 +192,20 @@ class Chaos:
         limit = time.monotonic() + seconds
         while not holds():
             if time.monotonic() > limit:
-                everybody = (f"w{number + 1}" for number in range(self._names))
-                told = {
-                    each: self._job.telling(each) for each in everybody if self._job.is_alive(each)
-                }
                 said = f"{self._last}, in world {self._job.generation} of {self._members}"
-                raise StuckError(f"{said}: {told}")
+                raise StuckError("\n".join([said, *self._where_all_stand()]))
             time.sleep(0.005)
+
+    def _where_all_stand(self) -> list[str]:
+        everybody = (f"w{number + 1}" for number in range(self._names))
+        alive = [each for each in everybody if self._job.is_alive(each)]
+        for each in alive:
+            self._job.signal(each, signal.SIGUSR1)
+        time.sleep(STACKS_SECONDS)
+        return [
+            f"{each}: {self._job.telling(each)}\n{(self._folder / f'{each}.stacks').read_text()}"
+            for each in alive
+        ]
 
 
 def main() -> None:

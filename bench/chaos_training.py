@@ -5,6 +5,7 @@ compared with the line of an undisturbed training. A worker kills itself at a po
 (a file) names, which hits a moment of microseconds for certain.
 """
 
+import faulthandler
 import json
 import os
 import signal
@@ -30,6 +31,13 @@ POINTS = ("reduce", "reduced", "commit", "committed", "apply", "applied")
 
 def train(folder: Path, total: int | None) -> None:
     """Train under an operator, for ever; or alone, for so many steps."""
+    worker = os.environ.get("SPOTRUN_WORKER", "alone")
+    with (folder / f"{worker}.stacks").open("w") as stacks:
+        faulthandler.register(signal.SIGUSR1, stacks)  # for a burst that gets stuck
+        _train(folder, worker, total)
+
+
+def _train(folder: Path, worker: str, total: int | None) -> None:
     aim(folder)
     run = Run(seed=3, deterministic=True)
     torch.manual_seed(3)
@@ -48,7 +56,6 @@ def train(folder: Path, total: int | None) -> None:
     tracked.add("model", model)
     tracked.add("optimizer", optimizer)
     data = dataset()
-    worker = os.environ.get("SPOTRUN_WORKER", "alone")
     with (folder / f"{worker}.jsonl").open("a", buffering=1) as lines:
         for step in run.steps(
             data, global_batch=GLOBAL_BATCH, microbatch=MICROBATCH, total=total, num_workers=0
@@ -61,9 +68,10 @@ def train(folder: Path, total: int | None) -> None:
             if run.every(1):
                 found = agreement.checksum(tracked)
                 lines.write(json.dumps({"step": step.number, "sum": found}) + "\n")
-            if run.every(EVALUATE_EVERY):
+            if run.every(EVALUATE_EVERY if total is None else 1):
                 mean = run.evaluate(model, data, evaluate, microbatch=64)
-                lines.write(json.dumps({"step": step.number, "mean": round(mean, 9)}) + "\n")
+                # Not step.number: who was away meanwhile evaluates what it has been given.
+                lines.write(json.dumps({"step": run.step, "mean": round(mean, 9)}) + "\n")
 
 
 def dataset() -> TensorDataset:

@@ -22,11 +22,15 @@ Run as `.venv/bin/python bench/recovery.py [--quick] [--repeats 3] [--only growt
 
 import argparse
 import asyncio
+import json
+import logging
 import os
 import shutil
 import signal
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -50,6 +54,7 @@ from tests.integration.trainer.traces import Trace
 from tests.operator_world import install_crds
 
 SETTLE_SECONDS = 2.0  # of steps after it
+NOTES_FILE, IT_HAPPENS = "operator.jsonl", "it happens"
 
 
 class Kind(StrEnum):
@@ -105,6 +110,7 @@ def main() -> None:
     )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", default="", help="part of a metric's name")
+    parser.add_argument("--keep", type=Path, help="a folder for all traces, to draw pictures of")
     arguments = parser.parse_args()
     events = [event for event in EVENTS if arguments.only in event.kind]
     if arguments.quick:
@@ -112,7 +118,7 @@ def main() -> None:
         arguments.repeats = 1
     with tempfile.TemporaryDirectory() as scratch, Cluster() as cluster:
         install_crds(cluster)
-        asyncio.run(measure(cluster, Path(scratch), events, arguments.repeats))
+        asyncio.run(measure(cluster, arguments.keep or Path(scratch), events, arguments.repeats))
         peers = {"tuned": TUNED} if arguments.quick else {"tuned": TUNED, "stock": ""}
         for name, timers in peers.items() if not arguments.only else ():
             took = [stock(Path(scratch), timers) for _ in range(arguments.repeats)]
@@ -126,7 +132,7 @@ async def measure(cluster: Cluster, scratch: Path, events: list[Event], repeats:
         for repeat in range(repeats):
             folder = scratch / f"{event.kind.name}-{event.workers}-{event.rank}-{repeat}"
             held.append(await disturb(cluster, folder, event))
-            shutil.rmtree(folder)
+            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
         if event.kind is not Kind.RESTART:
             steps_lost += [one.steps_lost for one in held]
         names = dict.fromkeys(name for one in held for name in one.phases)
@@ -166,12 +172,33 @@ async def disturb(cluster: Cluster, folder: Path, event: Event) -> Held:
             await place.until_trace(trains(event.workers, time.time() + WARM_SECONDS))
             # A new leader concludes nothing from silence, for a minute after it began to lead.
             operator._leading_since -= 100  # noqa: SLF001
-            began = time.time()
-            await happen(place, event)
-            await place.until_trace(trains(event.workers_after, began))
+            with notes(folder / NOTES_FILE) as note:
+                began = time.time()
+                note(began, IT_HAPPENS)
+                await happen(place, event)
+                await place.until_trace(trains(event.workers_after, began))
             await asyncio.sleep(SETTLE_SECONDS)
             lines = place.trace()
     return held(lines, event, began, folder / "phases")
+
+
+@contextmanager
+def notes(file: Path) -> Iterator[Callable[[float, str], None]]:
+    """Note what the operator says; the function that this gives notes anything else."""
+    with file.open("a") as lines:
+
+        def note(at: float, said: str) -> None:
+            lines.write(json.dumps({"t": at, "said": said}) + "\n")
+
+        handler = logging.Handler()
+        handler.emit = lambda record: note(record.created, record.getMessage())  # type: ignore[method-assign]
+        log = logging.getLogger("spotrun.controller")
+        log.setLevel(logging.INFO)
+        log.addHandler(handler)
+        try:
+            yield note
+        finally:
+            log.removeHandler(handler)
 
 
 def held(lines: Trace, event: Event, began: float, phases: Path) -> Held:

@@ -11,6 +11,8 @@ import stat
 import threading
 from contextlib import suppress
 
+from spotrun_trainer.lost import PeerLostError
+
 
 class Connections:
     """The sockets that were opened between `begin` and `complete`, or since, until it is called."""
@@ -20,7 +22,6 @@ class Connections:
         self._before: dict[int, int] | None = None
         self._own: dict[int, int] | None = None
         self.are_cut = False
-        self.are_stuck = False  # something waits in them although they are cut
 
     def begin(self) -> None:
         """From now on what is opened belongs to the group."""
@@ -32,6 +33,11 @@ class Connections:
         """The group has all its connections; what is opened later is somebody else's."""
         with self._lock:
             self._own = self._opened()
+
+    def check(self) -> None:
+        """Raise PeerLostError if they are cut."""
+        if self.are_cut:
+            raise PeerLostError("the connections of this world were cut")
 
     def cut(self) -> None:
         """Shut them down; may be called from any thread, and more than once."""

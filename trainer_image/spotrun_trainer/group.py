@@ -4,6 +4,7 @@ torch's default group is left alone: it is the user's, and lives as long as the 
 that is alone uses nothing of torch.distributed.
 """
 
+import ctypes
 import os
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor, distributed
 from torch.distributed import Store  # type: ignore[attr-defined]  # not in its __all__
 
+from spotrun_trainer import leaving
 from spotrun_trainer.arrival import meet
 from spotrun_trainer.connections import Connections
 from spotrun_trainer.lost import PeerLostError
@@ -26,10 +28,9 @@ CONNECT_SECONDS_EACH = 0.02
 # A lost peer breaks its connections, or the agent says so; waiting long is for slow microbatches.
 COLLECTIVE_SECONDS = 1800.0
 _TEXT_BYTES = 512
-_GPU_POLL_SECONDS = 0.0001
+_POLL_SECONDS = 0.0001
 _SLICE = timedelta(seconds=0.25)
-_STUCK: list[Any] = []
-"""Groups with a collective that does not end: their own end would wait for it."""
+_END_SECONDS = 0.25  # a collective that was cut ends within a millisecond, or never
 
 
 class Pending(Protocol):
@@ -65,8 +66,8 @@ class _Work:
             # NCCL's wait only orders streams. But kernels of a broken communicator end early, and
             # what is enqueued after them would take partial sums for results.
             while self._is_on_gpu and not self._work.is_completed():
-                self._check()
-                time.sleep(_GPU_POLL_SECONDS)
+                self._connections.check()
+                time.sleep(_POLL_SECONDS)
         except RuntimeError as error:
             raise PeerLostError(f"a peer is gone: {_first_line(error)}") from error
 
@@ -75,8 +76,7 @@ class _Work:
         was_cut = False
         while not self._is_there():
             if was_cut:
-                self._connections.are_stuck = True
-                self._check()
+                self._connections.check()
             was_cut = self._connections.are_cut
 
     def _is_there(self) -> bool:
@@ -87,10 +87,6 @@ class _Work:
                 raise
             return False
         return True
-
-    def _check(self) -> None:
-        if self._connections.are_cut:
-            raise PeerLostError("the connections of this world were cut")
 
 
 class Group:
@@ -110,6 +106,7 @@ class Group:
         self.is_nccl = is_nccl
         self._backend = backend
         self._connections = connections or Connections()
+        self._begun: list[Any] = []  # torch's works, of which some may not have ended
 
     @classmethod
     def form(
@@ -129,7 +126,10 @@ class Group:
         try:
             store = meet(seat, timeout_seconds, look)
             is_nccl = device.type == "cuda" and seat.local_size <= torch.cuda.device_count()
-            backend = _backend(store, seat, is_nccl=is_nccl)
+            # A peer that dies amid this holds the others up for five time-outs of gloo, cut or not.
+            backend = leaving.call(
+                lambda: _backend(store, seat, is_nccl=is_nccl), connections.check
+            )
         except RuntimeError as error:  # its store or a peer went away in between
             raise PeerLostError(f"world {seat.generation}: {_first_line(error)}") from error
         finally:
@@ -138,8 +138,7 @@ class Group:
 
     def check(self) -> None:
         """Raise PeerLostError if the world is known to be broken."""
-        if self._connections.are_cut:
-            raise PeerLostError("the connections of this world were cut")
+        self._connections.check()
 
     def all_reduce(self, tensor: Tensor) -> Pending:
         """Begin to sum a tensor over all processes, in place."""
@@ -198,16 +197,27 @@ class Group:
 
     def close(self) -> None:
         """Let go of the connections."""
-        if self._connections.are_stuck:
-            _STUCK.append(self._backend)
+        if not self._is_quiet():
+            _keep_for_ever(self._backend)
         self._backend = None
 
     def _begin(self, collective: Callable[[], Any], tensor: Tensor) -> Pending:
         try:
-            is_on_gpu = self.is_nccl and tensor.is_cuda
-            return _Work(collective(), self._connections, is_on_gpu=is_on_gpu)
+            work = collective()
         except distributed.DistError as error:
             raise PeerLostError(f"a peer is gone: {_first_line(error)}") from error
+        self._begun = [one for one in self._begun if not one.is_completed()]
+        self._begun.append(work)
+        return _Work(work, self._connections, is_on_gpu=self.is_nccl and tensor.is_cuda)
+
+    def _is_quiet(self) -> bool:
+        """Whether nothing is under way any more, also of what nobody waits for."""
+        until = time.monotonic() + _END_SECONDS
+        while not all(work.is_completed() for work in self._begun):
+            if time.monotonic() > until:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
 
 
 def _backend(store: Store, seat: Seat, *, is_nccl: bool) -> Any:  # noqa: ANN401
@@ -224,6 +234,11 @@ def _backend(store: Store, seat: Seat, *, is_nccl: bool) -> Any:  # noqa: ANN401
     options = distributed.ProcessGroupNCCL.Options()
     options._timeout = timeout  # noqa: SLF001 - torch gives it no other name
     return distributed.ProcessGroupNCCL(store, seat.rank, seat.size, options)
+
+
+def _keep_for_ever(backend: Any) -> None:  # noqa: ANN401 - torch's, untyped
+    """Its end would wait for a collective that has none; so would that of the process."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(backend))
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,92 @@
+"""A group that is left while something is under way in it, or while it is being formed."""
+
+import fcntl
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from torch.distributed import Store  # type: ignore[attr-defined]  # not in its __all__
+from typing_extensions import override
+
+from spotrun_trainer import group as group_module
+from spotrun_trainer.arrival import meet
+from spotrun_trainer.connections import Connections
+from spotrun_trainer.group import CONNECT_SECONDS, Group
+from spotrun_trainer.lost import PeerLostError
+from spotrun_trainer.seat import find_seat
+from tests.trainer_world import run_world
+from tests.unit.trainer.run.elastic import die
+
+CPU = torch.device("cpu")
+PATIENCE_SECONDS = 20.0
+
+
+def leave_what_does_not_end(lock: Path) -> bool:
+    """Rank 0 leaves amid a sum; rank 1 does not take part, and says whether that one has ended."""
+    seat = find_seat(os.environ, None)
+    held = os.open(lock, os.O_CREAT | os.O_RDWR)
+    if seat.rank == 0:
+        fcntl.flock(held, fcntl.LOCK_EX)  # until this process is no more
+    group = Group.form(seat, device=CPU)
+    if seat.rank == 0:
+        group.all_reduce(torch.ones(4))
+        group.close()
+        return True
+    return can_be_locked(held)
+
+
+def can_be_locked(held: int) -> bool:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < until:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.01)
+        else:
+            return True
+    return False
+
+
+def test_who_leaves_a_group_amid_a_sum_does_not_wait_for_its_end(tmp_path: Path) -> None:
+    ended = run_world(2, leave_what_does_not_end, tmp_path / "lock")
+    assert [one.value for one in ended] == [True, True], [one.said for one in ended]
+
+
+class LastWords(Store):
+    """A store whose process dies once it has said where it can be reached."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self._store = store
+
+    @override
+    def set(self, key: str, value: str) -> None:
+        self._store.set(key, value)
+
+    @override
+    def wait(self, *_: object) -> None:
+        die()
+
+
+def connect_to_one_who_dies(victim: int) -> float:
+    """One process dies amid connecting; returns how long another one has waited for it."""
+    seat, connections = find_seat(os.environ, None), Connections()
+    if seat.rank == victim:
+        group_module.meet = lambda *args: LastWords(meet(*args))  # type: ignore[attr-defined]
+    began = time.monotonic()
+    # As the watch does, when there is another world by then.
+    threading.Timer(0.3, connections.cut).start()
+    with pytest.raises(PeerLostError):
+        Group.form(seat, device=CPU, connections=connections)
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_who_connects_to_one_who_died_is_freed_with_the_next_world(victim: int) -> None:
+    ended = run_world(2, connect_to_one_who_dies, victim)
+    survivor = ended[1 - victim]
+    assert survivor.error == "", survivor.said
+    assert survivor.value < CONNECT_SECONDS

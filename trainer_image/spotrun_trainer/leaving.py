@@ -1,0 +1,29 @@
+"""Calls that cannot be interrupted, made so that one can leave them."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_LOOK_SECONDS = 0.05
+
+
+def call(function: Callable[[], T], look: Callable[[], None]) -> T:
+    """Call a function in a thread of its own; `look` is called while it runs, and may raise.
+
+    Then the call is left to itself: it ends some time later, and its result is dropped.
+    """
+    result = Future[T]()
+
+    def run() -> None:
+        try:
+            result.set_result(function())
+        except Exception as error:
+            result.set_exception(error)
+
+    threading.Thread(target=run, name="spotrun-call", daemon=True).start()
+    while not wait([result], _LOOK_SECONDS).done:
+        look()
+    return result.result()
