@@ -6,6 +6,7 @@ waits on it goes on with an error at once: every thread here, and the peer at it
 """
 
 import os
+import select
 import socket
 import stat
 import threading
@@ -21,6 +22,8 @@ class Connections:
         self._lock = threading.Lock()
         self._before: dict[int, int] | None = None
         self._own: dict[int, int] | None = None
+        self._to_store = set[int]()
+        self._to_peers = dict[int, int]()
         self.are_cut = False
 
     def begin(self) -> None:
@@ -29,10 +32,26 @@ class Connections:
             self._before, self._own = _sockets(), None
             self.are_cut = False
 
+    def met(self) -> None:
+        """What was opened so far leads to the store, and what is opened next to peers."""
+        with self._lock:
+            self._to_store = set(self._opened().values())
+
     def complete(self) -> None:
         """The group has all its connections; what is opened later is somebody else's."""
         with self._lock:
             self._own = self._opened()
+            self._to_peers = {
+                descriptor: inode
+                for descriptor, inode in self._own.items()
+                if inode not in self._to_store and _is_connected(descriptor)
+            }
+
+    @property
+    def are_left(self) -> bool:
+        """Whether one that led to a peer does so no more, whoever has closed it."""
+        with self._lock:
+            return any(_is_closed(*each) for each in self._to_peers.items())
 
     def check(self) -> None:
         """Raise PeerLostError if they are cut."""
@@ -63,6 +82,26 @@ def _sockets() -> dict[int, int]:
             if stat.S_ISSOCK(status.st_mode):
                 found[int(name)] = status.st_ino
     return found
+
+
+def _is_connected(descriptor: int) -> bool:
+    try:
+        with socket.socket(fileno=os.dup(descriptor)) as connection:
+            connection.getpeername()
+    except OSError:
+        return False
+    return True
+
+
+def _is_closed(descriptor: int, inode: int) -> bool:
+    try:
+        if os.fstat(descriptor).st_ino != inode:
+            return True
+    except OSError:
+        return True
+    ended = select.poll()
+    ended.register(descriptor, select.POLLRDHUP)
+    return bool(ended.poll(0))
 
 
 def _shut_down(descriptor: int, inode: int) -> None:

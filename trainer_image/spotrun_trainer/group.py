@@ -72,12 +72,12 @@ class _Work:
             raise PeerLostError(f"a peer is gone: {_first_line(error)}") from error
 
     def _wait_for_host(self) -> None:
-        """Wait, but not for what gloo has forgotten: it misses a cut in the moment of a begin."""
-        was_cut = False
+        """Wait, but not for what gloo has forgotten: it misses an end in the moment of a begin."""
+        was_over = False
         while not self._is_there():
-            if was_cut:
-                self._connections.check()
-            was_cut = self._connections.are_cut
+            if was_over:
+                raise PeerLostError("the connections of this world have ended")
+            was_over = self._connections.are_cut or self._connections.are_left
 
     def _is_there(self) -> bool:
         try:
@@ -125,6 +125,7 @@ class Group:
         connections.begin()
         try:
             store = meet(seat, timeout_seconds, look)
+            connections.met()
             is_nccl = device.type == "cuda" and seat.local_size <= torch.cuda.device_count()
             # A peer that dies amid this holds the others up for five time-outs of gloo, cut or not.
             backend = leaving.call(
