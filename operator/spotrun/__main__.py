@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from spotrun import options
-from spotrun.cli import flags, simulate
+from spotrun.cli import cleanup_flags, flags, simulate
 from spotrun.cli.console import NOT_BUILT_YET, CommandLine
 
 _INTERRUPTED = 130
@@ -20,12 +20,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     flags.describe(operator)
     simulation = line.add("simulate", "replay a job on recorded markets and print what it costs")
     simulate.describe(simulation)
+    cleaning = line.add("cleanup", "let go of all pods, before or after the operator is removed")
+    cleanup_flags.describe(cleaning)
     chosen = line.read(argv)
     if chosen is None:
         return NOT_BUILT_YET
     parser, prepare = {
         "operator": (operator, _prepare_operator),
         "simulate": (simulation, _prepare_simulation),
+        "cleanup": (cleaning, _prepare_cleanup),
     }[chosen.command]
     # Only here: agents' images have this console script, too, and none of its libraries.
     try:
@@ -52,6 +55,13 @@ def _prepare_simulation(chosen: Namespace) -> Callable[[], int]:
     from spotrun.simulate.command import run, understand  # noqa: PLC0415
 
     return partial(run, understand(chosen))
+
+
+def _prepare_cleanup(chosen: Namespace) -> Callable[[], int]:
+    told = options.read(chosen)
+    from spotrun.cli.cleanup import run  # noqa: PLC0415
+
+    return partial(run, told, chosen.stop_deployment)
 
 
 if __name__ == "__main__":

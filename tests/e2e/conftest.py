@@ -17,7 +17,8 @@ class Installed:
     """A cluster with the operator in it."""
 
     kind: Kind
-    trainer: str  # the image
+    operator: str  # the images
+    trainer: str
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +34,7 @@ def installed(request: pytest.FixtureRequest) -> Iterator[Installed]:
         images = kind.up()
         tell("installing the operator")
         install(kind, images["spotrun-operator"])
-        yield Installed(kind, images["spotrun-trainer"])
+        yield Installed(kind, images["spotrun-operator"], images["spotrun-trainer"])
     finally:
         if not os.environ.get("KEEP"):
             kind.down()

@@ -1,36 +1,40 @@
-"""The operator, installed from the shipped manifests as docs/security.md tells."""
+"""The operator, installed with Helm as docs/install.md tells."""
 
 import json
-from typing import Any
 
-import yaml
+from charts import helm
+from charts.manifests import CHART
+from tests.e2e.kind.cluster import KUBECONFIG, Kind
 
-from tests.e2e.kind.cluster import Kind
-from tests.e2e.kind.machine import ROOT
-
-SYSTEM = "spotrun-system"
-RIGHTS = ("rbac.yaml", "rbac-users.yaml", "admission.yaml", "flowschema.yaml")
+SYSTEM, RELEASE = "spotrun-system", "spotrun"
 
 
-def install(kind: Kind, image: str) -> None:
-    """Apply the CRDs, the rights and the Deployment, and wait until its replicas are ready."""
-    kind.kubectl("apply", "--server-side", "--filename", str(ROOT / "crds"))
-    kind.kubectl("wait", "--for=condition=Established", "--filename", str(ROOT / "crds"))
-    for file in RIGHTS:
-        kind.kubectl("apply", "--filename", str(ROOT / "manifests" / file))
-    documents = list(yaml.safe_load_all((ROOT / "manifests/operator.yaml").read_text()))
-    changed = {"apiVersion": "v1", "kind": "List", "items": [_ours(d, image) for d in documents]}
-    kind.kubectl("apply", "--filename=-", given=json.dumps(changed))
-    kind.kubectl("-n", SYSTEM, "rollout", "status", "deployment/spotrun", "--timeout=180s")
+def install(kind: Kind, image: str, *changes: str) -> None:
+    """Install the chart, or upgrade what is there, and wait until its replicas are ready."""
+    restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": SYSTEM, "labels": restricted},
+    }
+    kind.kubectl("apply", "--filename=-", given=json.dumps(namespace))
+    repository, _, tag = image.rpartition(":")
+    values = (
+        *(f"--set-string=image.repository={repository}", f"--set-string=image.tag={tag}"),
+        "--set=restricted=true",
+        # Away from spot nodes, which tests take away.
+        '--set-json=nodeSelector={"karpenter.sh/capacity-type": "on-demand"}',
+        *changes,
+    )
+    run_helm(kind, "upgrade", RELEASE, str(CHART), "--install", "--wait", "--timeout=180s", *values)
 
 
-def _ours(document: dict[str, Any], image: str) -> dict[str, Any]:
-    """With our image, for namespaces that enforce restricted, and away from spot nodes."""
-    if document["kind"] == "Deployment":
-        pod = document["spec"]["template"]["spec"]
-        pod["nodeSelector"] = {"karpenter.sh/capacity-type": "on-demand"}
-        (container,) = document["spec"]["template"]["spec"]["containers"]
-        container["image"] = image
-        (restricted,) = (e for e in container["env"] if e["name"] == "SPOTRUN_RESTRICTED")
-        restricted["value"] = "true"
-    return document
+def uninstall(kind: Kind) -> None:
+    """Uninstall the release; its hook stops the operator and lets go of all pods."""
+    run_helm(kind, "uninstall", RELEASE, "--wait", "--timeout=180s")
+
+
+def run_helm(kind: Kind, *arguments: str) -> str:
+    """What Helm says; raises `HelmError`."""
+    where = (f"--kubeconfig={KUBECONFIG}", f"--namespace={SYSTEM}")
+    return helm.run(helm.ensure(kind.progress), *arguments, *where)

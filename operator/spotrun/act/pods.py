@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import msgspec
 
+from spotrun.act import finalizer
 from spotrun.act.settings import Settings
 from spotrun.act.trouble import SOON_SECONDS, Trouble, on_creation, on_removal, wants_restricted
 from spotrun.act.worker import worker_pod
@@ -106,12 +107,7 @@ class PodWriter:
         )
 
     async def _strip(self, namespace: str, name: str, uid: str, *, at: int) -> int:
-        path = f"/metadata/finalizers/{at}"
-        patch: list[dict[str, object]] = [
-            {"op": "test", "path": "/metadata/uid", "value": uid},
-            {"op": "test", "path": path, "value": str(FINALIZER_METERED)},
-            {"op": "remove", "path": path},
-        ]
+        patch = finalizer.release(uid, at)
         written = await self._writes.do(
             "release",
             lambda: self._client.patch(PODS, name, patch, Written, namespace=namespace),

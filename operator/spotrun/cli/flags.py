@@ -4,6 +4,7 @@ Standard library only: help answers at once, and where the operator's libraries 
 """
 
 import argparse
+from collections.abc import Iterable
 from dataclasses import fields
 
 from spotrun.options import Options, flag, variable
@@ -32,7 +33,23 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLES
     parser.usage = f"{parser.prog} [--advertise HOST:PORT] [flags]"
-    for one in fields(Options):
+    add_options(parser, (one.name for one in fields(Options)))
+    parser.add_argument(
+        "-v",
+        "--verbose",
+        dest="log_level",
+        action="store_const",
+        const="debug",
+        help="the same as --log-level debug",
+    )
+
+
+def add_options(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
+    """Add the flags of some options; the others count as not given."""
+    by_name = {one.name: one for one in fields(Options)}
+    parser.set_defaults(**dict.fromkeys(by_name))
+    for name in names:
+        one = by_name[name]
         default = f" (default: {one.default})" if one.default else ""
         may_stand_alone = isinstance(one.default, bool)
         parser.add_argument(
@@ -43,11 +60,3 @@ def describe(parser: argparse.ArgumentParser) -> None:
             metavar=one.metadata["metavar"],
             help=f"{one.metadata['help']}{default} [{variable(one.name)}]",
         )
-    parser.add_argument(
-        "-v",
-        "--verbose",
-        dest="log_level",
-        action="store_const",
-        const="debug",
-        help="the same as --log-level debug",
-    )

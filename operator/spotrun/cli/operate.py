@@ -4,22 +4,27 @@ import logging
 import os
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
+from random import Random
 from urllib.parse import urlsplit
 
 import uvloop
 
 from spotrun import logs, shell
+from spotrun.cli import cluster
 from spotrun.controller import Controller, Settings
-from spotrun.kube.access import AccessError, Credentials, Load, from_kubeconfig, in_cluster
+from spotrun.kube.access import AccessError, Credentials
 from spotrun.kube.client import Client
 from spotrun.kube.lease import Terms
 from spotrun.kube.resource import Key
 from spotrun.kube.transport import Transport
-from spotrun.options import OWN_NAMESPACE, SERVICE_ACCOUNT, HostPort, Options
+from spotrun.observe.aws_prices import AwsPrices
+from spotrun.observe.price_tables import PriceSources
+from spotrun.options import HostPort, Options
 from spotrun.serve.server import Settings as ServerSettings
 from spotrun.serve.tls import MountedFiles, OwnSecret, Source
 
@@ -47,7 +52,7 @@ def run(options: Options) -> int:
 
 
 async def _operate(options: Options) -> None:
-    credentials = Credentials(_access(options))
+    credentials = Credentials(cluster.access(options))
     server = (await credentials.current()).server
     settings = _settings(options, server)
     log.info(
@@ -69,39 +74,25 @@ async def _operate(options: Options) -> None:
     await shell.host(controller, liveness=_liveness(options, settings))
 
 
-def _is_in_pod(options: Options) -> bool:
-    told = options.kubeconfig or options.context
-    return not told and "KUBERNETES_SERVICE_HOST" in os.environ
-
-
-def _access(options: Options) -> Load:
-    if _is_in_pod(options):
-        return in_cluster()
-    default = os.environ.get("KUBECONFIG") or Path.home() / ".kube/config"
-    file = options.kubeconfig or Path(default)
-    if not any(Path(part).is_file() for part in str(file).split(os.pathsep)):
-        raise ValueError(
-            f"there is no kubeconfig at {file}: name one with --kubeconfig or KUBECONFIG; in a pod "
-            "none is needed, but there is no sign of being in one (KUBERNETES_SERVICE_HOST)"
-        )
-    return from_kubeconfig(file, options.context)
-
-
 def _settings(options: Options, server: str) -> Settings:
     address = options.address or HostPort(_own_address(server), options.agents_port)
-    if options.advertise is None and _is_in_pod(options):
+    if options.advertise is None and cluster.is_in_pod(options):
         raise ValueError(
             "--advertise is missing: workers outlive this pod, so its own address will not do; "
             "make a Service for the operator's port of agents and name that, such as "
-            f"spotrun-agents.{_own_namespace(options)}.svc:{options.agents_port}"
+            f"spotrun-agents.{cluster.own_namespace(options)}.svc:{options.agents_port}"
         )
-    seconds, namespace, table = options.lease_seconds, _own_namespace(options), options.price_table
+    seconds, table = options.lease_seconds, options.price_table
+    namespace = cluster.own_namespace(options)
     return Settings(
         namespace=namespace,
         advertise=(options.advertise or address).text,
         address=address.text,
         watch_namespace=options.watch_namespace,
-        price_table=Key(namespace, table) if table is not None else None,
+        price_sources=PriceSources(
+            table=Key(namespace, table) if table is not None else None,
+            aws=_aws_prices(options.aws_prices),
+        ),
         restricted=options.restricted,
         workers=options.workers,
         agents=ServerSettings(host=options.agents_host, port=options.agents_port),
@@ -112,12 +103,18 @@ def _settings(options: Options, server: str) -> Settings:
     )
 
 
-def _own_namespace(options: Options) -> str:
-    if options.namespace is not None:
-        return options.namespace
-    if _is_in_pod(options):
-        return (SERVICE_ACCOUNT / "namespace").read_text().strip()
-    return OWN_NAMESPACE
+def _aws_prices(regions: tuple[str, ...] | None) -> AwsPrices | None:
+    if regions is None:
+        return None
+    try:
+        return AwsPrices(
+            regions,
+            clock=time.monotonic,
+            wall=lambda: datetime.now(UTC),
+            roll=Random().random,  # noqa: S311 - jitter, not a secret
+        )
+    except ValueError as error:
+        raise ValueError(f"--aws-prices: {error}") from error
 
 
 def _own_address(server: str) -> str:

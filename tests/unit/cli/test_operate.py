@@ -1,13 +1,15 @@
 """From options to settings: what the machine and the pod add to what was told."""
 
 import logging
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from spotrun.cli import operate
+from spotrun.cli import cluster, operate
 from spotrun.kube.lease import Terms
+from spotrun.observe.price_tables import PriceSources
 from spotrun.options import HostPort, Options
 
 SERVER = "https://127.0.0.1:6443"
@@ -22,7 +24,7 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "namespace").write_text("home\n")
-    monkeypatch.setattr(operate, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setattr(cluster, "SERVICE_ACCOUNT", tmp_path)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("POD_IP", "10.1.2.3")
 
@@ -109,3 +111,18 @@ def test_a_kubeconfig_that_cannot_be_used_is_refused(
     assert operate.run(Options(kubeconfig=tmp_path / "config")) == 2
 
     assert f"{tmp_path / 'config'} cannot be used" in capsys.readouterr().err
+
+
+def test_live_prices_are_asked_for_only_where_somebody_says_so() -> None:
+    assert operate._settings(Options(), SERVER).price_sources == PriceSources()
+    asked = operate._settings(Options(aws_prices=("us-east-1",)), SERVER).price_sources
+    assert asked.aws is not None
+
+
+def test_who_wants_live_prices_without_boto3_is_told_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    complaint = r"--aws-prices: live prices of AWS need boto3, .*: install spotrun\[aws\]"
+    with pytest.raises(ValueError, match=complaint):
+        operate._settings(Options(aws_prices=("us-east-1",)), SERVER)

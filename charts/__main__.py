@@ -1,0 +1,36 @@
+"""`python -m charts`: write what is generated from the chart, or with --check say what is stale."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from charts import dashboards, helm, manifests, reference
+from devcluster.golang import BuildError
+
+ROOT = Path(__file__).parents[1]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write manifests/, the dashboards, and the references of values and flags."""
+    parser = argparse.ArgumentParser(prog="python -m charts", description=main.__doc__)
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 on a difference"
+    )
+    chosen = parser.parse_args(arguments)
+    try:
+        program = helm.ensure(lambda line: print(line, file=sys.stderr, flush=True))
+        texts = {**dashboards.rendered(), **manifests.rendered(program), **reference.rendered(ROOT)}
+    except (BuildError, helm.HelmError) as error:
+        print(f"python -m charts: {error}", file=sys.stderr)
+        return 1
+    stale = [name for name, text in texts.items() if (ROOT / name).read_text() != text]
+    for name in stale:
+        if chosen.check:
+            print(f"{name} is not what the chart says: run `python -m charts`", file=sys.stderr)
+        else:
+            (ROOT / name).write_text(texts[name])
+    return 1 if chosen.check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

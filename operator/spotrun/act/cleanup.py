@@ -1,0 +1,134 @@
+"""What is left to do in a cluster that the operator leaves: nothing may wait for it for ever.
+
+Pods of workers carry our finalizer until their cost is in their job's status. Once nobody writes
+there any more, they would never go away, and neither would their namespaces.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
+
+import msgspec
+
+from spotrun.act import finalizer
+from spotrun.act.writes import AT_ONCE, Written
+from spotrun.api.names import FINALIZER_METERED, LABEL_JOB
+from spotrun.kube.client import Client, Selection
+from spotrun.kube.errors import Conflict, Invalid, NotFound
+from spotrun.kube.lease import LEASES, Lease
+from spotrun.kube.resource import Key, Meta, Resource
+from spotrun.observe.objects import PODS
+
+DEPLOYMENTS = Resource("apps", "v1", "deployments")
+
+_ROUNDS = 5
+"""A pod that changes between being listed and being let go of is found again in the next round."""
+_STANDBY_SECONDS = 5
+"""Standbys try every two seconds: by then one that is alive has taken a Lease that was let go."""
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class UndoneError(Exception):
+    """Something is in the way; the message says what."""
+
+
+class _PodMeta(Meta, frozen=True, rename="camel"):
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    finalizers: tuple[str, ...] = ()
+
+
+class _Pod(msgspec.Struct, frozen=True):
+    metadata: _PodMeta
+
+
+async def stop(client: Client, deployment: Key) -> None:
+    """Scale the operator's Deployment to nothing; one that is gone already will do."""
+    with suppress(NotFound):
+        await client.patch(
+            DEPLOYMENTS,
+            deployment.name,
+            {"spec": {"replicas": 0}},
+            Written,
+            namespace=deployment.namespace,
+            subresource="scale",
+        )
+
+
+async def until_nobody_leads(
+    client: Client, namespace: str, *, attempts: int, sleep: Sleep = asyncio.sleep
+) -> None:
+    """Wait until nobody renews the operator's Lease; raises UndoneError after some attempts.
+
+    The Lease is looked at twice, as long apart as a leader may be silent. So no clock is compared
+    with another, and a replica that takes over from one that ends is noticed.
+    """
+    before = await _lease(client, namespace)
+    for _ in range(attempts):
+        if before is None:
+            return
+        lasts = before.spec.lease_duration_seconds if before.spec.holder_identity else None
+        await sleep(lasts or _STANDBY_SECONDS)
+        now = await _lease(client, namespace)
+        if now is None or now.metadata.resource_version == before.metadata.resource_version:
+            return
+        before = now
+    assert before is not None, "it was seen in the last attempt"
+    raise UndoneError(
+        f"an operator leads in the namespace {namespace} and would make more pods "
+        f"({before.spec.holder_identity or 'its Lease changes'}): stop it first, with "
+        f"--stop-deployment NAME or `kubectl -n {namespace} scale deployment/NAME --replicas=0`"
+    )
+
+
+async def let_go_of_pods(client: Client, namespace: str | None) -> Counter[Key]:
+    """Take our finalizer off all pods of a namespace, or of all; how many for each job.
+
+    Raises KubeError, and UndoneError where there are still some after several rounds.
+    """
+    released: Counter[Key] = Counter()
+    found = 0
+    slots = asyncio.Semaphore(AT_ONCE)
+    for _ in range(_ROUNDS):
+        found = 0
+        async with aclosing(_held_back(client, namespace)) as pages:
+            async for pods in pages:
+                found += len(pods)
+                done = await asyncio.gather(*(_let_go(client, pod, slots) for pod in pods))
+                released.update(
+                    _job_of(pod) for pod, is_done in zip(pods, done, strict=True) if is_done
+                )
+        if not found:
+            return released
+    raise UndoneError(f"{found} pods changed whenever they were to be let go of")
+
+
+async def _lease(client: Client, namespace: str) -> Lease | None:
+    try:
+        return await client.get(LEASES, "spotrun", Lease, namespace=namespace)
+    except NotFound:
+        return None
+
+
+async def _held_back(client: Client, namespace: str | None) -> AsyncGenerator[list[_Pod], None]:
+    """Pages of pods with our finalizer; not by label, for labels can be taken off."""
+    async with aclosing(client.pages(Selection(PODS, namespace))) as pages:
+        async for page in pages:
+            pods = [msgspec.json.decode(item, type=_Pod) for item in page.items or ()]
+            yield [pod for pod in pods if FINALIZER_METERED in pod.metadata.finalizers]
+
+
+async def _let_go(client: Client, pod: _Pod, slots: asyncio.Semaphore) -> bool:
+    meta = pod.metadata
+    patch = finalizer.release(meta.uid, meta.finalizers.index(FINALIZER_METERED))
+    async with slots:
+        try:
+            await client.patch(PODS, meta.name, patch, Written, namespace=meta.namespace)
+        except (Invalid, Conflict, NotFound):
+            return False  # it has changed, or is gone: the next round looks again
+    return True
+
+
+def _job_of(pod: _Pod) -> Key:
+    return Key(pod.metadata.namespace, pod.metadata.labels.get(LABEL_JOB, ""))

@@ -1,0 +1,55 @@
+"""`spotrun cleanup`: let go of what waits for the operator, from flags to exit code."""
+
+import asyncio
+import sys
+from importlib.metadata import version
+
+from spotrun.act.cleanup import UndoneError, let_go_of_pods, stop, until_nobody_leads
+from spotrun.cli import cluster
+from spotrun.kube.access import AccessError, Credentials
+from spotrun.kube.client import Client
+from spotrun.kube.errors import KubeError
+from spotrun.kube.resource import Key
+from spotrun.kube.transport import Transport
+from spotrun.options import Options
+
+UNDONE, WRONGLY_STARTED = 1, 2
+
+_ATTEMPTS = 8
+"""Two minutes with the usual Lease: a replica that is told to end takes at most 30 s."""
+
+
+def run(options: Options, deployment: str | None) -> int:
+    """Clean up and return the exit code."""
+    try:
+        asyncio.run(_clean_up(options, deployment))
+    except (AccessError, ValueError) as error:
+        print(f"spotrun cleanup: {error}", file=sys.stderr)
+        return WRONGLY_STARTED
+    except UndoneError as error:
+        print(f"spotrun cleanup: not done, {error}", file=sys.stderr)
+        return UNDONE
+    except (KubeError, OSError) as error:
+        print(
+            f"spotrun cleanup: not done, {error}. It may be run again; it needs the rights to get "
+            "the Lease, to list and patch pods and, with --stop-deployment, to patch "
+            "deployments/scale",
+            file=sys.stderr,
+        )
+        return UNDONE
+    return 0
+
+
+async def _clean_up(options: Options, deployment: str | None) -> None:
+    home = cluster.own_namespace(options)
+    credentials = Credentials(cluster.access(options))
+    async with Transport(credentials, user_agent=f"spotrun/{version('spotrun')}") as transport:
+        client = Client(transport, field_manager="spotrun")
+        if deployment is not None:
+            print(f"stopping deployment/{deployment} in {home}")
+            await stop(client, Key(home, deployment))
+        await until_nobody_leads(client, home, attempts=_ATTEMPTS if deployment else 1)
+        released = await let_go_of_pods(client, options.watch_namespace)
+    for job, number in sorted(released.items()):
+        print(f"{job.namespace}/{job.name}: {number} pods let go of")
+    print("no pod waits for spotrun")

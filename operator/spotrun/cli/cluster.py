@@ -1,0 +1,36 @@
+"""Which cluster is meant, and where in it the operator is: as told, or as found."""
+
+import os
+from pathlib import Path
+
+from spotrun.kube.access import Load, from_kubeconfig, in_cluster
+from spotrun.options import OWN_NAMESPACE, SERVICE_ACCOUNT, Options
+
+
+def is_in_pod(options: Options) -> bool:
+    """Whether the pod's own service account is to be used."""
+    told = options.kubeconfig or options.context
+    return not told and "KUBERNETES_SERVICE_HOST" in os.environ
+
+
+def access(options: Options) -> Load:
+    """How to reach the API server; raises ValueError that says what to do."""
+    if is_in_pod(options):
+        return in_cluster()
+    default = os.environ.get("KUBECONFIG") or Path.home() / ".kube/config"
+    file = options.kubeconfig or Path(default)
+    if not any(Path(part).is_file() for part in str(file).split(os.pathsep)):
+        raise ValueError(
+            f"there is no kubeconfig at {file}: name one with --kubeconfig or KUBECONFIG; in a pod "
+            "none is needed, but there is no sign of being in one (KUBERNETES_SERVICE_HOST)"
+        )
+    return from_kubeconfig(file, options.context)
+
+
+def own_namespace(options: Options) -> str:
+    """Where the operator's Lease and its Secret are."""
+    if options.namespace is not None:
+        return options.namespace
+    if is_in_pod(options):
+        return (SERVICE_ACCOUNT / "namespace").read_text().strip()
+    return OWN_NAMESPACE
