@@ -1,0 +1,168 @@
+"""The dashboard of all jobs: what they cost, by whom and where, and how the operator fares."""
+
+from charts.grafana import Dashboard, Panel, Query, Row, Variable, selected, stat
+
+
+def _of(metric: str) -> str:
+    """A metric of the namespaces chosen."""
+    return selected(metric, 'namespace=~"$namespace"')
+
+
+_SPENT = f"increase({_of('cost_usd_total')}[$__range])"
+_ON_DEMAND = f"increase({_of('on_demand_cost_usd_total')}[$__range])"
+
+FLEET = Dashboard(
+    "spotrun-fleet",
+    "spotrun: all jobs",
+    [
+        Row(
+            "Money",
+            [
+                stat(
+                    "Spent now",
+                    "What all jobs cost at present.",
+                    f"sum({_of('cost_rate_usd_per_hour')})",
+                    "currencyUSD",
+                ),
+                stat(
+                    "This month",
+                    "Spent since the first of the month, by jobs that were seen by Prometheus.",
+                    f"sum({_SPENT})",
+                    "currencyUSD",
+                    since="now/M",
+                ),
+                stat(
+                    "Saved this month",
+                    "The same useful work on demand, minus what was spent; below zero where spot "
+                    "cost more.",
+                    f"sum({_ON_DEMAND}) - sum({_SPENT} and on (namespace, name) {_ON_DEMAND})",
+                    "currencyUSD",
+                    since="now/M",
+                ),
+                stat(
+                    "Lost this month",
+                    "Share of the money that went into steps done twice and stalls.",
+                    f"sum(increase({_of('lost_work_cost_usd_total')}[$__range])) / sum({_SPENT})",
+                    "percentunit",
+                    since="now/M",
+                ),
+                stat(
+                    "Jobs that train",
+                    "Jobs in the phase Running.",
+                    'sum(spotrun_trainingjobs{phase="Running"})',
+                ),
+                stat(
+                    "Of unknown price",
+                    "Workers whose nodes nobody knows the price of: they are in no sum here.",
+                    f"sum({_of('unpriced_workers')})",
+                ),
+                Panel(
+                    "Rate by team",
+                    "What each team spends, in USD per hour.",
+                    [Query(f"sum by (team) ({_of('cost_rate_usd_per_hour')})", "{{team}}")],
+                    "currencyUSD",
+                    is_stacked=True,
+                ),
+                Panel(
+                    "Month to date by team",
+                    "Spent since the first of the month, by the label team of the jobs.",
+                    [Query(f"sort_desc(sum by (team) ({_SPENT}))", "{{team}}")],
+                    "currencyUSD",
+                    kind="bargauge",
+                    since="now/M",
+                ),
+            ],
+        ),
+        Row(
+            "Capacity",
+            [
+                Panel(
+                    "Workers by pool",
+                    "Workers that run, by the CapacityPool of their node.",
+                    [
+                        Query(
+                            f"sum by (pool, capacity) ({_of('placed_workers')})",
+                            "{{pool}} {{capacity}}",
+                        )
+                    ],
+                    is_stacked=True,
+                ),
+                Panel(
+                    "Workers taken away",
+                    "Interruptions in an hour, by namespace.",
+                    [
+                        Query(
+                            f"sum by (namespace) (increase({_of('interruptions_total')}[1h]))",
+                            "{{namespace}}",
+                        )
+                    ],
+                ),
+                Panel(
+                    "Jobs by phase",
+                    "All jobs of the cluster.",
+                    [Query("sum by (phase) (spotrun_trainingjobs)", "{{phase}}")],
+                    is_stacked=True,
+                ),
+                Panel(
+                    "Dearest jobs",
+                    "The twenty that spend most at present, in USD per hour.",
+                    [
+                        Query(
+                            f"topk(20, sum by (namespace, name) ({_of('cost_rate_usd_per_hour')}))",
+                            "{{namespace}}/{{name}}",
+                        )
+                    ],
+                    "currencyUSD",
+                    kind="bargauge",
+                ),
+            ],
+        ),
+        Row(
+            "Operator",
+            [
+                Panel(
+                    "Work on a job",
+                    "How long the operator takes to look at a job, decide and act.",
+                    [
+                        Query(
+                            f"histogram_quantile({quantile}, sum by (le) (rate("
+                            "spotrun_trainingjob_reconcile_duration_seconds_bucket"
+                            "[$__rate_interval])))",
+                            legend,
+                        )
+                        for quantile, legend in ((0.5, "median"), (0.99, "99 %"))
+                    ],
+                    "s",
+                    width=8,
+                ),
+                Panel(
+                    "Waiting",
+                    "For how long the first in each queue has waited.",
+                    [
+                        Query(
+                            "max by (queue) (spotrun_queue_oldest_seconds)",
+                            "{{queue}}",
+                        )
+                    ],
+                    "s",
+                    width=8,
+                ),
+                Panel(
+                    "Errors",
+                    "Work on jobs that failed, by what went wrong, and who leads.",
+                    [
+                        Query(
+                            "sum by (error) (rate("
+                            "spotrun_trainingjob_reconcile_errors_total[$__rate_interval]))",
+                            "{{error}}",
+                        ),
+                        Query("sum(spotrun_leader)", "leaders"),
+                    ],
+                    width=8,
+                ),
+            ],
+        ),
+    ],
+    [Variable("namespace", "label_values(spotrun_trainingjob_info, namespace)", has_all=True)],
+    "now-24h",
+)

@@ -1,0 +1,168 @@
+"""The dashboard of one job: how far it is, on what, and what that costs and saves."""
+
+from charts.grafana import Dashboard, Panel, Query, Row, Variable, selected, stat
+
+
+def _mine(metric: str, *more: str) -> str:
+    """A metric of the job chosen; who leads, and says it, may have changed meanwhile."""
+    series = selected(metric, 'namespace="$namespace"', 'name="$name"', *more)
+    return f"max without (instance, pod) ({series})"
+
+
+# Both may count a stall that ends in a new step.
+_REST = (
+    f"clamp_min({_mine('cost_usd_total')} - {_mine('useful_cost_usd_total')}"
+    f" - ({_mine('lost_work_cost_usd_total')} or 0 * {_mine('cost_usd_total')}), 0)"
+)
+
+JOB = Dashboard(
+    "spotrun-job",
+    "spotrun: one job",
+    [
+        Row(
+            "Now",
+            [
+                stat("Phase", "Where the job is in its life.", _mine("info"), name="{{phase}}"),
+                stat(
+                    "Progress",
+                    "Steps done of steps in all.",
+                    _mine("progress_ratio"),
+                    "percentunit",
+                ),
+                stat("Spent", "So far.", _mine("cost_usd_total"), "currencyUSD"),
+                stat(
+                    "At its end",
+                    "What the job will have cost, at the present price of a durable step.",
+                    _mine("forecast_cost_usd"),
+                    "currencyUSD",
+                ),
+                stat(
+                    "Saved",
+                    "The same useful work on demand, minus what was spent; below zero where spot "
+                    "cost more.",
+                    _mine("saved_usd"),
+                    "currencyUSD",
+                ),
+                stat(
+                    "Budget",
+                    "Share of budget.maxCostUsd that is spent.",
+                    _mine("budget_used_ratio"),
+                    "percentunit",
+                ),
+            ],
+        ),
+        Row(
+            "Training",
+            [
+                Panel(
+                    "Workers by capacity",
+                    "Workers that run, by the capacity of their nodes, and how many are wanted.",
+                    [
+                        Query(f"sum by (capacity) ({_mine('placed_workers')})", "{{capacity}}"),
+                        Query(_mine("workers", 'state="desired"'), "wanted"),
+                    ],
+                    is_stacked=True,
+                    colors={"Spot": "green", "OnDemand": "orange", "Reserved": "blue"},
+                    unstacked=["wanted"],
+                ),
+                Panel(
+                    "Steps",
+                    "The last step that every rank committed, and the one that the newest "
+                    "checkpoint holds: what lies between them is lost if all workers are.",
+                    [
+                        Query(_mine("step"), "done"),
+                        Query(_mine("checkpoint_step"), "saved"),
+                    ],
+                ),
+                Panel(
+                    "Samples per second",
+                    "Of late, over all workers.",
+                    [Query(_mine("samples_per_second"), "samples/s")],
+                ),
+                Panel(
+                    "Size",
+                    "In mode Auto: the size that is justified, and that of the world that trains.",
+                    [Query(_mine("scaling_workers"), "{{state}}")],
+                ),
+                Panel(
+                    "Utilization",
+                    "In mode Auto: what the workers use of what there is a target for.",
+                    [Query(_mine("utilization_ratio"), "{{resource}}")],
+                    "percentunit",
+                ),
+                Panel(
+                    "Age of the newest checkpoint",
+                    "Times the rate it is what a loss of all workers costs.",
+                    [Query(f"time() - {_mine('checkpoint_timestamp_seconds')}", "age")],
+                    "s",
+                ),
+            ],
+        ),
+        Row(
+            "Money",
+            [
+                Panel(
+                    "Spent, against on demand and budget",
+                    "What was spent, what the same useful work would have cost on demand, the "
+                    "forecast, and the budget.",
+                    [
+                        Query(_mine("cost_usd_total"), "spent"),
+                        Query(_mine("on_demand_cost_usd_total"), "on demand"),
+                        Query(_mine("forecast_cost_usd"), "forecast"),
+                        Query(_mine("budget_usd"), "budget"),
+                    ],
+                    "currencyUSD",
+                    colors={"spent": "green", "on demand": "orange", "budget": "red"},
+                ),
+                Panel(
+                    "What the money bought",
+                    "Steps that were new and stay; steps done twice and stalls; and the rest: "
+                    "starting, waiting for peers, saving.",
+                    [
+                        Query(_mine("useful_cost_usd_total"), "useful"),
+                        Query(_mine("lost_work_cost_usd_total"), "lost"),
+                        Query(_REST, "overhead"),
+                    ],
+                    "currencyUSD",
+                    is_stacked=True,
+                    colors={"useful": "green", "lost": "red", "overhead": "yellow"},
+                ),
+                Panel(
+                    "Rate",
+                    "What the job costs at present, in USD per hour.",
+                    [Query(_mine("cost_rate_usd_per_hour"), "USD/h")],
+                    "currencyUSD",
+                ),
+            ],
+        ),
+        Row(
+            "Trouble",
+            [
+                Panel(
+                    "Taken away, failed, done again",
+                    "Workers that were taken away, failures that count, and steps done twice.",
+                    [
+                        Query(_mine("interruptions_total"), "workers taken away"),
+                        Query(_mine("failures_total"), "failures"),
+                        Query(_mine("redone_steps_total"), "steps done again"),
+                    ],
+                ),
+                Panel(
+                    "Conditions",
+                    "1 where a condition is True, 0 where it is False.",
+                    [
+                        Query(
+                            f"max by (condition) ({_mine('condition')})",
+                            "{{condition}}",
+                        )
+                    ],
+                ),
+            ],
+        ),
+    ],
+    [
+        Variable("namespace", "label_values(spotrun_trainingjob_info, namespace)"),
+        Variable("name", 'label_values(spotrun_trainingjob_info{namespace="$namespace"}, name)'),
+    ],
+    "now-24h",
+)

@@ -1,0 +1,114 @@
+"""What Prometheus reads of a job's progress: how far it is, what is saved, where it runs."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from spotrun.api.meta import ConditionStatus
+from spotrun.serve.told import Published
+
+LABELS = ("namespace", "name")
+
+
+class _Figure(NamedTuple):
+    name: str
+    text: str
+    is_counter: bool
+    of: Callable[[Published], float | None]
+
+
+def progress_families(jobs: Iterable[Published]) -> Iterator[Metric]:
+    """What each job has done and saved, its conditions, and where its workers are."""
+    known = list(jobs)
+    for figure in _FIGURES:
+        kind = CounterMetricFamily if figure.is_counter else GaugeMetricFamily
+        family = kind(f"spotrun_trainingjob_{figure.name}", figure.text, labels=LABELS)
+        for job in known:
+            value = figure.of(job)
+            if value is not None:
+                family.add_metric((job.namespace, job.name), value)
+        yield family
+    yield _conditions(known)
+    yield _placed(known)
+
+
+def _step(job: Published) -> float:
+    """From the first day on, so that a job which never takes a step is seen not to."""
+    progress = job.status.progress
+    return (progress.step if progress is not None else None) or 0
+
+
+def _samples_per_second(job: Published) -> float | None:
+    progress = job.status.progress
+    rate = progress.samples_per_second if progress is not None else None
+    return float(rate.decimal) if rate is not None else None
+
+
+def _redone_steps(job: Published) -> float:
+    return (job.status.interruptions.lost_steps if job.status.interruptions else None) or 0
+
+
+def _checkpoint_step(job: Published) -> float | None:
+    """None where there is no place for checkpoints, so that nobody misses one."""
+    saved = job.status.checkpoint
+    if saved is not None:
+        return saved.step
+    return 0 if job.saves else None
+
+
+def _checkpoint_time(job: Published) -> float | None:
+    saved = job.status.checkpoint
+    return saved.time.datetime.timestamp() if saved is not None else None
+
+
+_FIGURES = (
+    _Figure(
+        "step",
+        "The last step that every rank committed, 0 before the first; falls when steps are lost.",
+        False,
+        _step,
+    ),
+    _Figure(
+        "samples_per_second", "Samples trained per second of late.", False, _samples_per_second
+    ),
+    _Figure("redone_steps", "Steps done again after something was lost.", True, _redone_steps),
+    _Figure(
+        "checkpoint_step",
+        "The step that the newest acknowledged checkpoint holds, 0 before the first.",
+        False,
+        _checkpoint_step,
+    ),
+    _Figure(
+        "checkpoint_timestamp_seconds",
+        "When the newest acknowledged checkpoint was complete, in seconds since 1970.",
+        False,
+        _checkpoint_time,
+    ),
+)
+
+
+def _conditions(jobs: Iterable[Published]) -> Metric:
+    family = GaugeMetricFamily(
+        "spotrun_trainingjob_condition",
+        "1 where a condition of status.conditions is True, 0 where it is False.",
+        labels=(*LABELS, "condition"),
+    )
+    for job in jobs:
+        for condition in job.status.conditions or ():
+            if condition.status is not ConditionStatus.UNKNOWN:
+                holds = condition.status is ConditionStatus.TRUE
+                family.add_metric((job.namespace, job.name, condition.type), float(holds))
+    return family
+
+
+def _placed(jobs: Iterable[Published]) -> Metric:
+    family = GaugeMetricFamily(
+        "spotrun_trainingjob_placed_workers",
+        "Workers that run, by the CapacityPool of their node (empty: none) and its capacity.",
+        labels=(*LABELS, "pool", "capacity"),
+    )
+    for job in jobs:
+        for (pool, capacity), number in sorted(job.placed.items()):
+            family.add_metric((job.namespace, job.name, pool, capacity), number)
+    return family

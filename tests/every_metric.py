@@ -1,0 +1,113 @@
+"""The operator's metrics with something to say for every one, as tests of what uses them need."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+import pytest
+from prometheus_client.core import Metric
+
+from spotrun.api.amounts import Amount, Percent, SignedAmount
+from spotrun.api.cost import Accumulators, Cost, Pricing
+from spotrun.api.meta import Condition, ConditionStatus, ReasonText
+from spotrun.api.names import LABEL_TEAM, ConditionType
+from spotrun.api.scaling import ScalingStatus
+from spotrun.api.status import CheckpointStatus, Interruptions, Progress
+from spotrun.api.values import Time
+from spotrun.kube.errors import Forbidden
+from spotrun.kube.queue import WorkQueue
+from spotrun.serve.metrics import Meter
+from spotrun.serve.told import Published
+from tests.serve_builders import job, peer, world
+
+_MOMENT = Time("2026-03-01T08:00:00Z")
+
+
+@dataclass(frozen=True)
+class Exported:
+    """One metric, as Prometheus names it."""
+
+    name: str
+    kind: str
+    labels: frozenset[str]
+
+
+def exported() -> dict[str, Exported]:
+    """Every metric of the operator by name; of a histogram the name without _bucket."""
+    found = [_exported(family) for family in full_meter().registry.collect()]
+    return {one.name: one for one in found}
+
+
+def _exported(family: Metric) -> Exported:
+    assert family.samples, f"{family.name} says nothing: let the job below give it a value"
+    kind = "gauge" if family.type == "info" else family.type
+    suffix = {"counter": "_total", "info": "_info"}.get(family.type, "")
+    labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+    return Exported(family.name + suffix, kind, frozenset(labels))
+
+
+def full_meter() -> Meter:
+    """What a busy leader has measured."""
+    queue: WorkQueue[str] = WorkQueue()
+    meter = Meter(lambda: [full_job()], lambda: True, {"trainingjobs": queue})
+    meter.count_request("world", 200)
+    meter.agent_connections.labels("known").set(1)
+    with pytest.raises(Forbidden), meter.reconciling():
+        raise Forbidden("no")
+    return meter
+
+
+def full_job() -> Published:
+    """A job of which everything is known."""
+    bare = job(world("0-1"), pods={0: peer(0)})
+    status = bare.status.model_copy(
+        update={
+            "progress": Progress(step=420, total_steps=1000, samples_per_second=Amount("12.5")),
+            "checkpoint": CheckpointStatus(name="step-400.g1", step=400, time=_MOMENT),
+            "interruptions": Interruptions(count=2, lost_steps=7),
+            "conditions": (_condition(ConditionType.WITHIN_BUDGET),),
+            "cost": _COST,
+            "scaling": _SCALING,
+            "accumulators": Accumulators(unpriced_seconds=Amount("60"), useful_usd=Amount("11.2")),
+        }
+    )
+    return Published(
+        namespace=bare.namespace,
+        name=bare.name,
+        uid=bare.uid,
+        status=status,
+        peers=bare.peers,
+        processes=1,
+        cost_labels={LABEL_TEAM: "vision"},
+        placed={("g5-spot", "Spot"): 1},
+        budget_usd=Decimal(50),
+        saves=True,
+    )
+
+
+_COST = Cost(
+    usd=Amount("12.5"),
+    usd_per_hour=Amount("3"),
+    spot_usd=Amount("7.5"),
+    on_demand_usd=Amount("20"),
+    saved_usd=SignedAmount("7.5"),
+    lost_work_usd=Amount("0.5"),
+    idle_usd=Amount("0.2"),
+    forecast_usd=Amount("40"),
+    budget_used_percent=Percent("25%"),
+    pricing=Pricing.PARTIAL,
+)
+
+
+_SCALING = ScalingStatus(
+    size=2, utilization={"GPU": Amount("0.91")}, decisions={"UtilizationHigh": 3}
+)
+
+
+def _condition(kind: ConditionType) -> Condition:
+    return Condition(
+        type=ReasonText(kind.value),
+        status=ConditionStatus.TRUE,
+        last_transition_time=_MOMENT,
+        reason=ReasonText("Training"),
+        message="",
+    )
