@@ -53,6 +53,13 @@ _SECRETS = re.compile(
 )
 
 
+def _plain(text: str) -> str:
+    """What would break a line or steer a terminal is written out, as Python writes it."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
 def _clean(text: str) -> str:
     return _SECRETS.sub("(left out)", text)
 
@@ -65,10 +72,11 @@ class TextLines(logging.Formatter):
         context = _context.get()
         where = "" if context is None else f" [{context.job}{_suffix(context)}]"
         # Others' words are in messages: one message is one line, whatever they are.
-        message = record.getMessage().replace("\r", "\\r").replace("\n", "\\n")
+        message = _plain(record.getMessage())
         line = f"{_time(record)} {record.levelname:7} {record.name}{where}: {message}"
-        trace = _trace(self, record)
-        return _clean(f"{line}\n{trace}" if trace else line)
+        # And in tracebacks, in which no line can be taken for one of ours.
+        trace = [f"  {_plain(part)}" for part in _trace(self, record).split("\n") if part]
+        return _clean("\n".join((line, *trace)))
 
 
 class JsonLines(logging.Formatter):

@@ -7,14 +7,24 @@ from devcluster.cluster import Cluster
 from spotrun.kube.access import Access, Credentials, from_kubeconfig
 from spotrun.kube.client import Client
 from spotrun.kube.transport import Transport
+from tests.audit import AuditLog
 from tests.faults.proxy import FaultProxy
 from tests.operator_world import install_crds
 
+OPERATOR = "system:serviceaccount:spotrun-system:spotrun"
+
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
+def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditLog:
+    """What the cluster's API server says of what the operator's own account has asked for."""
+    return AuditLog(tmp_path_factory.mktemp("audit"), OPERATOR)
+
+
+@pytest.fixture(scope="session")
+def cluster(audit: AuditLog) -> Iterator[Cluster]:
     """A real control plane; each pytest worker has its own."""
-    with Cluster(os.environ.get("SPOTRUN_KUBERNETES", "current")) as cluster:
+    kubernetes = os.environ.get("SPOTRUN_KUBERNETES", "current")
+    with Cluster(kubernetes, extra_flags={"kube-apiserver": audit.flags}) as cluster:
         yield cluster
 
 

@@ -88,6 +88,19 @@ async def test_text_for_people_names_the_job_too(logger: logging.Logger) -> None
 
 
 @pytest.mark.parametrize("formatter", [logs.JsonLines(), logs.TextLines()])
+def test_others_words_neither_begin_a_line_nor_steer_a_terminal(
+    logger: logging.Logger, formatter: logging.Formatter
+) -> None:
+    stream = writing(logger, formatter)
+    hostile = "no\r\n2026-01-01T00:00:00.000Z INFO    spotrun: all is well\x1b[2J\x85\u2028\u202e"
+    logger.error("%s", hostile, exc_info=ValueError(hostile))
+
+    written = stream.getvalue()
+    assert written.replace("\n", "").isprintable()
+    assert [line for line in written.splitlines() if line.startswith("2026-01-01")] == []
+
+
+@pytest.mark.parametrize("formatter", [logs.JsonLines(), logs.TextLines()])
 def test_an_error_brings_its_traceback(
     logger: logging.Logger, formatter: logging.Formatter
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
+from spotrun.kube.depth import decode
 from spotrun.kube.errors import Ambiguous, Retryable
 from spotrun.kube.resource import Meta, Resource
 from spotrun.kube.transport import (
@@ -289,7 +290,7 @@ def _read(answer: bytes | msgspec.Raw, as_type: type[T], *, write: bool = False)
     if as_type not in _DECODERS:
         _DECODERS[as_type] = msgspec.json.Decoder(as_type)
     try:
-        decoded: T = _DECODERS[as_type].decode(answer)
+        decoded: T = decode(_DECODERS[as_type], answer)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         kind = Ambiguous if write else Retryable
         raise kind(f"the API server's answer is not a {as_type.__name__}: {error}") from error

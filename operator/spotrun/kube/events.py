@@ -5,6 +5,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from spotrun.kube.depth import decode
 from spotrun.kube.errors import Retryable, Status
 from spotrun.kube.resource import Key, Meta, Object
 
@@ -75,7 +76,7 @@ class Codec(Generic[T]):
     def event(self, line: bytes) -> Event[T] | Broken:
         """One line of a stream; raises Retryable where it is no event at all."""
         try:
-            event: Event[T] = self._event.decode(line)
+            event: Event[T] = decode(self._event, line)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             return _broken(line, _AnyEvent, error)
         return event
@@ -83,7 +84,7 @@ class Codec(Generic[T]):
     def item(self, raw: msgspec.Raw) -> T | Broken:
         """One object of a list."""
         try:
-            item: T = self._item.decode(raw)
+            item: T = decode(self._item, raw)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             return _broken(raw, Identity, error)
         return item
@@ -93,7 +94,7 @@ def _broken(
     data: bytes | msgspec.Raw, as_type: type[_AnyEvent | Identity], why: Exception
 ) -> Broken:
     try:
-        read = msgspec.json.decode(data, type=as_type)
+        read = decode(msgspec.json.Decoder(as_type), data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Retryable(f"the API server sent something that is no object: {error}") from error
     meta = read.object.metadata if isinstance(read, _AnyEvent) else read.metadata

@@ -17,7 +17,7 @@ from spotrun.kube.backoff import Roll
 from spotrun.kube.resource import Key
 from spotrun.serve.board import Board, Place, WorkerKey
 from spotrun.serve.bucket import Buckets, Clock, Rate
-from spotrun.serve.refused import Refused
+from spotrun.serve.refused import SERVER, Refused
 from spotrun.serve.tokens import Bearer
 from spotrun.wire import (
     REPORT_BYTES,
@@ -36,7 +36,6 @@ _PATH = re.compile(
 )
 _METHODS = {"world": "GET", "report": "POST"}
 _SEEN_CHARACTERS = 64
-_SERVER = {"Server": "spotrun"}  # aiohttp would tell strangers its version
 
 
 class Agents(Protocol):
@@ -214,7 +213,7 @@ class App:
 
 
 def _route(request: web.BaseRequest) -> _Route:
-    matched = _PATH.fullmatch(request.path)
+    matched = _PATH.fullmatch(request.rel_url.raw_path)
     if matched is None:
         raise Refused(404, "there is nothing here: agents ask below /v1/jobs/", close=True)
     method = _METHODS[matched["what"]]
@@ -243,7 +242,7 @@ async def _body(request: web.BaseRequest, timeout_seconds: float) -> bytes:
 
 def _ok(answer: Answer) -> web.Response:
     body = write_answer(answer)
-    return web.Response(body=body, content_type="application/json", headers=_SERVER)
+    return web.Response(body=body, content_type="application/json", headers=SERVER)
 
 
 def _refusal(refused: Refused) -> web.Response:
@@ -256,7 +255,7 @@ def _refusal(refused: Refused) -> web.Response:
         reason=HTTPStatus(refused.status).phrase,
         body=json.dumps(said).encode(),
         content_type="application/json",
-        headers={**refused.headers, **_SERVER},
+        headers={**refused.headers, **SERVER},
     )
     if refused.close:
         response.force_close()

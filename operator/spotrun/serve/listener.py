@@ -16,6 +16,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from typing_extensions import override
 
+from spotrun.serve.refused import SERVER
 from spotrun.serve.visits import Limits, Visit, Visits
 
 log = logging.getLogger(__name__)
@@ -37,25 +38,47 @@ PAUSE_SECONDS = 0.1
 """After an accept that failed, mostly for want of file descriptors: others must be closed first."""
 
 
+class _Connection(web.RequestHandler):
+    """One of aiohttp's, which answers by itself what is no request, and then says who it is."""
+
+    @override
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        response = super().handle_error(request, status, exc, message)
+        response.headers.update(SERVER)
+        return response
+
+
 class _Http(web.Server):
     """aiohttp's server, which tells us when connections end."""
 
     def __init__(
         self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], limits: Limits
     ) -> None:
-        super().__init__(
-            handler,
-            handler_cancellation=True,  # a poll whose agent hung up is to be forgotten
-            keepalive_timeout=limits.idle_seconds,
+        # A poll whose agent hung up is to be forgotten.
+        super().__init__(handler, handler_cancellation=True)
+        self._limits = limits
+        self.left: Callable[[web.RequestHandler], None] = lambda _: None
+
+    @override
+    def __call__(self) -> web.RequestHandler:
+        return _Connection(
+            self,
+            loop=asyncio.get_running_loop(),
+            keepalive_timeout=self._limits.idle_seconds,
             lingering_time=0,  # who sends more than we want to read is hung up on
-            access_log=None,
+            access_log=None,  # type: ignore[arg-type]  # it tells None from a logger
             logger=_http_log,
             auto_decompress=False,
             max_line_size=4_096,
             max_headers=32,
             read_bufsize=2**14,
         )
-        self.left: Callable[[web.RequestHandler], None] = lambda _: None
 
     @override
     def connection_lost(
@@ -120,12 +143,13 @@ class Listener:
                 continue
             protocol = self._http()
             visit = self.visits.arrived(address, protocol)
-            task = asyncio.create_task(self._greet(connection, visit))
+            visit.greeting = task = asyncio.create_task(self._greet(connection, visit))
             self._greeting.add(task)
-            task.add_done_callback(partial(self._greeted, connection))
+            task.add_done_callback(partial(self._greeted, connection, visit))
 
-    def _greeted(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
+    def _greeted(self, connection: socket.socket, visit: Visit, task: asyncio.Task[None]) -> None:
         self._greeting.discard(task)
+        visit.greeting = None
         if task.cancelled():  # perhaps before it began, and so could close what it was given
             connection.close()
 

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Mapping
 
+SERVER: Mapping[str, str] = {"Server": "spotrun"}  # aiohttp would tell strangers its version
+
 
 class Refused(Exception):  # noqa: N818 - it is an answer, not a fault
     """The request is not served; says why, and where or when to try again."""

@@ -1,7 +1,8 @@
 """Who is connected: workers, and strangers, who are kept few and short.
 
 Who has shown no good token yet is a stranger. Strangers are counted by address from the moment they
-connect, before any TLS work is done for them, so that a flood of them costs its own address.
+connect, before any TLS work is done for them, so that a flood of them costs its own address. Where
+floods from many addresses leave no room, they give way to addresses that have few.
 """
 
 import asyncio
@@ -27,15 +28,21 @@ class Limits:
     idle_seconds: float = 75.0  # between two requests, incomplete headers included
 
 
+_CROWD = 8
+"""An address with so many times the strangers of another one gives way to it: not a node's workers
+among each other, of whom each has two connections."""
+
+
 class Visit:
     """One connection."""
 
-    __slots__ = ("address", "protocol", "timer", "worker")
+    __slots__ = ("address", "greeting", "protocol", "timer", "worker")
 
     def __init__(self, address: str, protocol: web.RequestHandler) -> None:
         self.address = address
         self.protocol = protocol
         self.timer: asyncio.TimerHandle | None = None
+        self.greeting: asyncio.Task[None] | None = None  # as long as TLS is under way
         self.worker: str | None = None  # its pod's UID, once it has shown a good token
 
     def close(self) -> None:
@@ -43,6 +50,8 @@ class Visit:
         transport = self.protocol.transport
         if transport is not None:
             transport.abort()
+        elif self.greeting is not None:
+            self.greeting.cancel()
 
 
 class Visits:
@@ -52,8 +61,10 @@ class Visits:
         self._limits = limits
         self._arrivals = Buckets(limits.arrivals_per_address, clock)
         self._visits: dict[web.RequestHandler, Visit] = {}
-        self._strangers: Counter[str] = Counter()
+        self._strangers: dict[str, OrderedDict[Visit, None]] = {}
         self._num_strangers = 0
+        self._sizes: Counter[int] = Counter()  # how many addresses have so many strangers
+        self._largest = 0
         self._of_worker: dict[str, OrderedDict[Visit, None]] = {}
 
     def __len__(self) -> int:
@@ -67,12 +78,10 @@ class Visits:
     def may_come(self, address: str) -> bool:
         """Whether another stranger is let in from there."""
         arrivals = self._arrivals[address]
-        if (
-            len(self._visits) >= self._limits.connections
-            or self._num_strangers >= self._limits.strangers
-            or self._strangers[address] >= self._limits.strangers_per_address
-            or arrivals.wait_seconds() > 0
-        ):
+        here = len(self._strangers.get(address, ()))
+        if here >= self._limits.strangers_per_address or arrivals.wait_seconds() > 0:
+            return False
+        if self._is_full and not self._make_room(here):
             return False
         arrivals.take()
         return True
@@ -81,8 +90,9 @@ class Visits:
         """A stranger connected."""
         visit = Visit(address, protocol)
         self._visits[protocol] = visit
-        self._strangers[address] += 1
-        self._num_strangers += 1
+        here = self._strangers.setdefault(address, OrderedDict())
+        here[visit] = None
+        self._resized(len(here) - 1, len(here))
         return visit
 
     def introduced(self, protocol: web.RequestHandler, worker: str) -> None:
@@ -115,13 +125,38 @@ class Visits:
         for visit in list(self._visits.values()):
             visit.close()
 
+    @property
+    def _is_full(self) -> bool:
+        limits = self._limits
+        return len(self._visits) >= limits.connections or self._num_strangers >= limits.strangers
+
+    def _make_room(self, here: int) -> bool:
+        """Whether the longest stranger of the fullest address left for one from somewhere else."""
+        if self._largest < _CROWD * (here + 1):
+            return False
+        fullest = max(self._strangers.values(), key=len)
+        first = next(iter(fullest))
+        self.left(first.protocol)
+        first.close()
+        return True
+
+    def _resized(self, before: int, now: int) -> None:
+        """An address has another number of strangers."""
+        self._num_strangers += now - before
+        self._sizes[before] -= 1
+        self._sizes[now] += 1
+        self._largest = max(self._largest, now)
+        if not self._sizes[self._largest]:
+            self._largest -= 1  # where it has gone from, it has gone one down
+
     def _no_stranger(self, visit: Visit) -> None:
         if visit.timer is not None:
             visit.timer.cancel()
             visit.timer = None
-        self._num_strangers -= 1
-        self._strangers[visit.address] -= 1
-        if not self._strangers[visit.address]:
+        here = self._strangers[visit.address]
+        del here[visit]
+        self._resized(len(here) + 1, len(here))
+        if not here:
             del self._strangers[visit.address]
 
     def _leave_worker(self, visit: Visit) -> None:

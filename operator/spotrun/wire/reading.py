@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 MESSAGE_CHARACTERS = 1_024
-MOST_STEPS = 2**53  # what JSON readers in every language keep exact
+MOST_STEPS = 2**53 - 1
+"""What JSON readers in every language keep exact; status holds no larger number either."""
 
-_CHECKPOINT = re.compile(r"step-\d{1,16}\.g\d{1,10}")
+_CHECKPOINT = re.compile(r"step-(0|[1-9][0-9]{0,15})\.g(0|[1-9][0-9]{0,9})")
 
 
 def as_object(body: bytes, what: str) -> Mapping[str, Any]:
@@ -75,7 +76,8 @@ def checkpoint_name(value: object) -> str | None:
 
 def is_checkpoint_name(text: str) -> bool:
     """Whether a checkpoint may be called so."""
-    return _CHECKPOINT.fullmatch(text) is not None
+    found = _CHECKPOINT.fullmatch(text)
+    return found is not None and int(found[1]) <= MOST_STEPS
 
 
 def shown(value: object) -> str:
@@ -88,7 +90,7 @@ def shown(value: object) -> str:
 def _json(body: bytes) -> Any:  # noqa: ANN401 - it is JSON
     try:
         return json.loads(body, parse_constant=_refuse_constant)
-    except (UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"this is not JSON: {error}") from error
 
 

@@ -74,6 +74,31 @@ def test_strangers_leave_room_for_those_who_are_known() -> None:
     assert here.may_come("10.0.0.9")
 
 
+def test_a_crowd_gives_way_to_addresses_that_have_few() -> None:
+    here = visits(strangers=20, strangers_per_address=16)
+    crowd = [connection() for _ in range(16)]
+    for protocol in crowd:
+        here.arrived("10.6.6.6", protocol)
+    for number in range(4):
+        here.arrived(f"10.6.6.{number}", connection())
+
+    assert not here.may_come("10.6.6.6")
+    assert here.may_come("10.0.0.1")
+    here.arrived("10.0.0.1", connection())
+    assert not here.may_come("10.0.0.1")  # its second is no longer so much fewer
+    assert [is_hung_up(protocol) for protocol in crowd] == [True] + [False] * 15
+    assert here.num_strangers == 20
+
+
+def test_workers_of_a_node_do_not_give_way_to_each_other() -> None:
+    here = visits(strangers=8)
+    for number in range(4):
+        for _ in range(2):
+            here.arrived(f"10.0.0.{number}", connection())
+
+    assert not here.may_come("10.0.0.9")
+
+
 def test_arrivals_are_limited_by_address() -> None:
     here = visits(arrivals_per_address=Rate(per_second=1, burst=3))
 

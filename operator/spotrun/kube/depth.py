@@ -1,0 +1,41 @@
+"""JSON that is nested deeper than a decoder goes.
+
+The API server takes objects of 10,000 levels where their schema lets fields pass through. A list
+holds everybody's objects, and a watch tells of them: one that is too deep must not keep the others
+from being read.
+"""
+
+import re
+from typing import Any
+
+import msgspec
+
+MOST_LEVELS = 500
+"""More than an object has that means something, and less than makes a decoder give up."""
+
+_TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
+
+
+def decode(decoder: msgspec.json.Decoder[Any], data: bytes | msgspec.Raw) -> Any:  # noqa: ANN401 - what the decoder makes
+    """Decode; of what is nested too deep only the upper levels are there."""
+    try:
+        return decoder.decode(data)
+    except RecursionError:
+        return decoder.decode(shallow(bytes(data)))
+
+
+def shallow(data: bytes) -> bytes:
+    """The same JSON with null in the place of whatever lies deeper."""
+    kept: list[bytes] = []
+    start = level = 0
+    for token in _TOKENS.finditer(data):
+        mark = token[0]
+        if mark in (b"{", b"["):
+            if level == MOST_LEVELS:
+                kept += (data[start : token.start()], b"null")
+            level += 1
+        elif mark in (b"}", b"]"):
+            level -= 1
+            if level == MOST_LEVELS:
+                start = token.end()
+    return b"".join((*kept, data[start:]))

@@ -1,0 +1,94 @@
+"""Whether a template has the shape of a pod, as far as anybody here looks into it. Pure.
+
+The API server stores templates as they come, and refuses the pods that are made of a bad one. But a
+template is looked into before there is any pod, and for all jobs alike: one in which a list stands
+in the place of a text must be told from the others, not stumbled over.
+"""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from spotrun.api.template import PodTemplate
+
+Map = dict[str, Any] | None
+
+
+class _Part(msgspec.Struct, frozen=True, rename="camel"):
+    """A part of a template; what it has besides is nobody's business."""
+
+
+class _Expression(_Part, frozen=True):
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class _Term(_Part, frozen=True):
+    match_expressions: list[_Expression] | None = None
+
+
+class _Required(_Part, frozen=True):
+    node_selector_terms: list[_Term] | None = None
+
+
+class _NodeAffinity(_Part, frozen=True):
+    required: _Required | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: list[dict[str, Any]] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class _Affinity(_Part, frozen=True):
+    node_affinity: _NodeAffinity | None = None
+
+
+class _Toleration(_Part, frozen=True):
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class _Resources(_Part, frozen=True):
+    limits: Map = None
+    requests: Map = None
+
+
+class _Variable(_Part, frozen=True):
+    name: str
+
+
+class _Mount(_Part, frozen=True):
+    mount_path: str
+
+
+class _Container(_Part, frozen=True):
+    env: list[_Variable] | None = None
+    volume_mounts: list[_Mount] | None = None
+    resources: _Resources | None = None
+    security_context: Map = None
+    termination_message_path: str | None = None
+
+
+class _Pod(_Part, frozen=True):
+    containers: list[_Container]
+    init_containers: list[_Container] | None = None
+    affinity: _Affinity | None = None
+    node_selector: dict[str, str] | None = None
+    tolerations: list[_Toleration] | None = None
+    volumes: list[dict[str, Any]] | None = None
+    security_context: Map = None
+    automount_service_account_token: bool | None = None
+    termination_grace_period_seconds: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+
+def misfit(template: PodTemplate) -> str | None:
+    """What in a template has not the type that Kubernetes has there; None if all is well."""
+    try:
+        msgspec.convert(template.spec.manifest(), _Pod)
+    except msgspec.ValidationError as error:
+        return f"workers.template.spec: {error}"
+    return None

@@ -1,0 +1,242 @@
+"""The operator's rights are no more than it uses: a life of it, by the API server's audit log.
+
+Each right of manifests/rbac.yaml is used in it, and nothing is denied.
+"""
+
+import base64
+import datetime
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from devcluster.client import ApiError, Manifest, at
+from devcluster.cluster import Cluster
+from spotrun.api.names import FINALIZER_METERED
+from spotrun.controller import Controller
+from spotrun.kube.access import Credentials, from_kubeconfig
+from spotrun.kube.client import Client
+from spotrun.kube.resource import Key
+from spotrun.kube.transport import Transport
+from spotrun.observe.naming import owned_name, worker_name
+from spotrun.observe.price_tables import PriceSources
+from spotrun.serve.certificates import make_authority, sign_serving
+from spotrun.serve.tls import OwnSecret
+from tests.audit import AuditLog
+from tests.integration.manifests.helpers import OPERATOR, shipped
+from tests.integration.process.helpers import HOME, LEASE, grant_rights, token, write_kubeconfig
+from tests.operator_world import GROUP, PATIENCE_SECONDS, World
+from tests.scripted_agent import Times
+
+SECRET = at("secrets", HOME, "spotrun-agents")
+POOLS = at("capacitypools", group=GROUP)
+PRICE = "spotrun.dev/usd-per-hour"
+ASKED = {"requests": {"cpu": "1", "memory": "4Gi"}}
+CONTAINER = {"name": "trainer", "image": "x", "args": ["train.py"], "resources": ASKED}
+TEMPLATE = {"spec": {"containers": [CONTAINER]}}
+NOWHERE = {"containers": [CONTAINER], "nodeSelector": {"nobody": "has-this"}}
+
+
+class Right(NamedTuple):
+    """One verb on one resource; no place: everywhere, no name: any."""
+
+    place: str
+    group: str
+    resource: str
+    verb: str
+    name: str
+
+
+NEVER_REQUESTED: Mapping[Right, str] = {
+    Right("", "spotrun.dev", "trainingjobs/finalizers", "update", ""): (
+        "not a request: the API server asks for this right when a pod is made whose owner "
+        "reference blocks the owner's deletion, where OwnerReferencesPermissionEnforcement is on"
+    ),
+}
+
+
+def granted() -> set[Right]:
+    """Every single right that rbac.yaml gives to the operator."""
+    return {
+        Right(role["metadata"].get("namespace", ""), group, resource, verb, name)
+        for role in shipped("rbac.yaml")
+        if role["kind"] in {"Role", "ClusterRole"}
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
+    }
+
+
+def used(events: Iterable[Mapping[str, Any]]) -> set[Right]:
+    """What was asked for, each with and without its place and its name."""
+    found = set()
+    for event in events:
+        about = event.get("objectRef", {})
+        resource = "/".join(filter(None, (about.get("resource"), about.get("subresource"))))
+        places, names = {"", about.get("namespace", "")}, {"", about.get("name", "")}
+        found |= {
+            Right(place, about.get("apiGroup", ""), resource, event["verb"], name)
+            for place in places
+            for name in names
+        }
+    return found
+
+
+def denied(events: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The requests that RBAC refused."""
+    decision = "authorization.k8s.io/decision"
+    return [
+        f"{event['verb']} {event['requestURI']}"
+        for event in events
+        if event.get("annotations", {}).get(decision) != "allow"
+    ]
+
+
+@asynccontextmanager
+async def operating(world: World, kubeconfig: Path) -> AsyncIterator[Controller]:
+    """The operator as its own account, for all namespaces, with a price table."""
+    credentials = Credentials(from_kubeconfig(kubeconfig))
+    async with Transport(credentials) as transport:
+        client = Client(transport, field_manager="spotrun")
+        prices = PriceSources(table=Key(HOME, "spotrun-prices"))
+        settings = world.settings(namespace=HOME, watch_namespace=None, price_sources=prices)
+        source = OwnSecret(client, namespace=HOME)
+        async with Controller(settings, client, source) as controller:
+            yield controller
+
+
+async def test_the_operator_lacks_a_right_or_has_one_too_many(
+    world: World, cluster: Cluster, audit: AuditLog, tmp_path: Path
+) -> None:
+    """neither: all that is granted is used, and nothing that is asked for is denied"""
+    grant_rights(cluster, "rbac.yaml")
+    account = write_kubeconfig(cluster, token(cluster), tmp_path / "kubeconfig")
+    await forget_former_lives(world)
+    audit.new()
+    events: list[dict[str, Any]] = []
+    labels = {"node.kubernetes.io/instance-type": "g5.xlarge"}
+    room = {"cpu": "16", "memory": "64Gi"}
+    await world.nodes.add("a", capacity=room, labels=labels, annotations={PRICE: "360"})
+    await an_old_pool(world)
+    await an_orphan(world)
+    await a_job_whose_names_are_taken(world)
+    await a_claim(world)
+    await a_job_that_grows(world)
+    await a_job_that_is_protected_by_somebody(world)
+    async with operating(world, account):
+        await world.kube.until(world.jobs(), "grows", _has_grown, timeout_seconds=PATIENCE_SECONDS)
+        await world.until_phase("Running", "ceases")
+        await world.patch_job({"suspend": True}, "ceases")
+        await world.until_phase("Suspended", "ceases")
+    await age_certificates(world)
+    async with operating(world, account):
+        place = {"volume": {"persistentVolumeClaim": {"claimName": "claimed"}}}
+        await world.create_job("claims", workers=sized(2), checkpoint=place)
+        await world.create_job("ends", workers=sized(1), finished={"deleteAfter": "1s"})
+        await world.until_phase("Running", "ends")
+        world.play("ends").may_finish.set()
+
+        async def is_all_used() -> bool:
+            events.extend(audit.new())
+            return not (granted() - used(events) - NEVER_REQUESTED.keys())
+
+        try:
+            await world.until(is_all_used)
+        except TimeoutError:
+            unused = sorted(granted() - used(events) - NEVER_REQUESTED.keys())
+            pytest.fail(f"granted and not used within a minute: {unused}")
+    assert granted() >= NEVER_REQUESTED.keys()
+    assert not used(events) & NEVER_REQUESTED.keys()
+    assert {event["user"]["username"] for event in events} == {OPERATOR}
+    assert denied(events) == []
+
+
+def _has_grown(job: Manifest | None) -> bool:
+    return job is not None and job["spec"]["workers"]["replicas"] > 2
+
+
+def sized(number: int) -> dict[str, Any]:
+    return {"min": number, "max": number, "replicas": number, "template": TEMPLATE}
+
+
+async def forget_former_lives(world: World) -> None:
+    """As if no operator had ever run here."""
+    for path in (SECRET, LEASE):
+        with suppress(ApiError):  # there is none
+            await world.kube.delete(path)
+
+
+async def a_claim(world: World) -> None:
+    """One that names its volume."""
+    wanted = {"accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": "nowhere"}
+    spec = {**wanted, "resources": {"requests": {"storage": "1Gi"}}}
+    body = {"metadata": {"name": "claimed"}, "spec": spec}
+    await world.kube.create(at("persistentvolumeclaims", world.namespace), body)
+
+
+async def an_old_pool(world: World) -> None:
+    """A pool that was found, and has had no node for more than a week."""
+    body = {
+        "apiVersion": GROUP,
+        "kind": "CapacityPool",
+        "metadata": {"name": "empty", "labels": {"app.kubernetes.io/managed-by": "spotrun"}},
+        "spec": {"capacity": "Spot", "instanceTypes": ["g5.48xlarge"]},
+    }
+    await world.kube.create(POOLS, body)
+    long_ago = (datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=8)).isoformat()
+    moment = long_ago.replace("+00:00", "Z")
+    status = {"status": {"emptySince": moment, "asOf": moment}}
+    await world.kube.patch(f"{POOLS}/empty/status", status)
+
+
+async def an_orphan(world: World) -> None:
+    """A worker whose job is no more."""
+    labels = {"spotrun.dev/job": "gone", "spotrun.dev/job-uid": "gone"}
+    meta = {"name": "gone-abcde-0", "labels": labels, "finalizers": [str(FINALIZER_METERED)]}
+    await world.kube.create(at("pods", world.namespace), {"metadata": meta, "spec": NOWHERE})
+
+
+async def a_job_that_grows(world: World) -> None:
+    """More workers make it faster, so it is given more."""
+    world.play("grows").step_times = lambda size: Times(8 / size)
+    workers = {"min": 1, "max": 4, "replicas": 2, "template": TEMPLATE}
+    at_once = {"scaleUpAfter": "0s", "scaleDownAfter": "0s"}
+    await world.create_job("grows", workers=workers, scaling=at_once)
+
+
+async def a_job_whose_names_are_taken(world: World) -> None:
+    """By pods of somebody else, which is told."""
+    job = await world.create_job(workers={**sized(2), "min": 1}, suspend=True)
+    meta = {"name": worker_name("job", job["metadata"]["uid"], 0)}
+    await world.kube.create(at("pods", world.namespace), {"metadata": meta, "spec": NOWHERE})
+    await world.patch_job({"suspend": False})
+
+
+async def a_job_that_is_protected_by_somebody(world: World) -> None:
+    """What is to stand around its workers is there, and is made as it should be."""
+    job = await world.create_job("ceases", workers=sized(2), suspend=True)
+    nothing: Manifest = {"podSelector": {"matchLabels": {"a": "b"}}}
+    name = owned_name("ceases", job["metadata"]["uid"])
+    await world.kube.create(
+        at("networkpolicies", world.namespace, group="networking.k8s.io/v1"),
+        {"metadata": {"name": name}, "spec": nothing},
+    )
+    await world.kube.create(
+        at("poddisruptionbudgets", world.namespace, group="policy/v1"),
+        {"metadata": {"name": name}, "spec": {"selector": nothing["podSelector"]}},
+    )
+    await world.patch_job({"suspend": False}, "ceases")
+
+
+async def age_certificates(world: World) -> None:
+    """The agents' certificate is about to expire."""
+    year = datetime.timedelta(days=360)
+    before = datetime.datetime.now(datetime.UTC) - year
+    serving = sign_serving(make_authority(before), before)
+    data = {"tls.crt": serving.certificate, "tls.key": serving.key}
+    encoded = {name: base64.b64encode(content).decode() for name, content in data.items()}
+    await world.kube.patch(SECRET, {"data": encoded})
