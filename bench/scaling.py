@@ -1,0 +1,217 @@
+"""Whether the size that scaling finds is worth it: against fixed sizes, an HPA, and the best size.
+
+Jobs run in a closed loop with the operator's own `choose_size`: steps of known curves with noise,
+measured as our trainer measures them, on the replay's virtual cluster and metered by the ledger
+that bills clusters (`bench/closed_loop`). An H100 costs $10.32 an hour on demand, as the built-in
+price table says; spot is three recorded zones of one region at $2.37. A new node is paid for ten
+minutes before its worker trains. Our changes stall training for `--in-process-seconds`, those of
+the others for `--restart-seconds`, both as measured by `bench/recovery.py`.
+
+`scaling_row`: a load in a place, by somebody who decides; the value is dollars + what an hour is
+worth x hours, or dollars where nobody says what an hour is worth. `best_fixed` is the size that is
+found by playing all of them: it knows the load and the market beforehand. `hpa` gets the compute
+share that ours gets, `hpa_of_nvml` what GPUs say of themselves. `elastic_max` takes all that is to
+be had.
+
+`scaling_cost_vs_best_fixed_*` are the worst rows. `scaling_*saved*` are medians over loads (and
+zones) of what somebody who configures nothing saves in dollars, against the largest size on demand;
+beside them by how much longer it takes. `scaling_resizes_per_change` counts the start as a change.
+`scaling_oscillations`: random curves under which a steady job makes the same change of size twice.
+
+Run as `.venv/bin/python bench/scaling.py [--quick] [--jobs 2] [--repeats 5] [--curves 1000]`.
+"""
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from math import inf
+from statistics import fmean, median
+
+from bench.closed_loop.curves import CACHED, COMMUNICATION, Load
+from bench.closed_loop.loop import Result
+from bench.closed_loop.ours import Wishes
+from bench.closed_loop.random_jobs import play_random
+from bench.closed_loop.scenes import ON_DEMAND, Costs, Played, Scene, play_scene, scenes
+from bench.operator_bench import say
+from spotrun.simulate.scenario import Rules
+
+WANTED = {"steady": 1.05, "changing": 1.0, "spot": 1.0}
+
+
+def main() -> None:
+    """Print the rows, and what they come to, a JSON object per line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few scenes, once, and 10 curves")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
+    parser.add_argument("--repeats", type=int, default=5, help="each with other noise, or starts")
+    parser.add_argument("--curves", type=int, default=1000)
+    parser.add_argument("--restart-seconds", type=float, default=3.8)
+    parser.add_argument("--in-process-seconds", type=float, default=0.5)
+    parser.add_argument("--changeover-minutes", type=float, default=10.0)
+    told = parser.parse_args()
+    chosen = list(scenes())
+    if told.quick:
+        chosen, told.repeats, told.curves = list(_quick(chosen)), 1, 10
+    rules = Rules(changeover_seconds=60 * told.changeover_minutes)
+    costs = Costs(told.restart_seconds, told.in_process_seconds, rules)
+    with ProcessPoolExecutor(told.jobs) as processes:
+        work = processes.map if told.jobs > 1 else map
+        cells = [(scene, repeat) for scene in chosen for repeat in range(told.repeats)]
+        played = iter(work(partial(_cell, costs), cells))
+        table: list[Row] = []
+        for scene in chosen:
+            repeats = list(islice(played, told.repeats))
+            table += [Row(scene, wishes, repeats) for wishes in scene.wishes]
+            for row in table[-len(scene.wishes) :]:
+                row.say()
+        summarize(table)
+        say_oscillations(list(work(partial(play_random, costs=costs), range(told.curves))))
+
+
+def _cell(costs: Costs, cell: tuple[Scene, int]) -> Played:
+    scene, repeat = cell
+    return play_scene(scene, repeat, costs)
+
+
+def _quick(chosen: Iterable[Scene]) -> Iterator[Scene]:
+    """One load that is steady, on demand and on spot, and one that changes."""
+    names = {COMMUNICATION.name: ("steady", "spot"), CACHED.name: ("changing",)}
+    seen: set[tuple[str, str]] = set()
+    for scene in chosen:
+        name = (scene.load.name, scene.kind)
+        if scene.kind in names.get(scene.load.name, ()) and name not in seen:
+            seen.add(name)
+            yield scene
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a user with some wishes gets in a scene, in several repeats."""
+
+    scene: Scene
+    wishes: Wishes
+    repeats: Sequence[Played]
+
+    @property
+    def name(self) -> str:
+        """Of its load, its place and the worth of an hour."""
+        worth = self.wishes.hour_worth_usd
+        return f"{self.scene.load.name}, {self.scene.place}, " + (
+            "by default" if worth is None else f"an hour is worth ${worth:g}"
+        )
+
+    @property
+    def ours(self) -> list[Result]:
+        """How our policy did."""
+        return [played.ours[self.wishes] for played in self.repeats]
+
+    def fixed(self, size: int) -> list[Result]:
+        """How that size did."""
+        return [played.fixed[size] for played in self.repeats]
+
+    @property
+    def most(self) -> int:
+        """The largest size."""
+        return max(self.repeats[0].fixed)
+
+    @property
+    def best_size(self) -> int:
+        """The one that is best on average."""
+        sizes = self.repeats[0].fixed
+        return min(sizes, key=lambda size: fmean(self.values(self.fixed(size))))
+
+    @property
+    def ratios(self) -> list[float]:
+        """Our objective by that of the best fixed size."""
+        best = self.values(self.fixed(self.best_size))
+        return [a / b for a, b in zip(self.values(self.ours), best, strict=True)]
+
+    @property
+    def resizes_per_change(self) -> float:
+        """How often the mind was changed, by how often there was reason to."""
+        return fmean(len(result.resizes) / result.changes for result in self.ours)
+
+    def values(self, results: Iterable[Result]) -> list[float]:
+        """What is to be small."""
+        return [result.objective(self.wishes.hour_worth_usd or 0.0) for result in results]
+
+    def saved_percent(self, against: Iterable[Result]) -> float:
+        """Of what others paid."""
+        pairs = zip(self.ours, against, strict=True)
+        return 100 * median(1 - ours.usd / other.usd for ours, other in pairs)
+
+    def say(self) -> None:
+        """Print it, everybody on a line."""
+        ratio = {"ratio": round(median(self.ratios), 4)} if self._is_stated else {}
+        self._say("spotrun", self.ours, **ratio)
+        for name in self.repeats[0].peers:
+            self._say(name, [played.peers[name] for played in self.repeats])
+        named = {"fixed_min": min(self.repeats[0].fixed), "fixed_max": self.most}
+        if self._is_stated:
+            named["best_fixed"] = self.best_size
+        for name, size in named.items():
+            self._say(name, self.fixed(size), workers=size)
+
+    @property
+    def _is_stated(self) -> bool:
+        return self.wishes.hour_worth_usd is not None
+
+    def _say(self, policy: str, results: Sequence[Result], **facts: object) -> None:
+        finished = [result for result in results if result.hours < inf]
+        facts = {"row": self.name, "policy": policy, "kind": self.scene.kind, **facts}
+        if len(finished) < len(results):
+            say("scaling_row_unfinished", len(results) - len(finished), "runs", **facts)
+        if finished:
+            hours = median(result.hours for result in finished)
+            usd = median(result.usd for result in finished)
+            resizes = fmean(len(result.resizes) for result in finished)
+            facts |= {"usd": round(usd, 2), "hours": round(hours, 2), "resizes": resizes}
+            say("scaling_row", self.values(finished), "USD", **facts)
+
+
+def summarize(table: Sequence[Row]) -> None:
+    """The figures that are promised."""
+    for kind, wanted in WANTED.items():
+        those = [r for r in table if r.scene.kind == kind and r.wishes.hour_worth_usd is not None]
+        worst = max(those, key=lambda row: median(row.ratios))
+        mean = fmean(median(row.ratios) for row in those)
+        facts = {"wanted": wanted, "worst_row": worst.name, "mean": round(mean, 4)}
+        say(f"scaling_cost_vs_best_fixed_{kind}", worst.ratios, "x", rows=len(those), **facts)
+    plain = [row for row in table if row.wishes.hour_worth_usd is None]
+    on_demand = {row.scene.load: row for row in plain if row.scene.place == ON_DEMAND}
+    _say_saved("scaling_saved_vs_fixed_max_percent", on_demand.values(), on_demand)
+    spot = [row for row in plain if row.scene.kind == "spot"]
+    _say_saved("scaling_and_spot_saved_percent", spot, on_demand)
+    restless = max(table, key=lambda row: row.resizes_per_change)
+    say(
+        "scaling_resizes_per_change",
+        restless.resizes_per_change,
+        "resizes",
+        wanted=1,
+        worst_row=restless.name,
+        mean=round(fmean(row.resizes_per_change for row in table), 3),
+    )
+
+
+def _say_saved(metric: str, those: Iterable[Row], on_demand: dict[Load, Row]) -> None:
+    """Against the largest size on demand, in dollars; and in hours, for they are not free."""
+    saved, longer = [], []
+    for row in those:
+        full = on_demand[row.scene.load]
+        against = full.fixed(full.most)
+        saved.append(row.saved_percent(against))
+        pairs = zip(row.ours, against, strict=True)
+        longer.append(median(ours.hours / other.hours for ours, other in pairs))
+    say(metric, saved, "%", mean=round(fmean(saved), 1), hours_ratio=round(fmean(longer), 2))
+
+
+def say_oscillations(repeated: Sequence[int]) -> None:
+    """How many runs made a change of size that they had made before."""
+    say("scaling_oscillations", sum(map(bool, repeated)), "runs", of=len(repeated), wanted=0)
+
+
+if __name__ == "__main__":
+    main()
