@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from spotrun.api.status import TrainingJobStatus, World
 from spotrun.api.values import Serials
-from spotrun.decide.actions import Create, Decision, DeleteJob, Remove, Withdraw
+from spotrun.decide.actions import Create, Decision, DeleteJob, Remove, Resize, Withdraw
 
 
 def entries(before: TrainingJobStatus, decision: Decision) -> Iterator[str]:
@@ -24,6 +24,8 @@ def entries(before: TrainingJobStatus, decision: Decision) -> Iterator[str]:
             yield f"remove worker {action.serial}: {action.why}"
         elif isinstance(action, Withdraw):
             yield f"take worker {action.serial} back: {action.why}"
+        elif isinstance(action, Resize):
+            yield f"ask for {action.replicas} workers: {action.why}"
         elif isinstance(action, DeleteJob):
             yield f"delete the job: {action.why}"
 

@@ -62,6 +62,11 @@ REPORTS = st.builds(
         samples=COUNTS,
         step_seconds=st.none() | st.floats(0, 86_400),
         signs=COUNTS,
+        compute=SHARES,
+        data=SHARES,
+        communicate=SHARES,
+        microbatches=st.none() | COUNTS,
+        sync_bytes=st.none() | COUNTS,
     ),
     committed=st.none() | SAVED,
     completed=st.booleans(),
@@ -217,7 +222,19 @@ def test_bytes_that_are_no_json_are_refused(body: bytes) -> None:
         (b'{"wire": 1, "utilization": {"gpu": ' + b"9" * 400 + b"}}", "gpu is a number"),
         (b'{"wire": 1, "progress": {"step": -5}}', "step"),
         (b'{"wire": 1, "progress": {"step": 1, "stepSeconds": 1e308}}', "stepSeconds"),
+        (b'{"wire": 1, "progress": {"step": 1, "compute": 1.5}}', "compute is a number from 0 to"),
+        (b'{"wire": 1, "progress": {"step": 1, "data": -0.1}}', "data is a number from 0 to 1"),
+        (b'{"wire": 1, "progress": {"step": 1, "communicate": "x"}}', "communicate is a number"),
+        (b'{"wire": 1, "progress": {"step": 1, "microbatches": 0.5}}', "microbatches is a whole"),
+        (b'{"wire": 1, "progress": {"step": 1, "syncBytes": -1}}', "syncBytes is a whole number"),
+        (b'{"wire": 1, "progress": {"step": 9007199254740992}}', "from 0 to 9007199254740991"),
+        (b'{"wire": 1, "arrived": ' + b"9" * 5_000 + b"}", "this is not JSON"),
+        (b"hello", "this is not JSON"),
         (b'{"wire": 1, "committed": {"checkpoint": "../../etc"}}', "step-N.gG"),
+        (b'{"wire": 1, "committed": {"checkpoint": "step-1.g1\\n"}}', "step-N.gG"),
+        (b'{"wire": 1, "committed": {"checkpoint": "step-007.g1"}}', "step-N.gG"),
+        (b'{"wire": 1, "committed": {"checkpoint": "step-\\u0663.g1"}}', "step-N.gG"),
+        (b'{"wire": 1, "committed": {"checkpoint": "step-9007199254740992.g1"}}', "step-N.gG"),
         (b'{"wire": 1, "failed": {"generation": 1, "exitCode": 256}}', "exitCode"),
         (b'{"wire": 1, "failed": []}', "failed is not a JSON object"),
     ],
@@ -230,6 +247,11 @@ def test_what_is_wrong_with_a_report_is_said(body: bytes, words: str) -> None:
 def test_what_a_newer_agent_says_beyond_is_ignored() -> None:
     body = b'{"wire": 7, "ready": true, "mood": {"good": [1, 2]}}'
     assert read_report(body) == Report(wire=7, ready=True)
+
+
+def test_what_an_older_agent_does_not_say_is_not_known() -> None:
+    body = b'{"wire": 1, "progress": {"generation": 2, "step": 7, "samples": 56}}'
+    assert read_report(body).progress == Progress(2, 7, samples=56)
 
 
 def test_a_message_comes_as_one_clean_line() -> None:

@@ -52,6 +52,11 @@ class Telling:
     samples: int = 0
     step_seconds: float | None = None
     signs: int = 0  # of life beside steps: grows while it evaluates
+    compute: float | None = None  # shares of the last steps, whose sum is 1
+    data: float | None = None
+    communicate: float | None = None
+    microbatches: int | None = None  # of a step, of all processes together
+    sync_bytes: int | None = None  # of gradients that all processes add up in a step
     checkpoint: str | None = None  # the newest durable checkpoint, by name (step-N.gG)
     completed: bool = False  # training complete and the final checkpoint durable
     utilization: wire.Utilization = field(default_factory=wire.Utilization)
@@ -161,10 +166,15 @@ def _read_telling(body: bytes) -> Telling:
         in_process=_flag(content, "inProcess"),
         broken=_whole(content, "broken"),
         step=_whole(content, "step"),
-        total=_whole(content, "total") if content.get("total") is not None else None,
+        total=_optional(content, "total"),
         samples=_whole(content, "samples"),
         step_seconds=_number(content, "stepSeconds", most=86_400.0),
         signs=_whole(content, "signs"),
+        compute=_number(content, "compute", most=1.0),
+        data=_number(content, "data", most=1.0),
+        communicate=_number(content, "communicate", most=1.0),
+        microbatches=_optional(content, "microbatches"),
+        sync_bytes=_optional(content, "syncBytes"),
         checkpoint=_checkpoint(content),
         completed=_flag(content, "completed"),
         utilization=_utilization(content.get("utilization")),
@@ -179,6 +189,10 @@ def _whole(content: Mapping[str, Any], key: str) -> int:
     if not is_whole or not 0 <= value <= wire.MOST_STEPS:
         raise ValueError(f"{key} is a whole number from 0 on, not {_shown(value)}")
     return int(value)
+
+
+def _optional(content: Mapping[str, Any], key: str) -> int | None:
+    return None if content.get(key) is None else _whole(content, key)
 
 
 def _number(content: Mapping[str, Any], key: str, *, most: float) -> float | None:

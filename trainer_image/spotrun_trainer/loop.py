@@ -195,6 +195,9 @@ class Loop:
             is_rehearsal=is_rehearsal,
         )
         rig.use([one for one in context.things if isinstance(one, Optimizer)])
+        context.reporter.tell(
+            microbatches=self._batch.microbatches, sync_bytes=rig.gradient_bytes()
+        )
         return rig
 
     def _go_on(self, extra: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from spotrun_trainer.batch import Batch
 from spotrun_trainer.buffers import Buffers
 from spotrun_trainer.commit import Ballot
 from spotrun_trainer.data.source import Source
-from spotrun_trainer.gradients import Bucketed, Gradients, Own
+from spotrun_trainer.gradients import Bucketed, Gradients, Own, accumulation_dtype
 from spotrun_trainer.group import Group
 from spotrun_trainer.rng import seed_all
 from spotrun_trainer.telemetry.meter import Meter
@@ -52,6 +52,14 @@ class Rig:
     def all_gradients(self) -> Sequence[Gradients]:
         """Those of all optimizers."""
         return list(self._gradients.values())
+
+    def gradient_bytes(self) -> int:
+        """What all processes add up in a step."""
+        return sum(
+            parameter.numel() * accumulation_dtype(parameter).itemsize
+            for gradients in self._gradients.values()
+            for parameter in gradients.parameters
+        )
 
     def use(self, optimizers: Sequence[Optimizer]) -> None:
         """Look after the gradients of these optimizers."""

@@ -37,6 +37,7 @@ def announcements(old: TrainingJobStatus, new: TrainingJobStatus) -> tuple[Annou
         *_world(old, new),
         *_placement(old, new),
         *_schedule(old, new),
+        *_idleness(old, new),
         *_interruption(old, new),
         *_failure(old, new),
         *_refusal(old, new),
@@ -109,6 +110,14 @@ def _schedule(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announ
         return
     if now.status is ConditionStatus.FALSE:
         yield Announce(_reason(now.reason, Reason.DEADLINE_AT_RISK), now.message, is_warning=True)
+
+
+def _idleness(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+    before, now = (_condition(status, ConditionType.IDLE) for status in (old, new))
+    if now is None or (before is not None and before.status is now.status):
+        return
+    if now.status is ConditionStatus.TRUE:
+        yield Announce(Reason.NOTHING_USED, now.message, is_warning=True)
 
 
 def _interruption(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:

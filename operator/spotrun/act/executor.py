@@ -18,6 +18,7 @@ from spotrun.act.creations import Creations
 from spotrun.act.events import announcements, event, may_tell
 from spotrun.act.pods import PodWriter
 from spotrun.act.protection import Protection
+from spotrun.act.scale import resize
 from spotrun.act.settings import Settings
 from spotrun.act.trouble import Trouble, is_terminating, on_removal, on_write
 from spotrun.act.withdrawals import withdraw
@@ -31,6 +32,7 @@ from spotrun.decide.actions import (
     DeleteJob,
     Release,
     Remove,
+    Resize,
     Withdraw,
 )
 from spotrun.decide.cost_telling import cost_of_deleted
@@ -54,7 +56,7 @@ BELIEVED_CONFLICTS = 4
 """After more in a row the cache is taken to have missed a write: it has to show a newer job first,
 or be filled anew."""
 
-Single = Remove | Withdraw | Release | Annotate | DeleteJob
+Single = Remove | Withdraw | Release | Annotate | DeleteJob | Resize
 """What is done by one request."""
 
 Stored = Callable[[JobSnapshot, TrainingJobStatus, str], None]
@@ -103,7 +105,7 @@ class Executor:
         return self._writes.counts
 
     async def carry_out(self, job: JobSnapshot, decision: Decision, memory: Memory) -> Outcome:
-        """Store the next status, then do what follows from it."""
+        """Store the next status, then do what follows from it, on the version that has it."""
         if unprotected := await self._protection.before_training(job, decision.status, memory):
             return _outcome(unprotected, stored=False)
         try:
@@ -113,7 +115,7 @@ class Executor:
         self._stored(job, decision.status, version)
         memory.last = replace(job, status=decision.status, workers=())
         before = memory.refused and memory.refused.refusal
-        troubles = await self._act(job, decision, memory)
+        troubles = await self._act(replace(job, version=version), decision, memory)
         if (memory.refused and memory.refused.refusal) != before:
             troubles.append(Trouble(again_seconds=0.0))  # to say it in the status
         if not job.deleting and not any(trouble.is_terminating for trouble in troubles):
@@ -217,6 +219,8 @@ class Executor:
                 return await annotate(self._client, self._writes, job, action)
             case DeleteJob():
                 return await self._delete(job)
+            case Resize():
+                return await resize(self._client, self._writes, job, action)
 
     async def _delete(self, job: JobSnapshot) -> Trouble | None:
         try:

@@ -78,7 +78,11 @@ def _metadata(job: JobSnapshot, worker: Create) -> Manifest:
     labels = {names.LABEL_SERIAL: str(worker.serial), names.LABEL_TEMPLATE: job.template}
     if place.capacity is not None:
         labels[names.LABEL_CAPACITY] = place.capacity.value
-    asked = {names.ANNOTATION_POOLS: ",".join(place.required), names.ANNOTATION_ZONE: place.zone}
+    asked = {
+        names.ANNOTATION_POOLS: ",".join(place.required),
+        names.ANNOTATION_ZONE: place.zone,
+        names.ANNOTATION_AVOIDS: ",".join(worker.avoid_nodes),
+    }
     said = {key: value for key, value in asked.items() if value}
     return {
         **ours,

@@ -9,6 +9,11 @@ from typing_extensions import override
 from spotrun.api.values import Text
 
 
+def whole(text: str) -> int | None:
+    """A whole number in plain digits; None for anything else, and for one too long to be meant."""
+    return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
+
+
 class Amount(Text):
     """A decimal number of at least zero: never a float, for money is counted exactly."""
 

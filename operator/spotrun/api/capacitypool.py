@@ -109,7 +109,9 @@ class CapacityPoolSpec(Model):
         "do not know it either, the price is unknown.",
     )
     max_workers: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
-        None, description="The most workers, of all jobs together, in this pool. Default: no limit."
+        None,
+        description="The most workers in this pool, of all jobs that one operator serves together. "
+        "Default: no limit.",
     )
 
     rules = (
@@ -157,7 +159,12 @@ class Price(Model):
     source: ShortText | None = Field(
         None, description="Who said so, e.g. the pool's spec, a price table or the cloud."
     )
-    as_of: Time | None = Field(None, description="When the source said so.")
+    as_of: Time | None = Field(
+        None, description="When the source said so; while it repeats itself, to ten minutes."
+    )
+    stale: bool | None = Field(
+        None, description="True while a live source has said nothing for long: the price counts on."
+    )
     recent: Annotated[tuple[PriceChange, ...], Field(max_length=256)] | None = Field(
         None,
         description="Past price changes, oldest first: what a worker cost is computed from them.",
@@ -191,7 +198,11 @@ class CapacityPoolStatus(Model):
     types: ShortText | None = Field(None, description="The instance types in one line, for tables.")
     zones: ShortText | None = Field(None, description="The zones in one line, for tables.")
     nodes: Count | None = Field(None, description="Nodes in the pool now.")
-    workers: Count | None = Field(None, description="Workers of all jobs in the pool now.")
+    workers: Count | None = Field(
+        None,
+        description="Workers of all jobs in the pool now; absent where operators serve single "
+        "namespaces, for none of them sees all.",
+    )
     node: PoolNode | None = Field(
         None, description="What one node has, as last seen; absent until a node was there."
     )

@@ -37,10 +37,31 @@ class Cost(Model):
         None, description="Spent on steps done twice and on stalls, in USD; contained in usd."
     )
     idle_usd: Amount | None = Field(
-        None, description="Unused parts of nodes on which only this job runs, in USD; not in usd."
+        None,
+        description="Unused parts of nodes on which no other job runs, from when they came until "
+        "this job's workers have left them, in USD; not in usd.",
+    )
+    goodput: Percent | None = Field(
+        None,
+        description='Share of usd that bought steps which were new and stay, e.g. "93%". The rest '
+        "went into starting, waiting, saving and steps done twice.",
+    )
+    usd_per_step: Amount | None = Field(
+        None, description="What a step has cost so far, all else included, in USD."
+    )
+    usd_per_million_samples: Amount | None = Field(
+        None,
+        description="What a million samples have cost so far, all else included, in USD; absent "
+        "where the trainer does not tell of samples.",
     )
     forecast_usd: Amount | None = Field(
         None, description="What the job will have cost at its end, in USD."
+    )
+    forecast_low_usd: Amount | None = Field(
+        None, description="The same if all goes as well as at the best of late, in USD."
+    )
+    forecast_high_usd: Amount | None = Field(
+        None, description="The same if all goes as badly as at the worst of late, in USD."
     )
     budget_used_percent: Percent | None = Field(
         None, description='Share of budget.maxCostUsd that is spent, e.g. "43%".'
@@ -113,11 +134,15 @@ class Accumulators(Model):
     marks: Annotated[tuple[Mark, ...], Field(max_length=16)] | None = Field(
         None, description="What the forecast is made from: the course of late, newest last."
     )
-    idle_usd: Amount | None = Field(None, description="Idle parts of nodes up to asOf, in USD.")
-    on_demand_seconds: Amount | None = Field(
-        None, description="Time of workers on on-demand capacity up to asOf, in seconds."
+    useful_usd: Amount | None = Field(
+        None, description="What the steps from firstStep to peakStep have cost, in USD."
     )
-    training_seconds: Amount | None = Field(
-        None, description="Time in which a world trained up to asOf, in seconds."
+    first_step: Long | None = Field(None, description="The step that the job began with.")
+    peak_step: Long | None = Field(None, description="The furthest step that was ever done.")
+    idle_usd: Amount | None = Field(
+        None, description="Unused parts of nodes up to idleAsOf, in USD."
+    )
+    idle_as_of: Time | None = Field(
+        None, description="The moment up to which idleUsd counts; absent while there is no node."
     )
     as_of: Time | None = Field(None, description="The moment up to which these count.")

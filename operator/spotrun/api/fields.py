@@ -5,10 +5,11 @@ from typing import Annotated
 from pydantic import Field
 
 from spotrun.api.values import Text
+from spotrun.wire import MOST_STEPS
 
 # Every number has bounds: int32 or int64 in the CRD follows from them, and nobody can overflow us.
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
-Long = Annotated[int, Field(ge=0, le=2**53 - 1)]
+Long = Annotated[int, Field(ge=0, le=MOST_STEPS)]
 # Beyond what one job has ever run on; a bound, so that rules over sizes have a known cost.
 Workers = Annotated[int, Field(ge=1, le=10_000)]
 PercentOf = Annotated[int, Field(ge=1, le=100)]

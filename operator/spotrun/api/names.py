@@ -101,6 +101,9 @@ ANNOTATION_POOLS: Final = Name(
 ANNOTATION_ZONE: Final = Name(
     "spotrun.dev/zone", "on worker pods: the only zone they were asked from, where it is only one"
 )
+ANNOTATION_AVOIDS: Final = Name(
+    "spotrun.dev/avoids", "on worker pods: the host names of nodes they keep away from"
+)
 ANNOTATION_DO_NOT_DISRUPT: Final = Name(
     "karpenter.sh/do-not-disrupt", "on worker pods: Karpenter must not consolidate their nodes"
 )
@@ -183,6 +186,7 @@ class ConditionType(Choice):
     TEMPLATE_ACCEPTED = "TemplateAccepted", "a dry run accepted a pod made from the template"
     CHECKPOINT_USABLE = "CheckpointUsable", "the place for checkpoints fits the job"
     AGENTS_SUPPORTED = "AgentsSupported", "every agent speaks a version that is still served"
+    IDLE = "Idle", "the workers have used next to nothing for long, though a world trains"
     COMPLETE = "Complete", "the training has succeeded"
     FAILED = "Failed", "the job has ended without being complete"
 
@@ -225,6 +229,29 @@ class Reason(Choice):
     ON_PACE = "OnPace", "the deadline will be met"
     ONLY_SPOT = "OnlySpot", "capacity: Spot may be away for any time, so no deadline can be kept"
     TOTAL_UNKNOWN = "TotalUnknown", "the trainer does not say how many steps there are"
+    NOTHING_USED = "NothingUsed", "the workers train and use next to nothing of what they have"
     SUSPENDED_BY_USER = "SuspendedByUser", "spec.suspend is true"
     DELETED = "Deleted", "the job was deleted while it cost something"
     COMPLETED = "Completed", "the final checkpoint is durable"
+
+
+class ScalingReason(Choice):
+    """Why a job got, kept or was denied a size, in status.scaling, decisions and events."""
+
+    INITIAL_SIZE = "InitialSize", "the size to begin with, before anything was measured"
+    UTILIZATION_HIGH = "UtilizationHigh", "a utilization is above its target, and more bring enough"
+    UTILIZATION_LOW = "UtilizationLow", "every utilization is below its target"
+    PAYS_OFF = "PaysOff", "another size does the same work for less, your time's worth included"
+    EFFICIENCY_LOW = "EfficiencyLow", "the last workers bring less than scaling.minEfficiency"
+    NEEDED_FOR_DEADLINE = "NeededForDeadline", "the deadline cannot be met with fewer workers"
+    REPLICAS_SET = "ReplicasSet", "somebody else wrote workers.replicas; it is gone on from there"
+    WITHIN_TOLERANCE = "WithinTolerance", "utilization is as near its target as is asked"
+    BEST_SIZE = "BestSize", "no other size does the same work for less"
+    NO_BENEFIT = "NoBenefit", "utilization asks for another size, and it would bring too little"
+    TRIED_BEFORE = "TriedBefore", "so many workers were tried of late, and brought too little"
+    NOT_REPAID = "NotRepaid", "the change would not pay for its stall in the time that is left"
+    AT_LARGEST_SIZE = "AtLargestSize", "workers.max, sizes or the microbatches allow no more"
+    AT_SMALLEST_SIZE = "AtSmallestSize", "workers.min or sizes allow no fewer"
+    NO_CAPACITY = "NoCapacity", "more cannot be had at present"
+    BUDGET_LIMIT = "BudgetLimit", "budget.maxUsdPerHour allows no more"
+    NO_UTILIZATION = "NoUtilization", "the workers do not tell what there is a target for"

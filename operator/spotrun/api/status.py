@@ -10,6 +10,7 @@ from spotrun.api.fields import Count, Long, LongText, ShortText
 from spotrun.api.meta import Condition
 from spotrun.api.model import Model
 from spotrun.api.names import Choice, Phase, SuspendedBy
+from spotrun.api.scaling import ScalingStatus
 from spotrun.api.values import Serials, Time
 
 
@@ -218,6 +219,9 @@ class TrainingJobStatus(Model):
         None, description="The newest checkpoint the operator acknowledged; a world restores it."
     )
     pace: Pace | None = Field(None, description="What was measured of the job's pace.")
+    scaling: ScalingStatus | None = Field(
+        None, description="Why the job has the size it has; in mode Auto only."
+    )
     orders: Orders | None = Field(None, description="What workers are asked to do beside training.")
     interruptions: Interruptions | None = Field(None, description="Workers that were taken away.")
     restarts: Restarts | None = Field(None, description="Failures, and what was done about them.")
@@ -240,6 +244,11 @@ class TrainingJobStatus(Model):
     )
     settled: Serials | None = Field(
         None, description='Serial numbers of workers whose cost is in the sums, e.g. "0-41,43".'
+    )
+    lost: Serials | None = Field(
+        None,
+        description="Serial numbers of workers that were given up, though their containers may "
+        "still run; new workers keep away from their nodes until something is heard from there.",
     )
     accumulators: Accumulators | None = Field(
         None, description="Exact sums that the operator continues after a restart."

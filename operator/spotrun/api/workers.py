@@ -132,11 +132,11 @@ class Scaling(Model):
         description='Default "0.6". The share of added workers that must show up as added '
         "throughput; a growth that brings less is taken back.",
     )
-    hour_worth_usd: Amount = Field(
-        Amount("0"),
-        description='Default "0", in USD. What finishing an hour earlier is worth to you; it '
-        "weighs "
-        "time against money when sizes are compared.",
+    hour_worth_usd: Amount | None = Field(
+        None,
+        description="In USD. What finishing an hour earlier is worth to you: the size is chosen "
+        'at which work costs least, this included, and targets do not matter; "0" gives the '
+        "cheapest. Default: targets and minEfficiency alone decide.",
     )
     scale_up_after: Duration = Field(
         Duration("2m"), description="Default 2m. How long more workers must be justified."

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.names import Reason
+from spotrun.api.names import Reason, ScalingReason
 from spotrun.api.status import TrainingJobStatus
 
 
@@ -24,7 +24,7 @@ class Create:
     """Make the worker of this number; its name is a function of job and number."""
 
     serial: int
-    avoid_nodes: tuple[str, ...] = ()  # that this job's failures were blamed on
+    avoid_nodes: tuple[str, ...] = ()  # host names
     place: Placed = Placed()
 
 
@@ -71,14 +71,22 @@ class DeleteJob:
     why: str
 
 
-Action = Create | Remove | Withdraw | Release | Annotate | DeleteJob
+@dataclass(frozen=True)
+class Resize:
+    """Write another number of replicas, if nobody has changed the job since it was decided."""
+
+    replicas: int
+    why: str
+
+
+Action = Create | Remove | Withdraw | Release | Annotate | DeleteJob | Resize
 
 
 @dataclass(frozen=True)
 class Announce:
     """An event on the job, for people."""
 
-    reason: Reason
+    reason: Reason | ScalingReason
     message: str
     is_warning: bool = False
 

@@ -10,10 +10,13 @@ from datetime import datetime
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Action, Decision
 from spotrun.decide.agents import check_agents
+from spotrun.decide.avoided import note_lost
 from spotrun.decide.budget import budget_again_seconds, budget_news, keep_budget
 from spotrun.decide.budget_verdict import within_rate
 from spotrun.decide.capacity import check_capacity
 from spotrun.decide.complete import complete
+from spotrun.decide.cost_goodput import count_useful
+from spotrun.decide.cost_idle import count_idle
 from spotrun.decide.cost_meter import meter
 from spotrun.decide.cost_show import show_cost
 from spotrun.decide.cost_telling import annotations, final_cost
@@ -27,6 +30,7 @@ from spotrun.decide.finished import (
     goodbye_again_seconds,
     may_end_by_themselves,
 )
+from spotrun.decide.idle import idle_again_seconds, watch_idleness
 from spotrun.decide.interruptions import count_interruptions, end_interruption
 from spotrun.decide.orders import order_checkpoint
 from spotrun.decide.pace import REFRESH_SECONDS, seconds_to_write
@@ -36,6 +40,12 @@ from spotrun.decide.phase import describe
 from spotrun.decide.placement import placement_again_seconds
 from spotrun.decide.progress import follow
 from spotrun.decide.roster import creations, give_numbers, removals, wants
+from spotrun.decide.scaling import (
+    choose_workers,
+    resizes,
+    scaling_again_seconds,
+    scaling_news,
+)
 from spotrun.decide.schedule import next_change
 from spotrun.decide.settle import releases, settle
 from spotrun.decide.snapshot import JobSnapshot
@@ -56,14 +66,19 @@ POLICIES: tuple[Policy, ...] = (
     keep_budget,  # is that too much?
     suspend,  # does anybody hold it back?
     count_work,  # what did the money buy?
+    count_useful,  # and how much of it did?
+    count_idle,  # what did nodes cost besides?
     order_checkpoint,  # must its state be saved first?
     settle,  # who has ended, and is charged now?
+    note_lost,  # who was given up, and may still run?
     count_interruptions,  # whom did the platform take?
     give_numbers,  # who is missing?
     next_world,  # who trains with whom?
     end_interruption,  # is that made good?
     check_capacity,  # is there room for all?
     check_schedule,  # will it be in time?
+    choose_workers,  # has it the right size?
+    watch_idleness,  # does it do anything?
     check_volume,  # can they all save?
     check_agents,  # are they understood?
     show_cost,  # what has it cost?
@@ -86,7 +101,11 @@ def decide(job: JobSnapshot, now: datetime) -> Decision:
     if wait > 0:
         again = min(wait, again)
     budget = job.spec.budget
-    news = (*budget_news(job.status, status, budget), *final_cost(job.status, status))
+    news = (
+        *budget_news(job.status, status, budget),
+        *scaling_news(job.status, status),
+        *final_cost(job.status, status),
+    )
     return Decision(status, _actions(view, status), news, again_seconds=again)
 
 
@@ -96,6 +115,7 @@ def _actions(view: View, status: TrainingJobStatus) -> tuple[Action, ...]:
         *releases(view, status),
         *(() if stays else removals(view, status)),
         *creations(view, status),
+        *resizes(view, status),
         *annotations(view, status),
         *deletions(view, status),
     )
@@ -125,6 +145,8 @@ def _again(view: View, status: TrainingJobStatus) -> float:
             budget_again_seconds(view, status),
             _schedule_again_seconds(view),
             placement_again_seconds(view, status, wants(view, status)),
+            scaling_again_seconds(view, status),
+            idle_again_seconds(view, status),
             REFRESH_SECONDS if training(status) else None,
             *(_until(view, moment) for moment in (finishes_by(view), _next_kill(view))),
         ]

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import Decimal
 from enum import StrEnum
 
 from spotrun.api.capacitypool import Capacity
@@ -14,7 +13,7 @@ from spotrun.decide.market import Market
 from spotrun.money.prices import PriceHistory
 from spotrun.money.shares import Resources
 from spotrun.money.units import UsdPerHour
-from spotrun.wire import LastWords, Report
+from spotrun.wire import LastWords, Report, Utilization
 
 
 class PodPhase(StrEnum):
@@ -64,6 +63,7 @@ class Pod:
     asked: Capacity | None = None  # the capacity it was asked from; None: any that will do
     pools: tuple[str, ...] = ()  # the names of the pools it was asked from; none: any node
     zone: str = ""  # the only one it was asked from; "": any
+    avoids: tuple[str, ...] = ()  # the host names of nodes that it keeps away from
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,36 @@ class Node:
     instance_type: str = ""
     region: str = ""
     created_at: datetime | None = None
-    usd_per_hour: Decimal | None = None  # its own price, where an annotation says it
+    stated_price: str | None = None  # as its own annotation has it, readable or not
     allocatable: Resources | None = None
     gone_at: datetime | None = None  # when it was first missed
     # Of the whole node, by the first source that knows it.
     prices: PriceHistory = field(default_factory=PriceHistory)
     on_demand_usd_per_hour: UsdPerHour | None = None  # of the like of it on demand
+
+
+ENOUGH_WINDOWS = 3
+"""From which something may be concluded."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a worker told in the world it is in: medians over windows of 20 steps."""
+
+    generation: int
+    windows: int = 0  # that do not overlap; the first steps after a change are in none
+    step_seconds: float | None = None
+    samples_per_step: float | None = None
+    # Shares of a step, whose sum is 1; None: it does not say.
+    compute: float | None = None
+    data: float | None = None
+    communicate: float | None = None
+    utilization: Utilization = field(default_factory=Utilization)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether something may be concluded from it."""
+        return self.windows >= ENOUGH_WINDOWS
 
 
 @dataclass(frozen=True)
@@ -100,6 +124,7 @@ class Agent:
     ready_seconds: float | None = None  # since it first said that it is ready
     arrived_seconds: float | None = None  # since it first said that it arrived where it is now
     progress_seconds: float | None = None  # since it last said anything new of its progress
+    reading: Reading | None = None  # None until it trains
 
 
 @dataclass(frozen=True)
@@ -153,12 +178,16 @@ class JobSnapshot:
     restart_seconds: float = 0.0  # until worlds may be restarted again: all jobs share an allowance
     may_hold_nodes: bool = True  # False: other gangs come first, this one waits without nodes
     volume_is_shared: bool | None = None  # whether several nodes can mount checkpoint.volume
+    volume_zones: frozenset[str] | None = None  # where its claims can be mounted; None: anywhere
     market: Market = field(default_factory=Market)  # the pools that its workers may come from
     annotated: Mapping[str, str] = field(default_factory=dict)  # with its cost, by an earlier write
     cost_labels: Mapping[str, str] = field(default_factory=dict)  # by which costs are grouped
     limited_by: Reason | None = None  # why `spec` has fewer replicas here than were asked for
+    asked_replicas: int | None = None  # how many that were, where they are limited
     requests: Resources = field(default_factory=Resources)  # of one worker, as its template says
-    sync_bytes_per_step: float | None = None  # that a worker sends to others; None: not measured
+    shared_nodes: frozenset[str] = frozenset()  # nodes of its workers that other jobs have as well
+    # Of gradients, that all workers add up in a step; None: not measured.
+    sync_bytes_per_step: float | None = None
 
     def worker(self, serial: int) -> Worker | None:
         """The worker of that number, if it has a pod."""

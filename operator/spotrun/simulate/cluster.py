@@ -17,6 +17,7 @@ from spotrun.decide.actions import (
     Placed,
     Release,
     Remove,
+    Resize,
     Withdraw,
 )
 from spotrun.simulate.market import Pool, VirtualMarket
@@ -127,8 +128,8 @@ class Cluster:
                 if worker is not None and worker.uid == uid:
                     self._end(worker)
                     del self.workers[serial]
-            case Annotate() | DeleteJob():
-                pass  # of the job alone
+            case Annotate() | DeleteJob() | Resize():
+                pass  # of the job alone, whose size is given
             case _:
                 assert_never(action)
 

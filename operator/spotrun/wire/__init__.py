@@ -6,7 +6,7 @@ and bounded, for a report comes from a user's pod and ends up in decisions and s
 """
 
 from spotrun.wire.answer import Answer, How, Orders, World, read_answer, write_answer
-from spotrun.wire.reading import MESSAGE_CHARACTERS, MOST_STEPS
+from spotrun.wire.reading import MESSAGE_CHARACTERS, MOST_STEPS, one_line
 from spotrun.wire.report import (
     MOST_SUSPECTS,
     REPORT_BYTES,
@@ -46,6 +46,7 @@ __all__ = [
     "Report",
     "Utilization",
     "World",
+    "one_line",
     "read_answer",
     "read_last_words",
     "read_report",

@@ -1,6 +1,7 @@
 """What an agent says of its worker."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,12 @@ class Progress:
     samples: int = 0
     step_seconds: float | None = None
     signs: int = 0  # of life beside steps: grows while the trainer evaluates
+    # Shares of a step, whose sum is 1: who waits neither for data nor for others computes.
+    compute: float | None = None
+    data: float | None = None
+    communicate: float | None = None
+    microbatches: int | None = None  # of a step, of all workers together
+    sync_bytes: int | None = None  # of gradients that all processes add up in a step
 
 
 @dataclass(frozen=True)
@@ -132,7 +139,8 @@ def write_report(report: Report) -> bytes:
         "suspects": list(report.suspects[:MOST_SUSPECTS]) or None,
         "storePort": report.store_port,
         "utilization": _present(used) or None,
-        "progress": progress and _present(progress, step_seconds="stepSeconds"),
+        "progress": progress
+        and _present(progress, step_seconds="stepSeconds", sync_bytes="syncBytes"),
         "committed": report.committed and {"checkpoint": report.committed.name},
         "completed": report.completed,
         "inProcess": report.in_process,
@@ -169,11 +177,20 @@ def _progress(value: object) -> Progress | None:
     return Progress(
         generation=whole(content, "generation", default=0),
         step=whole(content, "step"),
-        total=whole(content, "total") if content.get("total") is not None else None,
+        total=_optional(content, "total"),
         samples=whole(content, "samples", default=0),
         step_seconds=number(content, "stepSeconds", 86_400.0),
         signs=whole(content, "signs", default=0),
+        compute=number(content, "compute", 1.0),
+        data=number(content, "data", 1.0),
+        communicate=number(content, "communicate", 1.0),
+        microbatches=_optional(content, "microbatches"),
+        sync_bytes=_optional(content, "syncBytes"),
     )
+
+
+def _optional(content: Mapping[str, Any], key: str) -> int | None:
+    return whole(content, key) if content.get(key) is not None else None
 
 
 def _checkpoint(value: object) -> Checkpoint | None:

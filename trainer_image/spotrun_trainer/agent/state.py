@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import fields
 
 from spotrun.wire import (
     MESSAGE_CHARACTERS,
@@ -35,6 +36,7 @@ missed is a failure: the operator cannot see it otherwise, and nobody trains."""
 ARRIVED_SECONDS = 10.0
 """A trainer says when it has formed its group. Of a script that says nothing it is taken for
 granted after this: before, a newcomer would stop processes that are still importing."""
+_TOLD = tuple(field.name for field in fields(Progress))  # by trainers, under the same names
 
 
 def _terminate() -> None:
@@ -243,14 +245,7 @@ class State:
         told = self.telling
         # What a process said that has ended is no news of the next one.
         is_up = not self._is_waiting and self._failed is None
-        progress = Progress(
-            generation=told.generation,
-            step=told.step,
-            total=told.total,
-            samples=told.samples,
-            step_seconds=told.step_seconds,
-            signs=told.signs,
-        )
+        progress = Progress(**{name: getattr(told, name) for name in _TOLD})
         return Report(
             ready=self._is_waiting or (told.ready and is_up),
             arrived=self._arrived,

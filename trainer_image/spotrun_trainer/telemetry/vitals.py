@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from spotrun.wire import Utilization
-from spotrun_trainer.telemetry.meter import Meter
+from spotrun_trainer.telemetry.meter import Meter, Recent
 from spotrun_trainer.telemetry.usage import Sample, Usage
 
 IDLE_LOOKS = 3
@@ -42,12 +42,19 @@ class Vitals:
             self._sample = sample
             self._idle_looks = self._idle_looks + 1 if self._busiest_gpu() == 0 else 0
         is_idle = self._idle_looks >= IDLE_LOOKS
-        # A GPU's events come late, so a span's correction can fall into the window after it.
-        gpu = 0.0 if is_idle else recent and min(1.0, max(0.0, recent.compute))
+        shares = _shares(recent) if recent else {}
+        gpu = 0.0 if is_idle else shares.get("compute")
         return {
+            **shares,
             "step_seconds": recent and recent.step_seconds,
             "utilization": Utilization(gpu=gpu, cpu=sample.cpu, memory=sample.memory),
         }
+
+
+def _shares(recent: Recent) -> dict[str, float]:
+    # A GPU's events come late, so a span's correction can fall into the window after it.
+    parts = {name: getattr(recent, name) for name in ("compute", "data", "communicate")}
+    return {name: min(1.0, max(0.0, share)) for name, share in parts.items()}
 
 
 def open_vitals(meter: Meter, env: Mapping[str, str] = os.environ) -> Vitals:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spotrun.wire import Failure, How
+from spotrun.wire import Failure, How, Progress
 from spotrun_trainer.agent.state import ARRIVED_SECONDS, BROKEN_SECONDS, State
 from spotrun_trainer.agent.stores import Stores
 from spotrun_trainer.files import Telling, WorldFile, write_telling
@@ -168,6 +168,21 @@ def test_a_trainer_has_arrived_when_it_says_so(state: State, tmp_path: Path) -> 
     enter(state, 3)
     state.look()
     assert state.report().arrived == 2
+
+
+def test_what_the_trainer_measures_is_reported(state: State, tmp_path: Path) -> None:
+    enter(state, 2)
+    measured = {
+        "step_seconds": 0.5,
+        "compute": 0.75,
+        "data": 0.25,
+        "communicate": 0.0,
+        "microbatches": 64,
+        "sync_bytes": 4_000_000,
+    }
+    write_telling(tmp_path / "run", Telling(generation=2, step=7, samples=56, **measured))  # type: ignore[arg-type]
+    state.look()
+    assert state.report().progress == Progress(2, 7, samples=56, **measured)  # type: ignore[arg-type]
 
 
 def test_a_script_that_says_nothing_has_arrived_after_a_while(state: State, clock: Clock) -> None:

@@ -6,6 +6,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from spotrun.wire import Answer, How, Orders, World
 from spotrun_trainer.files import read_telling, write_world
 from spotrun_trainer.run import Run
@@ -70,6 +72,10 @@ def test_a_complete_training_is_told_with_its_checkpoint(tmp_path: Path) -> None
         assert telling.completed
         assert telling.checkpoint == f"step-4.g{GENERATION}"
         assert (telling.step, telling.total, telling.samples) == (4, 4, 4 * PLAN.global_batch)
+        shares = (telling.compute, telling.data, telling.communicate)
+        assert sum(share or 0.0 for share in shares) == pytest.approx(1.0)
+        assert telling.microbatches == PLAN.global_batch // PLAN.microbatch
+        assert telling.sync_bytes
 
 
 def terminate_rank_1(run: Run, step: int, count: int) -> None:

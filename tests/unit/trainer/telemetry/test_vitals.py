@@ -32,6 +32,9 @@ def test_gpu_is_the_compute_share_of_recent_steps(meter: Meter) -> None:
 
     assert vitals() == {
         "step_seconds": pytest.approx(2.0),
+        "compute": pytest.approx(0.6),
+        "data": pytest.approx(0.3),
+        "communicate": pytest.approx(0.1),
         "utilization": Utilization(gpu=pytest.approx(0.6), cpu=0.25, memory=0.5),  # type: ignore[arg-type]
     }
 

@@ -1,0 +1,40 @@
+"""Writing `workers.replicas`, through the subresource that autoscalers use."""
+
+from spotrun.act.trouble import Trouble, on_removal
+from spotrun.act.writes import Writes, Written
+from spotrun.decide.actions import Resize
+from spotrun.decide.snapshot import JobSnapshot
+from spotrun.kube.client import Client
+from spotrun.kube.errors import KubeError
+from spotrun.kube.resource import Key
+from spotrun.observe.objects import TRAINING_JOBS
+
+
+async def resize(
+    client: Client, writes: Writes, job: JobSnapshot, action: Resize
+) -> Trouble | None:
+    """Write another size, if nobody has changed the job since that was decided.
+
+    Who writes a size in between is heard: this is refused, and it is decided again.
+    """
+    patch: list[dict[str, object]] = [
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": job.version},
+        {"op": "add", "path": "/spec/replicas", "value": action.replicas},
+    ]
+    try:
+        written = await writes.do(
+            "scale",
+            lambda: client.patch(
+                TRAINING_JOBS,
+                job.name,
+                patch,
+                Written,
+                namespace=job.namespace,
+                subresource="scale",
+            ),
+        )
+    except KubeError as error:
+        return on_removal(error)
+    key = Key(job.namespace, job.name)
+    writes.reached(key, TRAINING_JOBS, job.name, written.metadata.version)
+    return None

@@ -1,0 +1,89 @@
+"""What the operator remembers of a job's sizes: what each brought, and what was tried in vain.
+
+It is in the status, so an operator that restarts measures nothing twice and tries nothing again.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from spotrun.api.amounts import Amount
+from spotrun.api.fields import Count, ShortText
+from spotrun.api.model import Model
+from spotrun.api.values import Time
+
+
+class Measured(Model):
+    """What a step took in a world of some size: medians of at least three windows of 20 steps."""
+
+    workers: Count = Field(description="The size of the world.")
+    step_seconds: Amount = Field(description="How long a step took, in seconds.")
+    samples_per_second: Amount = Field(description="Samples trained per second.")
+    compute: Amount | None = Field(
+        None, description="The share of a step in which the workers computed."
+    )
+    data: Amount | None = Field(
+        None, description="The share of a step in which they waited for data."
+    )
+    accelerator: ShortText | None = Field(None, description="The GPU model it was measured on.")
+    time: Time = Field(description="When it was measured; after six hours it counts no more.")
+
+
+class Rejected(Model):
+    """A growth that brought too little, and was taken back."""
+
+    workers: Count = Field(description="Sizes from this one on are not tried.")
+    efficiency: Amount = Field(
+        description="The share of the added workers that showed up as added throughput."
+    )
+    until: Time = Field(description="When it may be tried again.")
+
+
+class Resize(Model):
+    """A change of the wanted size."""
+
+    time: Time = Field(description="When it was decided.")
+    before: Count = Field(description="The size wanted until then.")
+    after: Count = Field(description="The size wanted from then on.")
+    reason: ShortText = Field(description="Why, in one CamelCase word.")
+
+
+class ScalingStatus(Model):
+    """Why a job in mode Auto has the size it has."""
+
+    size: Count | None = Field(None, description="The number of workers that is justified.")
+    replaces: Count | None = Field(
+        None,
+        description="Until it stands in workers.replicas: what was there when it was decided.",
+    )
+    reason: ShortText | None = Field(
+        None, description="Why, in one CamelCase word, as was decided last."
+    )
+    utilization: dict[str, Amount] | None = Field(
+        None,
+        description="What the workers use, as shares by resource, of those that have a target.",
+        json_schema_extra={"maxProperties": 3},
+    )
+    more_since: Time | None = Field(
+        None, description="Since when more workers are justified without a break."
+    )
+    fewer_since: Time | None = Field(
+        None, description="Since when fewer workers suffice without a break."
+    )
+    efficiency: dict[str, Amount] | None = Field(
+        None,
+        description="Throughput per worker at each measured size, against the smallest of them.",
+        json_schema_extra={"maxProperties": 16},
+    )
+    measured: Annotated[tuple[Measured, ...], Field(max_length=16)] | None = Field(
+        None, description="What a step took at each size, by size."
+    )
+    rejected: Annotated[tuple[Rejected, ...], Field(max_length=16)] | None = Field(
+        None, description="Growths that were taken back."
+    )
+    last: Resize | None = Field(None, description="The last change.")
+    decisions: dict[str, Count] | None = Field(
+        None,
+        description="How often it was decided, by reason; to keep the size included.",
+        json_schema_extra={"maxProperties": 32},
+    )

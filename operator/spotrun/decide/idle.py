@@ -1,0 +1,98 @@
+"""Idleness: workers that are paid and do next to nothing, though a world trains.
+
+A process that waits for ever, a script that reads one file for an hour, a GPU that nobody gave any
+work: none of these is a failure, and all cost money. It is said, and left to people: a job may
+also be meant to wait.
+"""
+
+from datetime import timedelta
+
+from spotrun.api.meta import ConditionStatus
+from spotrun.api.names import ConditionType, Reason
+from spotrun.api.status import TrainingJobStatus
+from spotrun.api.workers import TargetResource
+from spotrun.decide.crew import generation, has_arrived, members, training
+from spotrun.decide.ledger import find, state
+from spotrun.decide.scaling_gauges import used_share
+from spotrun.decide.snapshot import Agent, JobSnapshot, Worker
+from spotrun.decide.view import View
+
+IDLE_SECONDS = 900.0
+"""Longer than loading, compiling or evaluating usually keeps all workers from using anything."""
+IDLE_SHARE = 0.05
+"""Of the GPUs; where a worker has none, of the CPU that it requests: who polls uses as much."""
+_MANY_STEPS = 5.0
+_MINUTES = f"{IDLE_SECONDS / 60:.0f}"
+
+
+def watch_idleness(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Say when all workers have used next to nothing, or made no progress, for long.
+
+    While that is not long enough, the condition is Unknown, and remembers since when.
+    """
+    kind, stated = ConditionType.IDLE, find(status, ConditionType.IDLE)
+    crew = _crew(view, status)
+    is_stuck = bool(crew) and all(_is_stuck(worker.agent) for worker in crew)
+    used = [_used(view.job, worker) for worker in crew]
+    if not is_stuck and not (used and all(s is not None and s < IDLE_SHARE for s in used)):
+        if stated is None or stated.status is ConditionStatus.FALSE:
+            return status
+        return state(view, status, kind, Reason.TRAINING, "the workers are at work", holds=False)
+    begun = stated is not None and stated.status is not ConditionStatus.FALSE
+    if not begun and not is_stuck:
+        message = f"nothing is used; that is called idle after {_MINUTES} min"
+        return state(view, status, kind, Reason.NOTHING_USED, message, holds=None)
+    if not is_stuck and (idle_again_seconds(view, status) or 0.0) > 0:
+        return status
+    if stated is not None and stated.status is ConditionStatus.TRUE:
+        return status
+    words = _words(crew, is_stuck=is_stuck)
+    return state(view, status, kind, Reason.NOTHING_USED, words, holds=True)
+
+
+def idle_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """When idleness has lasted long enough to be said."""
+    stated = find(status, ConditionType.IDLE)
+    if stated is None or stated.status is not ConditionStatus.UNKNOWN:
+        return None
+    since = stated.last_transition_time.datetime
+    return max(IDLE_SECONDS - (view.now - since) / timedelta(seconds=1), 0.0)
+
+
+def _crew(view: View, status: TrainingJobStatus) -> list[Worker]:
+    """Those who train, if all of them are there and say so."""
+    crew, present = members(view, status), generation(status)
+    is_whole = len(crew) == len(training(status))
+    return crew if is_whole and all(has_arrived(worker, present) for worker in crew) else []
+
+
+def _used(job: JobSnapshot, worker: Worker) -> float | None:
+    """None where nobody can say: a share of a whole machine says nothing of one worker."""
+    if worker.agent is None:
+        return None
+    told = worker.agent.report.utilization
+    if job.requests.gpus:
+        return used_share(TargetResource.GPU, job, worker, told)
+    if not worker.pod.requests.cpu:
+        return None
+    return used_share(TargetResource.CPU, job, worker, told)
+
+
+def _is_stuck(agent: Agent | None) -> bool:
+    """Whether its progress has not changed for far longer than a step takes."""
+    if agent is None or agent.progress_seconds is None or agent.report.progress is None:
+        return False
+    step_seconds = agent.report.progress.step_seconds or 0.0
+    return agent.progress_seconds >= max(IDLE_SECONDS, _MANY_STEPS * step_seconds)
+
+
+def _words(crew: list[Worker], *, is_stuck: bool) -> str:
+    what_to_do = "look at a worker's log, or set spec.suspend to true to pay no longer"
+    if not is_stuck:
+        return (
+            f"for {_MINUTES} min {len(crew)} workers have used less than {IDLE_SHARE:.0%} of their "
+            f"GPUs, or of the CPU they request: {what_to_do}"
+        )
+    told = (worker.agent.report.progress for worker in crew if worker.agent is not None)
+    step = max((one.step for one in told if one is not None), default=0)
+    return f"for {_MINUTES} min no worker has made a step beyond step {step}: {what_to_do}"

@@ -1,0 +1,211 @@
+"""What a size brings: how long a step takes there, as measured, or as its parts let expect.
+
+    step = max(computing, the time in which its data are delivered) + communication that shows
+
+Computing shrinks with the rounds of microbatches, ceil(M / processes), but for what every process
+does alike, which two measured sizes show. Where workers waited for data, these came as fast as
+they could, and come no faster for more workers, unless two sizes show that they do. All-reduce
+grows with (n-1)/n; more of it shows where less computing hides it, as several sizes tell.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+MOST_SIZES = 64
+"""Sizes compared with each other; of more, those closest in ratio are left out."""
+MOST_LEAP = 4.0
+"""No size is believed in that is so many times the largest that was measured."""
+FIRST_LEAP = 2.0
+"""From a single process, where no communication shows."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """What was measured at a size."""
+
+    workers: int
+    seconds: float
+    compute: float | None = None  # shares of the step; None: all of it, as far as is known
+    data: float | None = None
+
+    @property
+    def busy(self) -> float:
+        """Seconds of computing."""
+        return self.seconds * (1.0 if self.compute is None else self.compute)
+
+    @property
+    def delivery(self) -> float | None:
+        """Seconds in which a step's data are there; None if these are fewer than it computes."""
+        waited = self.seconds * (self.data or 0.0)
+        return self.busy + waited if waited > _STARVED * self.seconds else None
+
+    @property
+    def exposed(self) -> float:
+        """Seconds of waiting for others, and of what little everybody waits for data."""
+        return max(self.seconds - (self.delivery or self.busy), 0.0)
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How many microbatches the busiest process has in a step."""
+
+    microbatches: int | None  # None: unknown, so the work divides evenly
+    processes: int
+
+    def at(self, workers: int) -> float:
+        """In a world of so many workers."""
+        if self.microbatches is None:
+            return 1.0 / (workers * self.processes)
+        return math.ceil(self.microbatches / (workers * self.processes))
+
+    def shorter(self, sizes: Iterable[int]) -> tuple[int, ...]:
+        """The sizes at which a step has fewer rounds than at every smaller one."""
+        found: list[int] = []
+        for size in sizes:
+            if not found or self.at(size) < self.at(found[-1]):
+                found.append(size)
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How long a step takes at each size."""
+
+    points: tuple[Point, ...]  # by size, at least one
+    rounds: Rounds
+
+    def seconds(self, size: int) -> float:
+        """At this size: as measured, or as those that were let expect."""
+        known = self._seconds.get(size)
+        if known is None:
+            nearest = min(self.points, key=lambda point: abs(math.log(point.workers / size)))
+            found = max(self._busy(size), self._delivery(size)) + self._exposed(size)
+            known = max(found, nearest.seconds * _LEAST)
+            self._seconds[size] = known
+        return known
+
+    def efficiency(self, before: int, after: int) -> float:
+        """The share of the added workers that shows up as added throughput."""
+        gained = self.seconds(before) / self.seconds(after) - 1
+        return gained / ((after - before) / before)
+
+    def compute(self, size: int) -> float | None:
+        """The share of a step in which workers compute; None where nobody says."""
+        if any(point.compute is None for point in self.points):
+            return None
+        known = self._by_size.get(size)
+        if known is not None:
+            return known.compute
+        return min(self._busy(size) / self.seconds(size), 1.0)
+
+    @property
+    def farthest(self) -> float:
+        """Beyond this size nothing is believed."""
+        largest = self.points[-1].workers
+        alone = largest * self.rounds.processes == 1
+        return largest * (FIRST_LEAP if alone else MOST_LEAP)
+
+    @cached_property
+    def _by_size(self) -> dict[int, Point]:
+        return {point.workers: point for point in self.points}
+
+    @cached_property
+    def _seconds(self) -> dict[int, float]:
+        """Grows with what is asked: sizes are compared with each other."""
+        return {point.workers: point.seconds for point in self.points}
+
+    def _busy(self, size: int) -> float:
+        """In proportion to the rounds from one size; on the line over them through two."""
+        here = self.rounds.at(size)
+        if len(self.points) == 1:
+            [point] = self.points
+            return point.busy * here / self.rounds.at(point.workers)
+        low, high = _around(self.points, size)
+        first, last = ((self.rounds.at(point.workers), point.busy) for point in (low, high))
+        return max(_on_line(first, last, here), 0.0)
+
+    def _delivery(self, size: int) -> float:
+        """As it is for all from one size; on the line over rounds through two."""
+        known = [(point, point.delivery) for point in self.points if point.delivery is not None]
+        if len(known) < 2:
+            return known[0][1] if known else 0.0
+        times = {point.workers: seconds for point, seconds in known}
+        low, high = _around([point for point, _ in known], size)
+        ends = ((self.rounds.at(point.workers), times[point.workers]) for point in (low, high))
+        first, last = ends
+        return max(_on_line(first, last, self.rounds.at(size)), 0.0)
+
+    def _exposed(self, size: int) -> float:
+        """As a ring grows from one size; on lines through two.
+
+        Traffic, (n-1)/n less what computing hides of it, lies on a line over 1/n, and latency on
+        one over n; which of them it is is not known, so it is taken to be halfway. A single process
+        shows nothing of either. Where several show nothing, it hides behind their computing, and
+        comes out somewhere on the way to the next size that shows it.
+        """
+        shown = [p for p in self.points if p.workers * self.rounds.processes > 1] or self.points
+        if len(shown) == 1:
+            return shown[0].exposed * self._ring_ratio(shown[0], size)
+        low, high = _around(shown, size)
+        if low.workers < size < high.workers and low.exposed < _HIDDEN * low.seconds:
+            whole = (high.exposed + _OVERLAP * high.busy) * self._ring_ratio(high, size)
+            return max(whole - _OVERLAP * self._busy(size), 0.0)
+        ends = (low.workers, low.exposed), (high.workers, high.exposed)
+        first, last = ((1 / workers, seconds) for workers, seconds in ends)
+        traffic, latency = _on_line(first, last, 1 / size), _on_line(*ends, size)
+        return max((traffic + latency) / 2, 0.0)
+
+    def _ring_ratio(self, point: Point, size: int) -> float:
+        here, there = (_ring(n * self.rounds.processes) for n in (point.workers, size))
+        return there / here if here else 1.0
+
+
+_STARVED = 0.1
+"""Of a step: to fetch what is there already takes some time, too, at every size alike."""
+_HIDDEN = 0.02
+"""Of a step: so little of communication is the noise of a measurement."""
+_OVERLAP = 0.5
+"""Of computing: gradients travel during most of the backward pass, which is two thirds of it."""
+_LEAST = 0.05
+"""Of the nearest step that was measured: below that nothing is believed."""
+
+
+def _around(points: Sequence[Point], size: int) -> tuple[Point, Point]:
+    """The nearest on both sides; beyond all of them, the last two on this side."""
+    below = [point for point in points if point.workers < size]
+    above = [point for point in points if point.workers > size]
+    if below and above:
+        return below[-1], above[0]
+    return (below[-2], below[-1]) if below else (above[0], above[1])
+
+
+def _on_line(first: tuple[float, float], last: tuple[float, float], x: float) -> float:
+    (x0, y0), (x1, y1) = first, last
+    return max(y0, y1) if x0 == x1 else y0 + (x - x0) / (x1 - x0) * (y1 - y0)
+
+
+def _ring(processes: int) -> float:
+    """Of the gradients, how much each sends in an all-reduce, against very many processes."""
+    return (processes - 1) / processes
+
+
+def thinned(sizes: Sequence[int], kept: Iterable[int]) -> tuple[int, ...]:
+    """Not more sizes than can be compared with each other, evenly spread in ratio."""
+    if len(sizes) <= MOST_SIZES:
+        return tuple(sizes)
+    first, last = sizes[0], sizes[-1]
+    marks = (first * (last / first) ** (i / (MOST_SIZES - 1)) for i in range(MOST_SIZES))
+    spread = {sizes[min(bisect_left(sizes, mark - 0.5), len(sizes) - 1)] for mark in marks}
+    return tuple(sorted({*spread, *(size for size in kept if size in sizes)}))
+
+
+def efficient(curve: Curve, sizes: Sequence[int], least: float) -> tuple[int, ...]:
+    """The sizes that bring enough against every smaller one; the smallest needs no reason."""
+    return tuple(
+        size
+        for index, size in enumerate(sizes)
+        if all(curve.efficiency(smaller, size) >= least for smaller in sizes[:index])
+    )

@@ -1,0 +1,97 @@
+"""What a choice of size is made from: plain numbers, gathered from snapshot and status beforehand.
+
+Times, rates and dollars are floats here: sizes are compared by them, nobody is billed.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from spotrun.api.names import ScalingReason
+from spotrun.api.workers import TargetResource
+
+
+class Pause(StrEnum):
+    """Why nothing can be concluded yet. It is no answer, and not worth a write."""
+
+    MEASURING = "three windows of steps are awaited"
+    STABILIZING = "another size is justified, but not for long enough yet"
+    RESIZING = "the last change of the size is not complete"
+    NOT_TRAINING = "no world trains"
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """A step of the world that trains: medians over at least three windows."""
+
+    workers: int
+    seconds: float
+    samples: float  # of all workers together
+    # Shares of the step, whose sum is 1; None: the agents do not say.
+    compute: float | None = None
+    data: float | None = None
+    communicate: float | None = None
+
+    @property
+    def samples_per_second(self) -> float:
+        """How fast the job trains."""
+        return self.samples / self.seconds
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """A utilization to keep, and what the workers say of it; shares from 0 to 1."""
+
+    resource: TargetResource
+    target: float
+    tolerance: float = 0.1  # of the target
+    told: tuple[float, ...] = ()  # by workers that train, smoothed
+    silent: int = 0  # those of them that told nothing
+
+    @property
+    def lowest(self) -> float:
+        """The least that is near enough to the target."""
+        return self.target * (1 - self.tolerance)
+
+    @property
+    def usage(self) -> float | None:
+        """The mean of what was told; None if nothing was."""
+        return sum(self.told) / len(self.told) if self.told else None
+
+
+@dataclass(frozen=True)
+class Cap:
+    """The largest size that can be had, or paid for, at present."""
+
+    size: int
+    reason: ScalingReason
+
+
+@dataclass(frozen=True)
+class SizingFacts:
+    """All that a choice of size may depend on, beside what was remembered of earlier ones."""
+
+    sizes: tuple[int, ...]  # those allowed, ascending
+    wanted: int  # the size asked for now, one of them
+    running: int  # workers of the world that trains; 0: nobody does
+    gauges: tuple[Gauge, ...] = ()
+    step: StepTimes | None = None  # of that world; None until it was measured for long enough
+    microbatches: int | None = None  # of a step, of all workers together; None: unknown
+    processes: int = 1  # of a worker, between which microbatches are dealt
+    usd_per_hour: float | None = None  # of one worker; None: unknown
+    hour_worth_usd: float | None = None  # None: the user did not say
+    min_efficiency: float = 0.6
+    up_after_seconds: float = 120.0
+    down_after_seconds: float = 600.0
+    remaining_samples: float | None = None  # until the end of the training; None: unknown
+    needed_samples_per_second: float | None = None  # to meet the deadline
+    stall_seconds: float = 5.0  # in which those who train stand still at a change
+    changeover_seconds: float = 600.0  # from a newcomer's launch until it trains
+    life_seconds: float | None = None  # how long a size lasts until the market changes it
+    caps: tuple[Cap, ...] = ()
+    free: int | None = None  # workers more that there may be room for; None: no limit is known
+    accelerator: str = ""  # on which the world trains
+
+    @property
+    def cap(self) -> Cap | None:
+        """The tightest limit."""
+        return min(self.caps, key=lambda cap: cap.size, default=None)

@@ -1,0 +1,87 @@
+"""What a worker's reports say of its steps, smoothed: windows that do not overlap, and medians.
+
+A report carries the median of the last 20 steps. Right after a world has formed these are still
+steps of the one before, and the first ones of the new one are slow; so the first window begins ten
+steps later. A median over windows leaves outliers out.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+
+from spotrun.decide.snapshot import ENOUGH_WINDOWS, Reading
+from spotrun.wire import Progress, Utilization
+
+WINDOW_STEPS = 20
+"""What an agent's figures are medians of."""
+IGNORED_STEPS = 10
+"""After a change of the world."""
+_KEPT_WINDOWS = 5
+
+
+@dataclass(frozen=True)
+class _Window:
+    progress: Progress
+    utilization: Utilization
+
+
+class Windows:
+    """One worker's windows in the world that it is in."""
+
+    def __init__(self) -> None:
+        self._generation = 0
+        self._first = Progress(0, 0)
+        self._next_step = 0
+        self._windows = deque[_Window](maxlen=_KEPT_WINDOWS)
+        self._reading: Reading | None = None  # until there is another window
+
+    def take(self, progress: Progress, utilization: Utilization) -> bool:
+        """Take in what was reported; True when enough windows have come together."""
+        if progress.generation != self._generation or progress.step < self._first.step:
+            self._generation, self._first = progress.generation, progress
+            self._next_step = progress.step + IGNORED_STEPS + WINDOW_STEPS
+            self._windows.clear()
+            self._reading = None
+        if progress.step < self._next_step:
+            return False
+        self._next_step = progress.step + WINDOW_STEPS
+        self._windows.append(_Window(progress, utilization))
+        self._reading = None
+        return len(self._windows) == ENOUGH_WINDOWS
+
+    def reading(self) -> Reading:
+        """The medians over the last windows."""
+        if self._reading is None:
+            self._reading = self._medians()
+        return self._reading
+
+    def _medians(self) -> Reading:
+        told = [window.progress for window in self._windows]
+        used = [window.utilization for window in self._windows]
+        return Reading(
+            generation=self._generation,
+            windows=len(self._windows),
+            step_seconds=_median(one.step_seconds for one in told),
+            samples_per_step=self._samples_per_step(),
+            compute=_median(one.compute for one in told),
+            data=_median(one.data for one in told),
+            communicate=_median(one.communicate for one in told),
+            utilization=Utilization(
+                gpu=_median(one.gpu for one in used),
+                cpu=_median(one.cpu for one in used),
+                memory=_median(one.memory for one in used),
+            ),
+        )
+
+    def _samples_per_step(self) -> float | None:
+        if not self._windows:
+            return None
+        last = self._windows[-1].progress
+        steps, samples = last.step - self._first.step, last.samples - self._first.samples
+        return samples / steps if steps > 0 and samples > 0 else None
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None

@@ -1,0 +1,89 @@
+"""Jobs whose steps follow a curve, sized look by look, without a cluster."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from spotrun.api.scaling import ScalingStatus
+from spotrun.api.workers import TargetResource
+from spotrun.decide.scaling_choice import Choice, choose_size
+from spotrun.decide.scaling_facts import Gauge, SizingFacts, StepTimes
+from tests.decide_builders import NOW
+
+LOOKS_EVERY = timedelta(minutes=2)
+
+Curve = Callable[[int], tuple[float, float, float]]
+"""Seconds of a step at a size: computing, waiting for data, communicating."""
+
+
+def linear(size: int) -> tuple[float, float, float]:
+    """Nothing but work that divides."""
+    return 10 / size, 0.0, 0.0
+
+
+def amdahl(size: int) -> tuple[float, float, float]:
+    """Five percent that every process does alike."""
+    return 9.5 / size + 0.5, 0.0, 0.0
+
+
+def communicating(size: int) -> tuple[float, float, float]:
+    """An all-reduce of half a second."""
+    return 10 / size, 0.0, 0.5 * (size - 1) / size
+
+
+def starving(size: int) -> tuple[float, float, float]:
+    """Data that come no faster for more workers."""
+    return 10 / size, 10.0, 0.0
+
+
+def step_at(curve: Curve, size: int) -> StepTimes:
+    """What is measured there."""
+    parts = curve(size)
+    whole = sum(parts)
+    compute, data, communicate = (part / whole for part in parts)
+    return StepTimes(size, whole, 512, compute, data, communicate)
+
+
+def facts_at(curve: Curve, size: int, sizes: Sequence[int], **facts: Any) -> SizingFacts:
+    """What is known of a job that trains at its wanted size, and has for long."""
+    step = step_at(curve, size)
+    gauge = Gauge(TargetResource.GPU, 0.7, told=(step.compute or 0.0,) * size)
+    known: dict[str, Any] = {"wanted": size, "running": size, "gauges": (gauge,), "step": step}
+    return SizingFacts(sizes=tuple(sizes), **{**known, **facts})
+
+
+@dataclass
+class Life:
+    """One job, looked at every other minute; what trains is measured by the second look."""
+
+    curve: Curve
+    sizes: Sequence[int]
+    size: int
+    facts: dict[str, Any] = field(default_factory=dict)
+    now: datetime = NOW
+    memory: ScalingStatus | None = None
+    had: list[int] = field(default_factory=list)  # every size it was given, in order
+    reasons: list[str] = field(default_factory=list)
+    _since: datetime | None = None  # when the present world began to train
+
+    def live(self, minutes: int = 360) -> Choice:
+        """Let time pass; returns the last choice."""
+        for _ in range(max(minutes // 2, 1)):
+            choice = choose_size(self._facts(), self.memory, self.now)
+            # As it is after an operator's restart: what is remembered stands in the status.
+            content = choice.memory.model_dump_json(by_alias=True, exclude_unset=True)
+            self.memory = ScalingStatus.model_validate_json(content)
+            if choice.size != self.size:
+                self.had.append(choice.size)
+                self.reasons.append(choice.reason.value)
+                self.size, self._since = choice.size, None
+            self.now += LOOKS_EVERY
+            self._since = self._since or self.now
+        return choice
+
+    def _facts(self) -> SizingFacts:
+        made = facts_at(self.curve, self.size, self.sizes, **self.facts)
+        if self._since is None:
+            return replace(made, running=0, step=None, gauges=())
+        return made if self.now > self._since else replace(made, step=None)

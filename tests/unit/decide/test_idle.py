@@ -1,0 +1,104 @@
+"""Workers that are paid and do next to nothing."""
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from spotrun.act.events import announcements
+from spotrun.api.meta import Condition, ConditionStatus
+from spotrun.api.names import ConditionType, Reason
+from spotrun.decide.idle import IDLE_SECONDS
+from spotrun.decide.ledger import find
+from spotrun.money.shares import Resources
+from spotrun.wire import Progress, Utilization
+from tests.decide_builders import JobBuilder, a_job, later
+
+IDLE = Utilization(gpu=0.5, cpu=0.01)
+BUSY = Utilization(gpu=0.0, cpu=0.5)
+REQUESTED = Resources(cpu=Decimal(1))
+
+
+def a_training(*used: Utilization, **worker: Any) -> JobBuilder:
+    """With a world whose workers use so much."""
+    pods = {"requests": REQUESTED, **worker}
+    job = a_job(len(used)).training(*range(len(used)), **pods)
+    for serial, utilization in enumerate(used):
+        known = job.workers[serial]
+        assert known.agent is not None
+        report = replace(known.agent.report, utilization=utilization)
+        agent = replace(known.agent, report=report)
+        job = replace(job, workers={**job.workers, serial: replace(known, agent=agent)})
+    return job
+
+
+def idleness(job: JobBuilder, seconds: float = 0.0) -> tuple[JobBuilder, Condition | None]:
+    """The job after a look, and what is said of its idleness."""
+    after = replace(job, status=job.decide(later(seconds)).status)
+    return after, find(after.status, ConditionType.IDLE)
+
+
+def test_a_job_at_work_says_nothing_of_it() -> None:
+    assert idleness(a_training(BUSY, BUSY))[1] is None
+
+
+def test_who_tells_nothing_is_not_called_idle() -> None:
+    assert idleness(a_training(Utilization(), Utilization()))[1] is None
+
+
+def test_of_workers_with_gpus_these_count() -> None:
+    """The data loaders are busy, and somebody forgot to move the model."""
+    job = a_training(BUSY, BUSY).with_facts(requests=Resources(gpus=1))
+    assert idleness(job)[1] is not None
+    job = a_training(IDLE, IDLE).with_facts(requests=Resources(gpus=1))
+    assert idleness(job)[1] is None
+
+
+def test_a_share_of_a_whole_machine_says_nothing_of_a_worker_that_requests_none_of_it() -> None:
+    assert idleness(a_training(IDLE, IDLE, requests=Resources()))[1] is None
+
+
+def test_one_that_works_is_enough() -> None:
+    assert idleness(a_training(IDLE, BUSY))[1] is None
+
+
+def test_it_is_said_after_a_while_and_told_once() -> None:
+    job, said = idleness(a_training(IDLE, IDLE))
+    assert said is not None
+    assert said.status is ConditionStatus.UNKNOWN
+    assert job.decide().again_seconds <= IDLE_SECONDS
+    job, said = idleness(job, IDLE_SECONDS - 1)
+    assert said is not None
+    assert said.status is ConditionStatus.UNKNOWN
+    before = job.status
+    job, said = idleness(job, IDLE_SECONDS)
+    assert said is not None
+    assert (said.status, str(said.reason)) == (ConditionStatus.TRUE, Reason.NOTHING_USED.value)
+    assert said.message.startswith("for 15 min 2 workers have used less than 5% of their GPUs")
+    told = [one for one in announcements(before, job.status) if one.reason is Reason.NOTHING_USED]
+    assert [(one.is_warning, one.message) for one in told] == [(True, said.message)]
+    after = job.decide(later(IDLE_SECONDS + 60)).status
+    assert find(after, ConditionType.IDLE) == said
+
+
+def test_work_begins_again_and_with_it_the_clock() -> None:
+    job, _ = idleness(a_training(IDLE))
+    busy, said = idleness(replace(job, workers=a_training(BUSY).workers), 600)
+    assert said is not None
+    assert said.status is ConditionStatus.FALSE
+    _, said = idleness(replace(busy, workers=job.workers), 660)
+    assert said is not None
+    assert said.status is ConditionStatus.UNKNOWN
+
+
+def test_no_progress_for_far_longer_than_a_step_is_idle_too() -> None:
+    stuck = a_training(BUSY, progress=Progress(1, 100, step_seconds=2.0), progress_for=IDLE_SECONDS)
+    _, said = idleness(stuck)
+    assert said is not None
+    assert said.status is ConditionStatus.TRUE
+    assert said.message.startswith("for 15 min no worker has made a step beyond step 100: look")
+    slow = a_training(BUSY, progress=Progress(1, 100, step_seconds=900.0), progress_for=1800.0)
+    assert idleness(slow)[1] is None
+
+
+def test_while_nobody_trains_nobody_is_idle() -> None:
+    assert idleness(a_job(1).with_worker(0, ready=True))[1] is None
