@@ -10,7 +10,7 @@ TORCH = $(shell sed -n 's/.*"torch>=\([0-9.]*\),.*/\1/p' pyproject.toml)
 OLDEST_TORCH = .oldest-torch
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-training test-faults test-demo bench-smoke bench-market test-oldest test-oldest-torch e2e e2e-down demo demo-down crds lock binaries cluster-up cluster-down clean
+.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-training test-faults test-demo bench-smoke bench-market bench-scaling test-oldest test-oldest-torch e2e e2e-down demo demo-down crds chart lock binaries cluster-up cluster-down clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ bench-smoke: binaries ## every bench of the operator in a small size
 bench-market: setup ## what jobs cost on recorded spot markets: ours, its peers and the optimum (JSON lines; an hour)
 	$(BIN)/python bench/market.py --jobs $(WORKERS)
 
+bench-scaling: setup ## what sizing a job saves: against fixed sizes and an HPA, on simulated curves (JSON lines; 15 min)
+	$(BIN)/python bench/scaling.py --jobs $(WORKERS)
+
 test-oldest: setup ## API and admission on the oldest supported Kubernetes (builds a second set of binaries)
 	$(BIN)/python -m devcluster build --kubernetes oldest
 	SPOTRUN_KUBERNETES=oldest $(PYTEST) tests/integration/api tests/integration/manifests -n $(WORKERS)
@@ -79,6 +82,9 @@ test-oldest-torch: setup ## the trainer on the oldest supported torch (fetches i
 
 crds: setup ## write crds/*.yaml and docs/api.md from the models in spotrun.api
 	$(BIN)/python -m spotrun.api.crd
+
+chart: setup ## write manifests/, the chart's README and docs/configuration.md from charts/spotrun (builds Helm where there is none)
+	$(BIN)/python -m charts
 
 lock: setup ## resolve pyproject.toml anew into requirements.lock, for every platform, with hashes
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --extra dev --no-emit-index-url --no-header pyproject.toml -o requirements.lock

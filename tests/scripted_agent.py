@@ -7,9 +7,9 @@ says what happens to it.
 import asyncio
 import itertools
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 
@@ -25,6 +25,7 @@ from spotrun.wire import (
     LastWords,
     Progress,
     Report,
+    Utilization,
     read_answer,
     write_last_words,
     write_report,
@@ -34,6 +35,17 @@ _SPARE_PORTS = itertools.count(20_000)
 _RETRY_SECONDS = 0.1
 _REPORT_SECONDS = 2.0
 """A report may have reached an operator that died of it: it is made again though nothing is new."""
+_STEPS_SECONDS = 0.2
+_STEPS_AT_ONCE = 40
+_TOLD_STEPS = 200  # more than the operator waits for
+
+
+class Times(NamedTuple):
+    """Of a step, in seconds."""
+
+    compute: float
+    data: float = 0.0
+    communicate: float = 0.0
 
 
 @dataclass
@@ -42,6 +54,8 @@ class Play:
 
     steps: int = 1_000_000
     in_process: bool = True
+    # What steps take in a world of so many processes: they are made and told only if this is given.
+    step_times: Callable[[int], Times] | None = None
     may_finish: asyncio.Event = field(default_factory=asyncio.Event)
     crash: dict[int, int] = field(default_factory=dict)  # serial -> exit code, as soon as it trains
     may_start: dict[int, asyncio.Event] = field(default_factory=dict)  # by serial; others may
@@ -113,7 +127,8 @@ class ScriptedAgent:
             if answer.phase in {"Succeeded", "Failed"}:
                 return _end(Ending.COMPLETED if answer.phase == "Succeeded" else Ending.DEPARTED, 0)
             again, self._lost_touch = self._lost_touch or is_due, False
-            if self._enter(answer) or self._save(answer) or self._finish() or again:
+            told = self._enter(answer) or self._save(answer) or self._finish()
+            if self._step(answer) or told or again:
                 await self._send(session, url)
             if self.report.arrived and self.serial in self._play.crash:
                 return _end(Ending.FAILED, self._play.crash.pop(self.serial))
@@ -135,6 +150,31 @@ class ScriptedAgent:
         )
         return True
 
+    def _step(self, answer: Answer) -> bool:
+        """Make many steps at once, until the operator has heard enough of them."""
+        made, world = self.report.progress, answer.world
+        if self._play.step_times is None or made is None or world is None:
+            return False
+        begun = 100 * self.report.arrived
+        if made.step - begun > _TOLD_STEPS:
+            return False
+        times, step = self._play.step_times(world.size), made.step + _STEPS_AT_ONCE
+        shares = [part / sum(times) for part in times]
+        self.report = replace(
+            self.report,
+            progress=replace(
+                made,
+                step=step,
+                samples=step * 8,
+                step_seconds=sum(times),
+                compute=shares[0],
+                data=shares[1],
+                communicate=shares[2],
+            ),
+            utilization=Utilization(cpu=shares[0]),
+        )
+        return True
+
     def _save(self, answer: Answer) -> bool:
         done = self.report.committed
         if not answer.orders.checkpoint or (done and done.step >= 100 * self.report.arrived):
@@ -153,12 +193,13 @@ class ScriptedAgent:
 
     async def _something(self) -> bool:
         """Wait for news or leave to finish; false if nothing came for a while."""
+        seconds = _REPORT_SECONDS if self._play.step_times is None else _STEPS_SECONDS
         waits = [asyncio.create_task(self._changed.wait())]
         if not self.report.completed:
             waits.append(asyncio.create_task(self._play.may_finish.wait()))
         try:
             done, _ = await asyncio.wait(
-                waits, timeout=_REPORT_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
             )
         finally:
             for wait in waits:

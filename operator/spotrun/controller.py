@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self
 from uuid import uuid4
 
 from spotrun import diary, garbage, logs, preflight
@@ -31,6 +31,7 @@ from spotrun.kube.resource import Key, Resource
 from spotrun.kube.tasks import running
 from spotrun.observe.caches import Caches
 from spotrun.observe.memory import Memory
+from spotrun.observe.price_tables import NOBODY, PriceSources
 from spotrun.observe.snapshot import BrokenJob
 from spotrun.observe.volumes import Volumes
 from spotrun.serve.board import Board, WorkerKey
@@ -48,7 +49,6 @@ log = logging.getLogger(__name__)
 
 _DOUBT_SECONDS = 0.5
 """How often workers in doubt are asked for a sign of life; silent for 1 s, they are lost."""
-
 _NOT_YET_SEEN_SECONDS = 0.02
 """Our own write comes back through the watch within milliseconds; until then nothing is decided."""
 
@@ -70,7 +70,7 @@ class Settings:
     advertise: str  # host:port that agents are given: a Service, or this machine
     address: str  # host:port of this very replica, for agents that a standby sends on
     watch_namespace: str | None = None  # None: all
-    price_table: Key | None = None  # a ConfigMap; None: the built-in prices only
+    price_sources: PriceSources = NOBODY
     restricted: bool = False
     workers: int = 64  # jobs under way at once; they wait for answers, which `act` bounds
     agents: ServerSettings = field(default_factory=ServerSettings)
@@ -95,7 +95,7 @@ class Controller:
             namespace=settings.watch_namespace,
             wake=self._queue.add,
             wake_pool=lambda name: self._pool_queue.add_after(name, _POOL_SECONDS),
-            price_table=settings.price_table,
+            price_sources=settings.price_sources,
             clock=time.monotonic,
             wall=_now,
         )
@@ -130,7 +130,11 @@ class Controller:
             terms=settings.terms,
         )
         leadership = Leadership(self._election, settings.address)
-        self._meter = Meter(lambda: self._board.jobs, lambda: leadership.leads)
+        queues: dict[str, WorkQueue[Any]] = {
+            "trainingjobs": self._queue,
+            "capacitypools": self._pool_queue,
+        }
+        self._meter = Meter(lambda: self._board.jobs, lambda: leadership.leads, queues)
         self.plain = await enter(
             PlainServer(
                 self._meter.registry,
@@ -221,9 +225,8 @@ class Controller:
             return None
         if not self._horizon.caught_up(key):
             return self._wait_for_own_writes(key)
-        context = logs.about(f"{key.namespace}/{key.name}")
-        with self._meter.reconcile_seconds.time():
-            again_seconds = await self._reconcile(key, context)
+        with self._meter.reconciling():
+            again_seconds = await self._reconcile(key, logs.about(f"{key.namespace}/{key.name}"))
         return again_seconds if again_seconds < float("inf") else None
 
     async def _keep(self, pool: str) -> float | None:
@@ -238,9 +241,9 @@ class Controller:
     async def _reconcile(self, key: Key, context: logs.LogContext) -> float:
         await orphans.let_go(self._client, self._executor, key, self._caches.orphans(key))
         memory = self._memories.setdefault(key, Memory())
-        claim = self._caches.claim_of(key)
-        shared = await self._volumes.is_shared(claim) if claim is not None else None
-        job = self._caches.snapshot(key, memory, self._leading_since, volume_is_shared=shared)
+        claims = self._caches.claims_of(key)
+        storage = await self._volumes.look(claims)
+        job = self._caches.snapshot(key, memory, self._leading_since, storage)
         if job is None:
             await self._executor.say_farewell(memory)
             return self._forget(key)
@@ -250,8 +253,8 @@ class Controller:
                 raise outcome.failure
             return outcome.again_seconds
         again_seconds = await self._decide(job, memory, context)
-        claim_seconds = self._volumes.again_seconds(claim) if claim is not None else float("inf")
-        return min(again_seconds, claim_seconds, self._caches.again_seconds(key))
+        others = (self._volumes.again_seconds(claims), self._caches.again_seconds(key))
+        return min(again_seconds, *others)
 
     async def _decide(self, job: JobSnapshot, memory: Memory, context: logs.LogContext) -> float:
         job = replace(job, restart_seconds=self._restarts.wait_seconds())

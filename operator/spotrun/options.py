@@ -106,6 +106,14 @@ def _one_of(*choices: str) -> Callable[[str], str]:
     return read
 
 
+def _regions(value: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
+    for name in names:
+        if not _LABEL.fullmatch(name):
+            raise ValueError(f"{name!r} is no region: name some like us-east-1,eu-west-1")
+    return names
+
+
 def _flag(read: Callable[[str], object], metavar: str, text: str) -> dict[str, Any]:
     return {"read": read, "metavar": metavar, "help": text}
 
@@ -208,6 +216,16 @@ class Options:
             "NAME",
             "a ConfigMap in the operator's own namespace whose entries are price tables (CSV): "
             "they count before the built-in ones; default: none",
+        ),
+    )
+    aws_prices: tuple[str, ...] | None = field(
+        default=None,
+        metadata=_flag(
+            _regions,
+            "REGION,...",
+            "ask AWS for the prices of nodes in these regions, spot and on demand: they count "
+            "before the built-in ones; needs spotrun[aws] and a role that allows "
+            "ec2:DescribeSpotPriceHistory and pricing:GetProducts; default: nobody is asked",
         ),
     )
     workers: int = field(

@@ -6,21 +6,15 @@ from decimal import Decimal
 from pathlib import Path
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.decide.cost import to_show
 from spotrun.money.budget import reserve, stop_at, used_percent
 from spotrun.money.builtin import built_in_tables
 from spotrun.money.catalog import Catalog
-from spotrun.money.forecast import Mark, forecast
-from spotrun.money.ledger import Segment, cost, idle, rate
+from spotrun.money.forecast import Mark, forecast, usd_per
+from spotrun.money.ledger import Segment, cost, idle
 from spotrun.money.prices import EVER, PriceHistory
 from spotrun.money.rows import Offering
-from spotrun.money.savings import (
-    UsefulWork,
-    Waste,
-    goodput,
-    lost_work_usd,
-    on_demand_usd,
-    saved_usd,
-)
+from spotrun.money.savings import goodput, lost_work_usd, saved_usd
 from spotrun.money.shares import Resources, share_of
 from spotrun.money.table import PriceTable
 from spotrun.money.units import Usd, UsdPerHour
@@ -60,8 +54,13 @@ LIST_PRICE = PriceHistory.constant(LISTED)
 FIRST = [Segment(n, at("12:00"), at("13:30"), SHARE, SPOT_PRICES) for n in (0, 1)]
 SECOND = [Segment(n, at("13:32"), None, SHARE, LIST_PRICE) for n in (2, 3)]
 PAID = cost([*FIRST, *SECOND], NOW).usd
-RATE = rate([*FIRST, *SECOND], NOW).usd_per_hour
+RATE = LISTED * SHARE + LISTED * SHARE
+STEPS, STEP_SECONDS = 12_600, Decimal("0.5")
 MARKS = [Mark(0, Usd()), Mark(9_240, cost(FIRST, NOW).usd), Mark(12_600, PAID)]
+
+
+PACES = [(6_000, listed(SIMPLE, SPOT)), (3_240, DEARER), (3_360, LISTED)]
+USEFUL = sum((rate.over(steps * STEP_SECONDS) for steps, rate in PACES), Usd())
 
 
 def rows_of(worker: Segment, *parts: tuple[str, str]) -> list[list[str]]:
@@ -97,25 +96,31 @@ def test_what_the_status_says() -> None:
     spot_node = Segment(0, at("11:57"), at("13:30"), Decimal(1), SPOT_PRICES)
     on_demand_node = Segment(0, at("13:31"), None, Decimal(1), LIST_PRICE)
     unused = idle(spot_node, FIRST, NOW) + idle(on_demand_node, SECOND, NOW)
-    useful = UsefulWork(12_600 * Decimal("0.5"), LISTED)
-    would_be = on_demand_usd([useful]).usd
+    would_be = LISTED.over(STEPS * STEP_SECONDS)
     lost = lost_work_usd(
-        redone_steps=240, step_seconds=Decimal("0.5"), stall_seconds=Decimal(150), rate=DEARER
+        redone_steps=240, step_seconds=STEP_SECONDS, stall_seconds=Decimal(150), rate=DEARER
     )
     told = forecast(PAID, 5_040, MARKS)
+    per_step, per_million = usd_per(PAID, STEPS), usd_per(PAID, STEPS * 32, 10**6)
     assert told is not None
+    assert per_step is not None
+    assert per_million is not None
     assert {field: value for field, value, _ in table("Field | Value")} == {
         "`usd`": PAID.amount,
         "`usdPerHour`": RATE.amount,
-        "`idleUsd`": str(round(unused.decimal, 6)),
+        "`idleUsd`": to_show(unused),
+        "`goodput`": goodput(USEFUL, PAID),
+        "`usdPerStep`": str(round(per_step.decimal, 8)),
+        "`usdPerMillionSamples`": str(round(per_million.decimal, 8)),
         "`onDemandUsd`": would_be.amount,
         "`savedUsd`": saved_usd(would_be, PAID).signed_amount,
         "`lostWorkUsd`": lost.amount,
         "`forecastUsd`": told.usd.amount,
+        "`forecastLowUsd`": to_show(told.low),
+        "`forecastHighUsd`": to_show(told.high),
     }
-    assert f"the cheaper would make it {told.low} and the dearer {told.high}" in PROSE
     assert f"9,240 steps for {cost(FIRST, NOW).usd} on spot" in PROSE
-    assert f"3,360 for ${cost(SECOND, NOW).usd.amount} on demand" in PROSE
+    assert f"3,360 steps for ${cost(SECOND, NOW).usd.amount} on demand" in PROSE
 
 
 def test_what_the_budget_says() -> None:
@@ -130,15 +135,9 @@ def test_what_the_budget_says() -> None:
     }
 
 
-def test_what_the_time_went_into() -> None:
-    waste = Waste(
-        restart_seconds=Decimal(620),
-        redone_seconds=240 * Decimal("0.5"),
-        checkpoint_seconds=Decimal(160),
-    )
-    assert goodput(Decimal(7_200), waste) == Decimal("0.875")
-    assert "a goodput of 87.5 %. The rest has names: 620 seconds" in PROSE
-    assert 7_200 - waste.seconds == 12_600 * Decimal("0.5")
+def test_what_was_useful() -> None:
+    assert f"{STEPS:,} steps of half a second cost {USEFUL} of the {PAID}" in PROSE
+    assert sum(steps for steps, _ in PACES) == STEPS
 
 
 def test_the_sheets_on_the_page_are_understood() -> None:

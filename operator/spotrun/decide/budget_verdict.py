@@ -82,7 +82,8 @@ def within_rate(view: View) -> JobSnapshot:
         return job
     fewer = workers.model_copy(update={"replicas": size})
     spec = job.spec.model_copy(update={"workers": fewer})
-    return replace(job, spec=spec, limited_by=Reason.RATE_LIMITED)
+    asked, limit = workers.replicas, Reason.RATE_LIMITED
+    return replace(job, spec=spec, limited_by=limit, asked_replicas=asked)
 
 
 def size_within(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) -> int:

@@ -73,7 +73,7 @@ def priced(view: View, workers: Iterable[Worker], book: Book) -> Spent:
 
 def to_show(money: Usd | UsdPerHour) -> Amount:
     """A sum as people want to read it."""
-    return Amount.of(round(money.decimal, SHOWN_PLACES))
+    return type(money)(round(money.exact, SHOWN_PLACES)).amount
 
 
 def _rate(running: Iterable[Worker], book: Book) -> UsdPerHour:

@@ -62,7 +62,7 @@ def _changes(view: View, status: TrainingJobStatus, book: Book) -> Iterator[tupl
         elif node.allocatable is not None:
             on_node.setdefault(node.name, []).append(worker)
     for workers in on_node.values():
-        for worker, share in zip(workers, _shares(workers), strict=True):
+        for worker, share in zip(workers, shares_of(workers), strict=True):
             known = book.get(worker.serial, ())
             charges = _charges(view, worker, share, known)
             if charges != known:
@@ -85,7 +85,7 @@ def _followed(known: Charges, history: PriceHistory, since: datetime, end: datet
     return tuple(charges)
 
 
-def _shares(workers: list[Worker]) -> tuple[Decimal, ...]:
+def shares_of(workers: list[Worker]) -> tuple[Decimal, ...]:
     """What those who are on one node together have of it."""
     shares = [_share(worker.pod.requests, _allocatable(worker)) for worker in workers]
     return tuple(shares) if len(shares) == 1 else normalised(shares)

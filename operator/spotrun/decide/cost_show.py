@@ -1,13 +1,16 @@
 """What is said of a job's cost; as long as nothing is spent there is nothing new to say."""
 
+from spotrun.api.amounts import Amount
 from spotrun.api.cost import Cost, Pricing
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.budget import budget_shown
 from spotrun.decide.cost import Bill, bill, to_show
+from spotrun.decide.cost_goodput import goodput_shown
 from spotrun.decide.cost_pricing import state_pricing
 from spotrun.decide.cost_work import work_shown
 from spotrun.decide.view import View
+from spotrun.money.units import Usd
 
 
 def show_cost(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
@@ -31,6 +34,13 @@ def _shown(view: View, status: TrainingJobStatus, now: Bill) -> dict[str, object
         "usd_per_hour": to_show(now.usd_per_hour),
         "spot_usd": to_show(now.spot_usd) if now.spot_usd else None,
         "pricing": pricing,
+        "idle_usd": _idle_shown(status),
         **work_shown(status, now.usd),
+        **goodput_shown(view, status, now.usd),
         **budget_shown(view, now),
     }
+
+
+def _idle_shown(status: TrainingJobStatus) -> Amount | None:
+    unused = status.accumulators.idle_usd if status.accumulators is not None else None
+    return to_show(Usd.of(unused)) if unused is not None else None

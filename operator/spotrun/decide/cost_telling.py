@@ -8,6 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from spotrun.api import names
+from spotrun.api.amounts import Amount
 from spotrun.api.cost import Cost, Pricing
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import TrainingJobStatus
@@ -81,8 +82,8 @@ def _is_due(view: View, status: TrainingJobStatus, told: Mapping[str, str]) -> b
         return True
     if status.phase in FINISHED or status.suspended_by:
         return False  # the last workers are on their way out, and then it is final
-    now, then = _usd(status), Decimal(told.get(names.ANNOTATION_COST_USD, "0"))
-    if now - then >= max(then * _STEP, _LEAST_USD):
+    now, then = _usd(status), _told_usd(told)
+    if abs(now - then) >= max(then * _STEP, _LEAST_USD):
         return True
     before = view.job.status
     has_turned = before.phase is not status.phase or _level(before) != _level(status)
@@ -102,6 +103,14 @@ def _is_final(status: TrainingJobStatus) -> bool:
 def _annotations(cost: Cost) -> dict[str, str]:
     values = {key: getattr(cost, field) for key, field in _FIELDS.items()}
     return {str(key): str(value) for key, value in values.items() if value is not None}
+
+
+def _told_usd(told: Mapping[str, str]) -> Decimal:
+    """What was told last; whoever may annotate jobs may have written anything there."""
+    try:
+        return Amount(told.get(names.ANNOTATION_COST_USD, "0")).decimal
+    except ValueError:
+        return Decimal(0)
 
 
 def _usd(status: TrainingJobStatus) -> Decimal:

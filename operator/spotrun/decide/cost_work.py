@@ -5,9 +5,9 @@ still around a change, was paid for and bought nothing: that is lost work.
 """
 
 from decimal import Decimal
+from fractions import Fraction
 from statistics import median
 
-from spotrun.api.amounts import Amount, SignedAmount
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Accumulators, Mark
 from spotrun.api.status import Interruptions, TrainingJobStatus
@@ -20,8 +20,10 @@ from spotrun.money import forecast as forecasts
 from spotrun.money.savings import lost_work_usd, saved_usd
 from spotrun.money.shares import share_of
 from spotrun.money.units import NO_RATE, Usd, UsdPerHour, seconds_between
+from spotrun.wire import MOST_STEPS
 
 _MOST_MARKS = 16
+_NO_FORECAST = dict.fromkeys(("forecast_usd", "forecast_low_usd", "forecast_high_usd"))
 
 
 def count_work(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
@@ -36,28 +38,29 @@ def count_work(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         known = sums.useful_step if sums.useful_step is not None else now.step
         return _counted(view, status, sums, {"useful_step": known})
     before = view.job.status.progress
-    seconds = _step_seconds(view, status)
+    seconds = step_seconds(view, status)
     if before is None or before.step is None or now.step == before.step or seconds is None:
         return status
     redone = max(before.step - now.step, 0)
     lost = _lost(view, status, redone, max(now.step - before.step, 0), seconds)
     update = _useful(view, status, now.step, seconds)
     if lost:
-        update["lost_work_usd"] = (Usd.of(sums.lost_work_usd) + lost).amount
+        total = Usd.of(sums.lost_work_usd) + lost
+        update["lost_work_usd"] = min(total, bill(view, status).usd).amount
     return _note_lost_steps(_counted(view, status, sums, update), redone)
 
 
 def work_shown(status: TrainingJobStatus, spent: Usd) -> dict[str, object]:
     """What of a job's cost says what was saved and lost, and what the whole will have cost."""
     sums = status.accumulators or Accumulators()
-    shown: dict[str, object] = {"forecast_usd": _forecast(status, sums, spent)}
+    shown = dict(_forecast(status, sums, spent))
     if sums.lost_work_usd is not None:
         shown["lost_work_usd"] = to_show(Usd.of(sums.lost_work_usd))
     if sums.on_demand_usd is not None:
         on_demand = Usd.of(sums.on_demand_usd)
-        saved = saved_usd(on_demand, spent).decimal
+        saved = saved_usd(on_demand, spent)
         shown["on_demand_usd"] = to_show(on_demand)
-        shown["saved_usd"] = SignedAmount.of(round(saved, SHOWN_PLACES))
+        shown["saved_usd"] = Usd(round(saved.exact, SHOWN_PLACES)).signed_amount
     return shown
 
 
@@ -102,8 +105,21 @@ def _useful(
     new, rate = step - (sums.useful_step or 0), _on_demand(view, status)
     if new <= 0 or rate is None:
         return {}
-    usd = Usd.of(sums.on_demand_usd) + rate.over(new * seconds)
+    known = Usd.of(sums.on_demand_usd)
+    most = max(_most_useful(view, status, rate), known)
+    usd = min(known + rate.over(new * seconds), most)
     return {"on_demand_usd": usd.amount, "useful_step": step}
+
+
+def _most_useful(view: View, status: TrainingJobStatus, rate: UsdPerHour) -> Usd:
+    """Twice what the job would have cost on demand at its largest size since it was made.
+
+    Steps are counted by those who do them; nobody has done more than that.
+    """
+    job = view.job
+    size = Fraction(job.spec.workers.max, len(training(status)))
+    age_seconds = max(seconds_between(job.created_at, view.now), Decimal(0))
+    return (rate * size * 2).over(age_seconds)
 
 
 def _on_demand(view: View, status: TrainingJobStatus) -> UsdPerHour | None:
@@ -136,7 +152,7 @@ def _offers(view: View, worker: Worker) -> list[UsdPerHour | None]:
     return found
 
 
-def _step_seconds(view: View, status: TrainingJobStatus) -> Decimal | None:
+def step_seconds(view: View, status: TrainingJobStatus) -> Decimal | None:
     """How long a step takes, as those say who train, or as was measured before."""
     reports = [w.agent.report.progress for w in members(view, status) if w.agent is not None]
     told = [report.step_seconds for report in reports if report is not None]
@@ -151,15 +167,19 @@ def _note_lost_steps(status: TrainingJobStatus, redone: int) -> TrainingJobStatu
     if not redone:
         return status
     known = status.interruptions or Interruptions()
-    counted = known.model_copy(update={"lost_steps": (known.lost_steps or 0) + redone})
+    lost = min((known.lost_steps or 0) + redone, MOST_STEPS)
+    counted = known.model_copy(update={"lost_steps": lost})
     return status.model_copy(update={"interruptions": counted})
 
 
-def _forecast(status: TrainingJobStatus, sums: Accumulators, spent: Usd) -> Amount | None:
+def _forecast(status: TrainingJobStatus, sums: Accumulators, spent: Usd) -> dict[str, object]:
     progress = status.progress
     if progress is None or progress.step is None or progress.total_steps is None:
-        return None
+        return _NO_FORECAST
     marks = [forecasts.Mark(mark.step, Usd.of(mark.usd)) for mark in sums.marks or ()]
     remaining = max(progress.total_steps - progress.step, 0)
     found = forecasts.forecast(spent, remaining, marks)
-    return to_show(found.usd) if found is not None else None
+    if found is None:
+        return _NO_FORECAST
+    shown = (to_show(usd) for usd in (found.usd, found.low, found.high))
+    return dict(zip(_NO_FORECAST, shown, strict=True))

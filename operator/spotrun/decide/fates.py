@@ -58,12 +58,12 @@ class Fate:
 
 def fates(job: JobSnapshot, now: datetime | None = None) -> dict[int, Fate]:
     """The ends of those workers that have ended, by serial; without a time a deletion is an end."""
-    doubted, settled = in_doubt(job), numbers(job.status.settled)
+    doubted, settled = _doubted(job), numbers(job.status.settled)
     found = {
         worker.serial: _fate(
             worker,
             now,
-            lost=_why_lost(worker, job) if worker.serial in doubted else None,
+            lost=_why_lost(worker, job, doubted),
             is_settled=worker.serial in settled,
         )
         for worker in job.workers
@@ -74,10 +74,13 @@ def fates(job: JobSnapshot, now: datetime | None = None) -> dict[int, Fate]:
 def in_doubt(job: JobSnapshot) -> frozenset[int]:
     """The workers of whom a sign of life is wanted: their node is not ready, or peers miss them.
 
-    Silence alone proves nothing, and neither do these alone.
+    Or peers miss somebody who is on the same node.
     """
-    on_bad_nodes = (w.serial for w in job.workers if w.node is not None and not w.node.ready)
-    return frozenset(_suspects(job)).union(on_bad_nodes)
+    doubted = _doubted(job)
+    nodes = {worker.pod.node for worker in job.workers if worker.serial in doubted}
+    return frozenset(
+        w.serial for w in job.workers if w.pod.node is not None and w.pod.node in nodes
+    )
 
 
 def missed_by_both(job: JobSnapshot) -> frozenset[int]:
@@ -106,6 +109,12 @@ def _fate(
     return None
 
 
+def _doubted(job: JobSnapshot) -> frozenset[int]:
+    """The workers whose silence counts; alone it proves nothing, and neither do these doubts."""
+    on_bad_nodes = (w.serial for w in job.workers if w.node is not None and not w.node.ready)
+    return frozenset(_suspects(job)).union(on_bad_nodes)
+
+
 def _has_time_left(worker: Worker, now: datetime | None) -> bool:
     """Whether a pod that is being deleted trains on: the deletion is a notice then."""
     killed_at = worker.pod.killed_at
@@ -114,8 +123,12 @@ def _has_time_left(worker: Worker, now: datetime | None) -> bool:
     return now < killed_at
 
 
-def _why_lost(worker: Worker, job: JobSnapshot) -> str | None:
-    """What the doubts about a worker come to."""
+def _why_lost(worker: Worker, job: JobSnapshot, doubted: frozenset[int]) -> str | None:
+    """What the doubts about a worker come to; who was given up once is not believed again."""
+    if worker.serial in numbers(job.status.lost):
+        return f"{worker.pod.name} was given up"
+    if worker.serial not in doubted:
+        return None
     if _is_silent(worker, job):
         return f"no sign of life from {worker.pod.name}"
     if job.missed_seconds.get(worker.serial, 0.0) >= CUT_OFF_SECONDS:

@@ -1,4 +1,8 @@
-"""Interruptions: workers that the platform took away, counted in the write that settles them."""
+"""Interruptions: workers that the platform took away, counted once, as soon as that is certain.
+
+For most that is the write that settles them. Of one that was given up the end may not be known for
+long, so it counts from then.
+"""
 
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import Interruption, Interruptions, TrainingJobStatus
@@ -11,11 +15,8 @@ from spotrun.decide.view import View, holds_back
 
 
 def count_interruptions(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
-    """Count those workers that this status settles and the stored one did not."""
-    if status.settled == view.job.status.settled:
-        return status
-    new = numbers(status.settled) - numbers(view.job.status.settled)
-    taken = [n for n in sorted(new) if n in view.ends and view.ends[n].is_interruption]
+    """Count those workers that this status settles or gives up, and the stored one did not."""
+    taken = _taken(view, status)
     if not taken:
         return status
     known = status.interruptions or Interruptions()
@@ -33,6 +34,15 @@ def count_interruptions(view: View, status: TrainingJobStatus) -> TrainingJobSta
         return status
     message = f"{cause.purpose}: {worker.pod.name} is replaced"
     return state(view, status, ConditionType.INTERRUPTED, cause, message, holds=True)
+
+
+def _taken(view: View, status: TrainingJobStatus) -> list[int]:
+    before = view.job.status
+    if (status.settled, status.lost) == (before.settled, before.lost):
+        return []
+    ended = numbers(status.settled) - numbers(before.settled)
+    new = ended.union(numbers(status.lost)) - numbers(before.lost)
+    return [n for n in sorted(new) if n in view.ends and view.ends[n].is_interruption]
 
 
 def end_interruption(view: View, status: TrainingJobStatus) -> TrainingJobStatus:

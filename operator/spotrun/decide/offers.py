@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spotrun.api.amounts import whole
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.limits import Unpriced
 from spotrun.api.placement import CapacityPolicy
@@ -52,6 +53,7 @@ def _why_not(job: JobSnapshot, pool: PoolFacts) -> str:
         _not_allowed(job, pool)
         or _too_dear(job, pool)
         or _too_small(job, pool)
+        or _far_from_volumes(job, pool)
         or _other_labels(job.spec.workers.template, pool)
     )
 
@@ -96,6 +98,15 @@ def _too_small(job: JobSnapshot, pool: PoolFacts) -> str:
         if need > there
     ]
     return f"a node has too few {' and '.join(short)} for a worker" if short else ""
+
+
+def _far_from_volumes(job: JobSnapshot, pool: PoolFacts) -> str:
+    zones = job.volume_zones
+    if zones is None or not pool.zones or not zones.isdisjoint(pool.zones):
+        return ""
+    if not zones:
+        return "the volumes of a worker are in zones of their own, and no node is in all of them"
+    return f"they are not where the volumes of a worker are: {', '.join(sorted(zones))}"
 
 
 def _other_labels(template: PodTemplate, pool: PoolFacts) -> str:
@@ -155,7 +166,7 @@ def _may_hold(wanted: Mapping[str, Any], labels: Mapping[str, tuple[str, ...]]) 
 
 
 def _compares(value: str, operator: str, values: Any) -> bool:  # noqa: ANN401 - a user's JSON
-    limit = next(iter(values), "")
-    if not (value.isdigit() and str(limit).isdigit()):
+    number, limit = whole(value), whole(str(next(iter(values), "")))
+    if number is None or limit is None:
         return False
-    return int(value) > int(limit) if operator == "Gt" else int(value) < int(limit)
+    return number > limit if operator == "Gt" else number < limit

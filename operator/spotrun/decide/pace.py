@@ -37,11 +37,21 @@ def _urgent(status: TrainingJobStatus) -> tuple[object, ...]:
         status.suspended_by,
         status.world,
         status.next_serial,
+        status.lost,
         status.restarts,
         status.orders,
+        _size(status),
         status.checkpoint if status.suspended_by else None,
         conditions,
     )
+
+
+def _size(status: TrainingJobStatus) -> tuple[object, ...]:
+    """What was decided about the size, and since when something else is justified."""
+    made = status.scaling
+    if made is None:
+        return ()
+    return (made.size, made.replaces, made.decisions, made.more_since, made.fewer_since)
 
 
 def _goes_without_saying(condition: Condition) -> bool:

@@ -1,14 +1,15 @@
 """The phase, its reason in one line, and what `kubectl get` shows of the workers."""
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import LABEL_JOB_UID, ConditionType, Phase, Reason
 from spotrun.api.status import Allowed, TrainingJobStatus, WorkersStatus
 from spotrun.decide.capacity import no_node, no_start
 from spotrun.decide.crew import training
 from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.gang import must_wait
-from spotrun.decide.ledger import read_reason, state
-from spotrun.decide.sizes import smallest, wanted
+from spotrun.decide.ledger import find, read_reason, state
+from spotrun.decide.sizes import largest, smallest, wanted
 from spotrun.decide.snapshot import PodPhase
 from spotrun.decide.suspend import what_holds, why_suspended
 from spotrun.decide.view import FINISHED, View
@@ -97,9 +98,20 @@ def _workers(view: View, status: TrainingJobStatus) -> WorkersStatus:
         running=len(running),
         spot=spot,
         on_demand=len(running) - spot,
-        allowed=Allowed(size=size, reason=view.job.limited_by or "Replicas"),
+        allowed=_allowed(view, status, size),
         selector=f"{LABEL_JOB_UID}={view.job.uid}",
     )
+
+
+def _allowed(view: View, status: TrainingJobStatus, size: int) -> Allowed:
+    """What is asked for, or as much of it as can be paid for and had."""
+    lack, reason = find(status, ConditionType.CAPACITY_AVAILABLE), view.job.limited_by
+    if lack is not None and lack.status is ConditionStatus.FALSE:
+        placed = sum(worker.node is not None for worker in view.staying)
+        had = largest(view.job.spec.workers, placed)
+        if had < size:
+            size, reason = had, Reason.WAITING_FOR_CAPACITY
+    return Allowed(size=size, reason=reason or "Replicas")
 
 
 def _running(view: View, status: TrainingJobStatus, *, holds: bool) -> TrainingJobStatus:

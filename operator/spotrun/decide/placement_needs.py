@@ -76,7 +76,7 @@ def checkpoint_would_help(view: View, status: TrainingJobStatus) -> bool:
         return False
     if way.unsaved_seconds <= MARGIN_SECONDS or not is_reachable(way):
         return False
-    return spare_seconds(way, 1) <= 0 < spare_seconds(saved(way), 1)
+    return any(spare_seconds(way, n) <= 0 < spare_seconds(saved(way), n) for n in (1, 2))
 
 
 def _asked_for(view: View, status: TrainingJobStatus, now: There, hope: Hope) -> Needs:
@@ -114,23 +114,27 @@ def _by_patience(view: View, now: There, hope: Hope) -> Needs:
 def _by_deadline(
     view: View, status: TrainingJobStatus, way: Course, now: There, hope: Hope
 ) -> Needs:
-    """The safety net first, then the pace."""
+    """The safety net first, then the pace: both on what is done, where that can be saved in time.
+
+    Before it matters whether it is saved a checkpoint is ordered.
+    """
     working = sum(works(view, status, worker) for worker in now.spot)
+    kept = saved(way) if view.job.spec.checkpoint is not None else way
     if not _may_rely_on_spot(way):
         why = "no time is left to lose a spot worker"
         return Needs(hope.size, why, Reason.FALLBACK, replaces_spot=True)
-    if spare_seconds(way, 2) <= 0:
+    if spare_seconds(kept, 2) <= 0:
         # Who starts may be lost once more, if then nobody else has to start after it.
         is_whole = len(now.spot) >= hope.size and spare_seconds(way, 1) > 0
         starting = len(now.spot) - working if is_whole else 0
         why = "no time is left to wait for spot capacity"
         needed = hope.size - working - starting
-        return Needs(needed, why, Reason.FALLBACK, _next(way), replaces_spot=True)
-    if not is_behind(way):
-        return Needs(0, again_seconds=_next(way))
-    size = _size_at(view, hope.size, needed_share(way))
+        return Needs(needed, why, Reason.FALLBACK, _next(way, kept), replaces_spot=True)
+    if not is_behind(kept):
+        return Needs(0, again_seconds=_next(way, kept))
+    size = _size_at(view, hope.size, needed_share(kept))
     lasting = max(size - len(now.spot) - hope.spot, 0)
-    return Needs(lasting, "the job is behind its pace", Reason.FALLBACK, _next(way))
+    return Needs(lasting, "the job is behind its pace", Reason.FALLBACK, _next(way, kept))
 
 
 def _may_rely_on_spot(way: Course) -> bool:
@@ -142,12 +146,11 @@ def _may_rely_on_spot(way: Course) -> bool:
     return spare_seconds(saved(way), 1) > -MARGIN_SECONDS
 
 
-def _next(way: Course) -> float | None:
+def _next(way: Course, kept: Course) -> float | None:
     """When the job falls behind, or has no more time to wait, if nothing is done until then."""
     waits = (
-        behind_in_seconds(way),
-        spare_seconds(way, 2),
-        spare_seconds(way, 1),
+        behind_in_seconds(kept),
+        *(spare_seconds(one, number) for one in (way, kept) for number in (1, 2)),
         spare_seconds(saved(way), 1),
     )
     return min((wait for wait in waits if wait > 0), default=None)

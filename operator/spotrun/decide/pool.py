@@ -39,6 +39,8 @@ WRITE_SECONDS = 30.0
 LIFETIMES_SECONDS = 600.0
 """That nodes have become older is worth a write only so often."""
 
+SAID_AGAIN = timedelta(minutes=10)
+
 _STEP = 1.5
 _KEPT_PRICES = 256
 _KEPT_INTERRUPTIONS = 64
@@ -55,7 +57,7 @@ class PoolSnapshot:
     status: CapacityPoolStatus = field(default_factory=CapacityPoolStatus)
     is_ours: bool = False  # discovered, and not changed by anybody since
     lives: tuple[Life, ...] = ()  # of its nodes, and of those that went away lately
-    workers: int = 0
+    workers: int | None = 0  # of all jobs; None: not all of them are seen
     node: PoolNode | None = None  # what one of its nodes has
     quote: Quote | None = None
     on_demand: Quote | None = None
@@ -106,6 +108,8 @@ def again_seconds(pool: PoolSnapshot, status: CapacityPoolStatus, now: datetime)
     moments += [since + _patience(status) for since in _waiting(pool)]
     if status.retry_at is not None:
         moments.append(status.retry_at.datetime)
+    if pool.quote is not None and pool.quote.stale_at is not None:
+        moments.append(pool.quote.stale_at)
     if pool.is_ours and status.empty_since is not None:
         moments.append(status.empty_since.datetime + EMPTY)
     waits = ((moment - now).total_seconds() for moment in moments if moment is not None)
@@ -143,15 +147,25 @@ def _quote(pool: PoolSnapshot, status: CapacityPoolStatus, now: datetime) -> Cap
     if price is not None and (not recent or price != old.usd_per_hour):
         recent = (*recent, PriceChange(time=Time.of(now), usd_per_hour=price))[-_KEPT_PRICES:]
     on_demand = pool.on_demand.usd_per_hour.amount if pool.on_demand is not None else None
-    as_of = pool.quote.as_of if pool.quote is not None else None
     new = Price(
         usd_per_hour=price,
         on_demand_usd_per_hour=on_demand,
         source=pool.quote.source[:253] if pool.quote is not None else None,
-        as_of=Time.of(as_of) if as_of is not None else None,
+        stale=(pool.quote is not None and pool.quote.is_stale(now)) or None,
         recent=recent or None,
     )
+    new = new.model_copy(update={"as_of": _said_at(pool.quote, old, new)})
     return status.model_copy(update={"price": new if new != Price() else None})
+
+
+def _said_at(quote: Quote | None, old: Price, new: Price) -> Time | None:
+    """That a source says the same again is worth a write only so often."""
+    if quote is None or quote.as_of is None:
+        return None
+    is_same = new.model_copy(update={"as_of": old.as_of}) == old
+    if is_same and old.as_of is not None and quote.as_of - old.as_of.datetime < SAID_AGAIN:
+        return old.as_of
+    return Time.of(quote.as_of)
 
 
 def _time_it_took(

@@ -6,8 +6,9 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Create, Remove, Withdraw
+from spotrun.decide.avoided import avoided, kept_away_in_vain
 from spotrun.decide.crew import counted_on, relied_on
-from spotrun.decide.failures import nodes_to_avoid, waits_for_retry
+from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.gang import must_wait
 from spotrun.decide.ledger import read_reason, record
 from spotrun.decide.placement import missing, retiring, why_placed, withdrawals
@@ -17,9 +18,6 @@ from spotrun.decide.snapshot import PodPhase, Worker
 from spotrun.decide.suspend import why_suspended
 from spotrun.decide.view import View, holds_back, leaves_at
 from spotrun.decide.volume import is_refused
-
-_MOST_AVOIDED = 16
-"""An affinity that names hundreds of nodes would be a burden to the scheduler."""
 
 
 def give_numbers(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
@@ -56,26 +54,19 @@ def creations(view: View, status: TrainingJobStatus) -> tuple[Create, ...]:
     numbers = [serial for serial in owed(view, status) if serial not in relied_on(status)]
     if not numbers:
         return ()
-    avoided = (*nodes_to_avoid(status), *_nodes_that_leave(view))
-    places = missing(view, status, size)
+    nodes, places = avoided(view, status), missing(view, status, size)
     return tuple(
-        Create(serial, avoided, place) for serial, place in zip(numbers, places, strict=False)
+        Create(serial, nodes, place) for serial, place in zip(numbers, places, strict=False)
     )
-
-
-def _nodes_that_leave(view: View) -> tuple[str, ...]:
-    """Nodes under notice: not every dialect keeps new pods away, a mere event does not."""
-    nodes = (w.node for w in view.alive if w.node is not None)
-    leaving = {node.hostname or node.name for node in nodes if node.leaves_at is not None}
-    return tuple(sorted(leaving))[:_MOST_AVOIDED]
 
 
 def removals(view: View, status: TrainingJobStatus) -> tuple[Remove | Withdraw, ...]:
     """Remove the workers that are not wanted, once no world counts on them."""
     gone = [remove for remove in _leaving(view, status) if not _is_going(view, remove)]
     known, size = {remove.serial for remove in gone}, wants(view, status)
-    taken = withdrawals(view, status, size) if size else ()
-    return (*gone, *(one for one in taken if one.serial not in known))
+    taken = [*withdrawals(view, status, size), *kept_away_in_vain(view, status)] if size else []
+    once = {one.serial: one for one in taken if one.serial not in known}
+    return (*gone, *once.values())
 
 
 def _leaving(view: View, status: TrainingJobStatus) -> Iterable[Remove]:

@@ -13,11 +13,10 @@ from statistics import median
 from spotrun.api.capacitypool import Capacity
 from spotrun.decide.market import PoolFacts
 from spotrun.money.shares import Resources, share_of
-from spotrun.money.transfer import BETWEEN_ZONES_PER_GB
 
 SPOT_SHARE = 0.35
 """Of the on-demand price, where a spot price is not known: the usual discount is two thirds."""
-ZONE_CROSSING_USD_PER_GB = float(BETWEEN_ZONES_PER_GB.decimal)
+ZONE_CROSSING_USD_PER_GB = 0.02
 """What large clouds take for traffic between zones of a region: a cent each way."""
 _BYTES_PER_GB = 1e9
 

@@ -36,11 +36,6 @@ def reserve(rate: UsdPerHour, checkpoint_seconds: Decimal, shutdown_seconds: Dec
     return (rate * HEADROOM).over(checkpoint_seconds + shutdown_seconds)
 
 
-def may_spend(more: Usd, *, limit: Usd, spent: Usd, reserved: Usd) -> bool:
-    """Whether so much more can be spent without touching what is held back."""
-    return spent + reserved + more <= limit
-
-
 def stop_at(
     *, limit: Usd, spent: Usd, reserved: Usd, rate: UsdPerHour, now: datetime
 ) -> datetime | None:

@@ -31,18 +31,20 @@ class Catalog:
         *,
         annotation: str | None = None,
         pool_usd_per_hour: Amount | None = None,
+        last: Quote | None = None,
     ) -> Quote | None:
         """The price of a node, and who says so; None: nobody does.
 
         An annotation that is no price makes the price unknown: whoever wrote it meant another one
-        than the rest of the chain would give.
+        than the rest of the chain would give. `last` is what was quoted before: it counts on where
+        the source of it is a live one, which has not said anything yet.
         """
         if annotation is not None:
             price = _readable(annotation)
             return Quote(price, _FROM_NODE) if price is not None else None
         if pool_usd_per_hour is not None:
             return Quote(UsdPerHour.of(pool_usd_per_hour), _FROM_POOL)
-        found = (table.look_up(wanted) for table in self.tables)
+        found = (table.look_up(wanted) or _kept(table, last) for table in self.tables)
         return next((quote for quote in found if quote is not None), None)
 
     def on_demand(self, wanted: Offering) -> Quote | None:
@@ -50,10 +52,26 @@ class Catalog:
         return self.quote(replace(wanted, capacity=Capacity.ON_DEMAND, node=""))
 
 
+def _kept(table: PriceTable, last: Quote | None) -> Quote | None:
+    if last is None or table.good_for is None or last.source != table.source:
+        return None
+    return replace(last, good_for=table.good_for)
+
+
+def unreadable(annotation: str | None, node: str) -> str:
+    """What is wrong with the price that a node's annotation states; empty: nothing, or no price."""
+    if annotation is None or _readable(annotation) is not None:
+        return ""
+    return (
+        f"the annotation {ANNOTATION_NODE_USD_PER_HOUR} of node {node} is {annotation!r}: "
+        "write a decimal number of USD, like 12.50"
+    )
+
+
 def unpriced_because(wanted: Offering, annotation: str | None = None) -> str:
     """Why no price is known, and what to write where."""
-    if annotation is not None:
-        return f"{_FROM_NODE} is {annotation!r}: write a decimal number of USD, like 12.50"
+    if wrong := unreadable(annotation, wanted.node):
+        return wrong
     by_hand = (
         f"set usdPerHour of its CapacityPool, or annotate the node with "
         f"{ANNOTATION_NODE_USD_PER_HOUR}"

@@ -10,7 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from spotrun.money.prices import Priced, PriceHistory
-from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour
+from spotrun.money.units import NO_USD, Usd
 
 
 @dataclass(frozen=True)
@@ -28,36 +28,10 @@ class Segment:
         end = until if self.end is None else min(self.end, until)
         return self.history.cost(self.start, end, self.share)
 
-    def holds(self, moment: datetime) -> bool:
-        """Whether the worker has the node at that moment."""
-        return self.start <= moment and (self.end is None or moment < self.end)
-
-
-@dataclass(frozen=True)
-class Rate:
-    """What is spent per hour at a moment, and how many workers of unknown price are not in it."""
-
-    usd_per_hour: UsdPerHour = NO_RATE
-    unpriced: int = 0
-
 
 def cost(segments: Iterable[Segment], until: datetime) -> Priced:
     """What the segments have cost by a moment, all together."""
     return sum((segment.cost(until) for segment in segments), Priced())
-
-
-def rate(segments: Iterable[Segment], at: datetime) -> Rate:
-    """What the segments cost per hour at a moment."""
-    total, unpriced = NO_RATE, 0
-    for segment in segments:
-        if not segment.holds(at):
-            continue
-        price = segment.history.at(at)
-        if price is None:
-            unpriced += 1
-        else:
-            total += price * segment.share
-    return Rate(total, unpriced)
 
 
 def idle(node: Segment, workers: Iterable[Segment], until: datetime) -> Usd:

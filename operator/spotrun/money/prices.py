@@ -23,11 +23,16 @@ class Quote:
     as_of: datetime | None = None  # when the source said so; None: it holds until it is changed
     good_for: timedelta | None = None  # how old it may become before it is called stale
 
+    @property
+    def stale_at(self) -> datetime | None:
+        """By when the source should have said something newer; None: it need not."""
+        if self.as_of is None or self.good_for is None:
+            return None
+        return self.as_of + self.good_for
+
     def is_stale(self, now: datetime) -> bool:
         """Whether the source should have said something newer by now."""
-        if self.as_of is None or self.good_for is None:
-            return False
-        return now - self.as_of > self.good_for
+        return self.stale_at is not None and now > self.stale_at
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,14 @@ class PriceHistory:
 
     def _index(self, moment: datetime) -> int:
         return bisect_right(self.changes, moment, key=lambda change: change[0]) - 1
+
+
+def remembered(price: Price | None) -> Quote | None:
+    """The price that a pool's status holds, as it was quoted."""
+    if price is None or price.usd_per_hour is None or price.source is None:
+        return None
+    as_of = price.as_of.datetime if price.as_of is not None else None
+    return Quote(UsdPerHour.of(price.usd_per_hour), price.source, as_of)
 
 
 def history_of(price: Price | None, now: datetime) -> PriceHistory:

@@ -1,9 +1,10 @@
 """What the agents have said last, and when: volatile, for after a restart they say it again."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spotrun.decide.snapshot import Agent
+from spotrun.observe.readings import Windows
 from spotrun.wire import Report
 
 MOST_WORKERS = 16_384
@@ -17,6 +18,7 @@ class _Heard:
     ready_at: float | None = None
     arrived_at: float | None = None
     moved_at: float | None = None
+    windows: Windows = field(default_factory=Windows)
     num_polls: int = 0  # held open now
     is_old: bool = False
 
@@ -31,7 +33,8 @@ class Agents:
     def heard(self, uid: str, serial: int, report: Report) -> bool:
         """Take in a report; True if it is worth looking at the job again.
 
-        How far the training is and how busy the workers are can wait for the next look.
+        How far the training is and how busy the workers are can wait for the next look, until it
+        is known for the first time how fast this world is.
         """
         now = self._clock()
         heard = self._remembered(uid, serial)
@@ -44,7 +47,9 @@ class Agents:
             heard.arrived_at = now
         if report.progress is not None and (before is None or before.progress != report.progress):
             heard.moved_at = now
-        return before is None or before.news != report.news
+        progress = report.progress
+        is_measured = progress is not None and heard.windows.take(progress, report.utilization)
+        return is_measured or before is None or before.news != report.news
 
     def touch(self, uid: str, serial: int) -> None:
         """Take note of a sign of life."""
@@ -79,6 +84,7 @@ class Agents:
             ready_seconds=_since(heard.ready_at, now),
             arrived_seconds=_since(heard.arrived_at, now),
             progress_seconds=_since(heard.moved_at, now),
+            reading=heard.windows.reading() if heard.report.progress is not None else None,
         )
 
     def speaks_old_wire(self, uid: str, serial: int) -> bool:

@@ -9,7 +9,7 @@ import asyncio
 import importlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -70,12 +70,15 @@ class AwsPrices:
 
     def __init__(
         self,
+        regions: Collection[str],
         *,
         clock: Callable[[], float],
         wall: Callable[[], datetime],
         roll: Roll,
     ) -> None:
+        """Prepare to ask about these regions; raises ValueError where boto3 is missing."""
         aws = _Aws(wall)
+        self._regions = frozenset(regions)
         self._questions = (
             _Question("AWS spot prices", Capacity.SPOT, _SPOT_EVERY_SECONDS, aws.spot),
             _Question("AWS price list", Capacity.ON_DEMAND, _LIST_EVERY_SECONDS, aws.on_demand),
@@ -107,7 +110,7 @@ class AwsPrices:
         """
         regions: dict[str, set[str]] = {}
         for offering in wanted:
-            if offering.region and offering.instance_type:
+            if offering.region in self._regions and offering.instance_type:
                 regions.setdefault(offering.region, set()).add(offering.instance_type)
         answered = [
             await self._ask(question, region, frozenset(sorted(types)[:_MOST_TYPES]))
@@ -133,7 +136,8 @@ class AwsPrices:
             return False
         try:
             rows = await asyncio.to_thread(question.ask, region, types)
-        except (AwsUnavailableError, KeyError, ValueError) as error:  # or says what makes no sense
+        # No answer, or one that makes no sense.
+        except (AwsUnavailableError, LookupError, TypeError, ValueError) as error:
             answer.failures += 1
             pause = _BACKOFF.pause_seconds(answer.failures, self._roll)
             answer.due_at = self._clock() + pause

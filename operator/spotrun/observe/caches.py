@@ -4,24 +4,26 @@ A change of any of them wakes the jobs that it concerns; a snapshot is taken fro
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
-from spotrun.api.names import FINALIZER_METERED, LABEL_JOB, LABEL_JOB_UID
+from spotrun.api.names import LABEL_JOB, LABEL_JOB_UID
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.decide.snapshot import JobSnapshot, Node
-from spotrun.decide.view import holds_back
 from spotrun.kube.client import Client, Selection
 from spotrun.kube.reflector import Reflector
 from spotrun.kube.resource import Key
+from spotrun.kube.tasks import running
 from spotrun.money.catalog import Catalog
 from spotrun.observe.agents import Agents
 from spotrun.observe.following import Following
 from spotrun.observe.gangs import Gangs
 from spotrun.observe.memory import Memory
+from spotrun.observe.neighbours import shared_nodes
 from spotrun.observe.nodes import Nodes
 from spotrun.observe.objects import (
     NODES,
@@ -31,21 +33,17 @@ from spotrun.observe.objects import (
     NodeObject,
     PodObject,
 )
+from spotrun.observe.orphans import Orphan, orphans_among
+from spotrun.observe.pods import serial_in
 from spotrun.observe.pool_caches import Listeners, PoolCaches
-from spotrun.observe.price_tables import catalog_of, price_tables
+from spotrun.observe.price_tables import NOBODY, PriceSources, PriceTables
 from spotrun.observe.prices import Prices
 from spotrun.observe.snapshot import BrokenJob, Readings, job_snapshot
+from spotrun.observe.volumes import NO_CLAIMS, UNKNOWN, Claims, Storage, claims_of
+
+log = logging.getLogger(__name__)
 
 Wake = Callable[[Key], None]
-
-
-@dataclass(frozen=True)
-class Orphan:
-    """A pod with our finalizer whose job is no more."""
-
-    name: str
-    uid: str
-    owner_uid: str | None
 
 
 class Caches(Following):
@@ -58,7 +56,7 @@ class Caches(Following):
         namespace: str | None,
         wake: Wake,
         wake_pool: Callable[[str], None] = lambda _: None,
-        price_table: Key | None = None,
+        price_sources: PriceSources = NOBODY,
         clock: Callable[[], float],
         wall: Callable[[], datetime],
     ) -> None:
@@ -87,7 +85,7 @@ class Caches(Following):
             client,
             namespace=namespace,
             nodes=self._node,
-            pods_on=lambda name: self._pods.by_index("node", name),
+            pods_on=self._pods_on,
             job_of=self._job_of,
             catalog=lambda: self.prices.catalog,
             listeners=Listeners(pool=wake_pool, node=self._wake_on, market=self._wake_all),
@@ -96,25 +94,28 @@ class Caches(Following):
         self._node_book = Nodes(
             self._node, clock=clock, wall=wall, place=self.pools.place, said=self.pools.said
         )
-        self.prices = Prices(self.pools.price_of, wall, catalog_of(None))
-        self._tables = price_tables(client, price_table, self._use_prices)
+        self._tables = PriceTables(
+            client, price_sources, offered=self.pools.offered, changed=self._use_prices
+        )
+        self.prices = Prices(self.pools.price_of, wall, self._tables.catalog)
         super().__init__(
             {
                 "trainingjobs": self._jobs,
                 "pods": self._pods,
                 "nodes": self._nodes,
                 **self.pools.reflectors,
-                **self._tables,
+                **self._tables.reflectors,
             }
         )
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        own: list[Reflector[Any]] = [self._jobs, self._pods, self._nodes, *self._tables.values()]
-        runs = (reflector.run() for reflector in own)
-        tasks = [asyncio.create_task(run) for run in runs]
-        self._stack.push_async_callback(_end, tasks)
-        await self._stack.enter_async_context(self.pools)
+        enter = self._stack.enter_async_context
+        own: list[Reflector[Any]] = [self._jobs, self._pods, self._nodes]
+        for reflector in own:
+            await enter(running(reflector.run()))
+        await enter(self._tables)
+        await enter(self.pools)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -135,27 +136,17 @@ class Caches(Following):
         of_pods = {_key_of(pod) for pod in self._pods.store}
         return sorted(self._jobs.store.names() | of_pods)
 
-    def claim_of(self, key: Key) -> Key | None:
-        """The claim that all workers of a job will have to mount; None if there is none."""
+    def claims_of(self, key: Key) -> Claims:
+        """The claims that all workers of a job will have to mount."""
         job = self._jobs.get(*key)
-        if job is None:
-            return None
-        spec, status = self._readings.spec(job).spec, self._readings.status(job).status
-        if spec is None or spec.workers.max == 1 or spec.checkpoint is None:
-            return None
-        if status is None or holds_back(status):
-            return None  # no workers, and no reason to ask
-        volume = spec.checkpoint.volume
-        claim = volume.persistent_volume_claim if volume is not None else None
-        return Key(key.namespace, claim.claim_name) if claim is not None else None
+        spec = self._readings.spec(job).spec if job is not None else None
+        status = self._readings.status(job).status if job is not None else None
+        if spec is None or status is None:
+            return NO_CLAIMS
+        return claims_of(spec, status, key.namespace)
 
     def snapshot(
-        self,
-        key: Key,
-        memory: Memory,
-        leading_since: float,
-        *,
-        volume_is_shared: bool | None = None,
+        self, key: Key, memory: Memory, leading_since: float, storage: Storage = UNKNOWN
     ) -> JobSnapshot | BrokenJob | None:
         """A job and all that belongs to it, as it is known now; None if there is no such job."""
         job = self._jobs.get(*key)
@@ -172,19 +163,28 @@ class Caches(Following):
             now=self._wall(),
             now_seconds=self._clock(),
             leading_since=leading_since,
-            volume_is_shared=volume_is_shared,
+            volume_is_shared=storage.is_shared,
         )
         if isinstance(seen, BrokenJob):
             self._gangs.forget(key)
             return seen
-        requests = self.pools.requests_of(seen)
-        seen = replace(seen, market=self.pools.market_for(seen), requests=requests)
+        seen = replace(
+            seen,
+            market=self.pools.market_for(seen),
+            requests=self.pools.requests_of(seen),
+            shared_nodes=shared_nodes(seen, self._pods_on),
+            volume_zones=storage.zones,
+        )
         return replace(seen, may_hold_nodes=self._gangs.may_hold_nodes(seen))
 
     async def survey(self) -> None:
         """Look at all jobs once, so that their order is known before the first is decided."""
         for key in self.all_keys():
-            self.snapshot(key, Memory(), self._clock())
+            try:
+                self.snapshot(key, Memory(), self._clock())
+            except Exception:
+                # A bug that its own turn will show again; the other jobs must not wait for it.
+                log.exception("looking at %s/%s failed", *key)
             await asyncio.sleep(0)  # thousands take a while
 
     def again_seconds(self, key: Key) -> float:
@@ -199,11 +199,8 @@ class Caches(Following):
     def orphans(self, key: Key) -> Iterator[Orphan]:
         """The pods of that name's former jobs that still wait for us."""
         job = self._jobs.get(*key)
-        for pod in self._pods.by_index("job", key):
-            meta = pod.metadata
-            is_live = job is not None and meta.owner_uid == job.metadata.uid
-            if FINALIZER_METERED in meta.finalizers and not is_live:
-                yield Orphan(meta.name, meta.uid, meta.owner_uid)
+        uid = job.metadata.uid if job is not None else None
+        return orphans_among(self._pods.by_index("job", key), uid)
 
     def forget(self, key: Key) -> None:
         """The job is gone."""
@@ -243,8 +240,11 @@ class Caches(Following):
         self._wake_on(node.metadata.name)
 
     def _wake_on(self, node: str) -> None:
-        for pod in self._pods.by_index("node", node):
+        for pod in self._pods_on(node):
             self._wake(_key_of(pod))
+
+    def _pods_on(self, node: str) -> Iterable[PodObject]:
+        return self._pods.by_index("node", node)
 
     def _use_prices(self, catalog: Catalog) -> None:
         self.prices.catalog = catalog
@@ -261,8 +261,14 @@ class Caches(Following):
 
     def _job_of(self, pod: PodObject) -> tuple[TrainingJobSpec, str] | None:
         job = self._jobs.get(*_key_of(pod))
-        read = self._readings.spec(job) if job is not None else None
-        return (read.spec, read.template) if read is not None and read.spec is not None else None
+        if job is None:
+            return None
+        read, status = self._readings.spec(job), self._readings.status(job).status
+        given_out = (status.next_serial if status is not None else None) or 0
+        meta = job.metadata
+        if read.spec is None or serial_in(pod, meta.name, meta.uid, given_out) is None:
+            return None
+        return read.spec, read.template
 
 
 def _key_of(pod: PodObject) -> Key:
@@ -281,9 +287,3 @@ def _matters(node: NodeObject) -> tuple[object, ...]:
     """What anybody concludes from a node: not its version, which every heartbeat moves."""
     meta = node.metadata
     return (meta.deletion_timestamp, meta.labels, meta.annotations, node.spec, node.status)
-
-
-async def _end(tasks: list[asyncio.Task[NoReturn]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

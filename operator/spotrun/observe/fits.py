@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spotrun.api.amounts import whole
 from spotrun.api.capacitypool import Toleration
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.money.shares import Resources
@@ -123,9 +124,12 @@ def _holds(expression: Expression, labels: Labels) -> bool:
 
 
 def _compares(has: str | None, operator: str, values: tuple[str, ...]) -> bool:
-    if has is None or len(values) != 1 or not (has.isdecimal() and values[0].isdecimal()):
+    if has is None or len(values) != 1:
         return False
-    return int(has) > int(values[0]) if operator == "Gt" else int(has) < int(values[0])
+    number, limit = whole(has), whole(values[0])
+    if number is None or limit is None:
+        return False
+    return number > limit if operator == "Gt" else number < limit
 
 
 def _toleration(given: Mapping[str, Any]) -> tuple[str, str, str, str]:

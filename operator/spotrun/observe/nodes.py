@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from decimal import Decimal
 
-from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR
 from spotrun.decide.snapshot import Node
@@ -28,6 +26,7 @@ drain and an autoscaler, say). From its second return on it is forgotten only af
 job would make and remove a replacement at every turn."""
 QUARREL_SECONDS = 600.0
 MOST_NODES = 20_000
+_MOST_PRICE = 64  # characters of what is said to be one
 
 Place = Callable[[NodeObject], tuple[str, Capacity] | None]
 """The pool of a node, and the capacity that it has there."""
@@ -49,7 +48,7 @@ def node_facts(node: NodeObject | None, name: str, seen_at: datetime, said: Said
         instance_type=instance_type_of(labels),
         region=region_of(labels),
         created_at=created_at(node),
-        usd_per_hour=_stated_price(node),
+        stated_price=_stated_price(node),
         allocatable=resources_of(node.status.allocatable) if node.status.allocatable else None,
     )
 
@@ -65,11 +64,9 @@ def created_at(node: NodeObject) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def _stated_price(node: NodeObject) -> Decimal | None:
-    try:
-        return Amount(node.metadata.annotations[ANNOTATION_NODE_USD_PER_HOUR]).decimal
-    except (KeyError, ValueError):
-        return None
+def _stated_price(node: NodeObject) -> str | None:
+    text = node.metadata.annotations.get(ANNOTATION_NODE_USD_PER_HOUR)
+    return None if text is None else text[:_MOST_PRICE]
 
 
 @dataclass

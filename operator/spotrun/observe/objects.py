@@ -6,6 +6,7 @@ A typed decode of these few fields takes 15 us an event where a full model takes
 import msgspec
 
 from spotrun.api.names import (
+    ANNOTATION_AVOIDS,
     ANNOTATION_COST_LOST_WORK_USD,
     ANNOTATION_COST_ON_DEMAND_USD,
     ANNOTATION_COST_SAVED_USD,
@@ -78,6 +79,7 @@ class PodAnnotations(msgspec.Struct, frozen=True):
 
     pools: str = msgspec.field(default="", name=str(ANNOTATION_POOLS))
     zone: str = msgspec.field(default="", name=str(ANNOTATION_ZONE))
+    avoids: str = msgspec.field(default="", name=str(ANNOTATION_AVOIDS))
 
 
 class PodMeta(Meta, frozen=True, rename="camel"):

@@ -9,7 +9,7 @@ from spotrun.decide.snapshot import Pod, PodEnd, PodPhase
 from spotrun.observe.naming import serial_of
 from spotrun.observe.objects import ContainerStatus, PodObject, PodStatus, Terminated
 from spotrun.observe.resources import requests_of
-from spotrun.wire import read_last_words
+from spotrun.wire import one_line, read_last_words
 
 _CAPACITIES = {capacity.value: capacity for capacity in Capacity}
 _PHASES = {phase.value: phase for phase in PodPhase}
@@ -19,15 +19,18 @@ _PULLING = frozenset({"ErrImagePull", "ImagePullBackOff"})
 _NORMAL = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 
-def serial_in(pod: PodObject, job: str, uid: str) -> int | None:
+def serial_in(pod: PodObject, job: str, uid: str, given_out: int) -> int | None:
     """The number of a job's worker; None for a pod that only looks like one.
 
-    Whoever may create pods may give them our labels, so owner and name count as well.
+    Whoever may create pods may give them our labels, our owner and a name like ours. But numbers
+    are given out in the job's status, which nobody else writes, and the pod of each is then made
+    at once; who takes the name before is found out when it is.
     """
     meta = pod.metadata
     if meta.labels.get(LABEL_JOB_UID) != uid or meta.owner_uid != uid:
         return None
-    return serial_of(meta.name, job, uid)
+    serial = serial_of(meta.name, job, uid)
+    return serial if serial is not None and serial < given_out else None
 
 
 def pod_facts(pod: PodObject, serial: int) -> Pod:
@@ -58,6 +61,7 @@ def pod_facts(pod: PodObject, serial: int) -> Pod:
         asked=_CAPACITIES.get(meta.labels.get(LABEL_CAPACITY, "")),
         pools=tuple(name for name in meta.annotations.pools.split(",") if name),
         zone=meta.annotations.zone,
+        avoids=tuple(name for name in meta.annotations.avoids.split(",") if name),
     )
 
 
@@ -101,7 +105,8 @@ def _end(pod: PodObject) -> PodEnd | None:
     is_over = status.phase in {PodPhase.SUCCEEDED, PodPhase.FAILED}
     if ended is None and not is_over:
         return None
-    message = status.message or _why_disrupted(pod) or ("" if ended else _failed_init(pod))
+    said = status.message or _why_disrupted(pod) or ("" if ended else _failed_init(pod))
+    message = one_line(said)
     if ended is None:
         return PodEnd(pod_reason=status.reason, pod_message=message)
     return PodEnd(
@@ -142,7 +147,7 @@ def _stuck(pod: PodObject) -> str:
 
 
 def _bounded(words: str) -> str:
-    return " ".join(words.split())[:MOST_WORDS]
+    return one_line(" ".join(words.split())[:MOST_WORDS])
 
 
 def _trainer_end(containers: tuple[ContainerStatus, ...]) -> Terminated | None:

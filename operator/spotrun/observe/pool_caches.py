@@ -1,6 +1,6 @@
 """The caches behind pools: CapacityPools, labels of namespaces, and what events say of nodes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +16,7 @@ from spotrun.kube.client import Client, Selection
 from spotrun.kube.reflector import Reflector
 from spotrun.kube.tasks import running
 from spotrun.money.catalog import Catalog
+from spotrun.money.rows import Offering
 from spotrun.money.shares import Resources
 from spotrun.observe.fits import Demand, Demands
 from spotrun.observe.hints import Hints
@@ -29,11 +30,11 @@ from spotrun.observe.objects import (
     PodObject,
     PoolObject,
 )
-from spotrun.observe.pool_snapshot import pool_snapshot
+from spotrun.observe.pool_snapshot import offerings_of, pool_snapshot
 from spotrun.observe.pools import Pools
 
 JobOf = Callable[[PodObject], tuple[TrainingJobSpec, str] | None]
-"""The spec of a worker's job, and the hash of its template."""
+"""The spec of a worker's job, and the hash of its template; None for a pod that is no worker."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,17 @@ class PoolCaches:
             client, Selection(NAMESPACES, field_selector=only), NamespaceObject, lambda *_: None
         )
         self._hints = Hints(client, self._node_told, wall)
+        self._sees_all = namespace is None
         self._find = nodes
         self._listeners = listeners
         self._job_of = job_of
         self._demands = Demands()
         self.pools = Pools(
-            pods_on=pods_on, said=self._hints.about, changed=listeners.pool, wall=wall
+            pods_on=pods_on,
+            said=self._hints.about,
+            changed=listeners.pool,
+            wall=wall,
+            is_worker=lambda pod: job_of(pod) is not None,
         )
         self._catalog = catalog
         self._markets = Markets(self.pools, catalog, wall)
@@ -121,7 +127,14 @@ class PoolCaches:
         pool = self.pools.get(name)
         if pool is None:
             return None
-        return pool_snapshot(self.pools, pool, self._catalog(), self._demand_of, written_seconds)
+        return pool_snapshot(
+            self.pools,
+            pool,
+            self._catalog(),
+            self._demand_of,
+            written_seconds,
+            sees_all=self._sees_all,
+        )
 
     def said(self, node: NodeObject) -> Said:
         """What events say of a node."""
@@ -130,6 +143,11 @@ class PoolCaches:
     def place(self, node: NodeObject) -> tuple[str, Capacity] | None:
         """The pool of a node, and the capacity that it has there."""
         return self.pools.place(node)
+
+    def offered(self) -> Iterator[Offering]:
+        """What all pools offer: what there may be a price for."""
+        found = (self.pools.get(name) for name in self.names())
+        return (one for pool in found if pool is not None for one in offerings_of(pool))
 
     def price_of(self, pool: str) -> Price | None:
         """What a node of a pool costs."""

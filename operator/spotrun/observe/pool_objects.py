@@ -16,6 +16,8 @@ from spotrun.observe.objects import NodeObject, PodObject, PoolObject
 log = logging.getLogger(__name__)
 
 _OVER = frozenset({"Succeeded", "Failed"})
+_MOST_ASKED = 65_536
+"""Characters of pools' names: room for a thousand. Whoever may annotate pods may write more."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ def is_over(pod: PodObject) -> bool:
 
 def asked(pod: PodObject) -> tuple[str, ...]:
     """The pools that a worker was asked from; none: any node will do."""
-    return tuple(name for name in pod.metadata.annotations.pools.split(",") if name)
+    written = pod.metadata.annotations.pools[:_MOST_ASKED]
+    return tuple(name for name in written.split(",") if name)
 
 
 def is_unschedulable(pod: PodObject) -> bool:

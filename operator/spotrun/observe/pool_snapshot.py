@@ -1,14 +1,14 @@
 """A pool as its next status is concluded from it. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from spotrun.api.amounts import Amount
-from spotrun.api.capacitypool import PoolNode
+from spotrun.api.capacitypool import CapacityPoolSpec, PoolNode
 from spotrun.decide.lifetimes import Life
 from spotrun.decide.pool import PoolSnapshot
 from spotrun.money.catalog import Catalog
-from spotrun.money.prices import Quote
+from spotrun.money.prices import Quote, remembered
 from spotrun.money.rows import Offering
 from spotrun.money.shares import Resources
 from spotrun.observe.dialects import accelerator_of
@@ -25,9 +25,19 @@ DemandOf = Callable[[PodObject], Demand | None]
 
 
 def pool_snapshot(
-    pools: Pools, pool: Pool, catalog: Catalog, demand: DemandOf, written_seconds: float
+    pools: Pools,
+    pool: Pool,
+    catalog: Catalog,
+    demand: DemandOf,
+    written_seconds: float,
+    *,
+    sees_all: bool = True,
 ) -> PoolSnapshot:
-    """All that the next status of a pool is concluded from."""
+    """All that the next status of a pool is concluded from.
+
+    Who serves one namespace does not see all workers, and leaves their number to nobody: two such
+    operators would write theirs over each other's for ever.
+    """
     members = list(pools.members(pool.name))
     present = [Life(one.born_at) for one in members if one.reclaimed_at is None]
     quote, on_demand = quotes_of(pool, catalog)
@@ -41,7 +51,7 @@ def pool_snapshot(
         status=pool.status,
         is_ours=pool.is_ours,
         lives=(*present, *news.lives),
-        workers=sum(one.workers for one in members),
+        workers=sum(one.workers for one in members) if sees_all else None,
         node=node_of(pools, pool),
         quote=quote,
         on_demand=on_demand,
@@ -86,16 +96,25 @@ def resources_in(node: PoolNode | None) -> Resources | None:
 
 def quotes_of(pool: Pool, catalog: Catalog) -> tuple[Quote | None, Quote | None]:
     """The price of a node and of the same one on demand; of several types there is no one price."""
-    spec = pool.spec
-    types, zones = spec.instance_types or (), spec.zones or ()
-    offering = Offering(
-        instance_type=types[0] if len(types) == 1 else "",
+    types, told = pool.spec.instance_types or (), remembered(pool.status.price)
+    offering = _offering(pool.spec, types[0] if len(types) == 1 else "")
+    quote = catalog.quote(offering, pool_usd_per_hour=pool.spec.usd_per_hour, last=told)
+    return quote, catalog.on_demand(offering) if offering.instance_type else None
+
+
+def offerings_of(pool: Pool) -> Iterator[Offering]:
+    """All that a pool offers, type by type."""
+    return (_offering(pool.spec, kind) for kind in pool.spec.instance_types or ())
+
+
+def _offering(spec: CapacityPoolSpec, instance_type: str) -> Offering:
+    zones = spec.zones or ()
+    return Offering(
+        instance_type=instance_type,
         capacity=spec.capacity,
         region=spec.region or "",
         zone=zones[0] if len(zones) == 1 else "",
     )
-    quote = catalog.quote(offering, pool_usd_per_hour=spec.usd_per_hour)
-    return quote, catalog.on_demand(offering) if offering.instance_type else None
 
 
 def _would_fit(pools: Pools, pool: Pool, pod: PodObject, demand_of_pod: DemandOf) -> bool:

@@ -33,6 +33,7 @@ class Pools:
         said: Callable[[NodeObject], Said],
         changed: Callable[[str], None],
         wall: Callable[[], datetime],
+        is_worker: Callable[[PodObject], bool] = lambda _: True,
     ) -> None:
         self.room = Room()
         self.waiting: dict[Key, PodObject] = {}
@@ -40,6 +41,7 @@ class Pools:
         self._said = said
         self._changed = changed
         self._wall = wall
+        self._is_worker = is_worker
         self._pools: dict[str, Pool] = {}
         self._declared: list[tuple[str, CapacityPoolSpec]] = []
         self._nodes: dict[str, Member] = {}
@@ -142,7 +144,8 @@ class Pools:
         if waits and new is not None:
             self.waiting[key] = new
             for name in asked(new):
-                self._touch(name)
+                if name in self._pools or name in self._members:
+                    self._touch(name)
         elif self.waiting.pop(key, None) is not None and new is not None:
             self._was_bound(new)
         if _holds(old) != _holds(new):
@@ -247,7 +250,7 @@ class Pools:
         """How long a node took that was made after the worker that waited for one."""
         member = self._nodes.get(pod.spec.node_name or "")
         created = pod.metadata.creation_timestamp
-        if member is None or member.pool is None or created is None:
+        if member is None or member.pool is None or created is None or not self._is_worker(pod):
             return
         since = datetime.fromisoformat(created)
         if member.born_at > since:

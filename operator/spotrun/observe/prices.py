@@ -75,11 +75,10 @@ class Prices:
         return replace(last, gone=True, ready=node.ready, gone_at=gone_at)
 
     def _history(self, node: Node, price: Price | None) -> PriceHistory:
-        if node.usd_per_hour is not None:
-            return PriceHistory.constant(UsdPerHour(node.usd_per_hour))
-        if price is not None and price.usd_per_hour is not None:
+        """What the catalog says; of its pool's nodes a pool remembers what that said before."""
+        if node.stated_price is None and price is not None and price.usd_per_hour is not None:
             return history_of(price, self._wall())
-        quote = self.catalog.quote(offering(node))
+        quote = self.catalog.quote(offering(node), annotation=node.stated_price)
         return PriceHistory.constant(quote.usd_per_hour) if quote else PriceHistory()
 
     def _on_demand(self, node: Node, price: Price | None) -> UsdPerHour | None:

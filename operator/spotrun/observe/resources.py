@@ -13,6 +13,9 @@ from spotrun.observe.template import GPUS, NVIDIA_SLICE
 
 NOTHING = Resources()
 
+_LEAST, _MOST = Decimal("1e-9"), Decimal(2**63 - 1)
+"""Kubernetes rounds up to the one and down to the other; a template holds what its author wrote."""
+
 
 def resources_of(amounts: Mapping[str, object]) -> Resources:
     """CPU, memory and GPUs out of a map of quantities; what cannot be read counts as nothing."""
@@ -99,6 +102,7 @@ def _most(many: list[Resources]) -> Resources:
 @functools.lru_cache(maxsize=4096)  # a cluster writes few different ones, over and over
 def _value(text: str) -> Decimal:
     try:
-        return Quantity(text).value
+        amount = Quantity(text).value
     except ValueError:
         return Decimal(0)
+    return min(max(amount, _LEAST), _MOST) if amount else amount

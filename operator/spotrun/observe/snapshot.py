@@ -17,8 +17,10 @@ from spotrun.observe.memory import Memory
 from spotrun.observe.naming import template_hash
 from spotrun.observe.objects import CostAnnotations, CostLabels, JobObject, PodObject
 from spotrun.observe.pods import pod_facts, serial_in
+from spotrun.observe.shape import misfit
 
 MOST_WORDS = 1_000  # of what is wrong with a spec; they end in a condition
+_CANNOT_READ = "this operator cannot read the job"
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,9 @@ def job_snapshot(
     spec, status = readings.spec(job), readings.status(job)
     if spec.spec is None or status.status is None:
         return _broken(job, spec, status)
-    facts = _worker_pods(job, pods)
+    facts = _worker_pods(job, pods, status.status)
     agents.keep(meta.uid, {pod.serial for pod in facts})
+    workers = tuple(_worker(pod, meta.uid, look_at_node, agents) for pod in facts)
     snapshot = JobSnapshot(
         namespace=meta.namespace,
         name=meta.name,
@@ -109,13 +112,14 @@ def job_snapshot(
         status=status.status,
         template=spec.template,
         deleting=meta.deletion_timestamp is not None,
-        workers=tuple(_worker(pod, meta.uid, look_at_node, agents) for pod in facts),
+        workers=workers,
         refusal=memory.refused.refusal if memory.refused is not None else None,
         written_seconds=now_seconds - memory.written_at,
         leading_seconds=now_seconds - leading_since,
         annotated=_present(meta.annotations),
         cost_labels=_present(meta.labels),
         volume_is_shared=volume_is_shared,
+        sync_bytes_per_step=_sync_bytes(workers),
     )
     snapshot = replace(snapshot, missed_seconds=_missed(snapshot, memory, now_seconds))
     return replace(snapshot, lost_seconds=_losses(snapshot, memory, now_seconds, now))
@@ -140,10 +144,10 @@ def _present(named: CostAnnotations | CostLabels) -> dict[str, str]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _worker_pods(job: JobObject, pods: Iterable[PodObject]) -> list[Pod]:
+def _worker_pods(job: JobObject, pods: Iterable[PodObject], status: TrainingJobStatus) -> list[Pod]:
     """The job's own workers among the pods, by serial."""
-    meta = job.metadata
-    ours = [(pod, serial_in(pod, meta.name, meta.uid)) for pod in pods]
+    meta, given_out = job.metadata, status.next_serial or 0
+    ours = [(pod, serial_in(pod, meta.name, meta.uid, given_out)) for pod in pods]
     facts = (pod_facts(pod, serial) for pod, serial in ours if serial is not None)
     return sorted(facts, key=lambda pod: pod.serial)
 
@@ -152,6 +156,11 @@ def _worker(pod: Pod, uid: str, look_at_node: Callable[[str], Node], agents: Age
     node = look_at_node(pod.node) if pod.node is not None else None
     is_old = agents.speaks_old_wire(uid, pod.serial)
     return Worker(pod, node, agents.facts(uid, pod.serial), is_old)
+
+
+def _sync_bytes(workers: Iterable[Worker]) -> float | None:
+    told = (w.agent.report.progress for w in workers if w.agent is not None)
+    return max((one.sync_bytes for one in told if one and one.sync_bytes), default=None)
 
 
 def _missed(job: JobSnapshot, memory: Memory, now_seconds: float) -> dict[int, float]:
@@ -178,6 +187,9 @@ def _read_spec(job: JobObject) -> _Spec:
         spec = TrainingJobSpec.model_validate_json(bytes(job.spec), by_alias=True, by_name=False)
     except ValidationError as error:
         return _Spec(generation, None, "", _words("spec", error))
+    wrong = misfit(spec.workers.template)
+    if wrong is not None:
+        return _Spec(generation, None, "", f"{_CANNOT_READ}: {wrong}"[:MOST_WORDS])
     return _Spec(generation, spec, template_hash(spec))
 
 
@@ -197,4 +209,4 @@ def _words(root: str, error: ValidationError) -> str:
         f"{'.'.join(map(str, (root, *one['loc'])))}: {one['msg'].removeprefix('Value error, ')}"
         for one in error.errors(include_url=False, include_input=False)
     )
-    return f"this operator cannot read the job: {'; '.join(found)}"[:MOST_WORDS]
+    return f"{_CANNOT_READ}: {'; '.join(found)}"[:MOST_WORDS]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from spotrun.api.amounts import whole
 from spotrun.api.template import PodTemplate
 from spotrun.api.trainingjob import TrainingJobSpec
 
@@ -37,7 +38,8 @@ def gpu_limits(template: PodTemplate) -> dict[str, int]:
     if not isinstance(limits, dict):
         return {}
     return {
-        name: int(str(amount))
+        name: count
         for name, amount in limits.items()
-        if (name in GPUS or name.startswith(NVIDIA_SLICE)) and str(amount).isdigit()
+        if (name in GPUS or name.startswith(NVIDIA_SLICE))
+        and (count := whole(str(amount))) is not None
     }

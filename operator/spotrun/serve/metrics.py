@@ -2,8 +2,10 @@
 
 import importlib.metadata
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -11,12 +13,17 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from spotrun.api.names import Phase
+from spotrun.api.status import WorkersStatus
 from spotrun.decide.view import FINISHED
+from spotrun.kube.queue import WorkQueue
 from spotrun.serve.money_metrics import money_families
+from spotrun.serve.progress_metrics import progress_families
+from spotrun.serve.queue_metrics import Queues
+from spotrun.serve.scaling_metrics import scaling_families
 from spotrun.serve.told import Published
 
 MOST_JOBS = 2_000
-"""Jobs with series of their own; each has about ten, and a Prometheus is made for a million."""
+"""Jobs with series of their own; each has about forty, and a Prometheus is made for a million."""
 
 _LABELS = ("namespace", "name")
 _DECISION_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
@@ -29,11 +36,13 @@ class Meter:
         self,
         jobs: Callable[[], Iterable[Published]],
         leads: Callable[[], bool],
+        queues: Mapping[str, WorkQueue[Any]] | None = None,
         *,
         most_jobs: int = MOST_JOBS,
     ) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(_Jobs(jobs, leads, most_jobs))
+        self.registry.register(Queues(queues or {}, leads))
         Info("spotrun_build", "The operator's version.", registry=self.registry).info(
             {"version": importlib.metadata.version("spotrun")}
         )
@@ -61,6 +70,22 @@ class Meter:
             buckets=_DECISION_SECONDS,
             registry=self.registry,
         )
+        self._reconcile_errors = Counter(
+            "spotrun_trainingjob_reconcile_errors",
+            "Jobs that were taken off the queue in vain, by what went wrong; they come again.",
+            ("error",),
+            registry=self.registry,
+        )
+
+    @contextmanager
+    def reconciling(self) -> Iterator[None]:
+        """Measure the work on one job, and count it where it fails."""
+        with self.reconcile_seconds.time():
+            try:
+                yield
+            except Exception as error:
+                self._reconcile_errors.labels(type(error).__name__).inc()
+                raise
 
     def count_request(self, what: str, status: int) -> None:
         """An agent was answered."""
@@ -94,7 +119,9 @@ class _Jobs(Collector):
         )
         shown = list(islice(jobs, self._most))
         yield from _families(shown)
+        yield from progress_families(shown)
         yield from money_families(shown)
+        yield from scaling_families(shown)
 
 
 def _families(jobs: list[Published]) -> Iterator[Metric]:
@@ -123,11 +150,11 @@ def _families(jobs: list[Published]) -> Iterator[Metric]:
     for job in jobs:
         labels, status = (job.namespace, job.name), job.status
         info.add_metric((*labels, _phase(job).value), 1)
-        if (there := status.workers) is not None:
-            wanted = there.allowed.size if there.allowed is not None else 0
-            states = {"desired": wanted, "ready": there.running or 0, "spot": there.spot or 0}
-            for state, number in states.items():
-                workers.add_metric((*labels, state), number)
+        there = status.workers or WorkersStatus()
+        wanted = there.allowed.size if there.allowed is not None else 0
+        states = {"desired": wanted, "ready": there.running or 0, "spot": there.spot or 0}
+        for state, number in states.items():
+            workers.add_metric((*labels, state), number)
         if (made := status.progress) is not None and made.step is not None and made.total_steps:
             progress.add_metric(labels, min(1.0, made.step / made.total_steps))
         if status.world is not None:

@@ -8,6 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from spotrun.api.cost import Accumulators, Cost, Pricing
 from spotrun.api.names import LABEL_COST_CENTER, LABEL_PROJECT, LABEL_TEAM
+from spotrun.api.values import Serials
 from spotrun.serve.told import Published
 
 LABELS = ("namespace", "name", "team", "cost_center", "project")
@@ -44,6 +45,18 @@ _FIGURES = (
         lambda cost, _: cost.lost_work_usd,
     ),
     _Figure(
+        "useful_cost_usd",
+        "Spent on steps that were new and stay; contained in what was spent.",
+        True,
+        lambda _, sums: sums.useful_usd,
+    ),
+    _Figure(
+        "idle_cost_usd",
+        "Unused parts of nodes on which no other job runs; not in what was spent.",
+        True,
+        lambda cost, _: cost.idle_usd,
+    ),
+    _Figure(
         "forecast_cost_usd",
         "What the job will have cost at its end.",
         False,
@@ -72,7 +85,8 @@ _FIGURES = (
 
 def money_families(jobs: Iterable[Published]) -> Iterator[Metric]:
     """What is known of each job; a figure that nobody knows has no series."""
-    known = [job for job in jobs if job.status.cost is not None]
+    every = list(jobs)
+    known = [job for job in every if job.status.cost is not None]
     for figure in _FIGURES:
         kind = CounterMetricFamily if figure.is_counter else GaugeMetricFamily
         family = kind(f"spotrun_trainingjob_{figure.name}", figure.text, labels=LABELS)
@@ -82,6 +96,31 @@ def money_families(jobs: Iterable[Published]) -> Iterator[Metric]:
             if value is not None:
                 family.add_metric(_labels(job), float(value))
         yield family
+    yield from _of_jobs(every)
+
+
+def _of_jobs(jobs: Iterable[Published]) -> Iterator[Metric]:
+    budget = GaugeMetricFamily(
+        "spotrun_trainingjob_budget_usd", "budget.maxCostUsd.", labels=LABELS
+    )
+    unpriced = GaugeMetricFamily(
+        "spotrun_trainingjob_unpriced_workers",
+        "Workers on nodes whose price nobody knows.",
+        labels=LABELS,
+    )
+    for job in jobs:
+        if job.budget_usd is not None:
+            budget.add_metric(_labels(job), float(job.budget_usd))
+        unpriced.add_metric(_labels(job), _num_unpriced(job))
+    yield from (budget, unpriced)
+
+
+def _num_unpriced(job: Published) -> int:
+    """Workers have an address once they have a node, and a rate once somebody knows its price."""
+    sums = job.status.accumulators or Accumulators()
+    priced = {number for rate in sums.rates or () for number in Serials(rate.workers).numbers}
+    placed = {serial for serial, peer in job.peers.items() if peer.address is not None}
+    return len(placed - priced)
 
 
 def _labels(job: Published) -> tuple[str, ...]:

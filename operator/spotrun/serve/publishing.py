@@ -1,7 +1,10 @@
 """From a decided job to what is published about it."""
 
+from collections import Counter
+from decimal import Decimal
+
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.snapshot import JobSnapshot
+from spotrun.decide.snapshot import JobSnapshot, PodPhase
 from spotrun.observe.template import processes
 from spotrun.serve.told import Peer, Published
 
@@ -16,4 +19,21 @@ def published(job: JobSnapshot, status: TrainingJobStatus) -> Published:
         peers={w.serial: Peer(w.pod.name, w.pod.uid, w.pod.address) for w in job.workers},
         processes=processes(job.spec),
         cost_labels=job.cost_labels,
+        placed=_placed(job),
+        budget_usd=_budget(job),
+        saves=job.spec.checkpoint is not None,
     )
+
+
+def _placed(job: JobSnapshot) -> Counter[tuple[str, str]]:
+    """How many workers run on nodes that are there, by the pool of the node and its capacity."""
+    nodes = (worker.node for worker in job.workers if worker.pod.phase is PodPhase.RUNNING)
+    return Counter(
+        (node.pool, node.capacity.value) for node in nodes if node is not None and not node.gone
+    )
+
+
+def _budget(job: JobSnapshot) -> Decimal | None:
+    budget = job.spec.budget
+    limit = budget.max_cost_usd if budget is not None else None
+    return limit.decimal if limit is not None else None

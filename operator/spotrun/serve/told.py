@@ -4,6 +4,7 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 
 from spotrun.api.names import Phase
 from spotrun.api.status import TrainingJobStatus
@@ -33,6 +34,9 @@ class Published:
     peers: Mapping[int, Peer]
     processes: int  # of each worker
     cost_labels: Mapping[str, str] = field(default_factory=dict)  # by which costs are grouped
+    placed: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by pool and capacity
+    budget_usd: Decimal | None = None
+    saves: bool = False  # there is a place for checkpoints
 
 
 class Told:

@@ -60,7 +60,6 @@ def test_a_minimal_job_is_stored_with_all_its_defaults(server: Server) -> None:
         "workers": {**job()["spec"]["workers"], "min": 1, "max": 1, "replicas": 1, "perReplica": 1},
         "scaling": {
             "minEfficiency": "0.6",
-            "hourWorthUsd": "0",
             "scaleUpAfter": "2m",
             "scaleDownAfter": "10m",
         },

@@ -2,12 +2,20 @@
 
 import asyncio
 
+from devcluster.client import Manifest
 from spotrun.api.values import Serials
 from spotrun.controller import Controller
 from tests.operator_world import PORT, World
 from tests.relay import relayed
 
 WORKERS = {"min": 2, "max": 3, "replicas": 3}
+TRAINER = {
+    "name": "trainer",
+    "image": "x",
+    "args": ["train.py"],
+    "resources": {"requests": {"cpu": "5"}},
+}
+ONE_PER_NODE = {"spec": {"containers": [TRAINER]}}
 
 
 def has_led_for_long(controller: Controller) -> None:
@@ -54,6 +62,35 @@ async def test_a_silent_worker_whom_its_neighbours_miss_is_lost_within_seconds(
         assert seconds < 12
         await trains(world, "0,2-3")
         await world.until_job(lambda s: s.get("settled") == "1")
+
+
+async def test_a_replacement_keeps_away_from_a_node_that_only_looks_well(world: World) -> None:
+    for name in ("a", "b", "c", "d"):
+        await world.nodes.add(name, capacity={"cpu": "8", "memory": "32Gi"})
+    async with world.operator() as controller, relayed(f"{world.host}:{PORT}") as link:
+        world.play().servers[1] = link.address
+        await world.create_job(workers={**WORKERS, "template": ONE_PER_NODE})
+        await trains(world, "0-2")
+        has_led_for_long(controller)
+        (lost,) = [pod for pod in await world.pods() if serial(pod) == 1]
+
+        link.hold()
+        for neighbour in (0, 2):
+            world.agent(neighbour).suspect(1)
+        job = await world.until_job(lambda s: s.get("interruptions", {}).get("count") == 1)
+        assert job["status"]["interruptions"]["last"]["reason"] == "NodeLost"
+        await trains(world, "0,2-3")
+
+        (made,) = [pod for pod in await world.pods() if serial(pod) == 3]
+        assert made["metadata"]["annotations"]["spotrun.dev/avoids"] == lost["spec"]["nodeName"]
+        assert made["spec"]["nodeName"] != lost["spec"]["nodeName"]
+        job = await world.until_job(lambda s: s.get("settled") == "1")
+        assert job["status"]["interruptions"]["count"] == 1
+        assert "lost" not in job["status"]
+
+
+def serial(pod: Manifest) -> int:
+    return int(pod["metadata"]["labels"]["spotrun.dev/serial"])
 
 
 async def test_a_worker_that_answers_is_not_lost_because_a_neighbour_misses_it(

@@ -5,10 +5,6 @@ moto has no price list.
 
 import asyncio
 import logging
-import os
-import re
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -22,6 +18,7 @@ from spotrun.money.prices import Quote
 from spotrun.money.rows import Offering
 from spotrun.money.table import PriceTable
 from spotrun.observe.aws_prices import AwsPrices
+from tests.integration.observe.ec2 import Ec2, credentials
 from tests.integration.observe.price_list import PriceList, product
 from tests.unit.money.builders import per_hour
 
@@ -31,31 +28,6 @@ ON_DEMAND = replace(SPOT, capacity=Capacity.ON_DEMAND)
 MOTOS_PRICE = per_hour("0.00001")
 
 
-class Ec2:
-    """moto's server, whose port it chooses itself."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert self._process.stderr is not None
-        said = []
-        for line in self._process.stderr:
-            said.append(line)
-            if running := re.search(r"Running on (http://127\.0\.0\.1:\d+)", line):
-                self.url = running[1]
-                return
-        raise AssertionError("".join(said))
-
-    def end(self) -> None:
-        self._process.terminate()
-        self._process.wait(timeout=20)
-        assert self._process.stderr is not None
-        self._process.stderr.close()
-
-
 class Desk:
     """The prices as an operator asks for them, and time."""
 
@@ -63,6 +35,7 @@ class Desk:
         self._monkeypatch = monkeypatch
         self.seconds = 0.0
         self.prices = AwsPrices(
+            ["us-east-1", "eu-west-1"],
             clock=lambda: self.seconds,
             wall=lambda: self.now,
             roll=lambda: 1.0,
@@ -106,13 +79,7 @@ async def price_list() -> AsyncIterator[PriceList]:
 
 @pytest.fixture
 def desk(ec2: Ec2, price_list: PriceList, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+    credentials(monkeypatch)
     monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", price_list.url)
     desk = Desk(monkeypatch)
     desk.reach_ec2_at(ec2.url)
@@ -136,6 +103,11 @@ async def test_who_follows_is_told_what_was_answered(desk: Desk) -> None:
     assert tables == desk.prices.tables()
     assert [table.source for table in tables] == ["AWS spot prices", "AWS price list"]
     assert [bool(table.rows) for table in tables] == [True, True]
+
+
+async def test_other_regions_are_not_asked_about(desk: Desk, price_list: PriceList) -> None:
+    assert not await desk.ask(replace(SPOT, region="us-central1", zone="us-central1-a"))
+    assert price_list.num_asked == 0
 
 
 async def test_a_type_that_aws_does_not_know_spoils_nothing(desk: Desk) -> None:

@@ -42,7 +42,7 @@ async def test_kubectl_shows_the_market_in_one_line_a_pool(world: World) -> None
     await add_node(world, "a")
     await add_node(world, "b")
     await create_job(world, 1)
-    async with world.operator():
+    async with world.operator(watch_namespace=None):
         await until_training(world, 0)
         await until_pool(world, "spot-g5-xlarge-us-east-1a", lambda s: s["workers"] == 1)
     table = world.cluster.kubectl("get", "cpool", "-l", "spotrun.dev/capacity=Spot").stdout
@@ -90,7 +90,7 @@ async def test_an_admins_pool_says_of_nodes_what_their_labels_do_not(world: Worl
     await declare(world, "cheap", nodeSelector={"example.com/pool": "cheap"}, capacity="Spot")
     await add_node(world, "a", platform=Platform.PLAIN, labels={"example.com/pool": "cheap"})
     await create_job(world, 1)
-    async with world.operator():
+    async with world.operator(watch_namespace=None):
         await until_training(world, 0)
         await until_pool(world, "cheap", lambda s: (s["nodes"], s["workers"]) == (1, 1))
         await world.until_job(lambda status: status["workers"].get("spot") == 1)

@@ -348,7 +348,9 @@ def test_last_words_go_where_the_template_wants_them_and_have_time() -> None:
 
 
 def test_nodes_to_avoid_are_ruled_out_by_name() -> None:
-    required = pod_of(a_job_of(), avoid_nodes=("n1", "n2"))["spec"]["affinity"]["nodeAffinity"][
+    pod = pod_of(a_job_of(), avoid_nodes=("n1", "n2"))
+    assert pod["metadata"]["annotations"]["spotrun.dev/avoids"] == "n1,n2"
+    required = pod["spec"]["affinity"]["nodeAffinity"][
         "requiredDuringSchedulingIgnoredDuringExecution"
     ]
     assert required == {

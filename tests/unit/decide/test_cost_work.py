@@ -128,6 +128,11 @@ def told(usd: str) -> dict[str, dict[str, str]]:
         pytest.param("1.95", False, id="by less than 5 percent"),
         pytest.param("1.9", True, id="by more"),
         pytest.param("0", True, id="for the first time"),
+        pytest.param("999999999999", True, id="where somebody has written more"),
+        *(
+            pytest.param(text, True, id=f"where somebody has written {text}")
+            for text in ("NaN", "-Infinity", "1e999999999", "free", "")
+        ),
     ],
 )
 def test_annotations_follow_the_cost_in_steps(usd: str, is_due: bool) -> None:

@@ -1,6 +1,7 @@
 """Which pools can take a worker: what the template, the user and the admin exclude."""
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -135,3 +136,27 @@ def test_it_is_said_why_no_pool_is_left(pool: PoolFacts, spec: dict[str, Any], w
 def test_an_unknown_price_is_not_excluded_by_a_bid() -> None:
     assert fits(a_job(a_spot_pool(usd=None), placement={"maxPricePercent": 70}))
     assert fits(a_job(a_spot_pool(usd=0.7), placement={"maxPricePercent": 70}))
+
+
+@pytest.mark.parametrize(
+    ("zones", "volumes", "expected"),
+    [
+        (("a",), None, True),
+        (("a",), {"a", "b"}, True),
+        (("a",), {"b"}, False),
+        (("a", "b"), {"b"}, True),
+        ((), {"b"}, True),  # where its nodes are is not known
+        (("a",), set(), False),
+    ],
+)
+def test_a_pool_far_from_a_workers_volumes_cannot_take_it(
+    zones: tuple[str, ...], volumes: set[str] | None, expected: bool
+) -> None:
+    pool = a_spot_pool(zones=zones)
+    known = frozenset(volumes) if volumes is not None else None
+    assert fits(replace(a_job(pool), volume_zones=known)) is expected
+
+
+def test_where_the_volumes_are_is_said() -> None:
+    far = replace(a_job(a_spot_pool()), volume_zones=frozenset({"b", "a"}))
+    assert offers(far).why_none == "1 pools: they are not where the volumes of a worker are: a, b"

@@ -364,6 +364,45 @@ def test_work_that_is_not_saved_is_saved_when_its_loss_would_miss_the_deadline()
     assert (decision.status.orders.checkpoint, asked(unsaved)) == (1, [])
 
 
+def half_there(hours_left: float, work_left: float) -> JobBuilder:
+    """An elastic job of two, of whom one trains on spot; nothing is saved yet."""
+    job = due(hours_left, work_left, workers=2)
+    workers = job.spec.workers.model_copy(update={"min": 1})
+    job = replace(job, spec=job.spec.model_copy(update={"workers": workers}))
+    pace = Pace(step_seconds=Amount("1"), workers=2, changeovers=(600,))
+    return working(job, SPOT, 0).with_status(pace=pace, checkpoint=None)
+
+
+@pytest.mark.parametrize(
+    ("hours_left", "work_left"),
+    [
+        (59, 47.5),  # just begun: the first checkpoint is not due yet
+        (48.2, 38),  # without what is done there would be no time for two changeovers
+        (30, 19),
+    ],
+)
+def test_work_that_is_not_saved_yet_keeps_its_pace(hours_left: float, work_left: float) -> None:
+    assert asked(on_market(half_there(hours_left, work_left), DRY, OD)) == ["Spot"]
+
+
+def test_too_little_work_is_behind_also_where_it_is_not_saved_yet() -> None:
+    assert asked(on_market(half_there(30, 28), DRY, OD)) == ["OnDemand"]
+
+
+def test_it_is_saved_before_its_loss_would_cost_the_time_to_wait_for_spot() -> None:
+    calm = on_market(half_there(48.4, 38), SPOT, OD).decide()
+    at_risk = on_market(half_there(48.2, 38), SPOT, OD).decide()
+    assert calm.status.orders is None
+    assert at_risk.status.orders is not None
+    assert at_risk.status.orders.checkpoint == 1
+
+
+def test_where_nobody_can_save_it_work_that_is_not_saved_is_not_counted_on() -> None:
+    job = on_market(half_there(30, 19), DRY, OD)
+    unsaved = replace(job, spec=job.spec.model_copy(update={"checkpoint": None}))
+    assert asked(unsaved) == ["OnDemand"]
+
+
 def test_where_saving_is_not_enough_on_demand_takes_over_while_spot_trains_on() -> None:
     job = on_market(working(due(10.1, 10.05), SPOT, 0), SPOT, OD)
     unsaved = job.with_checkpoint(int(37.0 * HOUR))

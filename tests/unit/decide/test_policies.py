@@ -85,7 +85,7 @@ def test_a_silent_worker_is_replaced_and_fenced_by_its_uid() -> None:
     job = a_job(1).with_worker(0, ready=True, heard=9, node=Node("n", ready=False))
     decision = job.decide()
     why = "no sign of life from job-0"
-    assert decision.actions == (Remove(0, "uid-0", Reason.NODE_LOST, why), Create(1))
+    assert decision.actions == (Remove(0, "uid-0", Reason.NODE_LOST, why), Create(1, ("n",)))
     assert decision.status.settled is None
 
 

@@ -1,6 +1,7 @@
 """What a pool's next status says, and when it is written."""
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotrun.api.amounts import Amount
-from spotrun.api.capacitypool import Capacity, CapacityPoolSpec, CapacityPoolStatus, PoolNode
+from spotrun.api.capacitypool import (
+    Capacity,
+    CapacityPoolSpec,
+    CapacityPoolStatus,
+    PoolNode,
+    Price,
+)
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.values import Time
 from spotrun.decide.lifetimes import Life
@@ -109,6 +116,42 @@ def test_a_price_that_nobody_knows_any_more_is_unknown_but_not_forgotten() -> No
     assert price is not None
     assert price.usd_per_hour is None
     assert price.recent is not None
+
+
+def said(seconds_ago: float, usd_per_hour: str = "0.42") -> Quote:
+    """What a live source says, which has to speak every quarter of an hour."""
+    quote = a_quote(usd_per_hour, ago(seconds_ago))
+    return replace(quote, good_for=timedelta(minutes=15))
+
+
+def price_after(*quotes: tuple[Quote, float]) -> Price:
+    """What is written down after looks so many seconds ago."""
+    status = CapacityPoolStatus()
+    for quote, seconds_ago in quotes:
+        status = next_pool(a_pool(status=status, quote=quote), ago(seconds_ago))
+    assert status.price is not None
+    return status.price
+
+
+def test_that_a_source_says_the_same_again_is_written_down_every_ten_minutes() -> None:
+    first = (said(1200), 1200)
+    assert price_after(first, (said(601), 601)).as_of == Time.of(ago(1200))
+    assert price_after(first, (said(600), 600)).as_of == Time.of(ago(600))
+    assert price_after(first, (said(601, "0.5"), 601)).as_of == Time.of(ago(601))
+
+
+def test_a_price_is_stale_while_its_source_is_silent_and_counts_on() -> None:
+    quote = said(900)
+    fresh, stale = price_after((quote, 0)), price_after((quote, 0), (quote, -1))
+    assert (fresh.stale, stale.stale) == (None, True)
+    assert stale.usd_per_hour == fresh.usd_per_hour
+    spoken = price_after((quote, 0), (quote, -1), (said(-2), -2))
+    assert (spoken.stale, spoken.as_of) == (None, Time.of(ago(-2)))
+
+
+def test_when_a_price_becomes_stale_is_a_moment_to_look_again() -> None:
+    pool = a_pool(quote=said(840))
+    assert again_seconds(pool, next_pool(pool, NOW), NOW) == 60
 
 
 def test_prices_are_kept_in_bounds() -> None:

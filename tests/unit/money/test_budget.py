@@ -9,7 +9,6 @@ from spotrun.money.budget import (
     HEADROOM,
     affordable,
     levels_crossed,
-    may_spend,
     reserve,
     stop_at,
     used_percent,
@@ -53,12 +52,6 @@ def test_each_level_is_crossed_once(before: str, after_that: str, crossed: tuple
 
 def test_the_last_checkpoint_and_the_end_of_the_workers_are_paid_in_advance() -> None:
     assert reserve(UsdPerHour(10), Decimal(60), Decimal(30)) == usd("0.3")
-
-
-def test_what_is_reserved_is_not_spent_on_anything_else() -> None:
-    budget = {"limit": usd("10"), "spent": usd("8"), "reserved": usd("1.5")}
-    assert may_spend(usd("0.5"), **budget)
-    assert not may_spend(usd("0.51"), **budget)
 
 
 @given(amounts, amounts, amounts, prices_per_hour, st.decimals(0, 1, places=6))

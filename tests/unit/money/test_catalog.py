@@ -1,4 +1,6 @@
 from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 
@@ -6,8 +8,11 @@ from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity
 from spotrun.money.builtin import built_in_tables
 from spotrun.money.catalog import Catalog, unpriced_because
-from spotrun.money.rows import Offering
+from spotrun.money.prices import Quote
+from spotrun.money.rows import Offering, PriceRow
 from spotrun.money.table import PriceTable
+from spotrun.money.units import UsdPerHour
+from tests.unit.money.builders import NOON
 
 SPOT = Offering("g5.xlarge", Capacity.SPOT, "us-east-1", "us-east-1a")
 ON_DEMAND = replace(SPOT, capacity=Capacity.ON_DEMAND)
@@ -76,7 +81,37 @@ def test_nothing_is_guessed(wanted: Offering) -> None:
 @pytest.mark.parametrize("annotation", ["", "1,5", "free", "-1", "1e3", "0.4 USD"])
 def test_an_annotation_that_is_no_price_hides_no_other(annotation: str) -> None:
     assert CATALOG.quote(SPOT, annotation=annotation, pool_usd_per_hour=Amount("1")) is None
-    assert f"is {annotation!r}: write a decimal number" in unpriced_because(SPOT, annotation)
+    told = unpriced_because(replace(SPOT, node="n1"), annotation)
+    assert f"usd-per-hour of node n1 is {annotation!r}: write a decimal number" in told
+
+
+LIVE = PriceTable("a cloud", good_for=timedelta(minutes=15))
+SAID = Quote(UsdPerHour(Decimal("0.3")), "a cloud", NOON)
+
+
+def test_what_a_live_source_said_last_counts_until_it_speaks_again() -> None:
+    silent = Catalog((LIVE, THEIRS))
+    kept = silent.quote(SPOT, last=SAID)
+    assert kept == replace(SAID, good_for=LIVE.good_for)
+    assert kept.is_stale(NOON + timedelta(minutes=16))
+    row = PriceRow(UsdPerHour(1), "g5.xlarge", Capacity.SPOT, "us-east-1", "us-east-1a")
+    speaks = Catalog((replace(LIVE, rows=(row,)), THEIRS))
+    assert speaks.quote(SPOT, last=SAID).usd_per_hour == UsdPerHour(1)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "catalog",
+    [
+        pytest.param(Catalog((THEIRS,)), id="nobody asks it any more"),
+        pytest.param(Catalog((replace(LIVE, good_for=None), THEIRS)), id="it is a sheet"),
+        pytest.param(Catalog((replace(LIVE, source="x"), THEIRS)), id="another one is silent"),
+        pytest.param(Catalog((THEIRS, LIVE)), id="another one is asked first"),
+    ],
+)
+def test_what_others_said_last_does_not_count(catalog: Catalog) -> None:
+    quote = catalog.quote(SPOT, last=SAID)
+    assert quote is not None
+    assert quote.source == "price table theirs"
 
 
 def test_the_same_node_on_demand_is_asked_of_the_tables() -> None:

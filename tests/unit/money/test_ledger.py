@@ -1,15 +1,14 @@
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.money.ledger import Rate, Segment, cost, idle, rate
+from spotrun.money.ledger import Segment, cost, idle
 from spotrun.money.prices import Priced, PriceHistory
-from spotrun.money.units import Usd, UsdPerHour
+from spotrun.money.units import Usd
 from tests.unit.money.builders import (
-    NOON,
     after,
     history,
     moments,
@@ -17,8 +16,6 @@ from tests.unit.money.builders import (
     segment,
     segments,
 )
-
-MICROSECOND = timedelta(microseconds=1)
 
 
 def test_workers_that_ended_and_workers_that_run_are_one_sum() -> None:
@@ -41,7 +38,7 @@ def test_an_unknown_price_is_no_price_of_zero() -> None:
 
 
 def split(whole: Segment, moment: datetime) -> tuple[Segment, ...]:
-    if not whole.holds(moment):
+    if moment < whole.start or (whole.end is not None and moment >= whole.end):
         return (whole,)
     return replace(whole, end=moment), replace(whole, start=moment)
 
@@ -68,26 +65,6 @@ def test_computing_again_after_a_crash_comes_to_the_same(
     settled = cost([s for s in held if s.end is not None], until)
     running = cost([s for s in held if s.end is None], until)
     assert settled + running == cost(reversed(held), until)
-
-
-def test_the_rate_is_of_those_that_are_there() -> None:
-    held = [
-        segment(60),  # ends at 13:00
-        segment(None, share="0.25", prices=history("8", (after(hours=1), "4"))),
-        segment(None, start=after(hours=2)),
-        segment(None, prices=PriceHistory()),
-    ]
-    assert rate(held, after(minutes=59)) == Rate(UsdPerHour(3), unpriced=1)
-    assert rate(held, after(hours=1)) == Rate(UsdPerHour(1), unpriced=1)
-    assert rate([], NOON) == Rate()
-
-
-@given(segments(), moments)
-def test_money_moves_at_the_rate(held: Segment, moment: datetime) -> None:
-    """Over a microsecond, in which nothing can change."""
-    priced = replace(held, history=PriceHistory.constant(per_hour("7")))
-    spent = cost([priced], moment + MICROSECOND).usd - cost([priced], moment).usd
-    assert spent == rate([priced], moment).usd_per_hour.over(Decimal("0.000001"))
 
 
 def test_idle_is_what_a_node_cost_beyond_its_workers() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -84,15 +85,18 @@ class Scene:
 
     def __init__(self) -> None:
         self.now = NOW
+        self.sees_all = True  # as an operator does that serves every namespace
         self.pods: dict[str, PodObject] = {}
         self.nodes: dict[str, NodeObject] = {}
         self.said: dict[str, Said] = {}
         self.changed: list[str] = []
+        self.is_worker = True
         self.pools = Pools(
             pods_on=self._on,
             said=lambda node: self.said.get(node.metadata.name, Said()),
             changed=self.changed.append,
             wall=lambda: self.now,
+            is_worker=lambda _: self.is_worker,
         )
         self.catalog = Catalog()
         self.markets = Markets(self.pools, lambda: self.catalog, lambda: self.now)
@@ -126,7 +130,14 @@ class Scene:
         pool = self.pools.get(name)
         assert pool is not None
         needs = demand or a_demand()
-        return pool_snapshot(self.pools, pool, self.catalog, lambda _: needs, float("inf"))
+        return pool_snapshot(
+            self.pools,
+            pool,
+            self.catalog,
+            lambda _: needs,
+            float("inf"),
+            sees_all=self.sees_all,
+        )
 
     def _on(self, node: str) -> Iterable[PodObject]:
         return [pod for pod in self.pods.values() if pod.spec.node_name == node]
@@ -140,6 +151,19 @@ def a_demand(**spec: Any) -> Demand:
 @pytest.fixture
 def scene() -> Scene:
     return Scene()
+
+
+def test_operators_of_single_namespaces_do_not_write_their_workers_over_each_others() -> None:
+    mine, yours = Scene(), Scene()
+    for scene, worker in ((mine, "w0"), (yours, "")):
+        scene.sees_all = False
+        scene.node(a_node("n1"))
+        if worker:
+            scene.pod(a_pod(worker, "n1"))
+    assert mine.facts().workers == 1  # that count against maxWorkers
+    written = next_pool(mine.snapshot(), NOW)
+    assert written.workers is None
+    assert next_pool(replace(yours.snapshot(), status=written), NOW) == written
 
 
 def test_a_pool_as_jobs_see_it(scene: Scene) -> None:
@@ -441,6 +465,19 @@ def test_a_pool_of_nothing_is_no_pool(scene: Scene) -> None:
     scene.no_node()
     assert scene.pools.get(POOL) is None
     assert scene.market() == Market()
+
+
+def test_a_pod_that_is_no_worker_teaches_nothing_of_a_pool(scene: Scene) -> None:
+    scene.is_worker = False
+    scene.pod(a_pod(asked=POOL, age=90))
+    scene.node(a_node(age=30))
+    scene.pod(a_pod(asked=POOL, age=90, node="n1"))
+    assert scene.pools.news(POOL).provisioned == []
+
+
+def test_pools_that_nobody_has_are_not_remembered_because_a_pod_names_them(scene: Scene) -> None:
+    scene.pod(a_pod(asked=",".join(f"made-up-{number}" for number in range(10_000))))
+    assert scene.changed == []
 
 
 def test_a_worker_that_waits_and_is_gone_waits_no_more(scene: Scene) -> None:

@@ -1,5 +1,4 @@
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -290,8 +289,9 @@ def test_what_is_known_of_a_node() -> None:
     given = {"spotrun.dev/usd-per-hour": "0.42"}
     seen = node_facts(node(labels=labels, annotations=given), "n1", NOW)
     assert (seen.instance_type, seen.region) == ("g5.xlarge", "us-east-1")
-    assert seen.usd_per_hour == Decimal("0.42")
-    assert node_facts(node(annotations={"spotrun.dev/usd-per-hour": "?"}), "n1", NOW) == Node("n1")
+    assert seen.stated_price == "0.42"
+    unreadable = node(annotations={"spotrun.dev/usd-per-hour": "?" * 1_000})
+    assert node_facts(unreadable, "n1", NOW) == Node("n1", stated_price="?" * 64)
 
 
 def test_a_node_that_was_there_is_gone_at_once_and_remembered_as_it_was() -> None:

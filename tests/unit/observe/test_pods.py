@@ -9,7 +9,7 @@ from spotrun.decide.snapshot import Pod, PodEnd, PodPhase
 from spotrun.observe.naming import worker_name
 from spotrun.observe.objects import PodObject, PodSpec
 from spotrun.observe.pods import pod_facts, serial_in
-from spotrun.wire import Ending, LastWords
+from spotrun.wire import MESSAGE_CHARACTERS, Ending, LastWords
 
 UID = "job-uid"
 NAME = worker_name("job", UID, 3)
@@ -108,7 +108,7 @@ ENDS = [
             "message": "The node was low on resource: memory. ",
             "containerStatuses": [],
         },
-        PodEnd(pod_reason="Evicted", pod_message="The node was low on resource: memory. "),
+        PodEnd(pod_reason="Evicted", pod_message="The node was low on resource: memory."),
         id="evicted before it ran",
     ),
     pytest.param(
@@ -210,7 +210,7 @@ def test_the_schedulers_words(status: str, reason: str, expected: str) -> None:
 
 
 def test_a_pod_is_a_worker_by_label_owner_and_name() -> None:
-    assert serial_in(pod(), "job", UID) == 3
+    assert serial_in(pod(), "job", UID, 4) == 3
     owner = {"apiVersion": "v1", "kind": "T", "name": "job", "uid": UID}
     for stranger in (
         pod(labels={}),
@@ -220,4 +220,28 @@ def test_a_pod_is_a_worker_by_label_owner_and_name() -> None:
         pod(ownerReferences=[{**owner, "uid": "another", "controller": True}]),
         pod(name="job-3"),
     ):
-        assert serial_in(stranger, "job", UID) is None
+        assert serial_in(stranger, "job", UID, 4) is None
+
+
+def test_a_pod_whose_number_was_never_given_out_is_no_worker() -> None:
+    assert serial_in(pod(), "job", UID, 3) is None
+
+
+def test_what_a_pod_says_is_one_line_that_does_no_harm() -> None:
+    message = "\x1b[2J" + "no\nyes\u2028" * 1_000
+    told = pod_facts(pod({"phase": "Failed", "message": message}), 3).end
+    assert told is not None
+    assert len(told.pod_message) <= MESSAGE_CHARACTERS
+    assert told.pod_message.isprintable()
+
+
+def test_where_a_pod_was_asked_from_is_read_as_it_was_written() -> None:
+    written = {
+        "spotrun.dev/pools": "a,b",
+        "spotrun.dev/zone": "z",
+        "spotrun.dev/avoids": "n1,n2",
+    }
+    asked = pod_facts(pod(annotations=written), 3)
+    assert (asked.pools, asked.zone, asked.avoids) == (("a", "b"), "z", ("n1", "n2"))
+    anywhere = pod_facts(pod(), 3)
+    assert (anywhere.pools, anywhere.zone, anywhere.avoids) == ((), "", ())

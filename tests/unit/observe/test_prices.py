@@ -8,14 +8,18 @@ from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity, Price, PriceChange
 from spotrun.api.values import Time
 from spotrun.decide.snapshot import Node
+from spotrun.kube.client import Client
 from spotrun.kube.resource import Meta
 from spotrun.money.catalog import Catalog
-from spotrun.money.prices import EVER
+from spotrun.money.prices import EVER, Quote
+from spotrun.money.rows import Offering
 from spotrun.money.table import PriceTable
 from spotrun.money.units import UsdPerHour
+from spotrun.observe.aws_prices import AwsPrices
 from spotrun.observe.objects import ConfigMapObject
-from spotrun.observe.price_tables import catalog_of
+from spotrun.observe.price_tables import PriceSources, PriceTables, catalog_of, tables_of
 from spotrun.observe.prices import MOST_CHANGES, Prices
+from tests.unit.kube.scripted import ScriptedTransport
 
 START = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 SHEET = """instanceType,region,zone,capacity,usdPerHour
@@ -41,7 +45,7 @@ class Watch:
 
 
 def stated(usd_per_hour: str) -> Node:
-    return replace(BORN, usd_per_hour=Decimal(usd_per_hour))
+    return replace(BORN, stated_price=usd_per_hour)
 
 
 def test_the_nodes_own_price_counts_before_its_pools_and_that_before_a_table() -> None:
@@ -51,6 +55,19 @@ def test_the_nodes_own_price_counts_before_its_pools_and_that_before_a_table() -
     assert watch.look(replace(BORN, name="n2", pool="p")) == [(EVER, "2")]
     assert watch.look(replace(BORN, name="n3", pool="unknown")) == [(EVER, "0.04")]
     assert watch.look(replace(BORN, name="n4", instance_type="unheard-of")) == []
+
+
+def test_a_stated_price_that_cannot_be_read_is_no_price_nor_is_that_of_pool_or_table() -> None:
+    watch = Watch()
+    watch.pools["p"] = Price(usd_per_hour=Amount("2"))
+    assert watch.look(replace(stated("1,5"), pool="p")) == []
+    assert watch.look(replace(stated("1,5"), name="n2")) == []
+
+
+def test_a_stated_price_that_becomes_unreadable_goes_on_as_it_was() -> None:
+    watch = Watch()
+    watch.look(stated("3"))
+    assert watch.look(stated("3 USD"), after=60) == [(EVER, "3")]
 
 
 def test_a_price_that_changes_does_so_when_it_is_seen_to() -> None:
@@ -66,7 +83,7 @@ def test_a_price_that_nobody_knows_any_more_goes_on() -> None:
     watch = Watch()
     node = replace(stated("3"), instance_type="")
     watch.look(node)
-    assert watch.look(replace(node, usd_per_hour=None), after=60) == [(EVER, "3")]
+    assert watch.look(replace(node, stated_price=None), after=60) == [(EVER, "3")]
 
 
 def test_another_table_is_another_price_from_then_on() -> None:
@@ -93,7 +110,7 @@ def test_of_a_node_that_is_gone_the_last_that_was_known_is_kept() -> None:
     watch.look(stated("3"))
     watch.now += timedelta(seconds=60)
     gone = watch.prices.priced(replace(BORN, gone=True, ready=False))
-    assert (gone.gone, gone.gone_at, gone.usd_per_hour) == (True, watch.now, Decimal(3))
+    assert (gone.gone, gone.gone_at) == (True, watch.now)
     assert gone.prices.at(watch.now) == UsdPerHour(3)
     watch.now += timedelta(seconds=60)
     assert watch.prices.priced(Node("n1", gone=True)).gone_at == gone.gone_at
@@ -129,18 +146,30 @@ def a_config_map(**data: str) -> ConfigMapObject:
 
 
 def test_tables_of_the_cluster_come_before_the_built_in_ones() -> None:
-    sources = [table.source for table in catalog_of(a_config_map(b=SHEET, a=SHEET)).tables]
-    built_in = [table.source for table in catalog_of(None).tables]
-    own = ["a of ConfigMap home/spotrun-prices", "b of ConfigMap home/spotrun-prices"]
-    assert sources == [*own, *built_in]
+    own = tables_of(a_config_map(b=SHEET, a=SHEET))
+    sources = [table.source for table in catalog_of(own, [PriceTable("a cloud")]).tables]
+    built_in = [table.source for table in catalog_of().tables]
+    named = ["a of ConfigMap home/spotrun-prices", "b of ConfigMap home/spotrun-prices"]
+    assert sources == [*named, "a cloud", *built_in]
+
+
+def test_a_cloud_that_has_not_answered_yet_is_believed_in_what_it_said_before() -> None:
+    asked = AwsPrices(["us-east-1"], clock=lambda: 0.0, wall=lambda: START, roll=lambda: 0.0)
+    client = Client(ScriptedTransport(lambda *_: None), field_manager="test")
+    sources = PriceSources(aws=asked)
+    tables = PriceTables(client, sources, offered=lambda: (), changed=lambda _: None)
+    said = Quote(UsdPerHour(Decimal("0.04")), "AWS spot prices", START)
+    wanted = Offering("m5.large", Capacity.SPOT, "us-east-1", "us-east-1a")
+    kept = tables.catalog.quote(wanted, last=said)
+    assert kept == replace(said, good_for=timedelta(minutes=15))
+    assert tables.catalog.quote(wanted) is None
 
 
 def test_what_is_wrong_in_a_table_is_logged_and_costs_the_rest_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     broken = SHEET + "m5.xlarge,,,Spot,dear\n"
-    found = catalog_of(a_config_map(a="no, table", b=broken)).tables
-    assert [len(table.rows) for table in found[:1]] == [2]
+    assert [len(table.rows) for table in tables_of(a_config_map(a="no, table", b=broken))] == [2]
     first, second = (record.getMessage() for record in caplog.records)
     assert first.startswith("a of ConfigMap home/spotrun-prices is no price table: ")
     assert second.startswith("b of ConfigMap home/spotrun-prices: line 4: usdPerHour must be")

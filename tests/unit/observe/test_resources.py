@@ -35,6 +35,13 @@ def test_quantities_are_numbers() -> None:
     assert resources_of({}) == Resources()
 
 
+def test_numbers_are_within_the_bounds_that_kubernetes_has() -> None:
+    tiny, huge = resources_of({"memory": "0.000000001n"}), resources_of({"memory": "999999999E"})
+    assert (tiny.memory, huge.memory) == (Decimal("1e-9"), Decimal(2**63 - 1))
+    assert times_in(tiny, huge) > 10**27
+    assert times_in(huge, tiny) == 0
+
+
 @pytest.mark.parametrize("text", ["", "many", "-1", "1.2.3"])
 def test_what_cannot_be_read_counts_as_nothing(text: str) -> None:
     assert resources_of({"cpu": text}) == Resources()

@@ -168,6 +168,19 @@ def test_a_spec_that_this_operator_cannot_read_breaks_one_job_in_words() -> None
     assert seen.status == TrainingJobStatus(next_serial=4)
 
 
+def test_a_template_of_odd_types_breaks_one_job_in_words() -> None:
+    spec = a_spec(2).manifest()
+    spec["workers"]["template"]["spec"]["volumes"] = True
+    broken = Bench().look(job(spec))
+    assert isinstance(broken, BrokenJob)
+    assert "this operator cannot read the job: workers.template.spec" in broken.message
+
+
+def test_a_pod_whose_number_was_never_given_out_is_none_of_the_workers() -> None:
+    seen = Bench().see(job(status={"nextSerial": 1}), pod(0), pod(1))
+    assert [worker.serial for worker in seen.workers] == [0]
+
+
 def test_a_ledger_that_cannot_be_read_is_not_taken_for_an_empty_one() -> None:
     seen = Bench().look(job(status={"nextSerial": -1}))
     assert isinstance(seen, BrokenJob)

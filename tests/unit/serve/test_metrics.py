@@ -1,19 +1,32 @@
 from collections.abc import Iterable
 
+import pytest
 from prometheus_client import generate_latest
 
 from spotrun.api.names import Phase
 from spotrun.api.status import Allowed, Interruptions, Progress, WorkersStatus
+from spotrun.kube.errors import Forbidden
+from spotrun.kube.queue import WorkQueue
 from spotrun.serve.metrics import Meter
 from spotrun.serve.told import Published
 from tests.serve_builders import job, world
 
 
 def series(jobs: Iterable[Published], *, leads: bool = True, most: int = 100) -> dict[str, float]:
-    meter = Meter(lambda: jobs, lambda: leads, most_jobs=most)
+    return read(Meter(lambda: jobs, lambda: leads, most_jobs=most))
+
+
+def read(meter: Meter) -> dict[str, float]:
     lines = generate_latest(meter.registry).decode().splitlines()
     parts = (line.rpartition(" ") for line in lines if not line.startswith("#"))
     return {name: float(value) for name, _, value in parts}
+
+
+def is_of_here(name: str) -> bool:
+    """Whether a series is made here: what is read of progress and money is tested beside this."""
+    elsewhere = ("step", "redone", "checkpoint", "samples", "condition", "placed", "unpriced")
+    beginnings = tuple(f"spotrun_trainingjob_{word}" for word in elsewhere)
+    return 'name="job"' in name and not name.startswith(beginnings)
 
 
 def full() -> Published:
@@ -31,7 +44,7 @@ def full() -> Published:
 def test_a_jobs_series_come_from_its_status() -> None:
     found = series([full()])
 
-    mine = {name: value for name, value in found.items() if 'name="job"' in name}
+    mine = {name: value for name, value in found.items() if is_of_here(name)}
     assert mine == {
         'spotrun_trainingjob_info{name="job",namespace="team",phase="Running"}': 1,
         'spotrun_trainingjob_workers{name="job",namespace="team",state="desired"}': 8,
@@ -42,6 +55,17 @@ def test_a_jobs_series_come_from_its_status() -> None:
         'spotrun_trainingjob_interruptions_total{name="job",namespace="team"}': 2,
         'spotrun_trainingjob_failures_total{name="job",namespace="team"}': 0,
     }
+
+
+def test_a_job_that_has_no_workers_yet_is_seen_to_have_none() -> None:
+    found = series([job()])
+
+    states = {
+        name.split('"')[-2]: value
+        for name, value in found.items()
+        if name.startswith("spotrun_trainingjob_workers")
+    }
+    assert states == {"desired": 0, "ready": 0, "spot": 0}
 
 
 def test_a_standby_says_nothing_of_jobs() -> None:
@@ -73,3 +97,33 @@ def test_requests_are_counted_by_kind_and_answer() -> None:
 
     text = generate_latest(meter.registry).decode()
     assert 'spotrun_agent_requests_total{status="200",what="world"} 2.0' in text
+
+
+def test_work_that_fails_is_counted_by_what_went_wrong_and_measured_all_the_same() -> None:
+    meter = Meter(lambda: (), lambda: True)
+
+    for _ in range(2):
+        with pytest.raises(Forbidden), meter.reconciling():
+            raise Forbidden("no")
+    with meter.reconciling():
+        pass
+
+    text = generate_latest(meter.registry).decode()
+    assert 'spotrun_trainingjob_reconcile_errors_total{error="Forbidden"} 2.0' in text
+    assert "spotrun_trainingjob_reconcile_duration_seconds_count 3.0" in text
+
+
+@pytest.mark.parametrize(("leads", "shown"), [(True, 2.0), (False, None)])
+def test_queues_are_shown_where_somebody_works_on_them(leads: bool, shown: float | None) -> None:
+    now = [100.0]
+    queue: WorkQueue[str] = WorkQueue(clock=lambda: now[0])
+    for key in ("a", "b"):
+        queue.add(key)
+    now[0] += 30
+    meter = Meter(lambda: (), lambda: leads, {"trainingjobs": queue})
+
+    found = read(meter)
+
+    assert found.get('spotrun_queue_keys{queue="trainingjobs"}') == shown
+    oldest = found.get('spotrun_queue_oldest_seconds{queue="trainingjobs"}')
+    assert oldest == (30.0 if leads else None)

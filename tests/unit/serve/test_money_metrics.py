@@ -1,12 +1,13 @@
 from dataclasses import replace
+from decimal import Decimal
 
 from prometheus_client import generate_latest
 
 from spotrun.api.amounts import Amount, Percent, SignedAmount
-from spotrun.api.cost import Accumulators, Cost, Pricing
+from spotrun.api.cost import Accumulators, Cost, Pricing, Rate
 from spotrun.serve.metrics import Meter
 from spotrun.serve.told import Published
-from tests.serve_builders import job
+from tests.serve_builders import job, peer
 
 COST = Cost(
     usd=Amount("12.5"),
@@ -15,6 +16,7 @@ COST = Cost(
     on_demand_usd=Amount("10"),
     saved_usd=SignedAmount("-2.5"),
     lost_work_usd=Amount("0.5"),
+    idle_usd=Amount("0.2"),
     forecast_usd=Amount("40"),
     budget_used_percent=Percent("43%"),
     pricing=Pricing.PARTIAL,
@@ -29,8 +31,8 @@ def series(published: Published) -> dict[str, float]:
 
 
 def costs(cost: Cost | None, **labels: str) -> dict[str, float]:
-    published = job()
-    sums = Accumulators(unpriced_seconds=Amount("60"))
+    published = job(pods=0)
+    sums = Accumulators(unpriced_seconds=Amount("60"), useful_usd=Amount("11.2"))
     update = {"cost": cost, "accumulators": sums if cost is not None else None}
     status = published.status.model_copy(update=update)
     found = series(replace(published, status=status, cost_labels=labels))
@@ -47,19 +49,47 @@ def test_what_is_known_of_a_jobs_money_has_a_series() -> None:
         "on_demand_cost_usd_total": 10,
         "saved_usd": -2.5,
         "lost_work_cost_usd_total": 0.5,
+        "useful_cost_usd_total": 11.2,
+        "idle_cost_usd_total": 0.2,
         "forecast_cost_usd": 40,
         "budget_used_ratio": 0.43,
         "pricing_complete": 0,
         "unpriced_seconds_total": 60,
+        "unpriced_workers": 0,
     }
 
 
 def test_what_is_not_known_has_none() -> None:
-    assert costs(None) == {}
+    assert costs(None) == {"unpriced_workers": 0}
     assert costs(Cost(pricing=Pricing.PARTIAL)) == {
+        "useful_cost_usd_total": 11.2,
         "pricing_complete": 0,
         "unpriced_seconds_total": 60,
+        "unpriced_workers": 0,
     }
+
+
+def test_a_budget_is_shown_beside_what_is_spent() -> None:
+    found = series(replace(job(), budget_usd=Decimal("12.5")))
+
+    assert one(found, "budget_usd") == 12.5
+
+
+def test_workers_without_a_price_are_those_with_a_node_and_no_rate() -> None:
+    pods = {0: peer(0), 1: peer(1), 2: peer(2), 3: peer(3, address=None)}
+    published = job(pods=pods)
+    rates = (Rate(workers="0-1", usd_per_hour="2"),)
+    update = {"accumulators": Accumulators(rates=rates)}
+    status = published.status.model_copy(update=update)
+
+    found = series(replace(published, status=status))
+
+    assert one(found, "unpriced_workers") == 1
+
+
+def one(found: dict[str, float], figure: str) -> float:
+    (value,) = (v for name, v in found.items() if f"spotrun_trainingjob_{figure}{{" in name)
+    return value
 
 
 def test_money_can_be_added_up_by_who_pays() -> None:

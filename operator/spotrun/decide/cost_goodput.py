@@ -1,0 +1,84 @@
+"""How much of the money bought steps that nobody had done before, and what such a step costs.
+
+All else of what was paid went into starting, into waiting for peers and checkpoints, and into steps
+done twice.
+"""
+
+from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
+
+from spotrun.api.amounts import Amount
+from spotrun.api.cost import Accumulators
+from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.cost import bill
+from spotrun.decide.cost_work import step_seconds
+from spotrun.decide.crew import members, training
+from spotrun.decide.view import View, holds_back
+from spotrun.money.forecast import usd_per
+from spotrun.money.savings import goodput
+from spotrun.money.units import Usd
+
+_STEP_PLACES = 8  # a step may cost a hundredth of a cent
+_MILLION = 10**6
+
+
+def count_useful(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Add what the steps have cost that take the job further than it ever was."""
+    sums, now = status.accumulators or Accumulators(), status.progress
+    if holds_back(status) or not training(status) or now is None or now.step is None:
+        return status
+    first, peak = sums.first_step, sums.peak_step or 0
+    if first is not None and now.step <= peak:
+        return status
+    seconds = step_seconds(view, status)
+    if not seconds:
+        return status
+    if first is None:
+        first = peak = max(now.step - _most_steps(view, status, seconds), 0)
+    spent = bill(view, status)
+    useful = spent.usd_per_hour.over((now.step - peak) * seconds)
+    update = {
+        "first_step": first,
+        "peak_step": now.step,
+        # Steps are counted by those who do them: they are worth no more than what was paid.
+        "useful_usd": min(Usd.of(sums.useful_usd) + useful, spent.usd).amount,
+    }
+    return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
+
+
+def goodput_shown(view: View, status: TrainingJobStatus, spent: Usd) -> dict[str, object]:
+    """What of a job's cost says what became of it."""
+    sums = status.accumulators or Accumulators()
+    steps = (sums.peak_step or 0) - (sums.first_step or 0)
+    if not steps or not spent:
+        return {}
+    shown: dict[str, object] = {
+        "goodput": goodput(Usd.of(sums.useful_usd), spent),
+        "usd_per_step": _rounded(usd_per(spent, steps)),
+    }
+    samples = _samples_per_step(view, status)
+    if samples is not None:
+        shown["usd_per_million_samples"] = _rounded(usd_per(spent * (1 / samples), steps, _MILLION))
+    return shown
+
+
+def _most_steps(view: View, status: TrainingJobStatus, seconds: Decimal) -> int:
+    """How many can have been done in the world that trains; the others were done before the job."""
+    formed_at = status.world.formed_at if status.world is not None else None
+    if formed_at is None:
+        return 0
+    elapsed = Decimal((view.now - formed_at.datetime) // timedelta(microseconds=1)).scaleb(-6)
+    return max(int(elapsed / seconds), 0)
+
+
+def _samples_per_step(view: View, status: TrainingJobStatus) -> Fraction | None:
+    """As the furthest says of those who train; None where the script does not tell of samples."""
+    reports = (w.agent.report.progress for w in members(view, status) if w.agent is not None)
+    told = (report for report in reports if report is not None and report.step and report.samples)
+    furthest = max(told, key=lambda report: report.step, default=None)
+    return Fraction(furthest.samples, furthest.step) if furthest is not None else None
+
+
+def _rounded(usd: Usd | None) -> Amount | None:
+    return None if usd is None else Usd(round(usd.exact, _STEP_PLACES)).amount

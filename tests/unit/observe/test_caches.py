@@ -1,0 +1,75 @@
+from datetime import UTC, datetime
+from typing import Any, cast
+from unittest.mock import Mock
+
+import msgspec
+import pytest
+
+from spotrun.api.names import LABEL_JOB, LABEL_JOB_UID
+from spotrun.kube.client import Client
+from spotrun.observe.caches import Caches
+from spotrun.observe.naming import worker_name
+from spotrun.observe.objects import JobObject, PodObject
+from tests.decide_builders import a_spec
+
+UID = "job-uid"
+NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def caches() -> Caches:
+    """Filled by hand; nothing is followed."""
+    client = cast("Client", Mock())
+    caches = Caches(
+        client, namespace=None, wake=lambda _: None, clock=lambda: 0.0, wall=lambda: NOW
+    )
+    meta = {"name": "job", "namespace": "ns", "uid": UID, "resourceVersion": "1"}
+    meta["creationTimestamp"] = "2026-03-02T11:00:00Z"
+    content = {"metadata": meta, "spec": a_spec(2).manifest(), "status": {"nextSerial": 1}}
+    caches._jobs.store.put(msgspec.json.decode(msgspec.json.encode(content), type=JobObject))
+    return caches
+
+
+def pod(serial: int, **meta: Any) -> PodObject:
+    known = {
+        "name": worker_name("job", UID, serial),
+        "namespace": "ns",
+        "uid": "p",
+        "resourceVersion": "2",
+        "labels": {str(LABEL_JOB): "job", str(LABEL_JOB_UID): UID},
+        "ownerReferences": [{"uid": UID, "controller": True}],
+        **meta,
+    }
+    return msgspec.convert({"metadata": known}, PodObject)
+
+
+def test_what_a_worker_asks_for_is_what_its_job_says(caches: Caches) -> None:
+    of = caches._job_of(pod(0))
+    assert of is not None
+    assert of[0] == a_spec(2)
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        pytest.param(pod(1), id="of a number that was never given out"),
+        pytest.param(pod(0, ownerReferences=[]), id="of no owner"),
+        pytest.param(pod(0, name="job-x"), id="of another name"),
+        pytest.param(pod(0, namespace="other"), id="of another namespace"),
+    ],
+)
+def test_a_pod_that_only_looks_like_a_worker_asks_for_nothing(
+    caches: Caches, stranger: PodObject
+) -> None:
+    assert caches._job_of(stranger) is None
+
+
+async def test_a_job_that_trips_the_operator_keeps_nobody_waiting(
+    caches: Caches, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def trip(*_: object) -> None:
+        raise TypeError("a bug")
+
+    monkeypatch.setattr(caches, "snapshot", trip)
+    await caches.survey()
+    assert "looking at ns/job failed" in caplog.text
