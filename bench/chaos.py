@@ -3,8 +3,8 @@
 Workers are real processes with real groups of gloo; an operator that is played here publishes
 worlds as the operator does. A burst is one of: workers that are killed (at a random moment, or
 ordered to die around a reduction, a commit or an update), also while the next world is formed
-or state is sent; an operator that is away meanwhile; a newcomer; a worker that leaves; one that is
-stopped, left out, and wakes up later; two worlds at once.
+or state is sent; an operator that is away meanwhile; a newcomer, also in the place of one that is
+lost; a worker that leaves; one that is stopped, left out, and wakes up later; two worlds at once.
 
     chaos_bursts      bursts after which all members trained on within SECONDS
     chaos_stuck       bursts after which they did not
@@ -71,6 +71,7 @@ class Chaos:
         room = MOST_WORKERS - len(self._members)
         choices: list[Callable[[], None]] = [self._two_worlds, *[self._join] * (2 * room)]
         choices += [self._lose, self._lose_while_away, self._leave, self._stop] if many else []
+        choices += [self._replace] * 4 if many else []
         choices += [self._lose, self._lose, self._lose_while_forming] if room < 2 else []
         choice = self._dice.choice(choices)
         self._last = choice.__name__.strip("_")
@@ -108,18 +109,19 @@ class Chaos:
         time.sleep(self._dice.uniform(0, 0.03))
         self._publish(How.ABORT, self._shuffled(self._members))
 
+    def _replace(self) -> None:
+        members = self._prepare()
+        self._kill(1)
+        stay = [each for each in members if self._job.is_alive(each)]
+        self._publish(How.ABORT, stay)
+
     def _join(self) -> None:
-        newcomer = self._name()
-        members = self._shuffled([*self._members, newcomer])
-        self._job.publish(How.BOUNDARY, *members, switch=False)
-        self._job.start(newcomer)
-        self._until(lambda: self._job.telling(newcomer).ready, WARM_SECONDS)
-        before, self._members = self._members, members
+        before, self._members = self._members, self._prepare()
         self._job.switch()
         if self._dice.random() < 0.4:  # state is on its way, or the world is being formed
             time.sleep(self._dice.uniform(0, 0.05))
             safe = self._dice.choice(before)  # somebody keeps the state
-            victims = [each for each in members if each != safe]
+            victims = [each for each in self._members if each != safe]
             self._kill_at_once(self._dice.choice(victims))
             self._publish(How.ABORT, self._members)
 
@@ -143,6 +145,15 @@ class Chaos:
             self._asleep.append(stopped)  # and it must not train on alone
 
     # How it happens.
+
+    def _prepare(self) -> list[str]:
+        """Let a newcomer get warm while the others train; returns the world with it."""
+        newcomer = self._name()
+        members = self._shuffled([*self._members, newcomer])
+        self._job.publish(How.BOUNDARY, *members, switch=False)
+        self._job.start(newcomer)
+        self._until(lambda: self._job.telling(newcomer).ready, WARM_SECONDS)
+        return members
 
     def _kill(self, count: int) -> None:
         for worker in self._dice.sample(self._members, count):
