@@ -18,6 +18,7 @@ from spotrun_trainer.group import Group
 from spotrun_trainer.interrupt import GRACE_SECONDS, Interrupt
 from spotrun_trainer.logbook import Logbook, say
 from spotrun_trainer.lost import PeerLostError
+from spotrun_trainer.resolver import wait_shortly
 from spotrun_trainer.rng import seed_all
 from spotrun_trainer.seat import (
     OutdatedSeatError,
@@ -215,6 +216,8 @@ def open_context(
     directory = env.get("SPOTRUN_DIR") if "SPOTRUN_GENERATION" in env else None
     world_file = WorldFile(directory) if directory else None
     seat = _find_seat(env, world_file)
+    if seat.elastic:
+        wait_shortly(os.environ)
     device = torch.device(device) if device else default_device(seat.local_rank)
     trace = open_trace(env)
     trace.mark("imported")

@@ -22,15 +22,17 @@ from spotrun_trainer.lost import PeerLostError
 from spotrun_trainer.seat import Seat
 
 ARRIVAL_SECONDS = 600.0  # as long as torchrun's own join_timeout
-# All are there when they connect; who does not come through by then has died in between.
-CONNECT_SECONDS = 5.0
+# All are there when they connect, and who has died in between is not waited for so long (`form`).
+# But while the store looks up the name of a peer it answers nobody: see resolver.py.
+CONNECT_SECONDS = 20.0
 CONNECT_SECONDS_EACH = 0.02
 # A lost peer breaks its connections, or the agent says so; waiting long is for slow microbatches.
 COLLECTIVE_SECONDS = 1800.0
 _TEXT_BYTES = 512
 _POLL_SECONDS = 0.0001
-_SLICE = timedelta(seconds=0.25)
-_END_SECONDS = 0.25  # a collective that was cut ends within a millisecond, or never
+_SLICE = timedelta(seconds=0.1)
+_END_SECONDS = 0.1  # a collective that was cut ends within a millisecond, or with its time-out
+_KEPT = list[tuple[Any, list[Any]]]()  # groups that cannot be let go of yet, with their works
 
 
 class Pending(Protocol):
@@ -198,8 +200,9 @@ class Group:
 
     def close(self) -> None:
         """Let go of the connections."""
+        _let_go()
         if not self._is_quiet():
-            _keep_for_ever(self._backend)
+            _keep(self._backend, self._begun)
         self._backend = None
 
     def _begin(self, collective: Callable[[], Any], tensor: Tensor) -> Pending:
@@ -237,9 +240,19 @@ def _backend(store: Store, seat: Seat, *, is_nccl: bool) -> Any:  # noqa: ANN401
     return distributed.ProcessGroupNCCL(store, seat.rank, seat.size, options)
 
 
-def _keep_for_ever(backend: Any) -> None:  # noqa: ANN401 - torch's, untyped
-    """Its end would wait for a collective that has none; so would that of the process."""
+def _keep(backend: Any, works: list[Any]) -> None:  # noqa: ANN401 - torch's, untyped
+    """Nothing ends it before its works have ended, the end of the process included."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(backend))
+    _KEPT.append((backend, works))
+
+
+def _let_go() -> None:
+    """Of groups whose works have ended by now."""
+    for kept in list(_KEPT):
+        backend, works = kept
+        if all(work.is_completed() for work in works):
+            _KEPT.remove(kept)
+            ctypes.pythonapi.Py_DecRef(ctypes.py_object(backend))
 
 
 def _first_line(error: Exception) -> str:

@@ -28,6 +28,7 @@ from spotrun_trainer.agent.failures import watch_failures
 from spotrun_trainer.agent.moves import place, workers
 from spotrun_trainer.agent.sessions import kill_sessions
 from spotrun_trainer.agent.settings import read_settings, split_address
+from spotrun_trainer.resolver import wait_shortly
 from spotrun_trainer.telemetry.trace import Trace, open_trace
 
 BACKEND = "spotrun"
@@ -111,6 +112,7 @@ class SpotrunRendezvous(RendezvousHandler):
 def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
     """Make the handler of this worker, and its agent; raises ValueError outside of a worker."""
     _show_log()
+    wait_shortly(os.environ)
     # All workers have equally many processes, so ranks need no exchange through a store: it would
     # block for 300 s where a member is gone (`SimpleElasticAgent._assign_worker_ranks`).
     os.environ["TORCH_ELASTIC_WORKER_IDENTICAL"] = "1"

@@ -12,6 +12,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in _
 
 from spotrun.wire import Answer, How, World
 from spotrun_trainer.files import Telling, read_telling, write_world
+from spotrun_trainer.resolver import wait_shortly
 from tests.trainer_world import Ended, Process
 
 PATIENCE_SECONDS = 60.0
@@ -32,6 +33,7 @@ class Job:
     """Workers, each with one process, and the worlds that they are told of."""
 
     def __init__(self, folder: Path, function: Callable[..., Any], *arguments: Any) -> None:
+        wait_shortly(os.environ)  # as an agent does, which is the store's host elsewhere
         self.generation = 0
         self.errors: list[str] = []  # of processes that ended by themselves, once it is closed
         self._folder = folder

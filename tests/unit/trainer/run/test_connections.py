@@ -3,11 +3,12 @@
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
 
 from spotrun_trainer.connections import Connections
-from spotrun_trainer.group import _Work
+from spotrun_trainer.group import _KEPT, Group, _Work
 from spotrun_trainer.lost import PeerLostError
 
 
@@ -61,11 +62,13 @@ def test_the_store_may_go_and_so_may_what_is_not_the_groups(sockets: ExitStack) 
 class Forgotten:
     """A collective of which gloo has not noticed that it cannot end."""
 
+    is_timed_out = False
+
     def wait(self, _timeout: object) -> None:
         raise RuntimeError("timed out")
 
     def is_completed(self) -> bool:
-        return False
+        return self.is_timed_out
 
 
 def test_a_collective_is_not_waited_for_once_a_peer_has_left(sockets: ExitStack) -> None:
@@ -76,3 +79,15 @@ def test_a_collective_is_not_waited_for_once_a_peer_has_left(sockets: ExitStack)
     peer.close()
     with pytest.raises(PeerLostError, match="have ended"):
         _Work(Forgotten(), connections, is_on_gpu=False).wait()
+
+
+def test_a_group_whose_collective_does_not_end_is_kept_until_it_has() -> None:
+    backend, work = SimpleNamespace(), Forgotten()
+    group = Group(size=2, backend=backend)
+    group._begun.append(work)
+    group.close()
+    Group().close()
+    assert (backend, [work]) in _KEPT
+    work.is_timed_out = True
+    Group().close()
+    assert (backend, [work]) not in _KEPT

@@ -20,6 +20,7 @@ from spotrun_trainer.group import Group
 from spotrun_trainer.interrupt import Interrupt
 from spotrun_trainer.logbook import Logbook
 from spotrun_trainer.once import run_first
+from spotrun_trainer.resolver import wait_shortly
 from spotrun_trainer.saves import Saves
 from spotrun_trainer.seat import Seat
 from spotrun_trainer.telemetry.meter import Meter
@@ -241,3 +242,15 @@ def test_deterministic_mode_goes_on_only_under_the_same_conditions() -> None:
         platform_facts.check({**here, "threads": 99}, here)
     with pytest.raises(ValueError, match="made without it"):
         platform_facts.check(None, here)
+
+
+@pytest.mark.parametrize(
+    ("given_by_user", "expected"),
+    [({}, "timeout:1 attempts:3"), ({"RES_OPTIONS": "ndots:2"}, "ndots:2")],
+)
+def test_a_name_server_is_asked_again_soon_unless_the_user_says_otherwise(
+    given_by_user: dict[str, str], expected: str
+) -> None:
+    env = dict(given_by_user)
+    wait_shortly(env)
+    assert expected == env["RES_OPTIONS"]
