@@ -1,10 +1,10 @@
-"""`python -m charts`: write what is generated from the chart, or with --check say what is stale."""
+"""`python -m charts`: write what is generated from the chart; --check: only say what is stale."""
 
 import argparse
 import sys
 from pathlib import Path
 
-from charts import dashboards, helm, manifests, reference
+from charts import dashboards, helm, manifests, prometheus, reference
 from devcluster.golang import BuildError
 
 ROOT = Path(__file__).parents[1]
@@ -16,9 +16,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 on a difference"
     )
+    parser.add_argument(
+        "--programs", action="store_true", help="only find Helm and promtool, or build them"
+    )
     chosen = parser.parse_args(arguments)
     try:
-        program = helm.ensure(lambda line: print(line, file=sys.stderr, flush=True))
+        program = helm.ensure(_say)
+        if chosen.programs:
+            prometheus.promtool(_say)
+            return 0
         texts = {**dashboards.rendered(), **manifests.rendered(program), **reference.rendered(ROOT)}
     except (BuildError, helm.HelmError) as error:
         print(f"python -m charts: {error}", file=sys.stderr)
@@ -30,6 +36,10 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             (ROOT / name).write_text(texts[name])
     return 1 if chosen.check and stale else 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

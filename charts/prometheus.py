@@ -1,6 +1,6 @@
-"""Prometheus and promtool: found on the machine, or built once from a pinned Go module and cached.
+"""promtool: found on the machine, or built once from a pinned Go module and cached.
 
-Only tests need them: alerts and dashboards are tried on the real thing.
+Only tests need it: alerts and dashboards are tried on the real thing.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from devcluster.golang import Program, Progress, cache_root, compile_program, fi
 
 _PINS = Path(__file__).with_name("binaries") / "prometheus"
 _MODULE = "github.com/prometheus/prometheus"
-_COLD_SECONDS = {"promtool": 170, "prometheus": 20}
+_COLD_SECONDS = 170
 _TAGS = "remove_all_sd"
 """Without the clients of thirty clouds, whose targets nobody looks for here."""
 
@@ -30,15 +30,15 @@ def version() -> str:
     return f"{found[1]}.{int(found[2])}.{found[3]}"
 
 
-def ensure(name: str, progress: Progress) -> Path:
-    """Where `prometheus` or `promtool` is: on PATH if it is of the pinned major; else our own."""
-    on_path = shutil.which(name)
+def promtool(progress: Progress) -> Path:
+    """Where promtool is: on PATH if it is of the pinned major; else our own."""
+    on_path = shutil.which("promtool")
     if on_path is not None and _is_good_version(Path(on_path)):
         return Path(on_path)
     folder = cache_root() / _key()
-    if not (folder / name).is_file():
-        _build(name, folder, progress)
-    return folder / name
+    if not (folder / "promtool").is_file():
+        _build(folder, progress)
+    return folder / "promtool"
 
 
 def _key() -> str:
@@ -57,11 +57,11 @@ def _is_good_version(program: Path) -> bool:
     return f", version {version().partition('.')[0]}." in said
 
 
-def _build(name: str, folder: Path, progress: Progress) -> None:
+def _build(folder: Path, progress: Progress) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     stamp = f"-s -w -X github.com/prometheus/common/version.Version={version()}"
-    package = f"{_MODULE}/cmd/{name}"
-    program = Program(name, package, _PINS, stamp, _COLD_SECONDS[name], _TAGS)
+    package = f"{_MODULE}/cmd/promtool"
+    program = Program("promtool", package, _PINS, stamp, _COLD_SECONDS, _TAGS)
     with only_builder(folder.with_name(f"{folder.name}.lock"), progress):
-        if not (folder / name).is_file():
+        if not (folder / "promtool").is_file():
             compile_program(find_go(progress), program, folder, progress)
