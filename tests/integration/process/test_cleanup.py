@@ -55,7 +55,7 @@ async def test_pods_of_a_deleted_job_go_away(abandoned: World, account: Path) ->
     await world.until(all_wait)
     assert await finalizers(world) == [[FINALIZER_METERED]] * 2
 
-    code, said = await clean_up(account)
+    code, said = await clean_up(account, "--watch-namespace", world.namespace)
     assert (code, said.splitlines()) == (
         0,
         [f"{world.namespace}/job: 2 pods let go of", "no pod waits for spotrun"],
@@ -84,7 +84,8 @@ async def test_what_runs_goes_on_and_finalizers_of_others_stay(
     assert [p["metadata"]["uid"] for p in after] == [p["metadata"]["uid"] for p in before]
     assert {pod["status"]["phase"] for pod in after} == {"Running"}
     assert (await world.job())["status"]["phase"] == "Running"
-    assert await clean_up(account) == (0, "no pod waits for spotrun\n")
+    again = await clean_up(account, "--watch-namespace", world.namespace)
+    assert again == (0, "no pod waits for spotrun\n")
 
 
 async def test_another_namespace_is_left_alone(abandoned: World, account: Path) -> None:
