@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[1]
 NAMESPACE = "default"
 SIZES = {"min": 2, "max": 3, "replicas": 3}
 """Two go on while the third is being replaced."""
+PLACEMENT = {"onDemandBase": 1}
+"""The node that is not spot has room for one worker: the safest place, so rank 0 has it."""
 EVERY = "5s"
 """Between checkpoints, where losses come every half a minute."""
 # Three trainers share a few cores with a whole Kubernetes; their output is to be seen at once.
@@ -81,6 +83,9 @@ def localized(manifest: Manifest, local: Local) -> Manifest:
     job["metadata"]["namespace"] = NAMESPACE
     job["spec"]["workers"] |= SIZES
     job["spec"]["workers"].pop("sizes", None)
+    job["spec"]["placement"] = (job["spec"].get("placement") or {}) | PLACEMENT
+    # What befalls the nodes is to be seen, not what three threads on a few cores are used for.
+    job["spec"]["scaling"] = {"mode": "Manual"}
     trainer = _trainer(job)
     trainer["workingDir"] = str(local.scripts)
     trainer["args"] = [_with_steps(word, local.steps) for word in trainer.get("args") or ()]

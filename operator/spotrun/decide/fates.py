@@ -19,7 +19,7 @@ FAILURES = frozenset({Reason.OOM_KILLED, Reason.EVICTED, Reason.EXIT_CODE, Reaso
 _SILENT_SECONDS = 1.0  # a suspected agent that is well answers its held poll within this
 CUT_OFF_SECONDS = 10.0
 """A worker that answers us, but whom both its neighbours miss for so long, trains with nobody."""
-NEW_LEADER_SECONDS = 60.0  # agents need time to find a new leader; before that only facts count
+NEW_LEADER_SECONDS = 60.0  # agents need time to find a new leader: until they have, or for so long
 
 _DISRUPTIONS: Mapping[str, Reason] = {
     "PreemptionByScheduler": Reason.PREEMPTED,
@@ -137,11 +137,13 @@ def _why_lost(worker: Worker, job: JobSnapshot, doubted: frozenset[int]) -> str 
 
 
 def _is_silent(worker: Worker, job: JobSnapshot) -> bool:
-    if job.leading_seconds < NEW_LEADER_SECONDS:
+    agent = worker.agent
+    has_come = agent is not None and agent.heard_seconds < job.leading_seconds
+    if not has_come and job.leading_seconds < NEW_LEADER_SECONDS:
         return False
-    if worker.agent is None:  # it trained under another leader, and has not come over to this one
+    if agent is None:  # it trained under another leader, and has not come over to this one
         return worker.serial in _crew(job)[0]
-    return worker.agent.heard_seconds > _SILENT_SECONDS
+    return agent.heard_seconds > _SILENT_SECONDS
 
 
 def _suspects(job: JobSnapshot) -> dict[int, set[int]]:

@@ -101,7 +101,9 @@ def test_a_pod_made_by_a_write_believed_lost_does_not_count() -> None:
         (0.5, Node("node-1"), (1,), 3600.0, None),
         (5.0, Node("node-1"), (1,), 3600.0, SILENCE),
         (5.0, Node("node-1"), (0,), 3600.0, None),
-        (5.0, DOWN, (1,), 59.0, None),
+        (5.0, DOWN, (1,), 59.0, SILENCE),
+        (60.0, DOWN, (1,), 59.0, None),  # heard by this replica when it led before
+        (70.0, DOWN, (1,), 61.0, SILENCE),
     ],
 )
 def test_silence_counts_only_with_a_bad_node_or_suspicious_peers(
