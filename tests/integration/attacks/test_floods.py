@@ -19,9 +19,11 @@ from spotrun.serve.bucket import Rate
 from spotrun.serve.visits import Limits
 from tests.integration.serve.helpers import (
     HOST,
+    TOKEN,
     Caller,
     Replica,
     eventually,
+    is_served,
     path,
     raw,
     replica,
@@ -29,7 +31,6 @@ from tests.integration.serve.helpers import (
 )
 from tests.serve_builders import job, worker, world
 
-TOKEN = "pod-uid-0"  # noqa: S105 - what the stub takes for one
 KEPT = 2_000  # of file descriptors: for pytest, and for the server's side of who is let in
 MOST = 10_000
 MIB = 2**20
@@ -43,13 +44,6 @@ async def there() -> AsyncIterator[Replica]:
         there.board.publish(job(world("0-2")), version=1)
         yield there
         await is_served(there)
-
-
-async def is_served(there: Replica) -> None:
-    """A healthy agent gets its answers."""
-    async with Caller(there) as caller:
-        assert (await caller.poll(worker(1), "pod-uid-1")).status == 200
-        assert (await caller.report(worker(1), "pod-uid-1", {"wire": 1})).status == 200
 
 
 def head(*lines: str, what: str = "report", method: str = "POST", query: str = "") -> bytes:

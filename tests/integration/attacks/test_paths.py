@@ -10,10 +10,13 @@ from spotrun_trainer.checkpoint.place import open_place
 from tests.api_cases import job as a_job
 from tests.integration.attacks.helpers import Tenant
 from tests.integration.attacks.test_tenants import refused
-from tests.integration.serve.helpers import Caller, Replica, replica
+from tests.integration.serve.helpers import (
+    TOKEN,
+    Caller,
+    Replica,
+    replica,
+)
 from tests.serve_builders import job, worker, world
-
-TOKEN = "pod-uid-0"  # noqa: S105 - what the stub takes for one
 
 
 @pytest.fixture

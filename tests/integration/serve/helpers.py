@@ -28,12 +28,13 @@ from spotrun.serve.tokens import Bearer
 from spotrun.serve.told import Peer
 from spotrun.serve.visits import Limits
 from spotrun.wire import Report
-from tests.serve_builders import KEY
+from tests.serve_builders import KEY, worker
 
 NAMESPACES = Resource("", "v1", "namespaces")
 PODS = Resource("", "v1", "pods")
 ACCOUNTS = Resource("", "v1", "serviceaccounts")
 HOST = "127.0.0.1"
+TOKEN = "pod-uid-0"  # noqa: S105 - what the stub takes for one
 POLL_SECONDS = 30.0  # longer than any test waits for an answer
 
 
@@ -267,6 +268,13 @@ class Caller:
         ) as response:
             content = json.loads(await response.read())
             return Said(response.status, content, dict(response.headers))
+
+
+async def is_served(there: Replica) -> None:
+    """A healthy agent gets its answers, whatever others do."""
+    async with Caller(there) as caller:
+        assert (await caller.poll(worker(1), "pod-uid-1")).status == 200
+        assert (await caller.report(worker(1), "pod-uid-1", {"wire": 1})).status == 200
 
 
 def path(worker: WorkerKey, what: str, seen: str = "") -> str:

@@ -14,9 +14,11 @@ from spotrun.serve.visits import Limits
 from tests.integration.serve.helpers import (
     GENEROUS,
     HOST,
+    TOKEN,
     Caller,
     Replica,
     eventually,
+    is_served,
     path,
     raw,
     replica,
@@ -24,7 +26,6 @@ from tests.integration.serve.helpers import (
 )
 from tests.serve_builders import job, worker, world
 
-TOKEN = "pod-uid-0"  # noqa: S105 - what the stub takes for one
 QUICK = Manners(poll_seconds=30, body_seconds=0.3)
 HURRIED = Limits(
     introduction_seconds=0.3,
@@ -39,14 +40,6 @@ async def there() -> AsyncIterator[Replica]:
         there.board.publish(job(world("0-2")), version=1)
         yield there
         await is_served(there)
-
-
-async def is_served(there: Replica) -> None:
-    """A healthy agent still gets its answers."""
-    async with Caller(there) as caller:
-        assert (await caller.poll(worker(1), "pod-uid-1")).status == 200
-        said = await caller.report(worker(1), "pod-uid-1", {"wire": 1})
-        assert said.status == 200
 
 
 BAD_REPORTS: dict[str, bytes] = {

@@ -6,10 +6,17 @@ import aiohttp
 import pytest
 
 from spotrun.kube.resource import Key
-from tests.integration.serve.helpers import Caller, Replica, Said, make_identity, raw, replica, rest
+from tests.integration.serve.helpers import (
+    TOKEN,
+    Caller,
+    Replica,
+    Said,
+    make_identity,
+    raw,
+    replica,
+    rest,
+)
 from tests.serve_builders import job, worker, world
-
-TOKEN = "pod-uid-0"  # noqa: S105 - what the stub takes for one
 
 
 async def seen(caller: Caller) -> str:
