@@ -7,8 +7,8 @@ from typing import Any
 
 from spotrun.api.scaling import ScalingStatus
 from spotrun.api.workers import TargetResource
-from spotrun.decide.scaling_choice import Choice, choose_size
-from spotrun.decide.scaling_facts import Gauge, SizingFacts, StepTimes
+from spotrun.decide.scaling.choice import Choice, choose_size
+from spotrun.decide.scaling.facts import Gauge, SizingFacts, StepTimes
 from tests.decide_builders import NOW
 
 LOOKS_EVERY = timedelta(minutes=2)

@@ -8,9 +8,9 @@ from bench.closed_loop.peers import TARGET
 from spotrun.api.names import ScalingReason
 from spotrun.api.scaling import ScalingStatus
 from spotrun.api.workers import TargetResource
-from spotrun.decide.scaling_choice import choose_size
-from spotrun.decide.scaling_facts import Cap, Gauge, SizingFacts, StepTimes
-from spotrun.decide.scaling_gather import IN_PROCESS_STALL_SECONDS
+from spotrun.decide.scaling.choice import choose_size
+from spotrun.decide.scaling.facts import Cap, Gauge, SizingFacts, StepTimes
+from spotrun.decide.scaling.gather import IN_PROCESS_STALL_SECONDS
 from spotrun.decide.snapshot import Reading
 from spotrun.observe.readings import Windows
 from spotrun.wire import Progress, Utilization

@@ -6,7 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.decide.cost import to_show
+from spotrun.decide.cost.policy import to_show
 from spotrun.money.budget import reserve, stop_at, used_percent
 from spotrun.money.builtin import built_in_tables
 from spotrun.money.catalog import Catalog

@@ -35,7 +35,7 @@ from spotrun.decide.actions import (
     Resize,
     Withdraw,
 )
-from spotrun.decide.cost_telling import cost_of_deleted
+from spotrun.decide.cost.telling import cost_of_deleted
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.backoff import Backoff, Roll
 from spotrun.kube.client import Client

@@ -12,7 +12,7 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.api.values import Serials
 from spotrun.decide.actions import Withdraw
 from spotrun.decide.failures import nodes_to_avoid
-from spotrun.decide.placement_supply import patience_seconds, waits_seconds
+from spotrun.decide.placement.supply import patience_seconds, waits_seconds
 from spotrun.decide.serials import numbers
 from spotrun.decide.snapshot import PodPhase, Worker
 from spotrun.decide.view import View

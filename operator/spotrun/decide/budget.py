@@ -22,7 +22,7 @@ from spotrun.decide.budget_verdict import (
     price_again_seconds,
     retry_again_seconds,
 )
-from spotrun.decide.cost import Bill, bill
+from spotrun.decide.cost.policy import Bill, bill
 from spotrun.decide.ledger import state
 from spotrun.decide.suspend import CHECKPOINT_SECONDS, may_remove
 from spotrun.decide.view import FINISHED, View

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from spotrun.api.limits import Budget, Unpriced
 from spotrun.api.names import ConditionType, Reason, SuspendedBy
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.cost import Bill, bill
-from spotrun.decide.cost_meter import meter
-from spotrun.decide.cost_pricing import why_unpriced
-from spotrun.decide.cost_rates import Book, read_book
-from spotrun.decide.cost_times import started_at
+from spotrun.decide.cost.meter import meter
+from spotrun.decide.cost.policy import Bill, bill
+from spotrun.decide.cost.pricing import why_unpriced
+from spotrun.decide.cost.rates import Book, read_book
+from spotrun.decide.cost.times import started_at
 from spotrun.decide.ledger import find, read_reason
 from spotrun.decide.sizes import largest, smallest, wanted
 from spotrun.decide.snapshot import JobSnapshot, Worker

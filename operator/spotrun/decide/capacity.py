@@ -13,7 +13,7 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.crew import training
 from spotrun.decide.gang import must_wait
 from spotrun.decide.ledger import find, state
-from spotrun.decide.placement import why_no_pool
+from spotrun.decide.placement.policy import why_no_pool
 from spotrun.decide.roster import wants
 from spotrun.decide.view import FINISHED, View
 

@@ -19,7 +19,7 @@ from spotrun.decide.crew import (
 )
 from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.orders import is_restart_planned, is_saved
-from spotrun.decide.placement import retiring
+from spotrun.decide.placement.policy import retiring
 from spotrun.decide.publish import fill_in, publish
 from spotrun.decide.serials import numbers, ordered
 from spotrun.decide.sizes import largest, wanted

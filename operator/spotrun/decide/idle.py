@@ -13,7 +13,7 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.api.workers import TargetResource
 from spotrun.decide.crew import generation, has_arrived, members, training
 from spotrun.decide.ledger import find, state
-from spotrun.decide.scaling_gauges import used_share
+from spotrun.decide.scaling.gauges import used_share
 from spotrun.decide.snapshot import Agent, JobSnapshot, Worker
 from spotrun.decide.view import View
 

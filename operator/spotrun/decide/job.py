@@ -15,12 +15,12 @@ from spotrun.decide.budget import budget_again_seconds, budget_news, keep_budget
 from spotrun.decide.budget_verdict import within_rate
 from spotrun.decide.capacity import check_capacity
 from spotrun.decide.complete import complete
-from spotrun.decide.cost_goodput import count_useful
-from spotrun.decide.cost_idle import count_idle
-from spotrun.decide.cost_meter import meter
-from spotrun.decide.cost_show import show_cost
-from spotrun.decide.cost_telling import annotations, final_cost
-from spotrun.decide.cost_work import count_work
+from spotrun.decide.cost.goodput import count_useful
+from spotrun.decide.cost.idle import count_idle
+from spotrun.decide.cost.meter import meter
+from spotrun.decide.cost.show import show_cost
+from spotrun.decide.cost.telling import annotations, final_cost
+from spotrun.decide.cost.work import count_work
 from spotrun.decide.crew import training
 from spotrun.decide.deadline import finishes_by, keep_deadline
 from spotrun.decide.failures import count_failures, retry_again_seconds, verdict_again_seconds
@@ -34,13 +34,13 @@ from spotrun.decide.idle import idle_again_seconds, watch_idleness
 from spotrun.decide.interruptions import count_interruptions, end_interruption
 from spotrun.decide.orders import order_checkpoint
 from spotrun.decide.pace import REFRESH_SECONDS, seconds_to_write
-from spotrun.decide.pacing_measures import measure_pace
-from spotrun.decide.pacing_report import check_schedule
+from spotrun.decide.pacing.measures import measure_pace
+from spotrun.decide.pacing.report import check_schedule
 from spotrun.decide.phase import describe
-from spotrun.decide.placement import placement_again_seconds
+from spotrun.decide.placement.policy import placement_again_seconds
 from spotrun.decide.progress import follow
 from spotrun.decide.roster import creations, give_numbers, removals, wants
-from spotrun.decide.scaling import (
+from spotrun.decide.scaling.policy import (
     choose_workers,
     resizes,
     scaling_again_seconds,

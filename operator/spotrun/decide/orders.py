@@ -7,8 +7,8 @@ from spotrun.api.status import How, Orders, TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.crew import members, training
 from spotrun.decide.ledger import holds_since
-from spotrun.decide.placement import retiring
-from spotrun.decide.placement_needs import checkpoint_would_help
+from spotrun.decide.placement.needs import checkpoint_would_help
+from spotrun.decide.placement.policy import retiring
 from spotrun.decide.serials import ordered
 from spotrun.decide.sizes import largest, wanted
 from spotrun.decide.view import FINISHED, View

@@ -11,7 +11,7 @@ from spotrun.decide.crew import counted_on, relied_on
 from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.gang import must_wait
 from spotrun.decide.ledger import read_reason, record
-from spotrun.decide.placement import missing, retiring, why_placed, withdrawals
+from spotrun.decide.placement.policy import missing, retiring, why_placed, withdrawals
 from spotrun.decide.settle import owed
 from spotrun.decide.sizes import wanted
 from spotrun.decide.snapshot import PodPhase, Worker

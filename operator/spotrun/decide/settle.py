@@ -10,10 +10,10 @@ from spotrun.api.amounts import Amount
 from spotrun.api.cost import Accumulators
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Release
-from spotrun.decide.cost import priced
-from spotrun.decide.cost_rates import read_book, write_book
-from spotrun.decide.cost_times import may_still_cost, started_at
-from spotrun.decide.placement import missing
+from spotrun.decide.cost.policy import priced
+from spotrun.decide.cost.rates import read_book, write_book
+from spotrun.decide.cost.times import may_still_cost, started_at
+from spotrun.decide.placement.policy import missing
 from spotrun.decide.serials import numbers, union
 from spotrun.decide.sizes import wanted
 from spotrun.decide.view import View, holds_back

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from spotrun.api.capacitypool import Price
-from spotrun.decide.cost_pricing import offering
+from spotrun.decide.cost.pricing import offering
 from spotrun.decide.snapshot import Node
 from spotrun.money.catalog import Catalog
 from spotrun.money.prices import PriceHistory, history_of

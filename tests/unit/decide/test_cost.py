@@ -11,7 +11,7 @@ from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType
 from spotrun.api.values import Serials
 from spotrun.decide.actions import Decision, Release
-from spotrun.decide.cost_rates import MOST_ENTRIES
+from spotrun.decide.cost.rates import MOST_ENTRIES
 from spotrun.decide.ledger import find
 from spotrun.decide.pace import seconds_to_write
 from spotrun.decide.snapshot import PodEnd, PodPhase

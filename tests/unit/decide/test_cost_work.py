@@ -8,7 +8,7 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Accumulators, Cost
 from spotrun.api.names import Phase
 from spotrun.decide.actions import Annotate, Decision
-from spotrun.decide.cost_telling import cost_of_deleted
+from spotrun.decide.cost.telling import cost_of_deleted
 from spotrun.money.units import UsdPerHour
 from spotrun.wire import Progress
 from tests.decide_builders import NOW, JobBuilder, a_job, an_end

@@ -15,7 +15,7 @@ from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Accumulators
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.cost import to_show
+from spotrun.decide.cost.policy import to_show
 from spotrun.decide.snapshot import PodEnd, PodPhase
 from spotrun.money.units import Usd, UsdPerHour
 from spotrun.wire import (

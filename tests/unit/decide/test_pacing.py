@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.decide.pacing import (
+from spotrun.decide.pacing.policy import (
     MARGIN_SECONDS,
     Course,
     behind_in_seconds,

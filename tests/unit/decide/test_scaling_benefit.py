@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.decide.scaling_benefit import MOST_SIZES, Curve, Point, Rounds, efficient, thinned
+from spotrun.decide.scaling.benefit import MOST_SIZES, Curve, Point, Rounds, efficient, thinned
 
 EVEN = Rounds(None, 1)
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from spotrun.api.names import ScalingReason
 from spotrun.api.scaling import ScalingStatus
 from spotrun.api.workers import TargetResource
-from spotrun.decide.scaling_choice import choose_size
-from spotrun.decide.scaling_facts import Cap, Gauge, Pause
+from spotrun.decide.scaling.choice import choose_size
+from spotrun.decide.scaling.facts import Cap, Gauge, Pause
 from tests.decide_builders import NOW
 from tests.scaling_lives import (
     Curve,

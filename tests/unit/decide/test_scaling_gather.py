@@ -11,8 +11,8 @@ from spotrun.api.names import ScalingReason
 from spotrun.api.status import Pace, Progress
 from spotrun.api.workers import TargetResource
 from spotrun.decide.capacity import check_capacity
-from spotrun.decide.scaling_facts import Cap, SizingFacts
-from spotrun.decide.scaling_gather import sizing_facts, step_times
+from spotrun.decide.scaling.facts import Cap, SizingFacts
+from spotrun.decide.scaling.gather import sizing_facts, step_times
 from spotrun.decide.snapshot import Reading, Worker
 from spotrun.money.shares import Resources
 from spotrun.wire import Progress as Told

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spotrun.api.workers import TargetResource
-from spotrun.decide.scaling_facts import Gauge
-from spotrun.decide.scaling_targets import proposal
+from spotrun.decide.scaling.facts import Gauge
+from spotrun.decide.scaling.targets import proposal
 
 
 def gauge(*told: float, silent: int = 0, target: float = 0.7, tolerance: float = 0.1) -> Gauge:

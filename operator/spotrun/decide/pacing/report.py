@@ -7,10 +7,10 @@ from spotrun.api.placement import CapacityPolicy
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.deadline import finishes_by
 from spotrun.decide.ledger import state
-from spotrun.decide.pacing import Course, is_reachable, missed_by_seconds, spare_seconds
-from spotrun.decide.pacing_course import course, works
-from spotrun.decide.placement_rank import Ranked
-from spotrun.decide.placement_supply import supply
+from spotrun.decide.pacing.course import course, works
+from spotrun.decide.pacing.policy import Course, is_reachable, missed_by_seconds, spare_seconds
+from spotrun.decide.placement.rank import Ranked
+from spotrun.decide.placement.supply import supply
 from spotrun.decide.sizes import wanted
 from spotrun.decide.view import FINISHED, View, holds_back
 

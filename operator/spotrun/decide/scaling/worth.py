@@ -8,8 +8,8 @@ says by `minEfficiency` at least what it must be for the smallest efficiency to 
 
 from dataclasses import dataclass
 
-from spotrun.decide.scaling_benefit import Curve
-from spotrun.decide.scaling_facts import SizingFacts
+from spotrun.decide.scaling.benefit import Curve
+from spotrun.decide.scaling.facts import SizingFacts
 
 UNKNOWN_END_SECONDS = 6 * 3600.0
 """A training that does not say how long it is, is taken to go on for as long as what was measured

@@ -12,7 +12,7 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Accumulators, Mark
 from spotrun.api.status import Interruptions, TrainingJobStatus
 from spotrun.api.values import Time
-from spotrun.decide.cost import SHOWN_PLACES, bill, to_show
+from spotrun.decide.cost.policy import SHOWN_PLACES, bill, to_show
 from spotrun.decide.crew import generation, members, training
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View, holds_back

@@ -12,8 +12,8 @@ from decimal import Decimal
 from spotrun.api.amounts import Amount
 from spotrun.api.cost import Accumulators
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.cost_rates import Book, Charge, Charges, read_book
-from spotrun.decide.cost_times import ended_at, started_at, unsettled
+from spotrun.decide.cost.rates import Book, Charge, Charges, read_book
+from spotrun.decide.cost.times import ended_at, started_at, unsettled
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour

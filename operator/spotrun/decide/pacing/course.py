@@ -7,8 +7,8 @@ from spotrun.api.schedule import Schedule
 from spotrun.api.status import Pace, TrainingJobStatus
 from spotrun.decide.crew import generation, has_arrived, training
 from spotrun.decide.deadline import finishes_by
-from spotrun.decide.pacing import Course
-from spotrun.decide.pacing_measures import launched_at
+from spotrun.decide.pacing.measures import launched_at
+from spotrun.decide.pacing.policy import Course
 from spotrun.decide.schedule import open_seconds
 from spotrun.decide.sizes import wanted
 from spotrun.decide.snapshot import Worker

@@ -11,8 +11,8 @@ from decimal import Decimal
 from spotrun.api.cost import Accumulators
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.values import Time
-from spotrun.decide.cost_meter import shares_of
-from spotrun.decide.cost_times import ended_at, started_at, unsettled
+from spotrun.decide.cost.meter import shares_of
+from spotrun.decide.cost.times import ended_at, started_at, unsettled
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 from spotrun.money.ledger import Segment, idle

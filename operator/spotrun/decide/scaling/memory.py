@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from spotrun.api.amounts import Amount
 from spotrun.api.scaling import Measured, Rejected, ScalingStatus
 from spotrun.api.values import Time
-from spotrun.decide.scaling_benefit import Curve, Point, Rounds
-from spotrun.decide.scaling_facts import SizingFacts, StepTimes
+from spotrun.decide.scaling.benefit import Curve, Point, Rounds
+from spotrun.decide.scaling.facts import SizingFacts, StepTimes
 
 KEPT_FOR = timedelta(hours=6)
 """Unless it is confirmed: within half a day a job's nodes and their neighbours change."""

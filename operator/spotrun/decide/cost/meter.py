@@ -8,8 +8,8 @@ from functools import lru_cache
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Accumulators
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.cost import priced
-from spotrun.decide.cost_rates import (
+from spotrun.decide.cost.policy import priced
+from spotrun.decide.cost.rates import (
     MOST_ENTRIES,
     Book,
     Charge,
@@ -18,7 +18,7 @@ from spotrun.decide.cost_rates import (
     read_book,
     write_book,
 )
-from spotrun.decide.cost_times import ended_at, started_at, unsettled
+from spotrun.decide.cost.times import ended_at, started_at, unsettled
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 from spotrun.money.prices import EVER, PriceHistory

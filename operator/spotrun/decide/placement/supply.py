@@ -7,8 +7,8 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.market import PoolFacts
 from spotrun.decide.offers import offers
-from spotrun.decide.placement_pools import FIXED, below_on_demand, is_resting
-from spotrun.decide.placement_rank import Ranked, rank
+from spotrun.decide.placement.pools import FIXED, below_on_demand, is_resting
+from spotrun.decide.placement.rank import Ranked, rank
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 

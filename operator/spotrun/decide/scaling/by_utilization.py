@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from spotrun.api.names import ScalingReason
 from spotrun.api.workers import TargetResource
-from spotrun.decide.scaling_facts import Gauge
-from spotrun.decide.scaling_options import Options, Poor, Wish
-from spotrun.decide.scaling_targets import Proposal, proposal
-from spotrun.decide.scaling_worth import Worth
+from spotrun.decide.scaling.facts import Gauge
+from spotrun.decide.scaling.options import Options, Poor, Wish
+from spotrun.decide.scaling.targets import Proposal, proposal
+from spotrun.decide.scaling.worth import Worth
 
 SAVED = 0.05
 """Of the money for the same work: so much a size must save to be worth slower training."""

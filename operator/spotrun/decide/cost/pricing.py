@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.cost import Bill
+from spotrun.decide.cost.policy import Bill
 from spotrun.decide.ledger import state
 from spotrun.decide.snapshot import Node, Worker
 from spotrun.decide.view import View

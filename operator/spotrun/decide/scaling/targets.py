@@ -10,7 +10,7 @@ reason for a change.
 import math
 from dataclasses import dataclass
 
-from spotrun.decide.scaling_facts import Gauge
+from spotrun.decide.scaling.facts import Gauge
 
 _ROUNDING = 1e-9  # ceil(4 x 0.35 / 0.7) is 2, whatever the floats say
 

@@ -8,15 +8,15 @@ from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, ScalingReason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.budget_verdict import size_within
-from spotrun.decide.cost import Bill, bill
+from spotrun.decide.cost.policy import Bill, bill
 from spotrun.decide.crew import all_in_process, generation, members, training
 from spotrun.decide.hazard import interruptions_per_hour
 from spotrun.decide.ledger import find
-from spotrun.decide.pacing import MARGIN_SECONDS, saved
-from spotrun.decide.pacing_course import changeovers, course, full_step_seconds
-from spotrun.decide.placement_supply import patience_seconds, waits_seconds
-from spotrun.decide.scaling_facts import Cap, SizingFacts, StepTimes
-from spotrun.decide.scaling_gauges import gauges, readings
+from spotrun.decide.pacing.course import changeovers, course, full_step_seconds
+from spotrun.decide.pacing.policy import MARGIN_SECONDS, saved
+from spotrun.decide.placement.supply import patience_seconds, waits_seconds
+from spotrun.decide.scaling.facts import Cap, SizingFacts, StepTimes
+from spotrun.decide.scaling.gauges import gauges, readings
 from spotrun.decide.sizes import allowed, wanted
 from spotrun.decide.snapshot import JobSnapshot, Worker
 from spotrun.decide.view import View

@@ -5,10 +5,10 @@ from spotrun.api.cost import Cost, Pricing
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.budget import budget_shown
-from spotrun.decide.cost import Bill, bill, to_show
-from spotrun.decide.cost_goodput import goodput_shown
-from spotrun.decide.cost_pricing import state_pricing
-from spotrun.decide.cost_work import work_shown
+from spotrun.decide.cost.goodput import goodput_shown
+from spotrun.decide.cost.policy import Bill, bill, to_show
+from spotrun.decide.cost.pricing import state_pricing
+from spotrun.decide.cost.work import work_shown
 from spotrun.decide.view import View
 from spotrun.money.units import Usd
 

@@ -7,9 +7,9 @@ measured benefit disposes. A deadline may ask for more.
 from collections.abc import Mapping
 
 from spotrun.api.names import ScalingReason
-from spotrun.decide.scaling_by_utilization import by_utilization
-from spotrun.decide.scaling_options import Options, Wish
-from spotrun.decide.scaling_worth import Worth
+from spotrun.decide.scaling.by_utilization import by_utilization
+from spotrun.decide.scaling.options import Options, Wish
+from spotrun.decide.scaling.worth import Worth
 
 CLEARLY = 0.03
 """Sizes that differ by a smaller part of what they cost are the same to us."""

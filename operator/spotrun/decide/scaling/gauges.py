@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 from spotrun.api.workers import Target, TargetResource
-from spotrun.decide.scaling_facts import Gauge
+from spotrun.decide.scaling.facts import Gauge
 from spotrun.decide.snapshot import JobSnapshot, Reading, Worker
 from spotrun.wire import Utilization
 

@@ -8,7 +8,7 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.hazard import interruptions_per_hour
 from spotrun.decide.market import PoolFacts
-from spotrun.decide.pacing_course import changeovers
+from spotrun.decide.pacing.course import changeovers
 from spotrun.decide.score import (
     Score,
     node_usd_per_hour,

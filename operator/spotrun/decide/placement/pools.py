@@ -14,7 +14,7 @@ from spotrun.api.placement import Homogeneous, Zones
 from spotrun.decide.actions import Placed
 from spotrun.decide.gang import lacks_since
 from spotrun.decide.market import PoolFacts
-from spotrun.decide.placement_rank import Ranked, home_zones, main_zone
+from spotrun.decide.placement.rank import Ranked, home_zones, main_zone
 from spotrun.decide.sizes import smallest, wanted
 from spotrun.decide.view import View
 

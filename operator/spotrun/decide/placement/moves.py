@@ -10,11 +10,11 @@ from datetime import timedelta
 from spotrun.api.placement import CapacityPolicy
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.crew import all_in_process, members
-from spotrun.decide.pacing import paid_off_seconds
-from spotrun.decide.pacing_course import changeovers, course, works
-from spotrun.decide.pacing_measures import launched_at
-from spotrun.decide.placement_needs import Needs
-from spotrun.decide.placement_supply import Supply, There
+from spotrun.decide.pacing.course import changeovers, course, works
+from spotrun.decide.pacing.measures import launched_at
+from spotrun.decide.pacing.policy import paid_off_seconds
+from spotrun.decide.placement.needs import Needs
+from spotrun.decide.placement.supply import Supply, There
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 

@@ -12,7 +12,8 @@ from spotrun.api.names import Reason
 from spotrun.api.placement import CapacityPolicy
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.gang import lacks_since
-from spotrun.decide.pacing import (
+from spotrun.decide.pacing.course import course, works
+from spotrun.decide.pacing.policy import (
     MARGIN_SECONDS,
     Course,
     behind_in_seconds,
@@ -23,8 +24,7 @@ from spotrun.decide.pacing import (
     saved,
     spare_seconds,
 )
-from spotrun.decide.pacing_course import course, works
-from spotrun.decide.placement_supply import Supply, There
+from spotrun.decide.placement.supply import Supply, There
 from spotrun.decide.sizes import allowed
 from spotrun.decide.view import View
 

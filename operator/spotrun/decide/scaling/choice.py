@@ -12,11 +12,11 @@ from spotrun.api.amounts import Amount
 from spotrun.api.names import ScalingReason
 from spotrun.api.scaling import Resize, ScalingStatus
 from spotrun.api.values import Time
-from spotrun.decide.scaling_benefit import Curve
-from spotrun.decide.scaling_facts import Pause, SizingFacts
-from spotrun.decide.scaling_memory import changed, curve, reject, remember
-from spotrun.decide.scaling_options import Wish, options
-from spotrun.decide.scaling_wish import wish
+from spotrun.decide.scaling.benefit import Curve
+from spotrun.decide.scaling.facts import Pause, SizingFacts
+from spotrun.decide.scaling.memory import changed, curve, reject, remember
+from spotrun.decide.scaling.options import Wish, options
+from spotrun.decide.scaling.wish import wish
 
 _NEWS = 0.05
 """Of utilization; less is no reason to write."""

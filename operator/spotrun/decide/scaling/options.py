@@ -6,10 +6,10 @@ from functools import cached_property, lru_cache
 
 from spotrun.api.names import ScalingReason
 from spotrun.api.scaling import ScalingStatus
-from spotrun.decide.scaling_benefit import Curve, Rounds, efficient, thinned
-from spotrun.decide.scaling_facts import SizingFacts
-from spotrun.decide.scaling_memory import rejected_from
-from spotrun.decide.scaling_worth import Change, Worth, change
+from spotrun.decide.scaling.benefit import Curve, Rounds, efficient, thinned
+from spotrun.decide.scaling.facts import SizingFacts
+from spotrun.decide.scaling.memory import rejected_from
+from spotrun.decide.scaling.worth import Change, Worth, change
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from spotrun.api.workers import ScalingMode
 from spotrun.decide.actions import Announce, Resize
 from spotrun.decide.crew import training
 from spotrun.decide.ledger import record
-from spotrun.decide.scaling_choice import Choice, choose_size
-from spotrun.decide.scaling_gather import asked_size, sizing_facts
-from spotrun.decide.scaling_memory import changed
+from spotrun.decide.scaling.choice import Choice, choose_size
+from spotrun.decide.scaling.gather import asked_size, sizing_facts
+from spotrun.decide.scaling.memory import changed
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.decide.view import FINISHED, View, holds_back
 

@@ -13,16 +13,16 @@ from spotrun.api.names import Reason
 from spotrun.api.placement import CapacityPolicy, Zones
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Placed, Withdraw
-from spotrun.decide.placement_moves import (
+from spotrun.decide.placement.moves import (
     given_back,
     given_up,
     returnable,
     stays_again_seconds,
 )
-from spotrun.decide.placement_needs import Hope, Needs, needs
-from spotrun.decide.placement_pools import acceptable, places, shares
-from spotrun.decide.placement_rank import describe
-from spotrun.decide.placement_supply import (
+from spotrun.decide.placement.needs import Hope, Needs, needs
+from spotrun.decide.placement.pools import acceptable, places, shares
+from spotrun.decide.placement.rank import describe
+from spotrun.decide.placement.supply import (
     Supply,
     There,
     patience_seconds,

@@ -11,8 +11,8 @@ from fractions import Fraction
 from spotrun.api.amounts import Amount
 from spotrun.api.cost import Accumulators
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.cost import bill
-from spotrun.decide.cost_work import step_seconds
+from spotrun.decide.cost.policy import bill
+from spotrun.decide.cost.work import step_seconds
 from spotrun.decide.crew import members, training
 from spotrun.decide.view import View, holds_back
 from spotrun.money.forecast import usd_per

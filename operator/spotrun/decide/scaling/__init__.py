@@ -1,0 +1,1 @@
+"""How many workers a job is worth: measured throughput against money and time."""
