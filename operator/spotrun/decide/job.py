@@ -33,7 +33,7 @@ from spotrun.decide.finished import (
 from spotrun.decide.idle import idle_again_seconds, watch_idleness
 from spotrun.decide.interruptions import count_interruptions, end_interruption
 from spotrun.decide.orders import order_checkpoint
-from spotrun.decide.pace import REFRESH_SECONDS, seconds_to_write
+from spotrun.decide.pace import refresh_seconds, seconds_to_write
 from spotrun.decide.pacing.measures import measure_pace
 from spotrun.decide.pacing.report import check_schedule
 from spotrun.decide.phase import describe
@@ -94,7 +94,7 @@ def decide(job: JobSnapshot, now: datetime) -> Decision:
     status = job.status
     for policy in POLICIES:
         status = policy(view, status)
-    wait = seconds_to_write(job.status, status, job.written_seconds)
+    wait = seconds_to_write(job.status, status, job.written_seconds, refresh_seconds(job))
     if wait > 0:
         status = job.status
     again = _again(view, status)
@@ -147,7 +147,7 @@ def _again(view: View, status: TrainingJobStatus) -> float:
             placement_again_seconds(view, status, wants(view, status)),
             scaling_again_seconds(view, status),
             idle_again_seconds(view, status),
-            REFRESH_SECONDS if training(status) else None,
+            refresh_seconds(view.job) if training(status) else None,
             *(_until(view, moment) for moment in (finishes_by(view), _next_kill(view))),
         ]
     due = (wait for wait in waits if wait is not None and wait > 0)

@@ -4,25 +4,45 @@ A gang of hundreds starts and ends within seconds; a write for each worker would
 and load to the API server.
 """
 
+from zlib import crc32
+
 from spotrun.api.meta import Condition, ConditionStatus
 from spotrun.api.names import ConditionType
 from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.snapshot import JobSnapshot
 
 REFRESH_SECONDS = 60.0
-"""How far a training is may be so old."""
+LATEST_REFRESH_SECONDS = 90.0
+"""How far a training is may be so old: between these, each job at a pace of its own."""
 GATHER_SECONDS = 2.0
 """How many workers run, and who is settled, may be so old."""
 
 
+def refresh_seconds(job: JobSnapshot) -> float:
+    """A job's pace. Jobs that started together would else be written together, minute by minute.
+
+    A thousand at once keep an API server on two cores busy for eight seconds, and a worker lost in
+    these waits for up to 1.5. With a budget workers are told at each write how long they may stay,
+    and what they were told has to be fresh.
+    """
+    if job.spec.budget is not None:
+        return REFRESH_SECONDS
+    share = crc32(job.uid.encode()) / 2**32
+    return REFRESH_SECONDS + share * (LATEST_REFRESH_SECONDS - REFRESH_SECONDS)
+
+
 def seconds_to_write(
-    old: TrainingJobStatus, new: TrainingJobStatus, written_seconds: float
+    old: TrainingJobStatus,
+    new: TrainingJobStatus,
+    written_seconds: float,
+    refresh_seconds: float = REFRESH_SECONDS,
 ) -> float:
     """How long the new status can wait; 0 or less: no longer; infinity: nothing has changed."""
     if new == old:
         return float("inf")
     if _urgent(new) != _urgent(old):
         return 0.0
-    pace = REFRESH_SECONDS if _counted(new) == _counted(old) else GATHER_SECONDS
+    pace = refresh_seconds if _counted(new) == _counted(old) else GATHER_SECONDS
     return pace - written_seconds
 
 

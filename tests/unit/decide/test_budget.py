@@ -19,7 +19,7 @@ def a_limited_job(max_cost_usd: str | None = None, **more: Any) -> JobBuilder:
     limit = {} if max_cost_usd is None else {"maxCostUsd": max_cost_usd}
     limit |= {key: more.pop(key) for key in list(more) if key in _BUDGET}
     job = a_job(2, checkpoint=ON_CLAIM, budget=limit, **more).training(0, 1)
-    return at_work(job, 0, 1, ready=True, arrived=1).with_facts(written_seconds=61.0)
+    return at_work(job, 0, 1, ready=True, arrived=1).with_facts(written_seconds=91.0)
 
 
 _BUDGET = ("onExceeded", "unpriced", "maxUsdPerHour", "warnAtPercent")

@@ -13,13 +13,13 @@ from spotrun.api.values import Serials
 from spotrun.decide.actions import Decision, Release
 from spotrun.decide.cost.rates import MOST_ENTRIES
 from spotrun.decide.ledger import find
-from spotrun.decide.pace import seconds_to_write
+from spotrun.decide.pace import refresh_seconds, seconds_to_write
 from spotrun.decide.snapshot import PodEnd, PodPhase
 from spotrun.money.shares import Resources
 from tests.decide_builders import NOW, JobBuilder, a_job, ago, later
 from tests.priced_nodes import a_node, at_work, ended
 
-DUE = {"written_seconds": 61.0}
+DUE = {"written_seconds": 91.0}
 
 
 def a_metered_job(*serials: int, **worker: object) -> JobBuilder:
@@ -244,11 +244,12 @@ def test_a_long_history_of_prices_is_added_up() -> None:
 def test_the_cost_of_a_running_job_is_written_once_a_minute() -> None:
     running = a_metered_job(0).decide().status
     job = a_metered_job(0).with_status(**dict(running))
-    early = job.with_facts(written_seconds=59.0).decide(NOW + timedelta(seconds=59))
+    pace = refresh_seconds(job.snapshot())
+    early = job.with_facts(written_seconds=pace - 1).decide(NOW + timedelta(seconds=pace - 1))
     assert early.status == running
     assert early.again_seconds == pytest.approx(1.0)
-    due = job.with_facts(written_seconds=61.0).decide(NOW + timedelta(seconds=61))
-    assert cost(due).usd == "1.0169"
+    due = job.with_facts(written_seconds=72.0).decide(NOW + timedelta(seconds=72))
+    assert cost(due).usd == "1.02"
 
 
 @pytest.mark.parametrize("usd_per_hour", ["4", None], ids=["known", "unknown"])

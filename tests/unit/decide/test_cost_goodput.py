@@ -17,7 +17,7 @@ def at_step(step: int, job: JobBuilder | None = None, samples: int = SAMPLES) ->
     told = Progress(1, step, total=1000, samples=step * samples, step_seconds=STEP_SECONDS)
     job = job or a_job(2).training(0, 1).with_world("0,1", formed=2000.0, store="x:1")
     trains = at_work(job, 0, 1, node=a_node(), ready=True, arrived=1, progress=told)
-    return trains.with_facts(written_seconds=61.0)
+    return trains.with_facts(written_seconds=91.0)
 
 
 def lives(*steps: tuple[int, float]) -> Decision:

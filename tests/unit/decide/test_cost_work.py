@@ -24,7 +24,7 @@ def training_at(
     progress = Progress(generation, step, total=1000, samples=step, step_seconds=10.0)
     job = job or a_job(2).training(0, 1)
     trains = {"ready": True, "arrived": generation, "progress": progress, "node": NODE, **worker}
-    return at_work(job, 0, 1, **trains).with_facts(written_seconds=61.0)
+    return at_work(job, 0, 1, **trains).with_facts(written_seconds=91.0)
 
 
 def after(job: JobBuilder, decision: Decision) -> JobBuilder:

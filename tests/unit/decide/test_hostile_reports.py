@@ -75,7 +75,7 @@ def saying(job: JobBuilder, *reports: Report) -> JobBuilder:
         assert worker.agent is not None
         agent = replace(worker.agent, report=read_report(write_report(report)))
         workers[serial] = replace(worker, agent=replace(agent, progress_seconds=1.0))
-    return replace(told, workers=workers).with_facts(written_seconds=61.0)
+    return replace(told, workers=workers).with_facts(written_seconds=91.0)
 
 
 def lives(*looks: tuple[Report, Report]) -> Iterator[TrainingJobStatus]:

@@ -9,11 +9,11 @@ import pytest
 from spotrun.api.amounts import Amount, Percent
 from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
 from spotrun.api.status import CheckpointStatus, Orders, Progress, Restarts, TrainingJobStatus
-from spotrun.api.values import Serials, Time
+from spotrun.api.values import Time
 from spotrun.decide.actions import Create, DeleteJob, Release, Remove
 from spotrun.decide.failures import nodes_to_avoid, pause_after
 from spotrun.decide.ledger import find, holds_since, record, state
-from spotrun.decide.pace import seconds_to_write
+from spotrun.decide.pace import refresh_seconds
 from spotrun.decide.sizes import largest, wanted
 from spotrun.decide.snapshot import Node, PodEnd, PodPhase, Refusal
 from spotrun.wire import Ending, Failure, LastWords
@@ -266,7 +266,7 @@ def test_a_suspension_waits_for_the_checkpoint_it_ordered() -> None:
     status = decision.status
     assert status.suspended_by == (SuspendedBy.USER,)
     assert status.orders == Orders(checkpoint=1, time=Time.of(NOW))
-    assert (decision.actions, decision.again_seconds) == ((), 60.0)
+    assert (decision.actions, decision.again_seconds) == ((), refresh_seconds(job.snapshot()))
     waiting = job.with_status(**vars(status))
     assert waiting.decide(later(109)).actions == ()
     assert len(waiting.decide(later(110)).actions) == 1
@@ -430,31 +430,6 @@ def test_the_last_ten_decisions_are_kept() -> None:
     for number in range(12):
         status = record(job.view(), status, "World", str(number), {})
     assert [decision.why for decision in status.decisions or ()] == [str(n) for n in range(2, 12)]
-
-
-@pytest.mark.parametrize(
-    ("change", "seconds"),
-    [
-        ({}, float("inf")),
-        ({"phase": Phase.RUNNING}, 0.0),
-        ({"next_serial": 4}, 0.0),
-        ({"settled": Serials("0")}, 1.0),
-        ({"progress": Progress(step=3)}, 59.0),
-    ],
-)
-def test_what_others_act_on_is_written_at_once(change: dict[str, Any], seconds: float) -> None:
-    old = TrainingJobStatus(phase=Phase.PENDING)
-    assert seconds_to_write(old, old.model_copy(update=change), 1.0) == seconds
-
-
-def test_that_a_template_is_accepted_waits_for_the_next_write_unless_it_was_refused() -> None:
-    job, kind = a_job(1), ConditionType.TEMPLATE_ACCEPTED
-    accepted = state(job.view(), job.status, kind, Reason.TRAINING, "fine", holds=True)
-    refused = state(job.view(), job.status, kind, Reason.TEMPLATE_REFUSED, "no", holds=False)
-    assert seconds_to_write(job.status, accepted, 1.0) == 59.0
-    assert seconds_to_write(job.status, refused, 1.0) == 0.0
-    assert seconds_to_write(accepted, refused, 1.0) == 0.0
-    assert seconds_to_write(refused, accepted, 1.0) == 0.0
 
 
 def test_a_quiet_job_stays_quiet_and_its_status_is_valid() -> None:

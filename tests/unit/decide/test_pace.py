@@ -1,0 +1,53 @@
+"""How soon a status is written."""
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from spotrun.api.names import ConditionType, Phase, Reason
+from spotrun.api.status import Progress, TrainingJobStatus
+from spotrun.api.values import Serials
+from spotrun.decide.ledger import state
+from spotrun.decide.pace import refresh_seconds, seconds_to_write
+from tests.decide_builders import ON_CLAIM, a_job
+
+
+@pytest.mark.parametrize(
+    ("change", "seconds"),
+    [
+        ({}, float("inf")),
+        ({"phase": Phase.RUNNING}, 0.0),
+        ({"next_serial": 4}, 0.0),
+        ({"settled": Serials("0")}, 1.0),
+        ({"progress": Progress(step=3)}, 59.0),
+    ],
+)
+def test_what_others_act_on_is_written_at_once(change: dict[str, Any], seconds: float) -> None:
+    old = TrainingJobStatus(phase=Phase.PENDING)
+    assert seconds_to_write(old, old.model_copy(update=change), 1.0) == seconds
+
+
+def test_that_a_template_is_accepted_waits_for_the_next_write_unless_it_was_refused() -> None:
+    job, kind = a_job(1), ConditionType.TEMPLATE_ACCEPTED
+    accepted = state(job.view(), job.status, kind, Reason.TRAINING, "fine", holds=True)
+    refused = state(job.view(), job.status, kind, Reason.TEMPLATE_REFUSED, "no", holds=False)
+    assert seconds_to_write(job.status, accepted, 1.0) == 59.0
+    assert seconds_to_write(job.status, refused, 1.0) == 0.0
+    assert seconds_to_write(accepted, refused, 1.0) == 0.0
+    assert seconds_to_write(refused, accepted, 1.0) == 0.0
+
+
+def test_jobs_that_started_together_are_not_refreshed_together() -> None:
+    job = a_job(1).snapshot()
+    paces = sorted(refresh_seconds(replace(job, uid=f"uid-{number}")) for number in range(600))
+    assert paces[0] >= 60
+    assert paces[-1] <= 90
+    assert all(late - early < 1 for early, late in pairwise(paces)), "some in each second"
+    assert refresh_seconds(replace(job, uid="uid-7")) == refresh_seconds(replace(job, uid="uid-7"))
+
+
+def test_workers_with_a_budget_are_told_every_minute_until_when_they_may_stay() -> None:
+    job = a_job(1, budget={"maxCostUsd": "5"}, checkpoint=ON_CLAIM).snapshot()
+    assert {refresh_seconds(replace(job, uid=f"uid-{number}")) for number in range(9)} == {60.0}
