@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import aiohttp
+import yaml
 
 from devcluster.client import Client, Manifest, at
 from devcluster.cluster import Cluster
@@ -42,6 +43,7 @@ GROUP = "spotrun.dev/v1alpha1"
 NAMESPACE = "default"
 JOBS = at("trainingjobs", NAMESPACE, group=GROUP)
 PODS = at("pods", NAMESPACE)
+RBAC = "rbac.authorization.k8s.io/v1"
 KINDS = at("customresourcedefinitions", group="apiextensions.k8s.io/v1")
 WRITERS = 16
 """Requests of a bench under way at once: enough to keep the API server busy with job objects."""
@@ -143,17 +145,38 @@ class Rig:
             Credentials(from_kubeconfig(self.cluster.kubeconfig)), user_agent="bench"
         )
         self._raw = KubeClient(await enter(transport), field_manager="bench")
+        self._operators_kubeconfig = await self._as_service_account()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
+
+    async def _as_service_account(self) -> Path:
+        """Let the operator prove who it is as in a cluster, and as the Job controller here does.
+
+        A certificate would be verified anew for each request: 7 % of the API server's time.
+        """
+        account = at("serviceaccounts", NAMESPACE)
+        await self.kube.create(account, {"metadata": {"name": "operator"}})
+        subject = {"kind": "ServiceAccount", "name": "operator", "namespace": NAMESPACE}
+        role = {"apiGroup": RBAC.partition("/")[0], "kind": "ClusterRole", "name": "cluster-admin"}
+        binding = {"metadata": {"name": "operator"}, "roleRef": role, "subjects": [subject]}
+        await self.kube.create(at("clusterrolebindings", group=RBAC), binding)
+        answer = await self.kube.create(
+            f"{account}/operator/token", {"spec": {"expirationSeconds": 86_400}}
+        )
+        config = yaml.safe_load(self.cluster.kubeconfig.read_text())
+        config["users"][0]["user"] = {"token": answer["status"]["token"]}
+        file = self.cluster.directory / "operator.kubeconfig"
+        file.write_text(json.dumps(config))
+        return file
 
     @asynccontextmanager
     async def operator(self, *, plays: bool = False) -> AsyncIterator[Child]:
         """Start the operator; it leads soon. With `plays` the agents are played inside it."""
         flags = ["--plays"] if plays else []
         async with child(
-            "operator_child", str(self.cluster.kubeconfig), self._host, *flags
+            "operator_child", str(self._operators_kubeconfig), self._host, *flags
         ) as operator:
             yield operator
 
@@ -163,7 +186,7 @@ class Rig:
         host = self._host
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "spotrun", "operator", "--log-level=warning"),
-            *(f"--kubeconfig={self.cluster.kubeconfig}", f"--namespace={NAMESPACE}"),
+            *(f"--kubeconfig={self._operators_kubeconfig}", f"--namespace={NAMESPACE}"),
             *(f"--agents-host={host}", f"--metrics-host={host}", f"--address={host}:8443"),
         )
         try:
