@@ -15,7 +15,8 @@ be had.
 
 `scaling_cost_vs_best_fixed_*` are the worst rows. `scaling_*saved*` are medians over loads (and
 zones) of what somebody who configures nothing saves in dollars, against the largest size on demand;
-beside them by how much longer it takes. `scaling_resizes_per_change` counts the start as a change.
+beside them by how much longer it takes. `scaling_resizes_per_change` counts the start as a change;
+`lasting` leaves out looks at a larger size, and the ways back.
 `scaling_oscillations`: random curves under which a steady job makes the same change of size twice.
 
 Run as `.venv/bin/python bench/scaling.py [--quick] [--jobs 2] [--repeats 5] [--curves 1000]`.
@@ -134,6 +135,13 @@ class Row:
         """How often the mind was changed, by how often there was reason to."""
         return fmean(len(result.resizes) / result.changes for result in self.ours)
 
+    @property
+    def lasting_per_change(self) -> float:
+        """The same without looks."""
+        passing = (played.passing.get(self.wishes, 0) for played in self.repeats)
+        pairs = zip(self.ours, passing, strict=True)
+        return fmean((len(result.resizes) - looks) / result.changes for result, looks in pairs)
+
     def values(self, results: Iterable[Result]) -> list[float]:
         """What is to be small."""
         return [result.objective(self.wishes.hour_worth_usd or 0.0) for result in results]
@@ -193,6 +201,8 @@ def summarize(table: Sequence[Row]) -> None:
         wanted=1,
         worst_row=restless.name,
         mean=round(fmean(row.resizes_per_change for row in table), 3),
+        lasting=max(row.lasting_per_change for row in table),
+        lasting_mean=round(fmean(row.lasting_per_change for row in table), 3),
     )
 
 

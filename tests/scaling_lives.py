@@ -3,8 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from math import ceil
 from typing import Any
 
+from spotrun.api.names import ScalingReason
 from spotrun.api.scaling import ScalingStatus
 from spotrun.api.workers import TargetResource
 from spotrun.decide.scaling.choice import Choice, choose_size
@@ -37,6 +39,17 @@ def starving(size: int) -> tuple[float, float, float]:
     return 10 / size, 10.0, 0.0
 
 
+def stored(size: int) -> tuple[float, float, float]:
+    """A storage that delivers what a step takes in 3.2 s: from five workers on it is waited for."""
+    compute = 4 * ceil(64 / size) / 16
+    return compute, max(3.2 - compute, 0.0), 0.0
+
+
+def cached(size: int) -> tuple[float, float, float]:
+    """The same once the data are near."""
+    return 4 * ceil(64 / size) / 16, 0.0, 0.0
+
+
 def step_at(curve: Curve, size: int) -> StepTimes:
     """What is measured there."""
     parts = curve(size)
@@ -64,8 +77,20 @@ class Life:
     now: datetime = NOW
     memory: ScalingStatus | None = None
     had: list[int] = field(default_factory=list)  # every size it was given, in order
+    had_at: list[datetime] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     _since: datetime | None = None  # when the present world began to train
+
+    @property
+    def lasting(self) -> list[int]:
+        """The sizes it was given, but for looks at one size up and the ways back."""
+        found: list[int] = []
+        is_look = False
+        for size, reason in zip(self.had, self.reasons, strict=True):
+            was_look, is_look = is_look, reason == ScalingReason.PROBING
+            if not is_look and not (was_look and size == found[-1]):
+                found.append(size)
+        return found
 
     def live(self, minutes: int = 360) -> Choice:
         """Let time pass; returns the last choice."""
@@ -76,6 +101,7 @@ class Life:
             self.memory = ScalingStatus.model_validate_json(content)
             if choice.size != self.size:
                 self.had.append(choice.size)
+                self.had_at.append(self.now)
                 self.reasons.append(choice.reason.value)
                 self.size, self._since = choice.size, None
             self.now += LOOKS_EVERY

@@ -38,6 +38,8 @@ class Spotrun:
     keeps_state: bool = True
     is_gang: bool = False
     every_seconds: float = 15.0  # agents report
+    num_passing: int = 0  # changes of size to take a look, and back
+    _looked_from: int = 0
     _size: int = 0
     _memory: ScalingStatus | None = None
     _ask_at: float = 0.0
@@ -52,6 +54,10 @@ class Spotrun:
 
     def _ask(self, look: Look) -> None:
         choice = choose_size(self._facts(look), self._memory, _ORIGIN + _seconds(look.now))
+        if choice.size != self._size:
+            is_look = choice.reason is ScalingReason.PROBING
+            self.num_passing += is_look or choice.size == self._looked_from
+            self._looked_from = self._size if is_look else 0
         self._size, self._memory = choice.size, choice.memory
         self._ask_at = look.now + min(choice.again_seconds or _ASK_SECONDS, _ASK_SECONDS)
 

@@ -1,7 +1,7 @@
 """What is played: loads in places, by our policy with several wishes and by all others."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bench.closed_loop import markets
 from bench.closed_loop.curves import AMDAHL, CACHED, COMMUNICATION, LINEAR, LONGER, STEADY, Load
@@ -66,6 +66,7 @@ class Played:
     ours: Mapping[Wishes, Result]
     peers: Mapping[str, Result]
     fixed: Mapping[int, Result]  # by size
+    passing: Mapping[Wishes, int] = field(default_factory=dict)  # changes of ours for looks
 
 
 def play_scene(scene: Scene, repeat: int, costs: Costs) -> Played:
@@ -76,15 +77,17 @@ def play_scene(scene: Scene, repeat: int, costs: Costs) -> Played:
         return play(task, place, sizer, costs.rules, seed=repeat)
 
     stall = costs.restart_seconds
+    ours = {wishes: _ours(task, wishes, costs) for wishes in scene.wishes}
     return Played(
         scene=scene,
-        ours={wishes: run(_ours(task, wishes, costs)) for wishes in scene.wishes},
+        ours={wishes: run(sizer) for wishes, sizer in ours.items()},
         peers={
             "elastic_max": run(Elastic(task.most, stall)),
             "hpa": run(Hpa(task.least, task.most, stall)),
             "hpa_of_nvml": run(Hpa(task.least, task.most, stall, sees_waiting=True)),
         },
         fixed={size: run(Fixed(size, stall)) for size in task.sizes},
+        passing={wishes: sizer.num_passing for wishes, sizer in ours.items()},
     )
 
 

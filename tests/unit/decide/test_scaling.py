@@ -60,12 +60,12 @@ def scaling(job: JobBuilder) -> ScalingStatus:
 
 def test_a_busy_job_grows_and_says_why_with_numbers() -> None:
     job, decision = decided(trained(a_job(2, **AUTO, **AT_ONCE), 2))
-    assert resizes(decision) == [8]
-    assert (scaling(job).size, scaling(job).replaces) == (8, 2)
+    assert resizes(decision) == [4]
+    assert (scaling(job).size, scaling(job).replaces) == (4, 2)
     made = (job.status.decisions or ())[-1]
     assert made.what == "Grow"
     assert made.why == (
-        "2 -> 8 workers: CPU 100% of a target of 70%; 8 workers would bring 1.00 of what they add"
+        "2 -> 4 workers: CPU 100% of a target of 70%; 4 workers would bring 1.00 of what they add"
     )
     assert made.numbers is not None
     assert {"reason", "workers", "utilization", "efficiency", "samplesPerSecond"} <= set(
@@ -78,15 +78,15 @@ def test_a_busy_job_grows_and_says_why_with_numbers() -> None:
 def test_a_write_that_was_not_made_is_made_by_the_next_operator() -> None:
     job, _ = decided(trained(a_job(2, **AUTO, **AT_ONCE), 2))
     again, decision = decided(job, later(30))
-    assert resizes(decision) == [8]
+    assert resizes(decision) == [4]
     assert again.status.decisions == job.status.decisions
 
 
 def test_what_is_written_is_written_once() -> None:
     job, _ = decided(trained(a_job(2, **AUTO, **AT_ONCE), 2))
-    job, decision = decided(job.with_spec(8, **AUTO, **AT_ONCE), later(30))
+    job, decision = decided(job.with_spec(4, **AUTO, **AT_ONCE), later(30))
     assert resizes(decision) == []
-    assert (scaling(job).size, scaling(job).replaces) == (8, None)
+    assert (scaling(job).size, scaling(job).replaces) == (4, None)
 
 
 def test_whoever_else_writes_a_size_is_heard() -> None:
@@ -116,7 +116,7 @@ def test_the_time_for_which_a_size_is_justified_is_stored_and_waited_for() -> No
     assert decision.again_seconds <= 120
     assert resizes(decision) == []
     job, decision = decided(job, later(120))
-    assert resizes(decision) == [8]
+    assert resizes(decision) == [4]
 
 
 @pytest.mark.parametrize("spec", [{"scaling": {"mode": "Manual"}}, {"min": 2, "max": 2}])

@@ -104,9 +104,32 @@ def test_a_size_is_efficient_only_against_every_smaller_one() -> None:
 
 
 def test_nothing_is_believed_far_from_what_was_measured() -> None:
-    assert curve(Point(4, 1.0)).farthest == 16
-    assert curve(Point(1, 1.0)).farthest == 2
-    assert curve(Point(1, 1.0), rounds=Rounds(None, 8)).farthest == 4
+    assert curve(Point(2, 2.0), Point(4, 1.0)).farthest == 16
+
+
+@pytest.mark.parametrize(
+    ("point", "processes", "prudent"),
+    [
+        pytest.param(Point(4, 1.0, compute=0.9, data=0.0), 1, 16, id="communication shows"),
+        pytest.param(Point(4, 1.0, compute=0.99, data=0.0), 1, 8, id="none shows"),
+        pytest.param(Point(4, 1.0, compute=0.5, data=0.5), 1, 8, id="data are waited for"),
+        pytest.param(Point(4, 1.0), 1, 8, id="nobody tells"),
+        pytest.param(Point(1, 1.0, compute=0.9, data=0.0), 1, 2, id="there is nobody to talk to"),
+        pytest.param(Point(1, 1.0, compute=0.9, data=0.0), 8, 4, id="but for seven in the worker"),
+    ],
+)
+def test_where_communication_hides_it_is_gone_half_as_far(
+    point: Point, processes: int, prudent: int
+) -> None:
+    assert curve(point, rounds=Rounds(None, processes)).prudent == prudent
+
+
+def test_a_step_in_which_nobody_waits() -> None:
+    known = curve(Point(4, 4.0, 1.0, 0.0), Point(8, 3.2, compute=2 / 3.2, data=1.2 / 3.2))
+    free = [known.unhindered(size) for size in (4, 5, 8, 16)]
+    assert free == pytest.approx([4.0, 3.2, 2.0, 1.0])
+    assert [known.is_unhindered(size) for size in (4, 5, 8)] == [True, False, False]
+    assert not curve(Point(4, 4.0)).is_unhindered(4)
 
 
 def test_of_very_many_sizes_some_are_compared() -> None:

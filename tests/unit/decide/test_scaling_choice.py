@@ -1,20 +1,18 @@
-"""Which size a job gets: lives of jobs whose steps follow a curve, and what never happens."""
+"""Which size a job gets: lives of jobs whose steps follow a curve, and single choices."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spotrun.api.names import ScalingReason
 from spotrun.api.scaling import ScalingStatus
 from spotrun.api.workers import TargetResource
 from spotrun.decide.scaling.choice import choose_size
 from spotrun.decide.scaling.facts import Cap, Gauge, Pause
+from spotrun.decide.scaling.memory import changed
 from tests.decide_builders import NOW
 from tests.scaling_lives import (
     Curve,
@@ -25,6 +23,7 @@ from tests.scaling_lives import (
     linear,
     starving,
     step_at,
+    stored,
 )
 
 TO_16 = range(1, 17)
@@ -47,7 +46,7 @@ def settled(life: Life) -> str:
 @pytest.mark.parametrize(
     ("curve", "start", "facts", "had", "reason"),
     [
-        pytest.param(linear, 4, {}, [16], "AtLargestSize", id="linear"),
+        pytest.param(linear, 4, {}, [8, 16], "AtLargestSize", id="linear"),
         pytest.param(communicating, 2, {}, [8], "WithinTolerance", id="until utilization is met"),
         pytest.param(communicating, 16, {}, [12], "WithinTolerance", id="too many from the start"),
         pytest.param(starving, 4, {}, [1], "AtSmallestSize", id="waits for data"),
@@ -57,9 +56,9 @@ def settled(life: Life) -> str:
             amdahl,
             1,
             {"hour_worth_usd": 5.0, "usd_per_hour": 1.0},
-            [4, 16, 10],
+            [4, 8],
             "BestSize",
-            id="what nobody could see is found out, and corrected once",
+            id="what nobody could see is found out on the way",
         ),
         pytest.param(
             communicating,
@@ -103,14 +102,14 @@ def test_a_job_that_changes_is_measured_anew() -> None:
 
 def test_what_other_sizes_brought_is_believed_as_long_as_this_one_brings_the_same() -> None:
     life = lived(amdahl, TO_16, 4, hour_worth_usd=5.0, usd_per_hour=1.0)
-    assert life.had == [16, 10]
+    assert life.had == [8]
     memory = life.memory or ScalingStatus()
     for hours in range(1, 20):
-        facts = facts_at(amdahl, 10, TO_16, hour_worth_usd=5.0, usd_per_hour=1.0)
+        facts = facts_at(amdahl, 8, TO_16, hour_worth_usd=5.0, usd_per_hour=1.0)
         memory = choose_size(facts, memory, life.now + timedelta(hours=hours)).memory
-    assert [one.workers for one in memory.measured or ()] == [4, 10, 16]
+    assert [one.workers for one in memory.measured or ()] == [4, 8]
     away = choose_size(facts, memory, life.now + timedelta(hours=26)).memory
-    assert [one.workers for one in away.measured or ()] == [10]
+    assert [one.workers for one in away.measured or ()] == [8]
 
 
 def test_what_a_step_goes_into_is_renewed_though_it_takes_as_long() -> None:
@@ -138,7 +137,30 @@ def test_more_and_fewer_have_to_be_justified_for_a_while() -> None:
     soon = choose_size(facts_at(linear, 4, TO_16), first.memory, NOW + timedelta(seconds=119))
     assert (soon.size, round(soon.again_seconds or 0)) == (4, 1)
     then = choose_size(facts_at(linear, 4, TO_16), soon.memory, NOW + timedelta(seconds=120))
-    assert (then.size, then.reason) == (16, ScalingReason.UTILIZATION_HIGH)
+    assert (then.size, then.reason) == (8, ScalingReason.UTILIZATION_HIGH)
+
+
+@pytest.mark.parametrize(
+    ("reason", "patience_seconds"),
+    [
+        pytest.param("PaysOff", 120, id="nothing else was concluded since the growth"),
+        pytest.param("BestSize", 600, id="it was right for a while"),
+    ],
+)
+def test_a_growth_that_never_was_right_is_taken_back_as_soon_as_it_was_made(
+    reason: str, patience_seconds: int
+) -> None:
+    worth: dict[str, Any] = {"hour_worth_usd": 8.0, "usd_per_hour": 1.0, "min_efficiency": 0.1}
+    life = Life(stored, TO_16, 4, worth)
+    while life.size == 4:
+        life.live(1)
+    assert life.memory is not None
+    memory = changed(life.memory, reason=reason)
+    seen = choose_size(facts_at(stored, 8, TO_16, **worth), memory, life.now)
+    assert (seen.reason, seen.again_seconds) == (Pause.STABILIZING, patience_seconds)
+    then = life.now + timedelta(seconds=patience_seconds)
+    taken_back = choose_size(facts_at(stored, 8, TO_16, **worth), seen.memory, then)
+    assert (taken_back.size, taken_back.reason) == (5, ScalingReason.PAYS_OFF)
 
 
 def test_a_break_begins_the_wait_anew() -> None:
@@ -181,7 +203,7 @@ def test_what_cannot_be_had_is_asked_for_again_once_it_can() -> None:
     assert life.had == []
     life.facts["caps"] = ()
     life.live(60)
-    assert life.had == [16]
+    assert life.had == [8, 16]
 
 
 def test_a_job_that_runs_with_what_there_is_is_not_kept_waiting() -> None:
@@ -231,7 +253,7 @@ def test_no_worker_is_given_back_that_the_deadline_needs() -> None:
     assert (spare.size, spare.reason) == (3, ScalingReason.NEEDED_FOR_DEADLINE)
 
 
-@pytest.mark.parametrize(("left_seconds", "size"), [(60.0, 4), (86_400.0, 16)])
+@pytest.mark.parametrize(("left_seconds", "size"), [(60.0, 4), (86_400.0, 8)])
 def test_a_growth_has_to_pay_for_itself_before_the_end(left_seconds: float, size: int) -> None:
     facts = facts_at(linear, 4, TO_16, up_after_seconds=0.0)
     left = left_seconds * step_at(linear, 4).samples_per_second
@@ -240,100 +262,9 @@ def test_a_growth_has_to_pay_for_itself_before_the_end(left_seconds: float, size
     assert (choice.reason is ScalingReason.NOT_REPAID) is (size == 4)
 
 
-@pytest.mark.parametrize(
-    ("replicas", "facts", "first"),
-    [
-        pytest.param(4, {}, 4, id="as the user says"),
-        pytest.param(1, {}, 1, id="nothing is said, and time is worth nothing special"),
-        pytest.param(4, {"hour_worth_usd": 0.0}, 1, id="the cheapest"),
-        pytest.param(1, {"hour_worth_usd": 9.0}, 4, id="half way"),
-        pytest.param(1, {"hour_worth_usd": 9.0, "free": 0}, 1, id="there is no room for more"),
-        pytest.param(1, {"hour_worth_usd": 9.0, "free": 3}, 2, id="half way to what there is"),
-        pytest.param(
-            1,
-            {"hour_worth_usd": 9.0, "caps": (Cap(4, ScalingReason.BUDGET_LIMIT),)},
-            2,
-            id="half way to what can be paid",
-        ),
-    ],
-)
-def test_the_first_size(replicas: int, facts: dict[str, Any], first: int) -> None:
-    made = facts_at(linear, replicas, TO_16, step=None, running=0, **facts)
-    assert choose_size(made, None, NOW).size == first
-
-
-# what never happens ------------------------------------------------------------------------------
-
-SIZES = st.one_of(
-    st.tuples(st.integers(1, 6), st.integers(0, 40)).map(lambda t: range(t[0], sum(t) + 1)),
-    st.sampled_from([(2, 4, 8, 16, 32), (1, 3, 9), (8,)]),
-)
-PARTS = st.tuples(
-    st.floats(0, 0.3), st.floats(0, 3), st.floats(0, 0.1), st.floats(0, 3)
-)  # serial, communicating, and growing with the size; waiting for data
-FACTS = st.fixed_dictionaries(
-    {
-        "hour_worth_usd": st.sampled_from([None, 0.0, 0.5, 5.0, 50.0]),
-        "min_efficiency": st.sampled_from([0.1, 0.6, 1.0]),
-        "microbatches": st.sampled_from([None, 1, 12, 64]),
-        "processes": st.sampled_from([1, 8]),
-        "usd_per_hour": st.sampled_from([None, 1.0]),
-        "free": st.sampled_from([None, 2]),
-    }
-)
-
-
-@given(sizes=SIZES, parts=PARTS, facts=FACTS, data=st.data())
-def test_a_steady_load_is_never_sized_to_and_fro(
-    sizes: Sequence[int], parts: tuple[float, ...], facts: dict[str, Any], data: st.DataObject
-) -> None:
-    serial, ring, growing, wait = parts
-
-    def curve(size: int) -> tuple[float, float, float]:
-        busy = 10 * ((1 - serial) / size + serial)
-        return busy, wait, ring * (size - 1) / size + growing * (size - 1)
-
-    start = data.draw(st.sampled_from(list(sizes)))
-    life = Life(curve, sizes, start, facts)
-    life.live(60)
-    assert set(life.had) <= set(sizes)
-    changes = list(pairwise([start, *life.had]))
-    assert len(set(changes)) == len(changes), f"a change is made twice: {changes}"
-    before = life.size
-    life.live(14)
-    assert life.size == before, "it has come to rest"
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.floats(0, 1), st.integers(0, 4))
-def test_whatever_is_told_the_size_is_allowed(
-    told: list[float], compute: float, silent: int
-) -> None:
-    gauge = Gauge(TargetResource.CPU, 0.7, told=tuple(told), silent=silent)
-    step = replace(step_at(linear, 4), compute=compute, data=1 - compute, communicate=0.0)
-    facts = facts_at(
-        linear,
-        4,
-        (2, 4, 8),
-        gauges=(gauge,),
-        step=step,
-        up_after_seconds=0.0,
-        down_after_seconds=0.0,
-    )
-    assert choose_size(facts, None, NOW).size in {2, 4, 8}
-
-
-@given(st.floats(0.3, 1.0), st.floats(0.3, 1.0))
-def test_more_utilization_never_asks_for_fewer_workers(one: float, other: float) -> None:
-    def size(used: float) -> int:
-        facts = facts_at(
-            communicating,
-            4,
-            TO_16,
-            up_after_seconds=0.0,
-            down_after_seconds=0.0,
-            gauges=(Gauge(TargetResource.CPU, 0.7, told=(used,)),),
-        )
-        return choose_size(facts, None, NOW).size
-
-    low, high = sorted((one, other))
-    assert size(low) <= size(high)
+def test_the_first_size_is_asked_for_before_anything_is_measured() -> None:
+    made = facts_at(linear, 1, TO_16, step=None, running=0)
+    choice = choose_size(made, None, NOW)
+    assert (choice.size, choice.reason) == (4, ScalingReason.INITIAL_SIZE)
+    again = choose_size(replace(made, wanted=4), choice.memory, NOW)
+    assert (again.size, again.reason) == (4, Pause.NOT_TRAINING)

@@ -182,6 +182,12 @@ def test_the_throughput_that_the_deadline_needs() -> None:
     assert facts(with_readings(a_job(2, max=8), READING)).needed_samples_per_second is None
 
 
+def test_the_time_until_the_deadline_is_that_in_which_the_job_may_run() -> None:
+    job = a_job(2, max=8, deadline={"finishWithin": "3h"}).with_facts(created_at=ago(3600))
+    assert facts(job).deadline_seconds == 2 * 3600
+    assert facts(a_job(2, max=8)).deadline_seconds is None
+
+
 def test_what_a_worker_costs() -> None:
     job = with_readings(a_job(2, max=8), READING, READING)
     assert facts(job).usd_per_hour is None

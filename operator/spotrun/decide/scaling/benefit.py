@@ -18,8 +18,8 @@ MOST_SIZES = 64
 """Sizes compared with each other; of more, those closest in ratio are left out."""
 MOST_LEAP = 4.0
 """No size is believed in that is so many times the largest that was measured."""
-FIRST_LEAP = 2.0
-"""From a single process, where no communication shows."""
+HIDDEN_LEAP = 2.0
+"""Nor, without need, where no communication shows: it hides behind computing, which gets less."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,27 @@ class Curve:
     @property
     def farthest(self) -> float:
         """Beyond this size nothing is believed."""
-        largest = self.points[-1].workers
-        alone = largest * self.rounds.processes == 1
-        return largest * (FIRST_LEAP if alone else MOST_LEAP)
+        return self.points[-1].workers * MOST_LEAP
+
+    @property
+    def prudent(self) -> float:
+        """So far it is gone without need."""
+        largest = self.points[-1]
+        is_alone = largest.workers * self.rounds.processes == 1
+        is_hidden = is_alone or largest.exposed < _HIDDEN * largest.seconds
+        return largest.workers * (HIDDEN_LEAP if is_hidden else MOST_LEAP)
+
+    def unhindered(self, size: int) -> float:
+        """Seconds of a step there in which nobody waits, for data or for others."""
+        known = self._by_size.get(size)
+        return self._busy(size) if known is None else known.busy
+
+    def is_unhindered(self, size: int) -> bool:
+        """Whether nothing of that shows at a size that was measured."""
+        known = self._by_size.get(size)
+        if known is None or known.compute is None:
+            return False
+        return known.delivery is None and known.exposed < _HIDDEN * known.seconds
 
     @cached_property
     def _by_size(self) -> dict[int, Point]:

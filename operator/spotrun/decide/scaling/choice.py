@@ -14,8 +14,10 @@ from spotrun.api.scaling import Resize, ScalingStatus
 from spotrun.api.values import Time
 from spotrun.decide.scaling.benefit import Curve
 from spotrun.decide.scaling.facts import Pause, SizingFacts
-from spotrun.decide.scaling.memory import changed, curve, reject, remember
+from spotrun.decide.scaling.first import first_size
+from spotrun.decide.scaling.memory import KEPT_FOR, changed, curve, reject, remember
 from spotrun.decide.scaling.options import Wish, options
+from spotrun.decide.scaling.probe import heed, next_probe, probe
 from spotrun.decide.scaling.wish import wish
 
 _NEWS = 0.05
@@ -37,37 +39,18 @@ class Choice:
 def choose_size(facts: SizingFacts, memory: ScalingStatus | None, now: datetime) -> Choice:
     """Decide how many workers there should be."""
     if memory is None or memory.size is None:
-        first, memory = _first(facts), memory or ScalingStatus()
+        first, memory = first_size(facts), memory or ScalingStatus()
         if first.size != facts.wanted:
             return _ask(facts, memory, first, now)
-    memory = _with_utilization(remember(memory, facts, now), facts)
+    memory = _with_utilization(remember(heed(memory, facts), facts, now), facts)
     known = curve(memory, facts)
     hindrance = _hindrance(facts, known)
     if hindrance is not None or known is None:
         return _wait(facts, memory, hindrance or Pause.MEASURING)
     those = options(facts, memory, known)
     found = _within_caps(facts, wish(those))
+    found = probe(those, found, memory, now) or found
     return _settle(facts, memory, known, found, now)
-
-
-def _first(facts: SizingFacts) -> Wish:
-    """Begin where the user says; where nothing is said, with the fewest.
-
-    If time is worth something, half way (in ratio) to the most there may be: there communication
-    shows, and both ways are open.
-    """
-    smallest = facts.sizes[0]
-    size, why = facts.wanted, "as workers.replicas says"
-    if facts.hour_worth_usd == 0:
-        size, why = smallest, "the fewest, for an hour earlier is worth nothing"
-    elif facts.wanted == smallest and facts.hour_worth_usd:
-        most = min([facts.sizes[-1], *(cap.size for cap in facts.caps)])
-        if facts.free is not None:
-            most = min(most, smallest + facts.free)
-        middle = (smallest * max(most, smallest)) ** 0.5
-        size = max((n for n in facts.sizes if n <= middle), default=smallest)
-        why = f"half way to the {most} workers that there may be"
-    return Wish(size, ScalingReason.INITIAL_SIZE, why)
 
 
 def _hindrance(facts: SizingFacts, known: Curve | None) -> Pause | None:
@@ -109,22 +92,42 @@ def _settle(
         return _stay(facts, memory, found)
     since = memory.more_since if direction > 0 else memory.fewer_since
     begun = since or Time.of(now)
-    left = _patience_seconds(facts, found) - (now - begun.datetime) / timedelta(seconds=1)
+    patience = _patience_seconds(facts, memory, found)
+    left = patience - (now - begun.datetime) / timedelta(seconds=1)
     if left <= 0:
-        if found.reason is ScalingReason.EFFICIENCY_LOW:
-            share = known.efficiency(found.size, facts.running)
-            memory = reject(memory, facts.running, share, now)
-        return _ask(facts, memory, found, now)
+        return _ask(facts, _with_rejection(facts, memory, known, found, now), found, now)
     more, fewer = (begun, None) if direction > 0 else (None, begun)
     memory = changed(memory, size=facts.wanted, more_since=more, fewer_since=fewer)
     why = f"{found.size} workers are justified ({found.why}), for {left:.0f} s not long enough yet"
     return Choice(facts.wanted, memory, Pause.STABILIZING, why, found.numbers, left)
 
 
-def _patience_seconds(facts: SizingFacts, found: Wish) -> float:
+def _with_rejection(
+    facts: SizingFacts, memory: ScalingStatus, known: Curve, found: Wish, now: datetime
+) -> ScalingStatus:
+    """What was in vain is not tried again soon; nor is a look taken again, should it be in vain."""
+    if found.reason is ScalingReason.EFFICIENCY_LOW:
+        share = known.efficiency(found.size, facts.running)
+        return reject(memory, facts.running, share, now + KEPT_FOR)
+    if found.reason is ScalingReason.PROBING:
+        share = known.efficiency(facts.running, found.size)
+        return reject(memory, found.size, share, next_probe(memory, now))
+    return memory
+
+
+def _patience_seconds(facts: SizingFacts, memory: ScalingStatus, found: Wish) -> float:
     """A growth that was in vain is taken back as soon as it was made."""
-    is_quick = found.size > facts.wanted or found.reason is ScalingReason.EFFICIENCY_LOW
+    is_growth, is_poor = found.size > facts.wanted, found.reason is ScalingReason.EFFICIENCY_LOW
+    is_quick = is_growth or is_poor or _is_new_and_in_vain(facts, memory)
     return facts.up_after_seconds if is_quick else facts.down_after_seconds
+
+
+def _is_new_and_in_vain(facts: SizingFacts, memory: ScalingStatus) -> bool:
+    """Whether there was less before the last growth, both are measured, and it never was right."""
+    last, measured = memory.last, {one.workers for one in memory.measured or ()}
+    if last is None or memory.reason != last.reason:
+        return False
+    return last.before < last.after == facts.running and {last.before, last.after} <= measured
 
 
 def _wait(facts: SizingFacts, memory: ScalingStatus, pause: Pause) -> Choice:
@@ -136,7 +139,8 @@ def _wait(facts: SizingFacts, memory: ScalingStatus, pause: Pause) -> Choice:
 
 
 def _stay(facts: SizingFacts, memory: ScalingStatus, found: Wish) -> Choice:
-    memory = changed(memory, size=facts.wanted, more_since=None, fewer_since=None)
+    reason = found.reason.value
+    memory = changed(memory, size=facts.wanted, reason=reason, more_since=None, fewer_since=None)
     return Choice(facts.wanted, memory, found.reason, found.why, _numbers(facts, found))
 
 
@@ -144,7 +148,8 @@ def _ask(facts: SizingFacts, memory: ScalingStatus, found: Wish, now: datetime) 
     """Ask for another size, and remember from which one, until that is done."""
     reason = found.reason.value
     last = Resize(time=Time.of(now), before=facts.wanted, after=found.size, reason=reason)
-    memory = changed(memory, size=found.size, more_since=None, fewer_since=None, last=last)
+    memory = changed(memory, size=found.size, reason=reason, last=last)
+    memory = changed(memory, more_since=None, fewer_since=None)
     return Choice(found.size, memory, found.reason, found.why, _numbers(facts, found))
 
 

@@ -83,7 +83,8 @@ class SizingFacts:
     up_after_seconds: float = 120.0
     down_after_seconds: float = 600.0
     remaining_samples: float | None = None  # until the end of the training; None: unknown
-    needed_samples_per_second: float | None = None  # to meet the deadline
+    deadline_seconds: float | None = None  # until then; None: there is none
+    needed_samples_per_second: float | None = None  # to meet it
     stall_seconds: float = 5.0  # in which those who train stand still at a change
     changeover_seconds: float = 600.0  # from a newcomer's launch until it trains
     life_seconds: float | None = None  # how long a size lasts until the market changes it

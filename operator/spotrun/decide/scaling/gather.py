@@ -10,9 +10,10 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.budget_verdict import size_within
 from spotrun.decide.cost.policy import Bill, bill
 from spotrun.decide.crew import all_in_process, generation, members, training
+from spotrun.decide.deadline import finishes_by
 from spotrun.decide.hazard import interruptions_per_hour
 from spotrun.decide.ledger import find
-from spotrun.decide.pacing.course import changeovers, course, full_step_seconds
+from spotrun.decide.pacing.course import changeovers, course, full_step_seconds, usable_seconds
 from spotrun.decide.pacing.policy import MARGIN_SECONDS, saved
 from spotrun.decide.placement.supply import patience_seconds, waits_seconds
 from spotrun.decide.scaling.facts import Cap, SizingFacts, StepTimes
@@ -50,6 +51,7 @@ def sizing_facts(view: View, status: TrainingJobStatus) -> SizingFacts:
         up_after_seconds=scaling.scale_up_after.seconds,
         down_after_seconds=scaling.scale_down_after.seconds,
         remaining_samples=_remaining_samples(status, step),
+        deadline_seconds=_deadline_seconds(view),
         needed_samples_per_second=_needed(view, status, step),
         stall_seconds=_stall_seconds(crew),
         changeover_seconds=_changeover_seconds(view, status),
@@ -115,6 +117,13 @@ def _remaining_samples(status: TrainingJobStatus, step: StepTimes | None) -> flo
     if step is None or progress is None or not progress.total_steps:
         return None
     return max(progress.total_steps - (progress.step or 0), 0) * step.samples
+
+
+def _deadline_seconds(view: View) -> float | None:
+    deadline = finishes_by(view)
+    if deadline is None:
+        return None
+    return usable_seconds(view.job.spec.schedule, view.now, deadline)
 
 
 def _needed(view: View, status: TrainingJobStatus, step: StepTimes | None) -> float | None:

@@ -49,11 +49,15 @@ def curve(memory: ScalingStatus, facts: SizingFacts) -> Curve | None:
     return Curve(points, Rounds(facts.microbatches, facts.processes))
 
 
-def reject(memory: ScalingStatus, workers: int, efficiency: float, now: datetime) -> ScalingStatus:
-    """So many workers were in vain: they are not tried again soon."""
+def reject(
+    memory: ScalingStatus, workers: int, efficiency: float, until: datetime
+) -> ScalingStatus:
+    """So many workers were in vain: they are not tried again until then, or as was said before."""
     share = Amount(f"{min(max(efficiency, 0.0), 1e6):.2f}")
-    one = Rejected(workers=workers, efficiency=share, until=Time.of(now + KEPT_FOR))
     others = [known for known in memory.rejected or () if known.workers < workers]
+    same = (known.until for known in memory.rejected or () if known.workers == workers)
+    last = max((Time.of(until), *same), key=lambda moment: moment.datetime)
+    one = Rejected(workers=workers, efficiency=share, until=last)
     return changed(memory, rejected=(*others, one)[-_MOST_KEPT:])
 
 

@@ -43,13 +43,13 @@ class Options:
     curve: Curve
     base: int  # the size that trains
     sizes: tuple[int, ...]  # those at which a step gets shorter, and the one that trains
-    believed: float  # above this size nothing is
     tried: int | None  # from this size on it was in vain
 
     @property
     def larger(self) -> tuple[int, ...]:
         """Those that may be grown to."""
-        most = min(self.believed, self.tried - 1 if self.tried else self.believed)
+        prudent = self.curve.prudent
+        most = min(prudent, self.tried - 1 if self.tried else prudent)
         return tuple(size for size in self.sizes if self.base < size <= most)
 
     @property
@@ -90,9 +90,7 @@ def options(facts: SizingFacts, memory: ScalingStatus, curve: Curve) -> Options:
     if base not in sizes:
         sizes = tuple(sorted((*sizes, base)))
     tried = rejected_from(memory)
-    return Options(
-        facts, curve, base, sizes, curve.farthest, tried.workers if tried is not None else None
-    )
+    return Options(facts, curve, base, sizes, tried.workers if tried is not None else None)
 
 
 @lru_cache(maxsize=1024)

@@ -105,8 +105,9 @@ def _conclude(
     memory, is_other = choice.memory, choice.size != before
     if is_other:
         memory = changed(memory, replaces=_replicas(view.job))
-    reason = choice.reason
-    if isinstance(reason, ScalingReason) and (is_other or reason.value != memory.reason):
+    reason, last = choice.reason, status.scaling
+    is_news = last is None or choice.memory.reason != last.reason
+    if isinstance(reason, ScalingReason) and (is_other or is_news):
         memory = _counted(memory, reason)
         change = f"{before} -> {choice.size}" if is_other else f"{before}"
         numbers = {"reason": reason.value, **choice.numbers}

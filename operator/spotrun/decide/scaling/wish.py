@@ -59,7 +59,8 @@ def _for_deadline(those: Options, found: Wish) -> Wish:
     needed, step, base = those.facts.needed_samples_per_second, those.facts.step, those.base
     if needed is None or step is None:
         return found
-    rates = {n: step.samples / those.curve.seconds(n) for n in those.sizes if n <= those.believed}
+    within = (size for size in those.sizes if size <= those.curve.farthest)
+    rates = {size: step.samples / those.curve.seconds(size) for size in within}
     if rates[found.size] >= needed * (SPARE if found.size < base else 1.0):
         return found
     if rates[base] < needed:

@@ -75,7 +75,7 @@ def change(facts: SizingFacts, curve: Curve, worth: Worth, before: int, after: i
     """Compare going on as it is with standing still for a moment and going on at another size."""
     if before == after:
         return Change(0.0, 0.0)
-    horizon = _horizon_seconds(facts)
+    horizon = horizon_seconds(facts)
     steps = horizon / curve.seconds(before)
     gain = steps * (worth.per_step(curve, before) - worth.per_step(curve, after))
     stall = facts.stall_seconds * worth.per_hour(before) / _HOUR_SECONDS
@@ -83,7 +83,7 @@ def change(facts: SizingFacts, curve: Curve, worth: Worth, before: int, after: i
     return Change(gain, stall + added * facts.changeover_seconds / _HOUR_SECONDS)
 
 
-def _horizon_seconds(facts: SizingFacts) -> float:
+def horizon_seconds(facts: SizingFacts) -> float:
     """Until the end of the training at its present pace, or the next change by the market."""
     ends = [facts.life_seconds]
     if facts.remaining_samples is not None and facts.step is not None:
