@@ -6,7 +6,7 @@ there, for things happen that have no time but that at which they are seen: node
 annotations change. What was said at any moment, and the exact sums at the end, are compared with
 `tests/meter`. `unseen` is what such things add while nobody looks. Then what a life without
 disturbance costs in writes. `budgets`: jobs on a virtual clock that run into their budgets; the
-operator dies, and some agents never save the last checkpoint.
+operator dies, in some of them it is away for hours, and some agents never save the last checkpoint.
 
 Run as `.venv/bin/python bench/meter.py [--quick] [--lives 200] [--budgets 200]`.
 """
@@ -78,6 +78,9 @@ def budgets(number: int) -> None:
             answers=random.random() < 0.5,
             crashes=[random.randint(0, 4) for _ in range(random.randint(0, 6))],
             on_exceeded=random.choice(("Suspend", "Fail")),
+            absences=[
+                (random.uniform(0, 20), random.uniform(1, 240)) for _ in range(random.randint(0, 2))
+            ],
         )
         overruns.append(float(max(job.metered_usd() - job.limit_usd, Fraction(0))))
         used.append(float(job.metered_usd() / job.limit_usd))

@@ -133,6 +133,31 @@ JOB = Dashboard(
                     [Query(_mine("cost_rate_usd_per_hour"), "USD/h")],
                     "currencyUSD",
                 ),
+                Panel(
+                    "Goodput",
+                    "Share of what was spent that bought steps which were new and stay.",
+                    [Query(_mine("goodput_ratio"), "goodput")],
+                    "percentunit",
+                ),
+                Panel(
+                    "What was wasted",
+                    "Steps done again and standstills, which are the lost work; and waiting for "
+                    "other workers or for data inside of useful steps.",
+                    [Query(_mine("wasted_cost_usd_total"), "{{what}}")],
+                    "currencyUSD",
+                    is_stacked=True,
+                ),
+                Panel(
+                    "Beside what was spent",
+                    "What is in no figure above: unused parts of nodes on which no other job runs, "
+                    "and an estimate of the traffic between zones.",
+                    [
+                        Query(_mine("idle_cost_usd_total"), "idle"),
+                        Query(_mine("estimated_transfer_cost_usd_total"), "traffic, estimated"),
+                    ],
+                    "currencyUSD",
+                    is_stacked=True,
+                ),
             ],
         ),
         Row(

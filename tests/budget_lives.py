@@ -1,6 +1,7 @@
-"""Lives of jobs with a budget, on a virtual clock: the operator dies, agents may not answer.
+"""Lives of jobs with a budget, on a virtual clock: the operator dies or is away for long.
 
-Where they do not, the last checkpoint never comes and every worker takes all of its grace to end.
+Where agents do not answer, the last checkpoint never comes, and every worker takes all of its
+grace to end.
 """
 
 from collections.abc import Sequence
@@ -12,14 +13,19 @@ from fractions import Fraction
 from typing_extensions import override
 
 from spotrun.api.names import Phase
-from spotrun.decide.snapshot import Node, Worker
+from spotrun.decide.snapshot import Node, PodEnd, Worker
 from spotrun.money.prices import EVER, PriceHistory
 from spotrun.money.units import UsdPerHour
+from spotrun.wire import Ending, LastWords
 from tests.decide_builders import ON_CLAIM, a_spec
-from tests.decide_cluster import Cluster, SimPod
+from tests.decide_cluster import GRACE_SECONDS, Cluster, SimPod
 from tests.priced_nodes import QUARTER, WHOLE
 
 _ROUNDS = 400
+_GRACE = timedelta(seconds=GRACE_SECONDS)
+Absence = tuple[float, float]
+"""Of the operator: it begins so many minutes after workers were first told when to stop, and lasts
+so many."""
 
 
 @dataclass
@@ -27,6 +33,7 @@ class PricedCluster(Cluster):
     """Its pods know when they got their node and when they ended; its nodes have a price."""
 
     usd_per_hour: Decimal = Decimal(4)
+    answers: bool = True
     scheduled: dict[str, datetime] = field(default_factory=dict)
     ended: dict[str, datetime] = field(default_factory=dict)
 
@@ -38,6 +45,37 @@ class PricedCluster(Cluster):
                 self.scheduled.setdefault(pod.uid, self.now)
             if pod.end is not None:
                 self.ended.setdefault(pod.uid, self.now)
+
+    @property
+    def stop_at(self) -> datetime | None:
+        """What workers were told last: they hear of every write."""
+        cost = self.status.cost
+        return cost.stop_at.datetime if cost is not None and cost.stop_at is not None else None
+
+    @override
+    def _follow(self, pod: SimPod) -> None:
+        super()._follow(pod)
+        if not self.answers:
+            pod.ordered = 10**6  # no order for a checkpoint is followed
+        if pod.end is None and self.stop_at is not None:
+            self._leave_in_time(pod, self.stop_at)
+
+    def _leave_in_time(self, pod: SimPod, stop_at: datetime) -> None:
+        """As agents do that hear nothing more: save and leave, or be killed by them."""
+        if self.answers and self.now >= stop_at:
+            if pod.step is not None:
+                pod.committed = f"step-{pod.step}.g{pod.state_generation}"
+            words = LastWords(Ending.DEPARTED, checkpoint=pod.committed)
+            pod.end = PodEnd(exit_code=0, words=words)
+        elif self.now >= stop_at + _GRACE:
+            pod.end = PodEnd(exit_code=143, words=LastWords(Ending.PREEMPTED))
+
+    @override
+    def next_event(self) -> datetime | None:
+        moments = [super().next_event()]
+        if self.stop_at is not None:
+            moments += [self.stop_at, self.stop_at + _GRACE]
+        return min((at for at in moments if at is not None and at > self.now), default=None)
 
     @override
     def _worker(self, pod: SimPod) -> Worker:
@@ -70,23 +108,39 @@ class PricedCluster(Cluster):
 
 
 def a_life(
-    workers: int, limit_minutes: float, *, answers: bool, crashes: Sequence[int], on_exceeded: str
+    workers: int,
+    limit_minutes: float,
+    *,
+    answers: bool,
+    crashes: Sequence[int],
+    on_exceeded: str,
+    absences: Sequence[Absence] = (),
 ) -> PricedCluster:
     """Play it until the job stands still; the limit is what it costs in so many minutes."""
     rate = Decimal(workers)
     limit = rate * Decimal(str(round(limit_minutes, 3))) / 60
     budget = {"maxCostUsd": f"{limit:.6f}", "onExceeded": on_exceeded}
-    cluster = PricedCluster(a_spec(workers, budget=budget, checkpoint=ON_CLAIM))
+    spec = a_spec(workers, budget=budget, checkpoint=ON_CLAIM)
+    cluster, told_at = PricedCluster(spec, answers=answers), None
     for number in range(_ROUNDS):
         cluster.live()
-        if not answers:
-            for pod in cluster.pods.values():
-                pod.ordered = 10**6  # no order for a checkpoint is followed
-        decision = cluster.operate(crash_after=crashes[number] if number < len(crashes) else None)
-        if cluster.status.phase in {Phase.SUSPENDED, Phase.FAILED} and not cluster.pods:
+        told_at = told_at or (cluster.now if cluster.stop_at is not None else None)
+        if told_at is not None and _is_away(cluster.now - told_at, absences):
+            cluster.restart_operator()  # who comes back knows nothing but what is stored
+            wait = timedelta(minutes=10)
+        else:
+            crash_after = crashes[number] if number < len(crashes) else None
+            decision = cluster.operate(crash_after=crash_after)
+            wait = timedelta(seconds=min(decision.again_seconds, 60.0))
+        is_over = cluster.status.phase in {Phase.SUSPENDED, Phase.FAILED}
+        if is_over and not any(pod.metered for pod in cluster.pods.values()):
             return cluster
-        waits = [timedelta(seconds=min(decision.again_seconds, 60.0))]
-        if (event := cluster.next_event()) is not None:
-            waits.append(event - cluster.now)
+        event = cluster.next_event()
+        waits = [wait] if event is None else [wait, event - cluster.now]
         cluster.now += max(min(waits), timedelta(milliseconds=10))
     raise AssertionError(f"it has not stopped: {cluster.status}")
+
+
+def _is_away(age: timedelta, absences: Sequence[Absence]) -> bool:
+    minutes = age / timedelta(minutes=1)
+    return any(begin <= minutes < begin + length for begin, length in absences)

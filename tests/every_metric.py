@@ -1,5 +1,7 @@
 """The operator's metrics with something to say for every one, as tests of what uses them need."""
 
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -7,7 +9,7 @@ import pytest
 from prometheus_client.core import Metric
 
 from spotrun.api.amounts import Amount, Percent, SignedAmount
-from spotrun.api.cost import Accumulators, Cost, Pricing
+from spotrun.api.cost import Accumulators, Cost, Pricing, Waste
 from spotrun.api.meta import Condition, ConditionStatus, ReasonText
 from spotrun.api.names import LABEL_TEAM, ConditionType
 from spotrun.api.scaling import ScalingStatus
@@ -31,7 +33,8 @@ class Exported:
     labels: frozenset[str]
 
 
-def exported() -> dict[str, Exported]:
+@functools.cache
+def exported() -> Mapping[str, Exported]:
     """Every metric of the operator by name; of a histogram the name without _bucket."""
     found = [_exported(family) for family in full_meter().registry.collect()]
     return {one.name: one for one in found}
@@ -92,6 +95,9 @@ _COST = Cost(
     saved_usd=SignedAmount("7.5"),
     lost_work_usd=Amount("0.5"),
     idle_usd=Amount("0.2"),
+    estimated_transfer_usd=Amount("0.4"),
+    waste=Waste(redone_usd=Amount("0.3"), peers_usd=Amount("0.6")),
+    goodput=Percent("89%"),
     forecast_usd=Amount("40"),
     budget_used_percent=Percent("25%"),
     pricing=Pricing.PARTIAL,

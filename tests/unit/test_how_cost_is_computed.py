@@ -14,9 +14,10 @@ from spotrun.money.forecast import Mark, forecast, usd_per
 from spotrun.money.ledger import Segment, cost, idle
 from spotrun.money.prices import EVER, PriceHistory
 from spotrun.money.rows import Offering
-from spotrun.money.savings import goodput, lost_work_usd, saved_usd
+from spotrun.money.savings import goodput, lost_work, saved_usd
 from spotrun.money.shares import Resources, share_of
 from spotrun.money.table import PriceTable
+from spotrun.money.transfer import Place, ring_usd
 from spotrun.money.units import Usd, UsdPerHour
 
 PAGE = (Path(__file__).parents[2] / "docs/how-cost-is-computed.md").read_text()
@@ -97,7 +98,7 @@ def test_what_the_status_says() -> None:
     on_demand_node = Segment(0, at("13:31"), None, Decimal(1), LIST_PRICE)
     unused = idle(spot_node, FIRST, NOW) + idle(on_demand_node, SECOND, NOW)
     would_be = LISTED.over(STEPS * STEP_SECONDS)
-    lost = lost_work_usd(
+    lost = lost_work(
         redone_steps=240, step_seconds=STEP_SECONDS, stall_seconds=Decimal(150), rate=DEARER
     )
     told = forecast(PAID, 5_040, MARKS)
@@ -114,7 +115,10 @@ def test_what_the_status_says() -> None:
         "`usdPerMillionSamples`": str(round(per_million.decimal, 8)),
         "`onDemandUsd`": would_be.amount,
         "`savedUsd`": saved_usd(would_be, PAID).signed_amount,
-        "`lostWorkUsd`": lost.amount,
+        "`lostWorkUsd`": lost.usd.amount,
+        "`waste.redoneUsd`": to_show(lost.redone),
+        "`waste.standstillUsd`": to_show(lost.standstill),
+        "`waste.peersUsd`": to_show(USEFUL * Decimal("0.05")),
         "`forecastUsd`": told.usd.amount,
         "`forecastLowUsd`": to_show(told.low),
         "`forecastHighUsd`": to_show(told.high),
@@ -133,6 +137,15 @@ def test_what_the_budget_says() -> None:
         "held back": str(round(kept.decimal, 6)),
         "`stopAt`": f"{stop:%H:%M:%S}",
     }
+
+
+def test_what_traffic_between_zones_costs() -> None:
+    zones = ("us-east-1a", "us-east-1a", "us-east-1b", "us-east-1b")
+    num_bytes = 25_600_000 * 4
+    step = ring_usd([Place("us-east-1", zone) for zone in zones], 4, num_bytes)
+    assert f"gradients of {num_bytes / 10**9} GB" in PROSE
+    assert f"0.1024 x $0.02 = ${step.decimal.normalize()} beside the nodes" in PROSE
+    assert f"{STEPS:,} steps cost {step * STEPS}." in PROSE
 
 
 def test_what_was_useful() -> None:

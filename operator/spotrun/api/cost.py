@@ -18,6 +18,26 @@ class Pricing(Choice):
     PARTIAL = "Partial", "a price or a speed is unknown, and what it concerns is not in the sums"
 
 
+class Waste(Model):
+    """What was paid and bought nothing, by its name, in USD."""
+
+    redone_usd: Amount | None = Field(
+        None, description="Steps done twice, in USD; contained in lostWorkUsd."
+    )
+    standstill_usd: Amount | None = Field(
+        None,
+        description="Stalls around losses, restarts and resizes, in USD; the rest of lostWorkUsd.",
+    )
+    peers_usd: Amount | None = Field(
+        None,
+        description="Time in useful steps in which workers waited for each other, in USD; absent "
+        "where the trainer does not measure it.",
+    )
+    data_usd: Amount | None = Field(
+        None, description="The same for waiting for training data, in USD."
+    )
+
+
 class Cost(Model):
     """What the job cost and saved, in USD: its share of its nodes while they worked for it."""
 
@@ -36,10 +56,18 @@ class Cost(Model):
     lost_work_usd: Amount | None = Field(
         None, description="Spent on steps done twice and on stalls, in USD; contained in usd."
     )
+    waste: Waste | None = Field(
+        None, description="What of usd bought nothing, by its name, as far as that is measured."
+    )
     idle_usd: Amount | None = Field(
         None,
         description="Unused parts of nodes on which no other job runs, from when they came until "
         "this job's workers have left them, in USD; not in usd.",
+    )
+    estimated_transfer_usd: Amount | None = Field(
+        None,
+        description="Traffic of gradients between zones, in USD, estimated from their size and the "
+        "list price of the cloud; not in usd, and absent where that price is not known.",
     )
     goodput: Percent | None = Field(
         None,
@@ -125,6 +153,7 @@ class Accumulators(Model):
         None, description="Useful work up to asOf at on-demand prices, in USD."
     )
     lost_work_usd: Amount | None = Field(None, description="Lost work up to asOf, in USD.")
+    redone_usd: Amount | None = Field(None, description="Of that the steps done twice, in USD.")
     useful_step: Long | None = Field(
         None, description="The last step in onDemandUsd; steps done again are not in it again."
     )
@@ -137,6 +166,12 @@ class Accumulators(Model):
     useful_usd: Amount | None = Field(
         None, description="What the steps from firstStep to peakStep have cost, in USD."
     )
+    peers_usd: Amount | None = Field(
+        None, description="Of that the time in which workers waited for each other, in USD."
+    )
+    data_usd: Amount | None = Field(
+        None, description="Of that the time in which they waited for data, in USD."
+    )
     first_step: Long | None = Field(None, description="The step that the job began with.")
     peak_step: Long | None = Field(None, description="The furthest step that was ever done.")
     idle_usd: Amount | None = Field(
@@ -144,5 +179,8 @@ class Accumulators(Model):
     )
     idle_as_of: Time | None = Field(
         None, description="The moment up to which idleUsd counts; absent while there is no node."
+    )
+    transfer_usd: Amount | None = Field(
+        None, description="Estimated traffic between zones up to asOf, in USD."
     )
     as_of: Time | None = Field(None, description="The moment up to which these count.")

@@ -1,5 +1,6 @@
 """What spot saved, and how much of the money bought progress."""
 
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
@@ -12,11 +13,24 @@ def saved_usd(on_demand: Usd, paid: Usd) -> Usd:
     return on_demand - paid
 
 
-def lost_work_usd(
+@dataclass(frozen=True)
+class LostWork:
+    """What an interruption cost."""
+
+    redone: Usd  # steps done twice
+    standstill: Usd
+
+    @property
+    def usd(self) -> Usd:
+        """All of it."""
+        return self.redone + self.standstill
+
+
+def lost_work(
     *, redone_steps: int, step_seconds: Decimal, stall_seconds: Decimal, rate: UsdPerHour
-) -> Usd:
-    """What an interruption cost: the steps done twice and the stall, at the rate of that time."""
-    return rate.over(redone_steps * Fraction(step_seconds) + Fraction(stall_seconds))
+) -> LostWork:
+    """What the steps done twice and the stall cost, at the rate of that time."""
+    return LostWork(rate.over(redone_steps * Fraction(step_seconds)), rate.over(stall_seconds))
 
 
 def goodput(useful: Usd, paid: Usd) -> Percent | None:

@@ -1,118 +1,43 @@
-"""What Prometheus reads of money: from status when asked, so that no counter falls at a restart."""
+"""What Prometheus reads of a job's money: what it costs, what that bought, what is left of it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import NamedTuple
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
-from spotrun.api.cost import Accumulators, Cost, Pricing
+from spotrun.api.amounts import Amount, Percent
+from spotrun.api.cost import Accumulators, Cost, Pricing, Waste
 from spotrun.api.names import LABEL_COST_CENTER, LABEL_PROJECT, LABEL_TEAM
 from spotrun.api.values import Serials
+from spotrun.serve.figures import Figure, families
 from spotrun.serve.told import Published
 
 LABELS = ("namespace", "name", "team", "cost_center", "project")
 _FROM = (LABEL_TEAM, LABEL_COST_CENTER, LABEL_PROJECT)
 
 
-class _Figure(NamedTuple):
-    name: str
-    text: str
-    is_counter: bool
-    of: Callable[[Cost, Accumulators], str | Decimal | bool | None]
+class _Money(NamedTuple):
+    """What status says of it."""
 
-
-_FIGURES = (
-    _Figure("cost_usd", "Spent so far.", True, lambda cost, _: cost.usd),
-    _Figure("spot_cost_usd", "Of that, on spot capacity.", True, lambda cost, _: cost.spot_usd),
-    _Figure("cost_rate_usd_per_hour", "Spent now.", False, lambda cost, _: cost.usd_per_hour),
-    _Figure(
-        "on_demand_cost_usd",
-        "The same useful work on the cheapest fitting on-demand capacity.",
-        True,
-        lambda cost, _: cost.on_demand_usd,
-    ),
-    _Figure(
-        "saved_usd",
-        "On-demand cost minus what was spent; below zero where spot cost more.",
-        False,
-        lambda cost, _: cost.saved_usd,
-    ),
-    _Figure(
-        "lost_work_cost_usd",
-        "Spent on steps done twice and on stalls; contained in what was spent.",
-        True,
-        lambda cost, _: cost.lost_work_usd,
-    ),
-    _Figure(
-        "useful_cost_usd",
-        "Spent on steps that were new and stay; contained in what was spent.",
-        True,
-        lambda _, sums: sums.useful_usd,
-    ),
-    _Figure(
-        "idle_cost_usd",
-        "Unused parts of nodes on which no other job runs; not in what was spent.",
-        True,
-        lambda cost, _: cost.idle_usd,
-    ),
-    _Figure(
-        "forecast_cost_usd",
-        "What the job will have cost at its end.",
-        False,
-        lambda cost, _: cost.forecast_usd,
-    ),
-    _Figure(
-        "budget_used_ratio",
-        "Share of budget.maxCostUsd that is spent.",
-        False,
-        lambda cost, _: cost.budget_used_percent and cost.budget_used_percent.decimal / 100,
-    ),
-    _Figure(
-        "pricing_complete",
-        "1 where every worker's price is known, 0 where the sums are sums of a part.",
-        False,
-        lambda cost, _: cost.pricing and cost.pricing is Pricing.COMPLETE,
-    ),
-    _Figure(
-        "unpriced_seconds",
-        "Time of settled workers whose price was never known; it is in no sum.",
-        True,
-        lambda _, sums: sums.unpriced_seconds,
-    ),
-)
+    cost: Cost
+    sums: Accumulators
 
 
 def money_families(jobs: Iterable[Published]) -> Iterator[Metric]:
     """What is known of each job; a figure that nobody knows has no series."""
-    every = list(jobs)
-    known = [job for job in every if job.status.cost is not None]
-    for figure in _FIGURES:
-        kind = CounterMetricFamily if figure.is_counter else GaugeMetricFamily
-        family = kind(f"spotrun_trainingjob_{figure.name}", figure.text, labels=LABELS)
-        for job in known:
-            cost, sums = job.status.cost, job.status.accumulators
-            value = figure.of(cost or Cost(), sums or Accumulators())
-            if value is not None:
-                family.add_metric(_labels(job), float(value))
-        yield family
-    yield from _of_jobs(every)
-
-
-def _of_jobs(jobs: Iterable[Published]) -> Iterator[Metric]:
-    budget = GaugeMetricFamily(
-        "spotrun_trainingjob_budget_usd", "budget.maxCostUsd.", labels=LABELS
-    )
-    unpriced = GaugeMetricFamily(
-        "spotrun_trainingjob_unpriced_workers",
-        "Workers on nodes whose price nobody knows.",
-        labels=LABELS,
-    )
-    for job in jobs:
-        if job.budget_usd is not None:
-            budget.add_metric(_labels(job), float(job.budget_usd))
-        unpriced.add_metric(_labels(job), _num_unpriced(job))
-    yield from (budget, unpriced)
+    every = [(_labels(job), job) for job in jobs]
+    known = [
+        (labels, _Money(job.status.cost, job.status.accumulators or Accumulators()))
+        for labels, job in every
+        if job.status.cost is not None
+    ]
+    yield from families(_OF_MONEY, LABELS, known)
+    yield from families(_OF_JOBS, LABELS, every)
+    wasted = [
+        ((*labels, what), usd) for labels, money in known for what, usd in _wasted(money.cost)
+    ]
+    yield from families(_OF_WASTE, (*LABELS, "what"), wasted)
 
 
 def _num_unpriced(job: Published) -> int:
@@ -123,5 +48,104 @@ def _num_unpriced(job: Published) -> int:
     return len(placed - priced)
 
 
+def _wasted(cost: Cost) -> Iterator[tuple[str, Amount | None]]:
+    waste = cost.waste or Waste()
+    yield "redone", waste.redone_usd
+    yield "standstill", waste.standstill_usd
+    yield "peers", waste.peers_usd
+    yield "data", waste.data_usd
+
+
+def _ratio(percent: Percent | None) -> Decimal | None:
+    return percent.decimal / 100 if percent is not None else None
+
+
 def _labels(job: Published) -> tuple[str, ...]:
     return (job.namespace, job.name, *(job.cost_labels.get(label, "") for label in _FROM))
+
+
+_OF_MONEY: tuple[Figure[_Money], ...] = (
+    Figure("cost_usd", "Spent so far.", True, lambda of: of.cost.usd),
+    Figure("spot_cost_usd", "Of that, on spot capacity.", True, lambda of: of.cost.spot_usd),
+    Figure("cost_rate_usd_per_hour", "Spent now.", False, lambda of: of.cost.usd_per_hour),
+    Figure(
+        "on_demand_cost_usd",
+        "The same useful work on the cheapest fitting on-demand capacity.",
+        True,
+        lambda of: of.cost.on_demand_usd,
+    ),
+    Figure(
+        "saved_usd",
+        "On-demand cost minus what was spent; below zero where spot cost more.",
+        False,
+        lambda of: of.cost.saved_usd,
+    ),
+    Figure(
+        "lost_work_cost_usd",
+        "Spent on steps done twice and on stalls; contained in what was spent.",
+        True,
+        lambda of: of.cost.lost_work_usd,
+    ),
+    Figure(
+        "useful_cost_usd",
+        "Spent on steps that were new and stay; contained in what was spent.",
+        True,
+        lambda of: of.sums.useful_usd,
+    ),
+    Figure(
+        "goodput_ratio",
+        "Share of what was spent that bought steps which were new and stay.",
+        False,
+        lambda of: _ratio(of.cost.goodput),
+    ),
+    Figure(
+        "idle_cost_usd",
+        "Unused parts of nodes on which no other job runs; not in what was spent.",
+        True,
+        lambda of: of.cost.idle_usd,
+    ),
+    Figure(
+        "estimated_transfer_cost_usd",
+        "Traffic of gradients between zones, as estimated; not in what was spent.",
+        True,
+        lambda of: of.cost.estimated_transfer_usd,
+    ),
+    Figure(
+        "forecast_cost_usd",
+        "What the job will have cost at its end.",
+        False,
+        lambda of: of.cost.forecast_usd,
+    ),
+    Figure(
+        "budget_used_ratio",
+        "Share of budget.maxCostUsd that is spent.",
+        False,
+        lambda of: _ratio(of.cost.budget_used_percent),
+    ),
+    Figure(
+        "pricing_complete",
+        "1 where every worker's price is known, 0 where the sums are sums of a part.",
+        False,
+        lambda of: of.cost.pricing and of.cost.pricing is Pricing.COMPLETE,
+    ),
+    Figure(
+        "unpriced_seconds",
+        "Time of settled workers whose price was never known; it is in no sum.",
+        True,
+        lambda of: of.sums.unpriced_seconds,
+    ),
+)
+
+_OF_WASTE: tuple[Figure[Amount | None], ...] = (
+    Figure(
+        "wasted_cost_usd",
+        "Spent on steps done again, standstills, and waiting for peers or data inside of steps.",
+        True,
+        lambda usd: usd,
+    ),
+)
+
+_OF_JOBS: tuple[Figure[Published], ...] = (
+    Figure("budget_usd", "budget.maxCostUsd.", False, lambda job: job.budget_usd),
+    Figure("unpriced_workers", "Workers on nodes whose price nobody knows.", False, _num_unpriced),
+)

@@ -1,34 +1,20 @@
 """What Prometheus reads of a job's progress: how far it is, what is saved, where it runs."""
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 
 from spotrun.api.meta import ConditionStatus
+from spotrun.serve.figures import Figure, families
 from spotrun.serve.told import Published
 
 LABELS = ("namespace", "name")
 
 
-class _Figure(NamedTuple):
-    name: str
-    text: str
-    is_counter: bool
-    of: Callable[[Published], float | None]
-
-
 def progress_families(jobs: Iterable[Published]) -> Iterator[Metric]:
     """What each job has done and saved, its conditions, and where its workers are."""
     known = list(jobs)
-    for figure in _FIGURES:
-        kind = CounterMetricFamily if figure.is_counter else GaugeMetricFamily
-        family = kind(f"spotrun_trainingjob_{figure.name}", figure.text, labels=LABELS)
-        for job in known:
-            value = figure.of(job)
-            if value is not None:
-                family.add_metric((job.namespace, job.name), value)
-        yield family
+    yield from families(_FIGURES, LABELS, [((job.namespace, job.name), job) for job in known])
     yield _conditions(known)
     yield _placed(known)
 
@@ -62,24 +48,22 @@ def _checkpoint_time(job: Published) -> float | None:
     return saved.time.datetime.timestamp() if saved is not None else None
 
 
-_FIGURES = (
-    _Figure(
+_FIGURES: tuple[Figure[Published], ...] = (
+    Figure(
         "step",
         "The last step that every rank committed, 0 before the first; falls when steps are lost.",
         False,
         _step,
     ),
-    _Figure(
-        "samples_per_second", "Samples trained per second of late.", False, _samples_per_second
-    ),
-    _Figure("redone_steps", "Steps done again after something was lost.", True, _redone_steps),
-    _Figure(
+    Figure("samples_per_second", "Samples trained per second of late.", False, _samples_per_second),
+    Figure("redone_steps", "Steps done again after something was lost.", True, _redone_steps),
+    Figure(
         "checkpoint_step",
         "The step that the newest acknowledged checkpoint holds, 0 before the first.",
         False,
         _checkpoint_step,
     ),
-    _Figure(
+    Figure(
         "checkpoint_timestamp_seconds",
         "When the newest acknowledged checkpoint was complete, in seconds since 1970.",
         False,

@@ -1,3 +1,4 @@
+from decimal import Decimal
 from typing import Any
 
 from devcluster.client import Manifest, at
@@ -25,13 +26,13 @@ async def test_a_job_costs_its_share_of_its_nodes(world: World, meter: Meter) ->
         job = await world.until_job(lambda s: costs(s).get("usdPerHour") == both)
         assert job["status"]["cost"]["pricing"] == "Complete"
         await world.until_phase("Running")
+        before = _shown_cost(world)
         await let_time_pass()
         world.play().may_finish.set()
         job = await world.until_job(all_settled)
         await assert_agrees(job, meter)
         assert job["status"]["cost"]["usdPerHour"] == "0"
-        shown = world.cluster.kubectl("get", "tjob", "-n", world.namespace).stdout
-        assert job["status"]["cost"]["usd"] in shown
+        assert before < _shown_cost(world) == Decimal(job["status"]["cost"]["usd"])
         job = await _annotated(world, job)
         [told] = await _events(world, "the job has cost")
     assert job["metadata"]["annotations"]["spotrun.dev/cost-usd-per-hour"] == "0"
@@ -112,6 +113,13 @@ async def test_labels_by_which_costs_are_grouped_are_copied_to_pods(world: World
         [pod] = await world.pods()
     assert pod["metadata"]["labels"]["team"] == "vision"
     assert "other" not in pod["metadata"]["labels"]
+
+
+def _shown_cost(world: World) -> Decimal:
+    """What `kubectl get` shows under COST."""
+    head, row = world.cluster.kubectl("get", "tjob", "-n", world.namespace).stdout.splitlines()
+    start = head.index("COST")
+    return Decimal(row[start:].split()[0])
 
 
 async def _annotated(world: World, job: Manifest) -> Manifest:

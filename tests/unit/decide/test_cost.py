@@ -45,17 +45,6 @@ def test_workers_cost_their_shares_of_the_node_since_they_have_it() -> None:
     assert shown.as_of.datetime == NOW
 
 
-def test_who_has_no_node_yet_is_free() -> None:
-    decision = a_job(1).with_worker(0, node=None).with_facts(**DUE).decide()
-    assert decision.status.cost is None
-
-
-def test_who_never_got_a_node_is_settled_for_nothing() -> None:
-    job = a_job(1, suspend=True).with_worker(0, node=None, deleting=True)
-    decision = job.decide()
-    assert (decision.status.settled, decision.status.accumulators) == ("0", None)
-
-
 def test_an_ended_worker_is_charged_once_with_its_number() -> None:
     first = a_metered_job(0, **ended(seconds_ago=1800)).decide()
     assert (first.status.settled, sums(first).usd, sums(first).rates) == ("0", "0.5", None)
@@ -101,34 +90,6 @@ def test_that_a_price_is_unknown_is_not_worth_a_write_of_its_own() -> None:
     assert len(others) < len(said.conditions or ())
     unsaid = said.model_copy(update={"conditions": others})
     assert seconds_to_write(unsaid, said, written_seconds=1.0) == 59.0
-
-
-@pytest.mark.parametrize(
-    ("skewed", "usd"),
-    [
-        pytest.param({"scheduled_at": later(30)}, "0", id="the scheduler's clock is ahead"),
-        pytest.param({"ended_at": later(3600)}, "1", id="the node's clock is ahead"),
-        pytest.param({"ended_at": ago(7200)}, "0", id="the node's clock is behind"),
-    ],
-)
-def test_clocks_that_differ_charge_neither_the_future_nor_less_than_nothing(
-    skewed: dict[str, object], usd: str
-) -> None:
-    decision = a_metered_job(0, **{**ended(), **skewed}).decide()
-    assert sums(decision).usd == usd
-
-
-def test_a_node_that_vanished_is_paid_until_its_last_sign_of_life() -> None:
-    node = replace(a_node(), gone=True, ready=False, gone_at=ago(600))
-    unheard = a_metered_job(0, node=node).decide()
-    assert sums(unheard).usd == "0.833333333333"
-    heard = a_metered_job(0, node=node, ready=True, heard=1800.0).decide()
-    assert sums(heard).usd == "0.5"
-
-
-def test_a_pod_that_its_kubelet_refused_is_paid_until_then() -> None:
-    job = a_metered_job(0, phase=PodPhase.FAILED, disrupted_at=ago(1800))
-    assert sums(job.decide()).usd == "0.5"
 
 
 def test_the_price_at_the_time_is_what_counts() -> None:

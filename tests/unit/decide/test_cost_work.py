@@ -10,8 +10,8 @@ from spotrun.api.names import Phase
 from spotrun.decide.actions import Annotate, Decision
 from spotrun.decide.cost.telling import cost_of_deleted
 from spotrun.money.units import UsdPerHour
-from spotrun.wire import Progress
-from tests.decide_builders import NOW, JobBuilder, a_job, an_end
+from spotrun.wire import Ending, Progress
+from tests.decide_builders import NOW, ON_CLAIM, JobBuilder, a_job, an_end
 from tests.priced_nodes import a_node, at_work
 
 # Two workers at $1 an hour each, steps of 10 s; the like of their node on demand: $3 each.
@@ -110,6 +110,41 @@ def test_the_forecast_goes_on_as_of_late() -> None:
     decision = lives((100, 1, 0), (136, 1, 360))
     # 36 steps for $0.20: 864 more cost $4.80, besides the $2.20 that are spent.
     assert cost(decision).forecast_usd == "7"
+
+
+NIGHT = timedelta(hours=20)
+CLOSED = {"windows": [{"from": "08:00", "to": "12:06", "timeZone": "UTC"}]}
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        pytest.param({"suspend": True}, id="suspended"),
+        pytest.param({"schedule": CLOSED}, id="outside of its windows"),
+    ],
+)
+def test_a_night_in_which_a_job_is_held_back_makes_nothing_dearer(held: dict[str, Any]) -> None:
+    evening, morning = NOW + timedelta(seconds=360), NOW + NIGHT
+    job = training_at(100)
+    moved = training_at(136, 1, after(job, job.decide()))
+    before = moved.decide(evening)
+    night = after(moved.with_spec(2, checkpoint=ON_CLAIM, **held), before)
+    night = after(night, night.decide(evening))
+    assert night.status.suspended_by
+    left = an_end(Ending.DEPARTED)
+    night = at_work(night, 0, 1, node=NODE, **left, ended_at=evening)
+    for hours in (0, 1, 10):
+        night = after(night, night.decide(evening + timedelta(hours=hours)))
+    assert night.status.settled == "0-1"
+    rested = night.without(0).without(1).with_spec(2).with_world("2-3", 2, store="x:1")
+    for step, seconds in ((136, 0), (172, 360)):
+        told = Progress(2, step, total=1000, samples=step, step_seconds=10.0)
+        trains = {"ready": True, "arrived": 2, "progress": told, "scheduled_at": morning}
+        rested = at_work(rested, 2, 3, node=NODE, **trains)
+        decision = rested.decide(morning + timedelta(seconds=seconds))
+        rested = after(rested, decision)
+    assert (cost(before).usd, cost(before).forecast_usd) == ("2.2", "7")
+    assert (cost(decision).usd, cost(decision).forecast_usd) == ("2.4", "7")
 
 
 def annotated(decision: Decision) -> dict[str, str] | None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.money.savings import goodput, lost_work_usd, saved_usd
+from spotrun.money.savings import goodput, lost_work, saved_usd
 from spotrun.money.units import Usd, UsdPerHour
 
 amounts = st.decimals(min_value=0, max_value=10_000, places=12).map(Usd)
@@ -20,13 +20,14 @@ def test_what_was_not_saved_is_shown_as_negative() -> None:
 
 
 def test_steps_done_twice_and_the_stall_are_lost() -> None:
-    lost = lost_work_usd(
+    lost = lost_work(
         redone_steps=30,
         step_seconds=Decimal("0.5"),
         stall_seconds=Decimal(45),
         rate=UsdPerHour(60),
     )
-    assert lost == Usd(1)
+    assert (lost.redone, lost.standstill) == (Usd(Decimal("0.25")), Usd(Decimal("0.75")))
+    assert lost.usd == Usd(1)
 
 
 @pytest.mark.parametrize(

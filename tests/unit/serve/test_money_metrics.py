@@ -4,7 +4,8 @@ from decimal import Decimal
 from prometheus_client import generate_latest
 
 from spotrun.api.amounts import Amount, Percent, SignedAmount
-from spotrun.api.cost import Accumulators, Cost, Pricing, Rate
+from spotrun.api.cost import Accumulators, Cost, Pricing, Rate, Waste
+from spotrun.api.status import TrainingJobStatus
 from spotrun.serve.metrics import Meter
 from spotrun.serve.told import Published
 from tests.serve_builders import job, peer
@@ -17,6 +18,8 @@ COST = Cost(
     saved_usd=SignedAmount("-2.5"),
     lost_work_usd=Amount("0.5"),
     idle_usd=Amount("0.2"),
+    estimated_transfer_usd=Amount("0.4"),
+    goodput=Percent("89%"),
     forecast_usd=Amount("40"),
     budget_used_percent=Percent("43%"),
     pricing=Pricing.PARTIAL,
@@ -50,13 +53,45 @@ def test_what_is_known_of_a_jobs_money_has_a_series() -> None:
         "saved_usd": -2.5,
         "lost_work_cost_usd_total": 0.5,
         "useful_cost_usd_total": 11.2,
+        "goodput_ratio": 0.89,
         "idle_cost_usd_total": 0.2,
+        "estimated_transfer_cost_usd_total": 0.4,
         "forecast_cost_usd": 40,
         "budget_used_ratio": 0.43,
         "pricing_complete": 0,
         "unpriced_seconds_total": 60,
         "unpriced_workers": 0,
     }
+
+
+def test_what_was_wasted_is_told_apart_as_far_as_it_is_known() -> None:
+    waste = Waste(redone_usd=Amount("0.3"), peers_usd=Amount("0.6"))
+    published = job(pods=0)
+    status = published.status.model_copy(update={"cost": Cost(waste=waste)})
+
+    found = series(replace(published, status=status))
+
+    name = "spotrun_trainingjob_wasted_cost_usd_total"
+    told = {key.split('what="')[1].rstrip('"}'): v for key, v in found.items() if name in key}
+    assert told == {"redone": 0.3, "peers": 0.6}
+
+
+def test_an_operator_that_restarts_says_what_was_said_before() -> None:
+    before = job()
+    update = {"cost": COST, "accumulators": Accumulators(useful_usd=Amount("11.2"))}
+    before = replace(before, status=before.status.model_copy(update=update))
+    stored = before.status.model_dump_json(by_alias=True, exclude_unset=True)
+
+    after = replace(before, status=TrainingJobStatus.model_validate_json(stored))
+
+    assert series(after) == series(before)
+    assert one(series(after), "cost_usd_total") == 12.5
+
+
+def test_money_that_bought_nothing_is_no_money_of_which_nothing_is_known() -> None:
+    cost = Cost(goodput=Percent("0%"), budget_used_percent=Percent("0%"))
+    found = costs(cost)
+    assert (found["goodput_ratio"], found["budget_used_ratio"]) == (0, 0)
 
 
 def test_what_is_not_known_has_none() -> None:

@@ -12,6 +12,7 @@ from spotrun.api.amounts import Amount
 from spotrun.api.cost import Accumulators
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.cost.policy import bill
+from spotrun.decide.cost.waste import waited
 from spotrun.decide.cost.work import step_seconds
 from spotrun.decide.crew import members, training
 from spotrun.decide.view import View, holds_back
@@ -38,11 +39,13 @@ def count_useful(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         first = peak = max(now.step - _most_steps(view, status, seconds), 0)
     spent = bill(view, status)
     useful = spent.usd_per_hour.over((now.step - peak) * seconds)
+    # Steps are counted by those who do them: they are worth no more than what was paid.
+    total = min(Usd.of(sums.useful_usd) + useful, spent.usd)
     update = {
         "first_step": first,
         "peak_step": now.step,
-        # Steps are counted by those who do them: they are worth no more than what was paid.
-        "useful_usd": min(Usd.of(sums.useful_usd) + useful, spent.usd).amount,
+        "useful_usd": total.amount,
+        **waited(view, status, useful, total),
     }
     return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
 

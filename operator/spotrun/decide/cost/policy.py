@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import TypeVar
 
 from spotrun.api.amounts import Amount
 from spotrun.api.cost import Accumulators
@@ -18,8 +19,10 @@ from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour
 
-SHOWN_PLACES = 4  # of a sum that people read; what is added up is exact
+_SHOWN_PLACES = 4  # of a sum that people read; what is added up is exact
 _NOTHING = timedelta(0)
+
+Money = TypeVar("Money", Usd, UsdPerHour)
 
 
 @dataclass(frozen=True)
@@ -71,9 +74,14 @@ def priced(view: View, workers: Iterable[Worker], book: Book) -> Spent:
     return tally.total()
 
 
-def to_show(money: Usd | UsdPerHour) -> Amount:
+def to_show(money: Money) -> Amount:
     """A sum as people want to read it."""
-    return type(money)(round(money.exact, SHOWN_PLACES)).amount
+    return as_shown(money).amount
+
+
+def as_shown(money: Money) -> Money:
+    """The same, to reckon with."""
+    return type(money)(round(money.exact, _SHOWN_PLACES))
 
 
 def _rate(running: Iterable[Worker], book: Book) -> UsdPerHour:

@@ -8,6 +8,8 @@ from spotrun.decide.budget import budget_shown
 from spotrun.decide.cost.goodput import goodput_shown
 from spotrun.decide.cost.policy import Bill, bill, to_show
 from spotrun.decide.cost.pricing import state_pricing
+from spotrun.decide.cost.transfer import transfer_shown
+from spotrun.decide.cost.waste import waste_shown
 from spotrun.decide.cost.work import work_shown
 from spotrun.decide.view import View
 from spotrun.money.units import Usd
@@ -35,6 +37,8 @@ def _shown(view: View, status: TrainingJobStatus, now: Bill) -> dict[str, object
         "spot_usd": to_show(now.spot_usd) if now.spot_usd else None,
         "pricing": pricing,
         "idle_usd": _idle_shown(status),
+        "estimated_transfer_usd": transfer_shown(status),
+        "waste": waste_shown(status),
         **work_shown(status, now.usd),
         **goodput_shown(view, status, now.usd),
         **budget_shown(view, now),

@@ -12,12 +12,13 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Accumulators, Mark
 from spotrun.api.status import Interruptions, TrainingJobStatus
 from spotrun.api.values import Time
-from spotrun.decide.cost.policy import SHOWN_PLACES, bill, to_show
+from spotrun.decide.cost.policy import as_shown, bill, to_show
+from spotrun.decide.cost.transfer import transferred
 from spotrun.decide.crew import generation, members, training
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View, holds_back
 from spotrun.money import forecast as forecasts
-from spotrun.money.savings import lost_work_usd, saved_usd
+from spotrun.money.savings import lost_work, saved_usd
 from spotrun.money.shares import share_of
 from spotrun.money.units import NO_RATE, Usd, UsdPerHour, seconds_between
 from spotrun.wire import MOST_STEPS
@@ -41,12 +42,11 @@ def count_work(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     seconds = step_seconds(view, status)
     if before is None or before.step is None or now.step == before.step or seconds is None:
         return status
-    redone = max(before.step - now.step, 0)
-    lost = _lost(view, status, redone, max(now.step - before.step, 0), seconds)
+    redone, done = max(before.step - now.step, 0), max(now.step - before.step, 0)
+    elapsed_seconds = max(seconds_between(sums.as_of.datetime, view.now), Decimal(0))
     update = _useful(view, status, now.step, seconds)
-    if lost:
-        total = Usd.of(sums.lost_work_usd) + lost
-        update["lost_work_usd"] = min(total, bill(view, status).usd).amount
+    update |= _lost(view, status, redone, elapsed_seconds - done * seconds, seconds)
+    update |= transferred(view, status, done, elapsed_seconds)
     return _note_lost_steps(_counted(view, status, sums, update), redone)
 
 
@@ -58,9 +58,9 @@ def work_shown(status: TrainingJobStatus, spent: Usd) -> dict[str, object]:
         shown["lost_work_usd"] = to_show(Usd.of(sums.lost_work_usd))
     if sums.on_demand_usd is not None:
         on_demand = Usd.of(sums.on_demand_usd)
-        saved = saved_usd(on_demand, spent)
+        # Of what is shown, so that the three figures add up to the last digit.
         shown["on_demand_usd"] = to_show(on_demand)
-        shown["saved_usd"] = Usd(round(saved.exact, SHOWN_PLACES)).signed_amount
+        shown["saved_usd"] = saved_usd(as_shown(on_demand), as_shown(spent)).signed_amount
     return shown
 
 
@@ -87,14 +87,24 @@ def _counted(
     return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
 
 
-def _lost(view: View, status: TrainingJobStatus, redone: int, done: int, seconds: Decimal) -> Usd:
+def _lost(
+    view: View, status: TrainingJobStatus, redone: int, idle_seconds: Decimal, seconds: Decimal
+) -> dict[str, object]:
     """A world stands still around its changes; otherwise steps take what they take."""
-    sums, stall = status.accumulators or Accumulators(), Decimal(0)
-    if sums.as_of is not None and sums.generation != generation(status):
-        elapsed = seconds_between(sums.as_of.datetime, view.now)
-        stall = max(elapsed - done * seconds, Decimal(0))
-    rate = bill(view, status).usd_per_hour
-    return lost_work_usd(redone_steps=redone, step_seconds=seconds, stall_seconds=stall, rate=rate)
+    sums, now, stall = status.accumulators or Accumulators(), bill(view, status), Decimal(0)
+    if sums.generation != generation(status):
+        stall = max(idle_seconds, Decimal(0))
+    lost = lost_work(
+        redone_steps=redone, step_seconds=seconds, stall_seconds=stall, rate=now.usd_per_hour
+    )
+    if not lost.usd:
+        return {}
+    known = Usd.of(sums.lost_work_usd)
+    new = min(lost.usd, now.usd - known)  # no more is lost than was paid
+    update: dict[str, object] = {"lost_work_usd": (known + new).amount}
+    if lost.redone:
+        update["redone_usd"] = (Usd.of(sums.redone_usd) + min(lost.redone, new)).amount
+    return update
 
 
 def _useful(

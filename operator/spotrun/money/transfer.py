@@ -1,0 +1,68 @@
+"""What gradients cost on their way between zones, by the list prices of clouds: an estimate.
+
+Clouds count bytes, and tell nobody of which job they were. What a job sends is therefore reckoned
+from the size of its gradients, and is never added to what its nodes cost.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from spotrun.money.units import NO_USD, Usd
+
+_BYTES_PER_GB = 10**9
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a worker is, as its node's labels say; what is not known is empty."""
+
+    region: str
+    zone: str
+
+
+@dataclass(frozen=True)
+class _Cloud:
+    """A cloud that takes money for it, told by how it calls its places."""
+
+    region: re.Pattern[str]
+    zone_suffix: re.Pattern[str]
+    usd_per_gb: Decimal
+
+
+# As the price lists had it in 2026. AWS takes a cent from who sends and a cent from who receives;
+# its regions in China, which bill another currency, are not among these. Azure takes nothing.
+_CLOUDS = (
+    _Cloud(re.compile(r"(?!cn-)[a-z]{2}(-[a-z]+)+-\d+"), re.compile("[a-z]"), Decimal("0.02")),
+    _Cloud(re.compile(r"[a-z]+-[a-z]+\d+"), re.compile("-[a-z]"), Decimal("0.01")),  # GCP
+)
+
+
+def ring_usd(places: Sequence[Place], ranks: int, num_bytes: int) -> Usd:
+    """What it costs to add up so many bytes of gradients around a ring of workers.
+
+    `places` are those of the workers in the order of their ranks, of which there may be several in
+    a worker. In an all-reduce of n ranks 2 (n-1)/n of the bytes go over every link of the ring.
+    Links whose price nobody knows are not in the sum.
+    """
+    if len(places) < 2:
+        return NO_USD
+    links = zip(places, (*places[1:], places[0]), strict=True)
+    usd_per_gb = sum((_usd_per_gb(one, other) for one, other in links), Decimal(0))
+    return Usd(Fraction(usd_per_gb) * Fraction(2 * (ranks - 1), ranks) * num_bytes / _BYTES_PER_GB)
+
+
+def _usd_per_gb(one: Place, other: Place) -> Decimal:
+    """Between two zones of a region; what leaves it has a price for every pair of regions."""
+    if one.zone == other.zone or one.region != other.region:
+        return Decimal(0)
+    prices = (cloud.usd_per_gb for cloud in _CLOUDS if _is_of(cloud, one) and _is_of(cloud, other))
+    return next(prices, Decimal(0))
+
+
+def _is_of(cloud: _Cloud, place: Place) -> bool:
+    suffix = place.zone.removeprefix(place.region)
+    is_named_so = cloud.region.fullmatch(place.region) and cloud.zone_suffix.fullmatch(suffix)
+    return bool(is_named_so) and suffix != place.zone

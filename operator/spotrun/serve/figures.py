@@ -1,0 +1,40 @@
+"""Figures: what Prometheus reads of each job as a number of its own, from status when asked.
+
+So no counter falls when the operator restarts, and a figure that nobody knows has no series.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
+from typing import Generic, NamedTuple, TypeVar
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+Known = TypeVar("Known")
+Value = str | Decimal | float | None
+"""A number as status has it, in text or not; None: nobody knows."""
+
+
+class Figure(NamedTuple, Generic[Known]):
+    """A number that can be read of something known, and what it is called."""
+
+    name: str
+    text: str
+    is_counter: bool
+    of: Callable[[Known], Value]
+
+
+def families(
+    figures: Iterable[Figure[Known]],
+    labels: Sequence[str],
+    known: Iterable[tuple[Sequence[str], Known]],
+) -> Iterator[Metric]:
+    """One family for each figure; `known` is what there is, each with its labels' values."""
+    every = list(known)
+    for figure in figures:
+        kind = CounterMetricFamily if figure.is_counter else GaugeMetricFamily
+        family = kind(f"spotrun_trainingjob_{figure.name}", figure.text, labels=labels)
+        for values, one in every:
+            number = figure.of(one)
+            if number is not None:
+                family.add_metric(values, float(number))
+        yield family
