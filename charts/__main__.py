@@ -17,13 +17,14 @@ def main(arguments: list[str] | None = None) -> int:
         "--check", action="store_true", help="write nothing; exit 1 on a difference"
     )
     parser.add_argument(
-        "--programs", action="store_true", help="only find Helm and promtool, or build them"
+        "--programs", action="store_true", help="only find Helm, promtool and Prometheus, or build"
     )
     chosen = parser.parse_args(arguments)
     try:
         program = helm.ensure(_say)
         if chosen.programs:
             prometheus.promtool(_say)
+            prometheus.server(_say)
             return 0
         texts = {**dashboards.rendered(), **manifests.rendered(program), **reference.rendered(ROOT)}
     except (BuildError, helm.HelmError) as error:

@@ -1,6 +1,6 @@
-"""promtool: found on the machine, or built once from a pinned Go module and cached.
+"""Prometheus and promtool: found on the machine, or built once from a pinned module and cached.
 
-Only tests need it: alerts and dashboards are tried on the real thing.
+Only tests need them: alerts and dashboards are tried on the real thing.
 """
 
 import hashlib
@@ -9,14 +9,18 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Literal
 
 from devcluster.golang import Program, Progress, cache_root, compile_program, find_go, only_builder
 
 _PINS = Path(__file__).with_name("binaries") / "prometheus"
 _MODULE = "github.com/prometheus/prometheus"
-_COLD_SECONDS = 170
+_COLD_SECONDS = {"promtool": 170, "prometheus": 20}
+"""In this order: nearly all of what the second needs has then been compiled."""
 _TAGS = "remove_all_sd"
 """Without the clients of thirty clouds, whose targets nobody looks for here."""
+
+_Name = Literal["promtool", "prometheus"]
 
 
 def version() -> str:
@@ -31,14 +35,24 @@ def version() -> str:
 
 
 def promtool(progress: Progress) -> Path:
-    """Where promtool is: on PATH if it is of the pinned major; else our own."""
-    on_path = shutil.which("promtool")
+    """Where promtool is."""
+    return _ensure("promtool", progress)
+
+
+def server(progress: Progress) -> Path:
+    """Where Prometheus itself is."""
+    return _ensure("prometheus", progress)
+
+
+def _ensure(name: _Name, progress: Progress) -> Path:
+    """On PATH if it is of the pinned major; else our own."""
+    on_path = shutil.which(name)
     if on_path is not None and _is_good_version(Path(on_path)):
         return Path(on_path)
     folder = cache_root() / _key()
-    if not (folder / "promtool").is_file():
-        _build(folder, progress)
-    return folder / "promtool"
+    if not (folder / name).is_file():
+        _build(name, folder, progress)
+    return folder / name
 
 
 def _key() -> str:
@@ -57,11 +71,11 @@ def _is_good_version(program: Path) -> bool:
     return f", version {version().partition('.')[0]}." in said
 
 
-def _build(folder: Path, progress: Progress) -> None:
+def _build(name: _Name, folder: Path, progress: Progress) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     stamp = f"-s -w -X github.com/prometheus/common/version.Version={version()}"
-    package = f"{_MODULE}/cmd/promtool"
-    program = Program("promtool", package, _PINS, stamp, _COLD_SECONDS, _TAGS)
+    package = f"{_MODULE}/cmd/{name}"
+    program = Program(name, package, _PINS, stamp, _COLD_SECONDS[name], _TAGS)
     with only_builder(folder.with_name(f"{folder.name}.lock"), progress):
-        if not (folder / "promtool").is_file():
+        if not (folder / name).is_file():
             compile_program(find_go(progress), program, folder, progress)

@@ -1,6 +1,7 @@
 """What an expression of Prometheus reads, as far as our own metrics go."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tests.every_metric import Exported
@@ -30,7 +31,7 @@ def selected(expr: str) -> list[Selected]:
     ]
 
 
-def mistakes(expr: str, exported: dict[str, Exported]) -> list[str]:
+def mistakes(expr: str, exported: Mapping[str, Exported]) -> list[str]:
     """Metrics that do not exist, and labels that they do not have."""
     found, seen = [], set(OF_TARGETS)
     for one in selected(expr):
@@ -45,7 +46,7 @@ def mistakes(expr: str, exported: dict[str, Exported]) -> list[str]:
     return found + [f"nothing here has the label {label}" for label in sorted(grouped - seen)]
 
 
-def _histogram(name: str, exported: dict[str, Exported]) -> Exported | None:
+def _histogram(name: str, exported: Mapping[str, Exported]) -> Exported | None:
     whole = [name.removesuffix(suffix) for suffix in _OF_HISTOGRAMS if name.endswith(suffix)]
     metric = exported.get(whole[0]) if whole else None
     return metric if metric is not None and metric.kind == "histogram" else None

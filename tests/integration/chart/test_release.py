@@ -27,6 +27,7 @@ from devcluster.nodes import Nodes
 from devcluster.scripted import FOREVER, Context, Script, Scripted
 from spotrun.api.names import FINALIZER_METERED
 from tests.integration.chart.helpers import Helm
+from tests.integration.chart.versions import ROOT, Version, version_before
 from tests.integration.process.helpers import write_kubeconfig
 from tests.operator_world import GROUP, World, open_world
 from tests.relay import Relay, relayed
@@ -35,9 +36,11 @@ HOME, RELEASE, ACCOUNT = "fleet-system", "fleet", "fleet-spotrun"
 ROOM = {"cpu": "64", "memory": "64Gi"}
 TAINT = {"key": "example.com/system", "effect": "NoSchedule"}
 AGENTS, METRICS = 8443, 8080
+OLD = "before"  # the tag of an image
 
+IMAGE = {"repository": "your-registry/spotrun-operator"}
 VALUES = {
-    "image": {"repository": "your-registry/spotrun-operator"},
+    "image": IMAGE,
     "leaseSeconds": 3,
     "nodeSelector": {"example.com/system": "true"},
     "tolerations": [{"key": TAINT["key"], "operator": "Exists"}],
@@ -59,6 +62,7 @@ class Release:
     helm: Helm
     cluster: Cluster
     folder: Path
+    before: Version
     service: Relay
     started: list[Context] = field(default_factory=list)
     hosts: dict[str, str] = field(default_factory=dict)  # by pod: where its process listens
@@ -81,13 +85,15 @@ class Release:
 
     async def _run(self, context: Context) -> Exit:
         arguments = context.container.get("args", ["operator"])
+        is_old = context.container["image"].endswith(f":{OLD}")
+        version = self.before if is_old else Version(ROOT)
         log = self.folder / f"{context.pod['metadata']['name']}.log"
         with log.open("ab") as file:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "spotrun", *arguments, "--namespace", HOME),
                 *("--kubeconfig", str(self._account())),
                 *(self._addresses(context) if arguments == ["operator"] else ()),
-                env={**context.env, "PATH": os.environ["PATH"]},
+                env={**context.env, "PATH": os.environ["PATH"], "PYTHONPATH": version.modules},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
@@ -124,7 +130,7 @@ class Release:
 @pytest.fixture
 async def release(helm: Helm, cluster: Cluster, tmp_path: Path) -> AsyncIterator[Release]:
     async with relayed("", listen=(cluster.block.pod_address(), AGENTS)) as service:
-        yield Release(helm, cluster, tmp_path, service)
+        yield Release(helm, cluster, tmp_path, version_before(tmp_path), service)
 
 
 @asynccontextmanager
@@ -183,7 +189,8 @@ async def test_jobs_outlive_upgrades_and_nothing_waits_for_an_operator_that_is_g
     release: Release,
 ) -> None:
     cluster = release.cluster
-    said = await release.do("install", RELEASE, CHART, "--create-namespace", release.values())
+    old = release.values(image={**IMAGE, "tag": OLD})
+    said = await release.do("install", RELEASE, release.before.chart, "--create-namespace", old)
     assert "NOT YET MADE: your 1 CapacityPools" in said
     # It looks for new kinds of owners at its start, and then only every 30 s.
     cluster.control.kill("kube-controller-manager")

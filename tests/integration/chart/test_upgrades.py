@@ -5,7 +5,7 @@ from typing import Any
 import yaml
 
 from charts.manifests import CHART
-from tests.integration.chart.helpers import CASES, IMAGE, Helm, identity
+from tests.integration.chart.helpers import CASES, IMAGE, Helm, identity, of_kind
 
 IMMUTABLE = {
     "Deployment": ("spec", "selector"),
@@ -45,3 +45,19 @@ def test_a_release_of_another_name_has_nothing_in_common(helm: Helm) -> None:
     theirs = [d for d in yaml.safe_load_all(other) if d and d["kind"] not in with_crds]
 
     assert ours & {identity(d) for d in theirs} == set()
+
+
+def test_several_namespaces_are_served_by_a_release_each(helm: Helm) -> None:
+    # As docs/install.md says.
+    shared = "--set=crds.install=false,admission.enabled=false"
+    first = helm.template(IMAGE, "--set=watchNamespace=ml")
+    more = helm(
+        *("template", "vision", CHART, IMAGE, "--kube-version=1.37.0"),
+        *("--namespace=vision-spotrun", "--set=watchNamespace=vision", shared),
+    )
+    second = [document for document in yaml.safe_load_all(more) if document]
+
+    assert {identity(d) for d in first} & {identity(d) for d in second} == set()
+    (deployment,) = of_kind(second, "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert {"name": "SPOTRUN_WATCH_NAMESPACE", "value": "vision"} in container["env"]

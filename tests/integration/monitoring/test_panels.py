@@ -1,0 +1,120 @@
+"""Each panel shows something of a job that has been through something."""
+
+import asyncio
+import math
+import re
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from spotrun.controller import Controller
+from spotrun.wire import Checkpoint
+from tests.integration.money.helpers import PRICE
+from tests.integration.monitoring.helpers import DASHBOARDS, expressions
+from tests.integration.monitoring.server import Prometheus, Sample, scraping
+from tests.integration.spot.helpers import (
+    add_node,
+    create_job,
+    node_of,
+    until_pools,
+    until_training,
+)
+from tests.operator_world import PORT, World
+from tests.scripted_agent import Times
+
+KEPT = {"volume": {"nfs": {"server": "nfs.example.com", "path": "/"}}}
+TEAM = {"metadata": {"labels": {"team": "vision"}}}
+PANELS_SECONDS = 90
+EMPTY = {("fleet", "Errors: {{error}}")}
+"""Nothing fails here, and an error that never was has no series; test_firing.py has some."""
+
+
+async def test_every_panel_shows_something_and_each_line_once(
+    world: World, prometheus: Path, tmp_path: Path
+) -> None:
+    asked = {
+        (dashboard.stem, panel): expr
+        for dashboard in DASHBOARDS
+        for panel, expr in expressions(dashboard, namespace=world.namespace, name="job").items()
+        if (dashboard.stem, panel) not in EMPTY
+    }
+    async with AsyncExitStack() as rest, AsyncExitStack() as first_to_lead:
+        one = await first_to_lead.enter_async_context(world.operator(port=PORT + 1))
+        await world.until(lambda: _leads(one))
+        other = await rest.enter_async_context(world.operator())
+        pods = {
+            f"spotrun-{number}": f"{world.host}:{replica.plain.port}"
+            for number, replica in enumerate((one, other))
+        }
+        host = world.cluster.block.pod_address()
+        server = await rest.enter_async_context(
+            scraping(prometheus, tmp_path, host=host, pods=pods)
+        )
+        await a_job_that_saves(world)
+        await first_to_lead.aclose()
+        await a_loss(world)
+        wrong = await _until_all_right(server, asked)
+    assert wrong == {}
+
+
+async def a_job_that_saves(world: World) -> None:
+    """Two workers on spot capacity in two zones, with a checkpoint."""
+    for zone in ("us-east-1a", "us-east-1b", "us-east-1c"):
+        await add_node(world, zone, zone=zone, annotations={PRICE: "0.40"})
+    await until_pools(world, 3)
+    play = world.play()
+    play.step_times, play.sync_bytes = lambda _: Times(0.7, 0.0, 0.3), 10**8
+    budget = {"maxCostUsd": "100"}
+    anywhere = {"zones": "Any"}
+    await create_job(world, 2, checkpoint=KEPT, budget=budget, placement=anywhere, suspend=True)
+    await world.kube.patch(world.jobs("job"), TEAM)
+    await world.patch_job({"suspend": False})
+    await until_training(world, 0, 1)
+    for serial in (0, 1):
+        agent = world.agent(serial)
+        agent.report = replace(agent.report, committed=Checkpoint("step-100.g1", 100))
+
+
+async def a_loss(world: World) -> None:
+    """A node is gone without a word; and the budget is changed, so that all is written at once."""
+    await (await node_of(world, 1)).vanish(delete_node=True)
+    await until_training(world, 0, 2)
+    await world.patch_job({"budget": {"maxCostUsd": "200"}})
+
+
+async def _until_all_right(
+    server: Prometheus, asked: Mapping[tuple[str, str], str]
+) -> dict[tuple[str, str], str]:
+    """Ask until every panel is right; what is wrong with the others when patience ends."""
+    wrong: dict[tuple[str, str], str] = {}
+    loop = asyncio.get_running_loop()
+    end = loop.time() + PANELS_SECONDS
+    while loop.time() < end:
+        answers = {one: await server.query(expr) for one, expr in asked.items()}
+        wrong = {
+            one: mistake
+            for one, samples in answers.items()
+            if (mistake := _mistake(one[1], samples))
+        }
+        if not wrong:
+            break
+        await asyncio.sleep(0.5)
+    return wrong
+
+
+def _mistake(panel: str, samples: list[Sample]) -> str | None:
+    """What is wrong with what a panel shows: no number, or two lines that nobody can tell apart."""
+    if not any(math.isfinite(sample.value) for sample in samples):
+        return f"no number among {len(samples)} series"
+    lines = [_line(panel, sample.labels) for sample in samples]
+    return None if len(set(lines)) == len(lines) else f"several of {sorted(lines)}"
+
+
+def _line(panel: str, labels: Mapping[str, str]) -> str:
+    """What Grafana writes beside a line."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda label: labels.get(label[1], ""), panel)
+
+
+async def _leads(replica: Controller) -> bool:
+    return replica.leads

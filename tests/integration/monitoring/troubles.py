@@ -1,0 +1,103 @@
+"""What alerts are about, as it happens to jobs under a real operator."""
+
+import asyncio
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from devcluster.client import Manifest
+from tests.faults.proxy import FaultProxy
+from tests.faults.rules import FOR_EVER, Rule
+from tests.integration.money.helpers import PRICE, ROOM, let_time_pass, workers
+from tests.operator_world import World
+
+KEPT = {"volume": {"nfs": {"server": "nfs.example.com", "path": "/"}}}
+ONE_WORKER = {"cpu": "1", "memory": "4Gi"}
+NUM_REFUSED = 8
+
+
+async def job_on(world: World, name: str, kind: str, number: int = 1, **spec: Any) -> None:
+    """A job whose workers go to nodes of a kind."""
+    wanted = workers(number, max=number, min=1)
+    wanted["template"]["spec"]["nodeSelector"] = {"kind": kind}
+    await world.create_job(name, workers=wanted, scaling={"mode": "Manual"}, **spec)
+
+
+async def a_job_that_trains(world: World) -> None:
+    """Nothing is wrong with it yet; but it neither makes steps nor saves any."""
+    await world.nodes.add(
+        "priced", capacity=ROOM, labels={"kind": "priced"}, annotations={PRICE: "36"}
+    )
+    await job_on(world, "idle", "priced", checkpoint=KEPT)
+    await world.until_phase("Running", "idle")
+
+
+async def all_troubles(world: World, proxy: FaultProxy) -> None:
+    """One after the other, so that two cores are enough."""
+    await a_price_that_nobody_knows(world)
+    await a_budget_nearly_used_up(world)
+    await a_budget_that_cannot_be_kept(world)
+    await workers_that_are_taken_away(world)
+    await writes_that_are_refused(world, proxy)
+
+
+async def a_price_that_nobody_knows(world: World) -> None:
+    await world.nodes.add("unpriced", capacity=ROOM, labels={"kind": "unpriced"})
+    await job_on(world, "obscure", "unpriced")
+    await world.until_phase("Running", "obscure")
+
+
+async def a_budget_nearly_used_up(world: World) -> None:
+    """Of a job that was suspended by its user, so that it stays as it is."""
+    await job_on(world, "careful", "priced")
+    await world.until_phase("Running", "careful")
+    await let_time_pass()
+    await world.patch_job({"suspend": True}, "careful")
+    job = await world.until_job(_is_paid, "careful")
+    spent = Decimal(job["status"]["cost"]["usd"])
+    limit = f"{spent / Decimal('0.9'):.6f}"
+    await world.patch_job({"budget": {"maxCostUsd": limit, "onExceeded": "Warn"}}, "careful")
+
+
+def _is_paid(status: Manifest) -> bool:
+    cost = status.get("cost", {})
+    return bool(
+        status["phase"] == "Suspended"
+        and cost.get("usdPerHour") == "0"
+        and Decimal(cost["usd"])
+        and status.get("settled") == "0"
+    )
+
+
+async def a_budget_that_cannot_be_kept(world: World) -> None:
+    budget = {"maxUsdPerHour": "0.01"}
+    await job_on(world, "dear", "priced", budget=budget)
+    await world.until_job(lambda s: "Budget" in s.get("suspendedBy", ()), "dear")
+
+
+async def workers_that_are_taken_away(world: World) -> None:
+    """Both of two, twice."""
+    for number in range(6):
+        await world.nodes.add(f"haunted-{number}", capacity=ONE_WORKER, labels={"kind": "haunted"})
+    await job_on(world, "haunted", "haunted", 2)
+    for members, count in (("0-1", 2), ("2-3", 4)):
+        await world.until_job(partial(_trains, members), "haunted")
+        lost = {pod["spec"].get("nodeName") for pod in await world.pods("haunted")} - {None}
+        await asyncio.gather(*(world.nodes[name].vanish(delete_node=True) for name in lost))
+        await world.until_job(partial(_has_lost, count), "haunted")
+
+
+def _trains(members: str, status: Manifest) -> bool:
+    world = status.get("world", {})
+    return bool(world.get("members") == members and world.get("switch"))
+
+
+def _has_lost(count: int, status: Manifest) -> bool:
+    return bool(status.get("interruptions", {}).get("count") == count)
+
+
+async def writes_that_are_refused(world: World, proxy: FaultProxy) -> None:
+    """As where somebody takes rights away from the operator."""
+    proxy.inject(Rule("reply", verb="patch", path="/refused-.*/status", times=FOR_EVER, status=403))
+    for number in range(NUM_REFUSED):
+        await job_on(world, f"refused-{number}", "nowhere")
