@@ -14,13 +14,18 @@ import yaml
 
 from devcluster.access import Access
 from devcluster.client import Client, Manifest, Manifests, at
+from spotrun.api.values import Serials
+from tests.e2e import jobs
 from tests.e2e.kind.cluster import FILES, FILES_AT_NODES, KUBECONFIG, Kind
-from tests.e2e.kind.machine import ROOT
+from tests.e2e.kind.machine import SetupError
+from tests.e2e.operator_pods import show_operator
+from tests.integration.trainer.traces import Trace, read_trace
 
-GROUP = "spotrun.dev/v1alpha1"
-RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 PATIENCE_SECONDS = 240
 """Each worker imports torch, and all nodes share the cores of one machine."""
+EXAMPLE, JOB = "tiny-lm", "job"
+FOR_EVER, PAUSE_SECONDS = 100_000, 0.1
+"""So many steps no test waits for, and so long each takes longer than it would."""
 
 
 def is_whole(status: Manifest) -> bool:
@@ -28,11 +33,6 @@ def is_whole(status: Manifest) -> bool:
     summary = (status.get("workers") or {}).get("summary", "0/1")
     there, _, wanted = summary.partition("/")
     return bool(status["phase"] == "Running" and wanted == there)
-
-
-def durable_step(status: Manifest) -> int:
-    """The step of the newest checkpoint that the operator acknowledged."""
-    return int((status.get("checkpoint") or {}).get("step", 0))
 
 
 def failures_of(status: Manifest) -> int:
@@ -54,48 +54,115 @@ class Site:
         command = ("--namespace", self.namespace, *arguments)
         return await asyncio.to_thread(self.kind.kubectl, *command, given=given)
 
-    async def train(self, *, steps: int, workers: int, every: str = "Auto") -> None:
-        """Apply examples/tiny-lm.yaml, with our image and no more CPU than this machine has."""
-        job = yaml.safe_load((ROOT / "examples/tiny-lm.yaml").read_text())
-        spec = job["spec"]
-        spec["workers"] |= {"min": 1, "replicas": workers}
-        spec["scaling"] = {"mode": "Manual"}
-        spec["placement"] = {"capacity": "Spot"}  # the operator has the node on demand
-        spec["checkpoint"]["every"] = every
-        (container,) = spec["workers"]["template"]["spec"]["containers"]
-        container |= {"image": self.image, "args": ["examples/tiny_lm.py", f"--steps={steps}"]}
-        container["env"] = [{"name": "OMP_NUM_THREADS", "value": "1"}]
-        container["resources"] = {"requests": {"cpu": "200m", "memory": "512Mi"}}
-        await self.kubectl("apply", "--filename=-", given=json.dumps(job))
+    async def apply(self, *manifests: Manifest) -> None:
+        """kubectl apply."""
+        listed = {"apiVersion": "v1", "kind": "List", "items": manifests}
+        await self.kubectl("apply", "--filename=-", given=json.dumps(listed))
 
-    async def status(self) -> Manifest:
+    async def start(
+        self, script: str, *arguments: object, workers: int = 2, name: str = JOB, **changes: Any
+    ) -> None:
+        """Create a job that runs a script of the tests."""
+        made = jobs.scripted(name, self.image, script, *arguments, workers=workers, **changes)
+        await self.apply(made)
+
+    async def start_run(self, *, steps: int = FOR_EVER, **changes: Any) -> None:
+        """Create a job with checkpoints that notes after each step what its weights are."""
+        told = (jobs.FOLDER, "--steps", steps, "--pause", PAUSE_SECONDS)
+        await self.start("run_loop.py", *told, checkpoint=jobs.on_claim(), **changes)
+
+    async def status(self, name: str = JOB) -> Manifest:
         """The status of the job, as far as there is one."""
-        job = await self.kube.get(self._jobs("tiny-lm"))
+        job = await self.kube.get(self._jobs(name))
         return dict(job.get("status") or {})
 
     async def until(
-        self, holds: Callable[[Manifest], Any], seconds: float = PATIENCE_SECONDS
+        self,
+        holds: Callable[[Manifest], Any],
+        name: str = JOB,
+        *,
+        seconds: float = PATIENCE_SECONDS,
     ) -> Manifest:
         """Wait until the job's status is so; returns the status."""
 
         def on(job: Manifest | None) -> bool:
             return job is not None and "status" in job and bool(holds(job["status"]))
 
-        found = await self.kube.until(self._jobs(), "tiny-lm", on, timeout_seconds=seconds)
+        found = await self.kube.until(self._jobs(), name, on, timeout_seconds=seconds)
         assert found is not None
         return dict(found["status"])
 
-    async def until_end(self) -> Manifest:
+    async def until_end(self, name: str = JOB) -> Manifest:
         """Wait until the job has succeeded or failed; returns the status."""
-        return await self.until(lambda s: s["phase"] in {"Succeeded", "Failed"})
+        return await self.until(lambda s: s["phase"] in {"Succeeded", "Failed"}, name)
 
-    async def workers(self) -> Manifests:
-        """The pods of the job, by serial."""
-        pods = await self.kube.list(at("pods", self.namespace), labelSelector="spotrun.dev/job")
+    async def until_trains(self, size: int, *, since: float = 0.0) -> Trace:
+        """Wait until all ranks of a world of that size have made a step, and return all such steps.
+
+        `since`: steps after that moment. Take it before an event, for what follows from that may
+        be quicker than the next line of a test.
+        """
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                lines = [x for x in self.trace() if x["size"] == size and x["time"] > since]
+                if len({line["rank"] for line in lines}) == size:
+                    return lines
+                await asyncio.sleep(0.1)
+
+    def trace(self) -> Trace:
+        """What the scripts have noted so far; a newcomer's rehearsal is no step."""
+        lines = read_trace(FILES / self.namespace / "trace.jsonl")
+        return [line for line in lines if line["step"] > 0]
+
+    async def workers(self, name: str = JOB) -> Manifests:
+        """The pods of a job, by serial."""
+        pods = await self.kube.list(
+            at("pods", self.namespace), labelSelector=f"spotrun.dev/job={name}"
+        )
         return sorted(pods, key=lambda pod: int(pod["metadata"]["labels"]["spotrun.dev/serial"]))
 
+    async def node_of(self, rank: int) -> str:
+        """The node of a worker of the present world."""
+        members = Serials((await self.status())["world"]["members"]).numbers
+        pods = {int(p["metadata"]["labels"]["spotrun.dev/serial"]): p for p in await self.workers()}
+        return str(pods[members[rank]]["spec"]["nodeName"])
+
+    async def until_left(self, node: str) -> None:
+        """Wait until no worker of the job is on a node."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                if node not in {pod["spec"].get("nodeName") for pod in await self.workers()}:
+                    return
+                await asyncio.sleep(0.2)
+
+    async def until_no_workers(self, name: str = JOB) -> None:
+        """Wait until no pod of a job is left."""
+        selector = f"--selector=spotrun.dev/job={name}"
+        # A worker has 120 s to save its state.
+        await self.kubectl("wait", "--for=delete", "pod", selector, "--timeout=180s")
+
+    async def show(self) -> None:
+        """Print where all jobs are, and what was logged: for the report of a failed test."""
+        for job in await self.kube.list(self._jobs()):
+            status = json.dumps(job.get("status"), indent=1)
+            print(f"--- {job['metadata']['name']}: {json.dumps(job['spec'])}\n{status}")
+        for line in self.trace()[-20:]:
+            print(line)
+        for arguments in (("get", "nodes,pods", "--output=wide"), ("get", "events")):
+            print(await self.kubectl(*arguments))
+        for pod in await self.kube.list(at("pods", self.namespace)):
+            name = pod["metadata"]["name"]
+            print(f"--- {name}\n{await self._logs(name)}")
+        await show_operator(self.kind, self.kube)
+
+    async def _logs(self, pod: str) -> str:
+        try:
+            return await self.kubectl("logs", pod, "--tail=60")
+        except SetupError as error:  # it has not begun, or its node is away
+            return str(error)
+
     def _jobs(self, name: str | None = None) -> str:
-        return at("trainingjobs", self.namespace, name, group=GROUP)
+        return at("trainingjobs", self.namespace, name, group=jobs.GROUP)
 
 
 @asynccontextmanager
@@ -104,45 +171,15 @@ async def open_site(kind: Kind, image: str, name: str) -> AsyncIterator[Site]:
     namespace = f"{name}-{time.time_ns() // 1_000_000 % 10**9}"
     async with Client(access()) as kube:
         site = Site(kind, kube, namespace, image)
-        checkpoints = FILES / namespace
-        checkpoints.mkdir()
-        checkpoints.chmod(0o777)  # as a file server's export that is every user's
-        objects = {"apiVersion": "v1", "kind": "List", "items": _furniture(namespace)}
-        await site.kubectl("apply", "--filename=-", given=json.dumps(objects))
+        shared = FILES / namespace
+        shared.mkdir()
+        shared.chmod(0o777)  # as a file server's export that is every user's
+        await site.apply(*jobs.furniture(namespace, f"{FILES_AT_NODES}/{namespace}"))
         try:
             yield site
         finally:
-            await site.kubectl("delete", "namespace", namespace, "--timeout=120s")
+            await site.kubectl("delete", "namespace", namespace, "--timeout=180s")
             await site.kubectl("delete", "persistentvolume", namespace, "--timeout=60s")
-
-
-def _furniture(namespace: str) -> list[Manifest]:
-    """The namespace, and a claim on a folder that all nodes share."""
-    storage = {"resources": {"requests": {"storage": "1Gi"}}}
-    claimed = {"accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": namespace}
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": namespace, "labels": RESTRICTED},
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": namespace},
-            "spec": {
-                "accessModes": ["ReadWriteMany"],
-                "capacity": {"storage": "1Gi"},
-                "hostPath": {"path": f"{FILES_AT_NODES}/{namespace}", "type": "Directory"},
-            },
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": "checkpoints", "namespace": namespace},
-            "spec": {**claimed, **storage},
-        },
-    ]
 
 
 def access() -> Access:

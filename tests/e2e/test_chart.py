@@ -1,10 +1,16 @@
 """The chart on a real cluster: its own test, and an upgrade under a job that trains."""
 
 import asyncio
+import time
+
+import pytest
 
 from tests.e2e.conftest import Installed
 from tests.e2e.installation import RELEASE, install, run_helm
-from tests.e2e.site import Site, durable_step, failures_of, is_whole
+from tests.e2e.site import Site, failures_of, is_whole
+from tests.integration.trainer.traces import differences
+
+pytestmark = pytest.mark.calm
 
 
 def test_helm_finds_its_release_ready(installed: Installed) -> None:
@@ -14,16 +20,21 @@ def test_helm_finds_its_release_ready(installed: Installed) -> None:
     assert "agents are served with TLSv1.3" in said
 
 
-async def test_an_upgrade_restarts_no_job(site: Site, installed: Installed) -> None:
-    await site.train(steps=1_500, workers=2, every="5s")
-    before = await site.until(lambda s: is_whole(s) and durable_step(s) > 0)
+async def test_an_upgrade_restarts_no_job(
+    site: Site, installed: Installed, alone: dict[int, str]
+) -> None:
+    await site.start_run()
+    await site.until_trains(2)
+    before = await site.until(is_whole)
     workers = [pod["metadata"]["uid"] for pod in await site.workers()]
 
     louder = "--set=log.level=debug"
     await asyncio.to_thread(install, installed.kind, installed.operator, louder)
 
+    upgraded_at = time.time()
+    await site.until_trains(2, since=upgraded_at)
     assert [pod["metadata"]["uid"] for pod in await site.workers()] == workers
-    ended = await site.until_end()
-    assert ended["phase"] == "Succeeded", ended["message"]
-    assert ended["world"]["generation"] == before["world"]["generation"]
-    assert failures_of(ended) == 0
+    after = await site.status()
+    assert after["world"]["generation"] == before["world"]["generation"]
+    assert failures_of(after) == 0
+    assert differences(site.trace(), alone) == set()

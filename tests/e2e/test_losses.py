@@ -1,51 +1,77 @@
-"""Real nodes that are taken away from a job."""
+"""Real nodes that are taken away from a job: it trains as if nothing had happened."""
 
-from devcluster.client import Manifest, at
-from tests.e2e.site import Site, durable_step, failures_of, is_whole
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.e2e.nodes import boot, cut_power, until_heard
+from tests.e2e.site import Site, failures_of, is_whole
+from tests.integration.trainer.traces import differences
+
+STEPS = 300
 
 
-async def until_ready(site: Site, node: str) -> None:
-    def ready(found: Manifest | None) -> bool:
-        conditions = (found or {}).get("status", {}).get("conditions", [])
-        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+@pytest.mark.short
+async def test_the_weights_are_as_if_no_node_had_lost_its_power(
+    site: Site, alone: dict[int, str]
+) -> None:
+    await site.start_run(steps=STEPS)
+    await site.until_trains(2)
+    node = await site.node_of(rank=0)
 
-    await site.kube.until(at("nodes"), node, ready, timeout_seconds=120)
-
-
-async def test_a_job_goes_on_when_a_node_loses_its_power(site: Site) -> None:
-    await site.train(steps=1_500, workers=2, every="5s")
-    before = await site.until(lambda s: is_whole(s) and durable_step(s) > 0)
-    nodes = [worker["spec"]["nodeName"] for worker in await site.workers()]
-    node = nodes[0]
-
-    site.kind.cut_power(node)
+    lost_at = time.time()
+    await cut_power(site, node)
     try:
-        await site.until(lambda s: s["world"]["generation"] > before["world"]["generation"])
+        await site.until_trains(1, since=lost_at)
         ended = await site.until_end()
     finally:
-        site.kind.give_power(node)
-        await until_ready(site, node)
+        await boot(site, node)
     assert ended["phase"] == "Succeeded", ended["message"]
-    assert durable_step(ended) == 1_500
+    assert [x["weights"] for x in site.trace() if x["step"] == STEPS] == [alone[STEPS]]
+    assert differences(site.trace(), alone) == set()
     assert failures_of(ended) == 0
     # No replacement was lost on the node, which for 40 s looked as if it were well.
-    assert ended["interruptions"]["count"] == nodes.count(node)
+    assert ended["interruptions"]["count"] == 1
 
 
-async def test_a_drain_waits_until_a_replacement_has_taken_over(site: Site) -> None:
-    await site.train(steps=1_500, workers=2, every="5s")
-    before = await site.until(lambda s: is_whole(s) and durable_step(s) > 0)
-    drained, *_ = await site.workers()
+async def test_a_node_that_was_cut_off_is_made_do_without_and_taken_back(
+    site: Site, alone: dict[int, str]
+) -> None:
+    await site.start_run()
+    await site.until_trains(2)
+    node = await site.node_of(rank=0)
+
+    lost_at = time.time()
+    site.kind.cut_off(node)
+    try:
+        await site.until_trains(1, since=lost_at)
+    finally:
+        back_at = time.time()
+        site.kind.reconnect(node)
+        await until_heard(site, node, datetime.fromtimestamp(back_at, UTC))
+    await site.until_trains(2, since=back_at)
+    status = await site.until(is_whole)
+    assert differences(site.trace(), alone) == set()
+    assert failures_of(status) == 0
+
+
+async def test_a_drain_waits_until_a_replacement_has_taken_over(
+    site: Site, alone: dict[int, str]
+) -> None:
+    await site.start_run(workers=1)
+    await site.until_trains(1)
+    (drained,) = await site.workers()
     node = drained["spec"]["nodeName"]
 
     options = ("--ignore-daemonsets", "--delete-emptydir-data", "--timeout=180s")
     try:
         said = await site.kubectl("drain", node, *options)
-        after = await site.status()
+        drained_at = time.time()
         assert f"evicting pod {site.namespace}/{drained['metadata']['name']}" in said
-        assert after["world"]["generation"] > before["world"]["generation"]
-        ended = await site.until_end()
+        assert await site.node_of(rank=0) != node
+        await site.until_trains(1, since=drained_at)
     finally:
         await site.kubectl("uncordon", node)
-    assert ended["phase"] == "Succeeded", ended["message"]
-    assert failures_of(ended) == 0
+    assert differences(site.trace(), alone) == set()
+    assert failures_of(await site.status()) == 0

@@ -1,12 +1,16 @@
 """The operator in its pods: real Leases, real tokens of real kubelets."""
 
+import time
 from typing import Any
 
-from devcluster.client import Manifest, at
-from tests.e2e.installation import SYSTEM
-from tests.e2e.site import Site, durable_step, failures_of, is_whole
+import pytest
 
-LEASES = at("leases", SYSTEM, group="coordination.k8s.io/v1")
+from devcluster.client import at
+from tests.e2e.operator_pods import kill_leader, leader
+from tests.e2e.site import Site, failures_of, is_whole
+from tests.integration.trainer.traces import differences
+
+pytestmark = pytest.mark.calm
 
 ASK = """
 import pathlib, ssl, sys, urllib.error, urllib.request
@@ -19,39 +23,34 @@ except urllib.error.HTTPError as error:
 """
 
 
-async def leader(site: Site) -> Manifest:
-    """The operator's pod whose address is in the Lease."""
-    lease = await site.kube.get(f"{LEASES}/spotrun")
-    address = lease["spec"]["holderIdentity"].partition(":")[0]
-    pods = await site.kube.list(at("pods", SYSTEM))
-    (found,) = (pod for pod in pods if pod["status"].get("podIP") == address)
-    return found
+async def test_a_training_does_not_notice_that_each_replica_is_killed(
+    site: Site, alone: dict[int, str]
+) -> None:
+    await site.start_run()
+    await site.until_trains(2)
+    before = await site.until(is_whole)
 
+    for _ in range(2):
+        await kill_leader(site.kind, site.kube)
 
-async def test_a_job_goes_on_under_another_leader(site: Site) -> None:
-    await site.train(steps=1_500, workers=2, every="5s")
-    before = await site.until(lambda s: is_whole(s) and durable_step(s) > 0)
-    first = await leader(site)
-
-    await site.kubectl("delete", "pod", first["metadata"]["name"], f"--namespace={SYSTEM}", "--now")
-
-    def is_another(lease: Manifest | None) -> bool:
-        held = (lease or {}).get("spec", {}).get("holderIdentity", "")
-        return bool(held) and not held.startswith(f"{first['status']['podIP']}:")
-
-    await site.kube.until(LEASES, "spotrun", is_another, timeout_seconds=60)
-    ended = await site.until_end()
-    assert ended["phase"] == "Succeeded", ended["message"]
-    assert ended["world"]["generation"] == before["world"]["generation"]
-    assert failures_of(ended) == 0
+    killed_at = time.time()
+    await site.until_trains(2, since=killed_at)
+    after = await site.status()
+    assert after["world"]["generation"] == before["world"]["generation"]
+    assert failures_of(after) == 0
+    lines = site.trace()
+    for rank in (0, 1):
+        steps = [line["step"] for line in lines if line["rank"] == rank]
+        assert steps == list(range(1, len(steps) + 1))
+    assert differences(lines, alone) == set()
 
 
 async def test_a_token_of_another_pod_opens_nothing(site: Site) -> None:
-    await site.train(steps=1_000, workers=1)
+    await site.start_run(workers=1)
     await site.until(is_whole)  # it is ready, and said so with a token that was accepted
     (worker,) = await site.workers()
-    path = f"v1/jobs/{site.namespace}/tiny-lm/workers/{worker['metadata']['name']}/world"
-    asked = f"https://{(await leader(site))['status']['podIP']}:8443/{path}"
+    path = f"v1/jobs/{site.namespace}/job/workers/{worker['metadata']['name']}/world"
+    asked = f"https://{(await leader(site.kube))['status']['podIP']}:8443/{path}"
 
     await site.kube.create(at("pods", site.namespace), stranger(site, asked))
     ended = "--for=jsonpath={.status.phase}=Succeeded"
@@ -65,22 +64,21 @@ async def test_a_token_of_another_pod_opens_nothing(site: Site) -> None:
 def stranger(site: Site, url: str) -> dict[str, Any]:
     """A pod of the namespace with a token for the operator, as anybody may have one."""
     token = {"path": "token", "audience": "spotrun.dev"}
+    container = {
+        "name": "stranger",
+        "image": site.image,
+        "command": ["python3", "-c", ASK, url],
+        "volumeMounts": [{"name": "token", "mountPath": "/token"}],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
     return {
         "metadata": {"name": "stranger"},
         "spec": {
             "restartPolicy": "Never",
-            "containers": [
-                {
-                    "name": "stranger",
-                    "image": site.image,
-                    "command": ["python3", "-c", ASK, url],
-                    "volumeMounts": [{"name": "token", "mountPath": "/token"}],
-                    "securityContext": {
-                        "allowPrivilegeEscalation": False,
-                        "capabilities": {"drop": ["ALL"]},
-                    },
-                }
-            ],
+            "containers": [container],
             "securityContext": {
                 "runAsNonRoot": True,
                 "seccompProfile": {"type": "RuntimeDefault"},

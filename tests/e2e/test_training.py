@@ -2,9 +2,15 @@
 
 import asyncio
 import json
+import re
+
+import pytest
 
 from devcluster.client import Manifest, at
-from tests.e2e.site import PATIENCE_SECONDS, Site
+from tests.e2e import jobs
+from tests.e2e.site import EXAMPLE, PATIENCE_SECONDS, Site
+
+LOSS = re.compile(r"^step (\d+)  loss (\S+)", re.MULTILINE)
 
 
 def last_words(pod: Manifest | None) -> str:
@@ -15,26 +21,44 @@ def last_words(pod: Manifest | None) -> str:
     return ""
 
 
-async def until_its_end(site: Site, worker: Manifest) -> Manifest:
-    """Wait until a worker has ended; returns its last words."""
+async def until_its_end(site: Site, worker: Manifest) -> tuple[Manifest, str]:
+    """Wait until a worker has ended; returns its last words and its log."""
     pods, name = at("pods", site.namespace), worker["metadata"]["name"]
+    following = asyncio.create_task(site.kubectl("logs", name, "--follow"))
     pod = await site.kube.until(
         pods, name, lambda pod: bool(last_words(pod)), timeout_seconds=PATIENCE_SECONDS
     )
     words: Manifest = json.loads(last_words(pod))
-    return words
+    return words, await following
 
 
+def cell(table: str, column: str) -> str:
+    """What kubectl shows below a heading, in a table of one row."""
+    headings, row = table.splitlines()
+    return row[headings.index(column) :].split("  ")[0]
+
+
+@pytest.mark.short
 async def test_a_job_trains_to_its_end(site: Site) -> None:
-    await site.train(steps=200, workers=2)
+    await site.apply(jobs.example(site.image, steps=200, workers=2))
 
-    await site.until(lambda s: (s.get("workers") or {}).get("summary") == "2/2")
-    workers = await site.workers()
+    await site.until(lambda s: (s.get("workers") or {}).get("summary") == "2/2", EXAMPLE)
+    workers = await site.workers(EXAMPLE)
     assert len({pod["spec"]["nodeName"] for pod in workers}) == 2
 
     async with asyncio.TaskGroup() as group:
         ends = [group.create_task(until_its_end(site, worker)) for worker in workers]
-        ended = await site.until_end()
+        ended = await site.until_end(EXAMPLE)
     assert (ended["phase"], ended["reason"]) == ("Succeeded", "Completed")
     assert (ended["progress"]["step"], ended["checkpoint"]["step"]) == (200, 200)
-    assert [end.result()["reason"] for end in ends] == ["completed", "completed"]
+    words, logs = zip(*(end.result() for end in ends), strict=True)
+    assert [said["reason"] for said in words] == ["completed", "completed"]
+    losses = [float(loss) for _, loss in LOSS.findall("".join(logs))]
+    assert losses[-1] < losses[0] * 0.8
+
+    table = await site.kubectl("get", "trainingjobs")
+    shown = [cell(table, column) for column in ("NAME", "PHASE", "PROGRESS")]
+    assert shown == [EXAMPLE, "Succeeded", "100%"]
+    told = await site.kubectl("events", f"--for=trainingjob/{EXAMPLE}")
+    assert "world 1: 2 workers" in told
+    assert "Completed" in told

@@ -203,8 +203,10 @@ def _with_the_state(view: View, status: TrainingJobStatus, chosen: list[Worker])
 
 
 def _all_ready(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> bool:
-    crew, in_process = training(status), _is_in_process(view, status)
-    newcomers = (worker for worker in chosen if worker.serial not in crew)
+    crew = training(status)
+    newcomers = [worker for worker in chosen if worker.serial not in crew]
+    # Where nobody stays all start from what was saved: no process gets warm before that.
+    in_process = len(newcomers) < len(chosen) and _is_in_process(view, status)
     return all(is_prepared(worker, in_process=in_process) for worker in newcomers)
 
 

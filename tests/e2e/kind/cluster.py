@@ -2,7 +2,7 @@
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ FILES = HOME / "files"
 FILES_AT_NODES = "/files"
 _NODE_IMAGE = "localhost/spotrun-kind-node"
 _HERE = Path(__file__).parent
+_RECIPE = _HERE / "node-image.sh"
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,22 @@ class Kind:
 
     def up(self) -> dict[str, str]:
         """Start the cluster unless it runs and bring our images to it; their names, by purpose."""
-        shared = images.build(self.engine, self.progress)
-        if not self._runs():
-            self.down()
-            images.forget_others(shared.values())
-            self._create()
         with ThreadPoolExecutor() as pool:
+            node_image = pool.submit(self._node_image)  # compiled while pip loads PyTorch
+            shared = images.build(self.engine, self.progress)
+            if not self._runs():
+                self.down()
+                images.forget_others(shared.values())
+                self._create(node_image.result())
             list(pool.map(lambda node: self._share(node, shared.values()), self._nodes()))
         return {purpose: image.name for purpose, image in shared.items()}
+
+    def is_warm(self) -> bool:
+        """Whether `up` takes minutes: all is there that takes a quarter of an hour to make."""
+        made = [images.name_of(purpose) for purpose in images.DOCKERFILES]
+        if self.engine.is_podman:
+            made.append(_node_image_name())
+        return all(map(self.engine.has_image, made))
 
     def down(self) -> None:
         """Remove the cluster and all that it left on this machine; images and programs are kept."""
@@ -67,6 +76,23 @@ class Kind:
         """Boot a node again that was taken away; it is ready some seconds later."""
         self.engine("start", node)
 
+    def tame(self) -> None:
+        """Undo what kubelets that have just started did to this machine."""
+        sysctls.restore_kubelets()
+
+    def cut_off(self, node: str) -> None:
+        """Let nothing pass between a node and all others, though both run on: a partition."""
+        self._filter(node, "--insert")
+
+    def reconnect(self, node: str) -> None:
+        """End a partition."""
+        self._filter(node, "--delete")
+
+    def _filter(self, node: str, verb: str) -> None:
+        for chain, side in (("PREROUTING", "--in-interface"), ("POSTROUTING", "--out-interface")):
+            rule = (verb, chain, side, "eth0", "--jump", "DROP")
+            self.engine("exec", node, "iptables", "--table", "mangle", *rule)
+
     def _runs(self) -> bool:
         listed = self._kind("get", "clusters").split()
         return CLUSTER in listed and KUBECONFIG.exists() and len(self._nodes()) == len(WORKERS) + 1
@@ -74,8 +100,7 @@ class Kind:
     def _nodes(self) -> list[str]:
         return self._kind("get", "nodes", "--name", CLUSTER).split()
 
-    def _create(self) -> None:
-        image = self._node_image()
+    def _create(self, image: Sequence[str]) -> None:
         sysctls.keep()
         for folder in (images.SHARED, FILES):
             folder.mkdir(parents=True, exist_ok=True)
@@ -84,18 +109,17 @@ class Kind:
         self.progress(f"starting {len(WORKERS) + 1} nodes")
         command = ("create", "cluster", "--config=-", "--kubeconfig", KUBECONFIG, "--wait=3m")
         self._kind(*command, *image, given=yaml.safe_dump(config))
+        self.tame()
 
     def _node_image(self) -> list[str]:
         """Ours where no registry is at hand: kind's own comes from one."""
         if not self.engine.is_podman:
             return []
-        recipe = _HERE / "node-image.sh"
-        digest = hashlib.sha256(recipe.read_bytes()).hexdigest()[:12]
-        name = f"{_NODE_IMAGE}:{programs.key()}-{digest}"
+        name = _node_image_name()
         if not self.engine.has_image(name):
             folder = programs.node_programs(self.progress)
             self.progress("making a node image (once; about a minute)")
-            run(recipe, folder, programs.KIND, name, environment=self.engine.environment)
+            run(_RECIPE, folder, programs.KIND, name, environment=self.engine.environment)
         return ["--image", name]
 
     def _share(self, node: str, shared: Iterable[images.Shared]) -> None:
@@ -107,6 +131,11 @@ class Kind:
     def _kind(self, *arguments: str | Path, given: str | None = None) -> str:
         program = programs.kind(self.progress)
         return run(program, *arguments, environment=self.engine.environment, given=given)
+
+
+def _node_image_name() -> str:
+    digest = hashlib.sha256(_RECIPE.read_bytes()).hexdigest()[:12]
+    return f"{_NODE_IMAGE}:{programs.key()}-{digest}"
 
 
 def find_kind(progress: Progress) -> Kind:

@@ -56,10 +56,15 @@ def build(engine: Engine, progress: Progress) -> dict[str, Shared]:
     found = {}
     for name, folder in DOCKERFILES.items():
         progress(f"building {name} from {folder}/Dockerfile")
-        image = f"localhost/{name}:e2e"
+        image = name_of(name)
         engine("build", "-f", f"{folder}/Dockerfile", "-t", image, *options, ".")
         found[name] = _unpacked(engine, image, progress)
     return found
+
+
+def name_of(purpose: str) -> str:
+    """The name of the image that was built last for a purpose."""
+    return f"localhost/{purpose}:e2e"
 
 
 def _podman_options(engine: Engine, progress: Progress) -> list[str]:

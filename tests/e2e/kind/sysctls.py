@@ -2,17 +2,16 @@
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.e2e.kind.machine import HOME
 
 _ALL = Path("/proc/sys")
+_OF_KUBELETS = ("kernel.panic", "kernel.panic_on_oops", "vm.overcommit_memory", "vm.panic_on_oom")
 _NAMES = (
+    *_OF_KUBELETS,
     "fs.file-max",  # systemd
-    "kernel.panic",  # the kubelet, with the next three
-    "kernel.panic_on_oops",
-    "vm.overcommit_memory",
-    "vm.panic_on_oom",
     "net.ipv4.ip_forward",  # the engine's network, with the rest
     "net.ipv4.conf.all.forwarding",
     "net.ipv4.conf.default.forwarding",
@@ -33,12 +32,25 @@ def keep() -> None:
 
 def restore() -> None:
     """Put back what differs from how it was kept."""
-    if not _KEPT.exists():
-        return
-    for name, value in json.loads(_KEPT.read_text()).items():
+    _put_back(_NAMES)
+    _KEPT.unlink(missing_ok=True)
+
+
+def restore_kubelets() -> None:
+    """Put back what kubelets set at their start, and do not need: nodes share this machine.
+
+    With vm.overcommit_memory at 1 whoever asks for more memory than there is gets it promised, and
+    takes all of it.
+    """
+    _put_back(_OF_KUBELETS)
+
+
+def _put_back(names: Iterable[str]) -> None:
+    kept = json.loads(_KEPT.read_text()) if _KEPT.exists() else {}
+    for name in names:
+        value = kept.get(name)
         if value is not None and _read(name) != value:
             _path(name).write_text(value)
-    _KEPT.unlink()
 
 
 def _read(name: str) -> str | None:

@@ -98,7 +98,8 @@ def test_of_several_who_all_leave_one_hands_the_state_over() -> None:
 
 def test_one_that_trains_alone_saves_for_its_replacement() -> None:
     job = a_notice(a_job(1, checkpoint=ON_CLAIM).training(0), 0, leaves_in=120)
-    job = job.with_worker(1, ready=True, ready_for=5)
+    # Its process starts with the world: there is nothing to get warm with before that.
+    job = job.with_worker(1, ready=True, ready_for=5, in_process=False)
     ordered = job.decide().status
     assert ordered.orders is not None
     assert members(job) == "0"

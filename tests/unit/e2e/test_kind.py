@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.kind import images, machine, programs, sysctls
+from tests.e2e.kind import cluster, images, machine, programs, sysctls
+from tests.e2e.kind.cluster import Kind
+from tests.e2e.kind.engine import Engine
 from tests.e2e.kind.machine import SetupError
 from tests.e2e.kind.nodes import CLUSTER, Worker, kind_config
 
@@ -116,3 +118,37 @@ def test_what_nodes_changed_is_put_back(tmp_path: Path, monkeypatch: pytest.Monk
 
     assert limit.read_text() == "1000"
     assert not (tmp_path / "kept.json").exists()
+
+
+def test_memory_is_not_promised_twice_while_nodes_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(sysctls, "_ALL", tmp_path / "sys")
+    monkeypatch.setattr(sysctls, "_KEPT", tmp_path / "kept.json")
+    overcommit, limit = tmp_path / "sys/vm/overcommit_memory", tmp_path / "sys/fs/file-max"
+    for file in (overcommit, limit):
+        file.parent.mkdir(parents=True)
+        file.write_text("0\n")
+
+    sysctls.restore_kubelets()  # nothing was kept: nothing is known
+    sysctls.keep()
+    for file in (overcommit, limit):
+        file.write_text("1\n")
+    sysctls.restore_kubelets()
+
+    assert (overcommit.read_text(), limit.read_text()) == ("0", "1\n")
+
+
+def test_a_cluster_is_soon_up_once_its_images_were_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: set[str] = set()
+    monkeypatch.setattr(Engine, "has_image", lambda _, name: name in made)
+    on_docker, on_podman = (Kind(Engine(name), print) for name in ("docker", "podman"))
+
+    made.update(map(images.name_of, images.DOCKERFILES))
+    assert (on_docker.is_warm(), on_podman.is_warm()) == (True, False)  # kind's own node image
+
+    made.add(cluster._node_image_name())
+    assert on_podman.is_warm()
+    made.remove("localhost/spotrun-trainer:e2e")
+    assert (on_docker.is_warm(), on_podman.is_warm()) == (False, False)

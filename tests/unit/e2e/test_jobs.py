@@ -1,0 +1,60 @@
+"""The jobs of the end-to-end tests, before a cluster sees them."""
+
+import json
+
+from devcluster.client import Manifest
+from spotrun.api.trainingjob import TrainingJobSpec
+from tests.e2e import jobs
+
+
+def read(job: Manifest) -> TrainingJobSpec:
+    return TrainingJobSpec.model_validate_json(json.dumps(job["spec"]))
+
+
+def container(job: Manifest) -> Manifest:
+    (found,) = job["spec"]["workers"]["template"]["spec"]["containers"]
+    return dict(found)
+
+
+def test_the_example_is_what_users_apply_but_for_its_size() -> None:
+    job = jobs.example("localhost/trainer:1", steps=200, workers=2)
+
+    assert container(job) == {
+        "name": "trainer",
+        "image": "localhost/trainer:1",
+        "args": ["examples/tiny_lm.py", "--steps=200"],
+        "env": [{"name": "OMP_NUM_THREADS", "value": "1"}],
+        "resources": {"requests": {"cpu": "200m", "memory": "512Mi"}},
+    }
+    spec = read(job)
+    assert (spec.workers.min, spec.workers.max, spec.workers.replicas) == (1, 4, 2)
+    assert job["spec"]["checkpoint"] == jobs.on_claim()
+
+
+def test_a_scripted_job_can_be_changed_at_every_level() -> None:
+    job = jobs.scripted(
+        "job",
+        "localhost/trainer:1",
+        "plain_loop.py",
+        *("--steps", 5),
+        workers=2,
+        sizes={"min": 2},
+        pod={"hostNetwork": True},
+        container={"image": "another"},
+        failures={"maxRestarts": 1},
+    )
+
+    assert container(job)["args"] == ["/scripts/plain_loop.py", "--steps", "5"]
+    assert container(job)["image"] == "another"
+    assert job["spec"]["workers"]["template"]["spec"]["hostNetwork"] is True
+    spec = read(job)
+    assert (spec.workers.min, spec.workers.max, spec.workers.replicas) == (2, 2, 2)
+    assert spec.failures.max_restarts == 1
+
+
+def test_every_script_of_the_tests_is_there() -> None:
+    furniture = jobs.furniture("team", "/files/team")
+
+    (scripts,) = (one for one in furniture if one["kind"] == "ConfigMap")
+    assert {"plain_loop.py", "run_loop.py", "snapshots.py"} <= set(scripts["data"])
+    assert scripts["metadata"] == {"name": "scripts", "namespace": "team"}
