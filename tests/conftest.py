@@ -1,5 +1,6 @@
 """How hard hypothesis tries: for seconds with every change, for long with `make test-deep`."""
 
+import gc
 import os
 
 from hypothesis import settings
@@ -8,3 +9,8 @@ from hypothesis import settings
 settings.register_profile("quick", max_examples=30, deadline=None, derandomize=True)
 settings.register_profile("deep", max_examples=2_000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+def pytest_collection_finish() -> None:
+    """Libraries and tests are there to stay: no search for cycles need look at them again."""
+    gc.freeze()

@@ -56,6 +56,7 @@ class Play:
     in_process: bool = True
     # What steps take in a world of so many processes: they are made and told only if this is given.
     step_times: Callable[[int], Times] | None = None
+    sync_bytes: int | None = None  # of gradients, which such steps add up
     may_finish: asyncio.Event = field(default_factory=asyncio.Event)
     crash: dict[int, int] = field(default_factory=dict)  # serial -> exit code, as soon as it trains
     may_start: dict[int, asyncio.Event] = field(default_factory=dict)  # by serial; others may
@@ -170,6 +171,7 @@ class ScriptedAgent:
                 compute=shares[0],
                 data=shares[1],
                 communicate=shares[2],
+                sync_bytes=self._play.sync_bytes,
             ),
             utilization=Utilization(cpu=shares[0]),
         )

@@ -3,7 +3,6 @@
 Every replica keeps its caches warm and answers agents; only the leader decides.
 """
 
-import asyncio
 import logging
 import time
 from contextlib import AsyncExitStack
@@ -15,6 +14,7 @@ from uuid import uuid4
 
 from spotrun import diary, garbage, logs, preflight
 from spotrun.act import orphans
+from spotrun.act.broken import undecided
 from spotrun.act.executor import Executor
 from spotrun.act.pools import PoolKeeper
 from spotrun.act.settings import Settings as WorkerSettings
@@ -54,9 +54,6 @@ _NOT_YET_SEEN_SECONDS = 0.02
 
 _RESTARTS = Rate(per_second=10, burst=100)
 """Of worlds, by all jobs: a thousand that fail together are back after a minute and a half."""
-
-_FILLED_SECONDS = 2.0
-"""By then 10,000 pods are listed."""
 
 _POOL_SECONDS, _POOLS_AT_ONCE = 1.0, 4
 """Nodes and workers come and go in crowds; what that makes of a pool is concluded once for all."""
@@ -145,7 +142,9 @@ class Controller:
             )
         )
         await enter(self._caches)
-        await enter(running(self._explain()))
+        caches = self._caches
+        explain = preflight.explain_if_empty(client, caches.selections, lambda: caches.are_synced)
+        await enter(running(explain))
         await enter(running(garbage.collect_rarely(self._caches.synced())))
         identity = await load_patiently(self._source)
         self._has_identity = True
@@ -193,12 +192,6 @@ class Controller:
         if not self._has_identity:
             return "the API server is being asked for the certificates that agents are shown"
         return None if self._caches.are_synced else "the caches are being filled"
-
-    async def _explain(self) -> None:
-        """Caches that stay empty have a reason, which people can do something about."""
-        await asyncio.sleep(_FILLED_SECONDS)
-        if not self._caches.are_synced:
-            await preflight.explain(self._client, self._caches.selections)
 
     async def _lead(self) -> NoReturn:
         """Whenever this replica leads, work; when it no longer does, stop before another begins."""
@@ -260,7 +253,11 @@ class Controller:
         job = replace(job, restart_seconds=self._restarts.wait_seconds())
         self._board.publish(published(job, job.status), int(job.version))
         doubted = self._ask_for_signs_of_life(job)
-        decision = decide(job, _now())
+        try:
+            decision = decide(job, _now())
+        except Exception as error:
+            await self._executor.report(undecided(job, error), memory)
+            raise
         world = decision.status.world
         context.generation = world.generation if world is not None else None
         outcome = await self._executor.carry_out(job, decision, memory)

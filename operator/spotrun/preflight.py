@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 
 from spotrun.kube.client import Client, Selection
@@ -11,6 +11,17 @@ from spotrun.kube.errors import Forbidden, KubeError, NotFound, Retryable, Unaut
 log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 2.0
+_FILLED_SECONDS = 2.0
+"""By then 10,000 pods are listed."""
+
+
+async def explain_if_empty(
+    client: Client, selections: Sequence[Selection], are_filled: Callable[[], bool]
+) -> None:
+    """Caches that stay empty have a reason, which people can do something about."""
+    await asyncio.sleep(_FILLED_SECONDS)
+    if not are_filled():
+        await explain(client, selections)
 
 
 async def explain(client: Client, selections: Sequence[Selection]) -> None:

@@ -11,7 +11,7 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, cast
 from urllib.parse import urlsplit
 
 import kopf
@@ -78,6 +78,8 @@ async def host(open_service: OpenService, *, liveness: str | None = None) -> Non
         kopf.operator(
             registry=_registry(guest),
             settings=_settings(),
+            # For its peering, which is off. By default it is the user's name, and some have none.
+            identity=cast("Any", "spotrun"),
             standalone=True,  # leader election is ours: kopf's peering is not a lock
             clusterwide=True,
             liveness_endpoint=liveness,

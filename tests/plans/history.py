@@ -1,12 +1,13 @@
 """What happened to a job and its pods, seen by an independent watch of the API server."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from devcluster.client import Client, at
+from spotrun.api.values import Serials
 from tests.operator_world import GROUP
 
 Manifest = dict[str, Any]
@@ -57,6 +58,16 @@ class History:
 
         async with asyncio.timeout(20), self._news:
             await self._news.wait_for(enough)
+
+
+def worlds(events: Iterable[Event]) -> list[frozenset[int]]:
+    """The members of every world of a job that was entered, in their order."""
+    entered: dict[int, frozenset[int]] = {}
+    for event in events:
+        world = event.object.get("status", {}).get("world") or {}
+        if event.kind == "TrainingJob" and world.get("switch"):
+            entered[world["generation"]] = frozenset(Serials(world["members"]).numbers)
+    return [entered[generation] for generation in sorted(entered)]
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from tests.faults.proxy import FaultProxy, Request
 from tests.faults.rules import Rule
 from tests.operator_world import GROUP, World, open_world
 from tests.plans.endstate import differences, end_state, summary
-from tests.plans.history import History, recorded
+from tests.plans.history import History, recorded, worlds
 from tests.plans.replica import Deployment, Replica, deployed
 from tests.plans.safety import violations
 from tests.plans.scenarios import Scenario, Stage, Trouble
@@ -37,6 +37,7 @@ class Outcome:
     violations: list[str]
     writes_when_quiet: list[Write]
     num_kills: int
+    worlds: list[frozenset[int]]  # the members of every world that was entered, in their order
 
     def complaints(self, undisturbed: "Outcome") -> list[str]:
         """All that a run should not have done."""
@@ -89,6 +90,7 @@ async def run(
             violations=violations(seen, removed=_removed(log), doomed=stage.doomed),
             writes_when_quiet=quiet,
             num_kills=sum(one.num_kills for one in it.deployments),
+            worlds=worlds(seen),
         )
 
 

@@ -77,8 +77,12 @@ def _world_rules(before: Manifest, after: Manifest) -> Iterator[str]:
     if now > was + 1:
         yield f"the generation jumped from {was} to {now}"
     if now == was and now:
+        # Of a world that nobody is told of only those may be gone who would have brought the state.
+        is_told = bool(before.get("members"))
+        has_fewer = numbers(after.get("trained")) < numbers(before.get("trained"))
         for name in ("members", "how", "trained"):
-            if before.get(name) != after.get(name):
+            may_change = name == "trained" and has_fewer and not is_told
+            if before.get(name) != after.get(name) and not may_change:
                 yield f"world {now} changed its {name}: {before.get(name)}, {after.get(name)}"
         if before["switch"] and not after["switch"]:
             yield f"world {now} took its switch back"

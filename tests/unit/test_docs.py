@@ -14,11 +14,13 @@ ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)[1].split())  # type: ignore[index]
 
-DOCUMENTS = [
+DOCUMENTS = sorted(
     path
-    for path in sorted(ROOT.rglob("*.md"))
-    if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
-]
+    for part in ROOT.iterdir()
+    if not part.name.startswith(".")
+    for path in ([part] if part.suffix == ".md" else part.rglob("*.md"))
+    if not any(folder.startswith(".") for folder in path.relative_to(ROOT).parts)
+)
 
 
 def name(document: Path) -> str:

@@ -75,10 +75,9 @@ def test_no_file_holds_a_path_of_somebodys_machine() -> None:
     machine = re.compile((homes + checkout).encode())
 
     found = [
-        f"{path.relative_to(ROOT)}:{number}"
+        f"{path.relative_to(ROOT)}: {match[0].decode()}"
         for path in repository_files()
-        for number, line in enumerate(path.read_bytes().splitlines(), 1)
-        if machine.search(line)
+        for match in machine.finditer(path.read_bytes())
     ]
 
     assert found == []

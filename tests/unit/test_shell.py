@@ -68,6 +68,23 @@ async def test_sigterm_closes_the_service_and_ends(endpoint: str) -> None:
     assert service.closed
 
 
+async def test_the_user_of_the_process_may_have_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless() -> str:
+        raise OSError("No username set in the environment")
+
+    monkeypatch.setattr("getpass.getuser", nameless)
+    service = Scripted()
+    host = asyncio.create_task(shell.host(service.open))
+    async with asyncio.timeout(5):
+        await asyncio.wait(
+            {host, asyncio.ensure_future(service.opened.wait())},
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+    assert service.opened.is_set()
+    host.cancel()
+    await asyncio.gather(host, return_exceptions=True)
+
+
 async def test_a_service_that_takes_long_to_open_is_alive_and_can_be_ended(endpoint: str) -> None:
     service = Scripted()
     service.may_open.clear()

@@ -108,8 +108,10 @@ JSON = st.recursive(
     | st.integers(-(10**400), 10**400)
     | st.floats()
     | st.text(st.characters(), max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=8,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=4,
 )
 KEYS = (
     *("wire", "ready", "arrived", "failed", "suspects", "storePort", "utilization", "progress"),
@@ -119,7 +121,9 @@ KEYS = (
     *("switch", "restore", "reason"),
 )
 HOSTILE = st.dictionaries(
-    st.sampled_from(KEYS), JSON | st.dictionaries(st.sampled_from(KEYS), JSON, max_size=6)
+    st.sampled_from(KEYS),
+    JSON | st.dictionaries(st.sampled_from(KEYS), JSON, max_size=3),
+    max_size=4,
 )
 
 

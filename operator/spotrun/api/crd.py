@@ -1,7 +1,9 @@
 """The CustomResourceDefinitions, made from the models; `make crds` writes them and docs/api.md."""
 
 import argparse
+import functools
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,8 +145,9 @@ def _version(kind: Kind) -> JsonSchema:
     }
 
 
+@functools.cache
 def openapi(model: type[Model]) -> JsonSchema:
-    """Return the structural schema of a kind's model."""
+    """Return the structural schema of a kind's model; nobody is to change it."""
     schema = structural(model.model_json_schema(by_alias=True))
     # Kubernetes brings its own schema for these and refuses another one.
     schema["properties"].pop("apiVersion")
@@ -162,7 +165,8 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def rendered() -> dict[str, str]:
+@functools.cache
+def rendered() -> Mapping[str, str]:
     """Return the text of every generated file, by its path in the repository."""
     definitions = {
         f"{GROUP}_{described.plural}.yaml": _HEADER

@@ -187,6 +187,7 @@ class ConditionType(Choice):
     CHECKPOINT_USABLE = "CheckpointUsable", "the place for checkpoints fits the job"
     AGENTS_SUPPORTED = "AgentsSupported", "every agent speaks a version that is still served"
     IDLE = "Idle", "the workers have used next to nothing for long, though a world trains"
+    DECIDED = "Decided", "the operator can decide what the job needs; stated once it could not"
     COMPLETE = "Complete", "the training has succeeded"
     FAILED = "Failed", "the job has ended without being complete"
 
@@ -217,6 +218,7 @@ class Reason(Choice):
     FATAL_EXIT_CODE = "FatalExitCode", "the exit code is one of failures.fatalExitCodes"
     TEMPLATE_REFUSED = "TemplateRefused", "Kubernetes refuses pods of this template"
     NAME_TAKEN = "NameTaken", "an object of somebody else has the name of one of ours"
+    UNDECIDED = "Undecided", "the operator fails when it decides about the job; its log says where"
     VOLUME_NOT_SHARED = "VolumeNotShared", "a ReadWriteOnce volume cannot serve several workers"
     AGENT_TOO_OLD = "AgentTooOld", "the image's agent speaks a version that is no longer served"
     PRICE_UNKNOWN = "PriceUnknown", "no price source knows a pool; the message names the row"
@@ -243,6 +245,7 @@ class ScalingReason(Choice):
     UTILIZATION_LOW = "UtilizationLow", "every utilization is below its target"
     PAYS_OFF = "PaysOff", "another size does the same work for less, your time's worth included"
     EFFICIENCY_LOW = "EfficiencyLow", "the last workers bring less than scaling.minEfficiency"
+    PROBING = "Probing", "whether more workers still wait does not show with so few"
     NEEDED_FOR_DEADLINE = "NeededForDeadline", "the deadline cannot be met with fewer workers"
     REPLICAS_SET = "ReplicasSet", "somebody else wrote workers.replicas; it is gone on from there"
     WITHIN_TOLERANCE = "WithinTolerance", "utilization is as near its target as is asked"

@@ -83,4 +83,6 @@ def _goes_without_saying(condition: Condition) -> bool:
 
 
 def _counted(status: TrainingJobStatus) -> tuple[object, ...]:
-    return (status.settled, status.workers, status.interruptions)
+    # Until it is known how long they take nobody is moved: a first one is not kept for a refresh.
+    changeovers = status.pace.changeovers if status.pace is not None else None
+    return (status.settled, status.workers, status.interruptions, changeovers)

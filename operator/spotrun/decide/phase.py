@@ -10,10 +10,13 @@ from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.gang import must_wait
 from spotrun.decide.ledger import find, read_reason, state
 from spotrun.decide.sizes import largest, smallest, wanted
-from spotrun.decide.snapshot import PodPhase
+from spotrun.decide.snapshot import PodPhase, Refusal
 from spotrun.decide.suspend import what_holds, why_suspended
 from spotrun.decide.view import FINISHED, View
 from spotrun.decide.volume import is_refused
+
+_MOST_WORDS = 4096
+"""Of other people's words in ours."""
 
 
 def describe(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
@@ -22,6 +25,7 @@ def describe(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         "observed_generation": view.job.generation,
         "workers": _workers(view, status),
     }
+    status = _decided(view, status)
     if status.phase in FINISHED:
         return _running(view, _say(status, said), holds=False)
     phase, reason, message = _where(view, status)
@@ -45,9 +49,7 @@ def _waits_for(view: View, status: TrainingJobStatus) -> tuple[Reason, str]:
     if is_refused(view, status):
         return Reason.VOLUME_NOT_SHARED, Reason.VOLUME_NOT_SHARED.purpose
     if view.job.refusal is not None:
-        refusal = view.job.refusal
-        message = f"Kubernetes refuses the workers: {refusal.message}"[:4096]
-        return Reason.TEMPLATE_REFUSED, message
+        return _refused(view.job.refusal)
     if must_wait(view, status):
         return Reason.WAITING_FOR_GANG, Reason.WAITING_FOR_GANG.purpose
     if waits_for_retry(view, status):
@@ -59,6 +61,13 @@ def _waits_for(view: View, status: TrainingJobStatus) -> tuple[Reason, str]:
     if view.alive and all(worker.speaks_old_wire for worker in view.alive):
         return Reason.AGENT_TOO_OLD, Reason.AGENT_TOO_OLD.purpose
     return _waits_for_workers(view)
+
+
+def _refused(refusal: Refusal) -> tuple[Reason, str]:
+    reason, words = read_reason(refusal.reason, Reason.TEMPLATE_REFUSED), refusal.message
+    if reason is Reason.TEMPLATE_REFUSED:
+        words = f"Kubernetes refuses the workers: {words}"
+    return reason, words[:_MOST_WORDS]
 
 
 def _waits_for_workers(view: View) -> tuple[Reason, str]:
@@ -119,11 +128,20 @@ def _running(view: View, status: TrainingJobStatus, *, holds: bool) -> TrainingJ
     return state(view, status, ConditionType.RUNNING, reason, message, holds=holds)
 
 
+def _decided(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """That we came so far takes back what was said when a policy failed."""
+    kind = ConditionType.DECIDED
+    stated = find(status, kind)
+    if stated is None or stated.status is ConditionStatus.TRUE:
+        return status
+    return state(view, status, kind, Reason.TRAINING, "it can be decided again", holds=True)
+
+
 def _template(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     refusal, kind = view.job.refusal, ConditionType.TEMPLATE_ACCEPTED
     if refusal is not None:
-        message = refusal.message[:4096]
-        return state(view, status, kind, Reason.TEMPLATE_REFUSED, message, holds=False)
+        reason, message = read_reason(refusal.reason, Reason.TEMPLATE_REFUSED), refusal.message
+        return state(view, status, kind, reason, message[:_MOST_WORDS], holds=False)
     if not view.job.workers:
         return status
     message = "pods of this template were accepted"

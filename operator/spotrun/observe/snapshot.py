@@ -7,6 +7,7 @@ from datetime import datetime
 import msgspec
 from pydantic import ValidationError
 
+from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.decide.crew import training
@@ -25,7 +26,7 @@ _CANNOT_READ = "this operator cannot read the job"
 
 @dataclass(frozen=True)
 class BrokenJob:
-    """A job that cannot be decided: the API server let pass what this operator cannot read."""
+    """A job that cannot be decided: mostly, the API server let pass what we cannot read."""
 
     namespace: str
     name: str
@@ -34,6 +35,8 @@ class BrokenJob:
     generation: int
     message: str
     status: TrainingJobStatus | None  # None: not readable either, so it must not be written
+    kind: ConditionType = ConditionType.TEMPLATE_ACCEPTED  # the condition that does not hold
+    reason: Reason = Reason.TEMPLATE_REFUSED
 
 
 @dataclass(frozen=True)

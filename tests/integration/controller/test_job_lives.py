@@ -1,6 +1,12 @@
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from devcluster.client import Manifest, at
+from spotrun.decide.actions import Decision
+from spotrun.decide.job import decide
+from spotrun.decide.snapshot import JobSnapshot
 from tests.operator_world import World
 
 
@@ -44,6 +50,79 @@ async def test_a_deleted_job_leaves_nothing(world: World) -> None:
             return await world.pods() == []
 
         await world.until(gone)
+
+
+async def test_a_job_made_again_does_not_meet_the_workers_of_its_predecessor(
+    world: World,
+) -> None:
+    room = {"cpu": "64", "memory": "64Gi"}
+    workers = {"min": 2, "max": 2, "replicas": 2}
+    machine = await world.nodes.add("a", capacity=room)
+    await world.create_job(workers=workers)
+    async with world.operator():
+        await world.until_phase("Running")
+        old = {pod["metadata"]["name"] for pod in await world.pods()}
+        machine.go_silent()  # and takes no orders: its pods stay, and are to go
+        await world.kube.delete(world.jobs("job"))
+        await world.until(lambda: _all_are_to_go(world, old))
+
+        await world.nodes.add("b", capacity=room)
+        await world.kube.patch(at("nodes", None, "a"), {"spec": {"unschedulable": True}})
+        await world.create_job(workers=workers)
+        job = await world.until_phase("Running")
+        assert job["status"]["world"]["generation"] == 1
+        assert job["status"]["nextSerial"] == 2
+        new = {pod["metadata"]["name"] for pod in await world.pods()} - old
+        assert len(new) == 2
+
+        await machine.come_back()
+        await world.until(lambda: _are_all_there_is(world, new))
+        assert (await world.job())["status"]["world"]["generation"] == 1
+
+
+async def test_a_job_at_which_a_policy_fails_says_so_and_holds_up_no_other(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_mended = False
+
+    def decide_or_fail(job: JobSnapshot, now: datetime) -> Decision:
+        if job.name == "poison" and not is_mended:
+            raise KeyError("no such policy")
+        return decide(job, now)
+
+    monkeypatch.setattr("spotrun.controller.decide", decide_or_fail)
+    await world.nodes.add("a", capacity={"cpu": "64", "memory": "64Gi"})
+    await world.create_job("poison")
+    await world.create_job("neighbour")
+    async with world.operator():
+        job = await world.until_job(lambda s: s.get("reason") == "Undecided", "poison")
+        await world.until_phase("Running", "neighbour")
+        assert "KeyError: 'no such policy'" in job["status"]["message"]
+        assert await world.pods("poison") == []
+        is_mended = True
+        job = await world.until_phase("Running", "poison")
+    stated = {c["type"]: c["status"] for c in job["status"]["conditions"]}
+    assert stated["Decided"] == "True"
+
+
+async def test_a_job_works_in_its_windows_only(world: World) -> None:
+    now = datetime.now(UTC)
+    soon, later = (f"{now + timedelta(hours=hours):%H}:00" for hours in (6, 8))
+    earlier = f"{now - timedelta(hours=1):%H}:00"
+    await world.nodes.add("a", capacity={"cpu": "64", "memory": "64Gi"})
+    closed = {"windows": [{"from": soon, "to": later, "timeZone": "UTC"}]}
+    opened = {"windows": [{"from": earlier, "to": soon, "timeZone": "UTC"}]}
+    kept = {"volume": {"nfs": {"server": "nfs.example.com", "path": "/"}}}
+    await world.create_job(schedule=closed, checkpoint=kept)
+    async with world.operator():
+        job = await world.until_phase("Suspended")
+        status = job["status"]
+        assert (status["suspendedBy"], status["reason"]) == (["Schedule"], "OutsideSchedule")
+        assert await world.pods() == []
+        await world.patch_job({"schedule": opened})
+        await world.until_phase("Running")
+        await world.patch_job({"schedule": closed})
+        await world.until_job(lambda s: s["phase"] == "Suspended" and s.get("settled") == "0")
 
 
 async def test_suspending_saves_a_checkpoint_first(world: World) -> None:
@@ -91,6 +170,15 @@ async def _all_arrived(world: World, count: int) -> bool:
     agents = world.play("job").agents.values()
     generation: int = (await world.job())["status"]["world"]["generation"]
     return sum(agent.report.arrived == generation for agent in agents) == count
+
+
+async def _all_are_to_go(world: World, names: set[str]) -> bool:
+    pods = [pod["metadata"] for pod in await world.pods()]
+    return {pod["name"] for pod in pods if pod.get("deletionTimestamp")} == names
+
+
+async def _are_all_there_is(world: World, names: set[str]) -> bool:
+    return {pod["metadata"]["name"] for pod in await world.pods()} == names
 
 
 async def _all_released(world: World) -> Any:

@@ -100,7 +100,9 @@ async def test_a_foreign_pod_of_our_name_is_left_alone_and_the_others_are_made(
     assert [worker.serial for worker in seen.workers] == [0, 2]
     assert seen.refusal is not None
     assert seen.refusal.reason == Reason.NAME_TAKEN
-    assert f"pod {name} exists and does not belong to this job" in (seen.status.message or "")
+    words = f"pod {name} exists and does not belong to this job"
+    assert (seen.status.message or "").startswith(words)
+    assert condition(seen.status, "TemplateAccepted")[:2] == ("False", "NameTaken")
     theirs = await space.read(PODS, name)
     assert theirs is not None
     assert theirs["spec"]["containers"][0]["name"] == "a"

@@ -9,9 +9,10 @@ from tests.integration.spot.helpers import (
     add_node,
     create_job,
     declare,
-    node_of,
+    lack,
     pod_of,
     until_gone,
+    until_pools,
     until_training,
 )
 from tests.operator_world import World
@@ -77,7 +78,7 @@ async def test_a_pool_without_nodes_is_asked_and_its_first_node_is_used(world: W
     async with world.operator():
         await until_pools(world, 1)
         await create_job(world, 1, placement={"capacity": "Spot"})
-        await world.until_job(lambda status: "find no node" in _lack(status))
+        await world.until_job(lambda status: "find no node" in lack(status))
         pod = await pod_of(world, 0)
         # As an autoscaler would, some time after it has seen the pod that waits.
         await add_node(world, "a", instance_type="g5.2xlarge")
@@ -114,35 +115,6 @@ async def test_spot_takes_over_again_when_it_is_to_be_had(world: World) -> None:
     assert status["world"]["restore"].startswith("step-")
 
 
-async def test_an_operator_that_comes_back_goes_on_where_the_last_one_died(world: World) -> None:
-    await declared_spot(world)
-    await add_node(world, "b", capacity="on-demand")
-    async with world.operator():
-        await until_pools(world, 2)
-        await create_job(world, 1, placement={"fallbackAfter": "3s"})
-        await world.until_job(lambda status: "find no node" in _lack(status))
-    async with world.operator():
-        await until_on(world, 1, "on-demand")
-        job = await world.until_job(lambda status: status.get("settled") == "0")
-    assert job["status"]["nextSerial"] == 2
-
-
-async def test_the_base_is_kept_through_losses(world: World) -> None:
-    for name in ("a", "b"):
-        await add_node(world, name)
-    for name in ("c", "d"):
-        await add_node(world, name, capacity="on-demand")
-    async with world.operator():
-        await until_pools(world, 2)
-        await create_job(world, 2, placement={"onDemandBase": 1})
-        await until_training(world, 0, 1)
-        assert (await node_of(world, 0)).name in {"c", "d"}
-        await world.nodes.remove((await node_of(world, 0)).name)
-        await until_on(world, 2, "on-demand")
-        job = await world.until_job(lambda s: s["world"]["members"] == "2,1", "job")
-    assert job["status"]["workers"]["onDemand"] == 1
-
-
 async def test_of_two_jobs_that_want_the_last_node_one_gets_it_and_the_other_waits(
     world: World,
 ) -> None:
@@ -165,7 +137,7 @@ async def test_a_worker_that_fits_no_node_of_any_pool_is_told_so(world: World) -
     async with world.operator():
         await until_pools(world, 1)
         await create_job(world, 1)
-        await world.until_job(lambda status: "too few CPU" in _lack(status))
+        await world.until_job(lambda status: "too few CPU" in lack(status))
         await add_node(world, "b", instance_type="g5.4xlarge")
         await until_training(world, 0)
 
@@ -173,18 +145,3 @@ async def test_a_worker_that_fits_no_node_of_any_pool_is_told_so(world: World) -
 async def _in_phase(world: World, phase: str) -> list[str]:
     jobs = [(name, await world.job(name)) for name in ("x", "y")]
     return [name for name, job in jobs if job.get("status", {}).get("phase") == phase]
-
-
-async def until_pools(world: World, number: int) -> None:
-    """Wait until so many pools are known, which takes a moment after the nodes are there."""
-
-    async def known() -> bool:
-        pools: list[Any] = await world.kube.list("/apis/spotrun.dev/v1alpha1/capacitypools")
-        return len(pools) >= number
-
-    await world.until(known)
-
-
-def _lack(status: Manifest) -> str:
-    found = (c["message"] for c in status.get("conditions", ()) if c["type"] == "CapacityAvailable")
-    return str(next(found, ""))

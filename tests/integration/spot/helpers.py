@@ -45,6 +45,21 @@ async def until_pool(world: World, name: str, holds: Callable[[Manifest], bool])
     return found
 
 
+async def until_pools(world: World, number: int) -> None:
+    """Wait until so many pools are known, which takes a moment after the nodes are there."""
+
+    async def known() -> bool:
+        return len(await world.kube.list(POOLS)) >= number
+
+    await world.until(known)
+
+
+def lack(status: Manifest) -> str:
+    """What is said of capacity."""
+    found = (c["message"] for c in status.get("conditions", ()) if c["type"] == "CapacityAvailable")
+    return str(next(found, ""))
+
+
 async def declare(world: World, name: str, **spec: Any) -> Manifest:
     """What an admin does."""
     body = {
@@ -59,12 +74,14 @@ async def declare(world: World, name: str, **spec: Any) -> Manifest:
 ONE_PER_NODE = {"requests": {"cpu": "5"}}
 
 
-async def create_job(world: World, size: int, *, smallest: int = 1, **spec: Any) -> Manifest:
+async def create_job(
+    world: World, size: int, *, smallest: int = 1, largest: int | None = None, **spec: Any
+) -> Manifest:
     """A job whose workers need a node each."""
     container = {"name": "trainer", "image": "x", "args": ["train.py"], "resources": ONE_PER_NODE}
     workers = {
         "min": smallest,
-        "max": size,
+        "max": largest or size,
         "replicas": size,
         "template": {"spec": {"containers": [container]}},
     }

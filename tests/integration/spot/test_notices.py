@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from devcluster.notices import Dialect
-from tests.faults.proxy import FaultProxy
 from tests.integration.spot.helpers import (
     add_node,
     create_job,
@@ -19,7 +18,6 @@ from tests.integration.spot.helpers import (
     until_training,
 )
 from tests.operator_world import World
-from tests.plans.replica import deployed
 
 POOL = "spot-g5-xlarge-us-east-1a"
 OFF_ALREADY = {Dialect.CLOUD_SHUTDOWN, Dialect.OUT_OF_SERVICE}
@@ -134,26 +132,6 @@ async def test_a_notice_that_comes_and_goes_does_not_churn(world: World) -> None
         status = (await world.job())["status"]
     assert status["nextSerial"] <= 4
     assert (status["world"]["generation"], members(status)) == (1, {0, 1})
-
-
-async def test_an_operator_that_dies_in_the_middle_of_a_swap_is_not_missed(
-    world: World, proxy: FaultProxy
-) -> None:
-    await two_workers_on_three_nodes(world)
-    may_start = world.play().may_start[2] = asyncio.Event()
-    async with deployed(world, proxy.url) as (deployment,):
-        await until_training(world, 0, 1)
-        await (await node_of(world, 1)).notice(Dialect.NTH_SPOT, 120)
-        deployment.kill()  # perhaps before anything was done about it
-        await world.until(lambda: _on_a_node(world, 2))
-        deployment.kill()
-        may_start.set()
-        await until_training(world, 0, 2, generation=2)
-        deployment.kill()
-        await until_gone(world, 1)
-        pool = await until_pool(world, POOL, lambda status: status["nodes"] == 2)
-        assert deployment.num_kills == 3
-    assert pool["status"].get("interruptions24h", 0) <= 1
 
 
 async def _on_a_node(world: World, serial: int) -> dict[str, object] | None:

@@ -2,19 +2,25 @@
 
 import itertools
 import re
+from collections.abc import AsyncIterator
 from typing import Any
 
-from devcluster.client import at
+import pytest
+
+from devcluster.client import Manifest, at
 from devcluster.platforms import Platform
 from tests.integration.spot.helpers import (
     POOLS,
     add_node,
     create_job,
     declare,
+    lack,
     until_pool,
     until_training,
 )
 from tests.operator_world import GROUP, World
+
+NEIGHBOUR = "neighbour"
 
 
 async def test_pools_are_found_in_every_dialect(world: World) -> None:
@@ -102,3 +108,39 @@ async def test_nodes_of_no_known_type_are_in_no_pool(world: World) -> None:
     async with world.operator():
         await world.until_phase("Running")
         assert await world.kube.list(POOLS) == []
+
+
+@pytest.fixture
+async def asks_the_impossible(alone: World) -> AsyncIterator[None]:
+    """Another tenant's job, of a higher priority, that fits no node."""
+    await alone.kube.create(at("namespaces"), {"metadata": {"name": NEIGHBOUR}})
+    resources = {"requests": {"cpu": "1000"}}
+    container = {"name": "trainer", "image": "x", "args": ["t.py"], "resources": resources}
+    body: dict[str, Any] = {
+        "apiVersion": GROUP,
+        "kind": "TrainingJob",
+        "metadata": {"name": "huge"},
+        "spec": {"priority": 10, "workers": {"template": {"spec": {"containers": [container]}}}},
+    }
+    await alone.kube.create(at("trainingjobs", NEIGHBOUR, group=GROUP), body)
+    yield
+    await alone.kube.delete(at("namespaces", None, NEIGHBOUR))
+
+
+@pytest.mark.usefixtures("asks_the_impossible")
+async def test_what_one_tenant_asks_in_vain_is_no_matter_of_the_others(alone: World) -> None:
+    for name in ("a", "b"):
+        await add_node(alone, name)
+    async with alone.operator(watch_namespace=None):
+        await alone.until(lambda: _lacks_cpu(alone))
+        await create_job(alone, 2, smallest=2)
+        await until_training(alone, 0, 1)
+        name = "spot-g5-xlarge-us-east-1a"
+        pool = await until_pool(alone, name, lambda status: status["workers"] == 2)
+    assert pool["status"]["available"] != "False"
+    assert "retryAt" not in pool["status"]
+
+
+async def _lacks_cpu(world: World) -> Manifest | None:
+    huge = await world.kube.get(at("trainingjobs", NEIGHBOUR, "huge", group=GROUP))
+    return huge if "too few CPU" in lack(huge.get("status", {})) else None

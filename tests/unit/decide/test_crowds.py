@@ -53,9 +53,10 @@ def test_five_hundred_that_come_within_a_second_make_few_worlds() -> None:
     workers = 520
     job = a_job(workers).training(*range(10))
     made, now = 0, NOW
-    for serial in range(10, 510):
-        now += timedelta(milliseconds=2)
-        job = job.with_worker(serial, ready=serial % 2 == 0)
+    for first in range(10, 510, 10):
+        now += timedelta(milliseconds=20)
+        for serial in range(first, first + 10):
+            job = job.with_worker(serial, ready=serial % 2 == 0)
         decision = job.decide(now)
         made += decision.status.world != job.status.world
         job = job.with_status(**vars(decision.status))

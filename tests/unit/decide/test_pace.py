@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from spotrun.api.amounts import Amount
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.api.status import Progress, TrainingJobStatus
+from spotrun.api.status import Pace, Progress, TrainingJobStatus
 from spotrun.api.values import Serials
 from spotrun.decide.ledger import state
 from spotrun.decide.pace import refresh_seconds, seconds_to_write
@@ -22,6 +23,8 @@ from tests.decide_builders import ON_CLAIM, a_job
         ({"next_serial": 4}, 0.0),
         ({"settled": Serials("0")}, 1.0),
         ({"progress": Progress(step=3)}, 59.0),
+        ({"pace": Pace(changeovers=(90,))}, 1.0),
+        ({"pace": Pace(step_seconds=Amount("1"))}, 59.0),
     ],
 )
 def test_what_others_act_on_is_written_at_once(change: dict[str, Any], seconds: float) -> None:

@@ -312,6 +312,10 @@ def test_a_checkpoint_is_ordered_when_more_leave_than_a_world_can_spare() -> Non
             a_job(1).with_facts(refusal=Refusal("Forbidden", "no")),
             (Phase.PENDING, "TemplateRefused"),
         ),
+        (
+            a_job(1).with_facts(refusal=Refusal("NameTaken", "pod job-0 is somebody else's")),
+            (Phase.PENDING, "NameTaken"),
+        ),
         (a_job(1).with_facts(may_hold_nodes=False), (Phase.PENDING, "WaitingForGang")),
         (a_job(2).with_facts(volume_is_shared=False), (Phase.PENDING, "VolumeNotShared")),
         (

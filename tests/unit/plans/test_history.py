@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from tests.plans.history import History
-from tests.unit.plans.objects import a_job, a_pod
+from tests.plans.history import History, worlds
+from tests.unit.plans.objects import a_job, a_pod, a_world
 
 
 async def test_events_of_two_watches_are_put_in_order() -> None:
@@ -24,3 +24,13 @@ async def test_it_is_waited_for_every_kind_that_is_behind() -> None:
         await asyncio.wait_for(asyncio.shield(waiting), 0.05)
     await history.add(a_job(6))
     await asyncio.wait_for(waiting, 5)
+
+
+def test_a_world_counts_from_its_switch_and_once() -> None:
+    told = [
+        a_job(1, world=a_world(1, "0-1")),
+        a_job(2, world=a_world(2, "0-2", switch=False)),
+        a_job(3, world=a_world(3, "0,2")),
+        a_job(4, world=a_world(3, "0,2")),
+    ]
+    assert worlds([a_pod(5), a_job(6), *told]) == [{0, 1}, {0, 2}]

@@ -103,6 +103,17 @@ def test_a_status_that_goes_back(
     assert after({**known, **first}, {**known, **then}) == [complaint]
 
 
+def test_only_of_a_world_that_nobody_is_told_of_may_those_with_the_state_be_lost() -> None:
+    def changes(members: str, before: str, after: str) -> list[str]:
+        told = (a_world(2, members, switch=False, trained=kept) for kept in (before, after))
+        events = [a_job(n, nextSerial=3, world=world) for n, world in enumerate(told, 1)]
+        return violations(events, removed=set(), doomed=set())
+
+    assert changes("", "0,2", "0") == []
+    assert len(changes("", "0", "0,2")) == 1
+    assert len(changes("0,2-3", "0,2", "0")) == 1
+
+
 @pytest.mark.parametrize(
     ("events", "complaint"),
     [

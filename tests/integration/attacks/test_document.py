@@ -1,5 +1,7 @@
 """docs/security.md tells of every attack that is tried, and of no other."""
 
+from pathlib import Path
+
 from tests.tried import DOCUMENT, FOLDER, ROOT, TOPICS, written
 
 
@@ -9,4 +11,5 @@ def test_the_document_tells_what_was_tried() -> None:
 
 
 def test_no_file_of_attacks_is_left_out() -> None:
-    assert {file.stem for file in (ROOT / FOLDER).glob("test_*.py")} == set(TOPICS)
+    files = {file.stem for file in (ROOT / FOLDER).glob("test_*.py")}
+    assert files - {Path(__file__).stem} == set(TOPICS)
