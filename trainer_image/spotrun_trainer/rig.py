@@ -69,6 +69,7 @@ class Rig:
     def enter(self, group: Group) -> None:
         """There is another group; gradients follow it with the next step."""
         self.group = group
+        self.buffers.keep()  # who has got the state amid a step has got these, too
         self.buffers.forget_agreement()  # newcomers do not know of it
 
     def check(self) -> None:
