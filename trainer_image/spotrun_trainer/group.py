@@ -7,8 +7,9 @@ that is alone uses nothing of torch.distributed.
 import ctypes
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -18,6 +19,7 @@ from torch.distributed import Store  # type: ignore[attr-defined]  # not in its 
 from spotrun_trainer import leaving
 from spotrun_trainer.arrival import meet
 from spotrun_trainer.connections import Connections
+from spotrun_trainer.conversation import Conversation
 from spotrun_trainer.lost import PeerLostError
 from spotrun_trainer.seat import Seat
 
@@ -177,13 +179,16 @@ class Group:
             lambda: self._backend.alltoall_base(output, given, output_sizes, given_sizes), given
         )
 
-    def send(self, tensor: Tensor, rank: int) -> None:
-        """Give a tensor to one process, which receives it."""
-        self._begin(lambda: self._backend.send([tensor], rank, 0), tensor).wait()
+    def send(self, tensors: Iterable[Tensor], rank: int) -> Pending:
+        """Begin to give tensors, one after the other, to one process, which receives them.
 
-    def receive(self, tensor: Tensor, rank: int) -> None:
-        """Fill a tensor with what one process sends."""
-        self._begin(lambda: self._backend.recv([tensor], rank, 0), tensor).wait()
+        That goes on beside collectives; not on NCCL, where two communicators can block each other.
+        """
+        return self._converse(lambda tensor: self._backend.send([tensor], rank, 0), tensors)
+
+    def receive(self, tensors: Iterable[Tensor], rank: int) -> Pending:
+        """Begin to fill tensors with what one process sends."""
+        return self._converse(lambda tensor: self._backend.recv([tensor], rank, 0), tensors)
 
     def text_from(self, source: int, text: str, *, device: torch.device) -> str:
         """A short text that one process has, for all."""
@@ -205,14 +210,22 @@ class Group:
             _keep(self._backend, self._begun)
         self._backend = None
 
-    def _begin(self, collective: Callable[[], Any], tensor: Tensor) -> Pending:
+    def _converse(self, say: Callable[[Tensor], Any], tensors: Iterable[Tensor]) -> Pending:
+        if not self.is_nccl:
+            return self._begin(lambda: Conversation(say, tensors))
+        for tensor in tensors:
+            self._begin(partial(say, tensor), tensor).wait()
+        return _Done()
+
+    def _begin(self, collective: Callable[[], Any], tensor: Tensor | None = None) -> Pending:
         try:
             work = collective()
         except distributed.DistError as error:
             raise PeerLostError(f"a peer is gone: {_first_line(error)}") from error
         self._begun = [one for one in self._begun if not one.is_completed()]
         self._begun.append(work)
-        return _Work(work, self._connections, is_on_gpu=self.is_nccl and tensor.is_cuda)
+        is_on_gpu = self.is_nccl and tensor is not None and tensor.is_cuda
+        return _Work(work, self._connections, is_on_gpu=is_on_gpu)
 
     def _is_quiet(self) -> bool:
         """Whether nothing is under way any more, also of what nobody waits for."""

@@ -123,7 +123,7 @@ class Worlds:
             self._give(verdict, rank)
         elif part is Part.APPLIES:
             assert numbers is not None, "who has something pending holds on to it"
-            context.group.receive(numbers, verdict.source_of(rank))
+            context.group.receive([numbers], verdict.source_of(rank)).wait()
             self._numbers = numbers
         else:
             self._take(verdict, rank)
@@ -145,10 +145,10 @@ class Worlds:
             if part is Part.KEEPS or verdict.source_of(other) != rank:
                 continue
             if part is Part.APPLIES:
-                context.group.send(self._numbers, other)
+                context.group.send([self._numbers], other).wait()
             else:
-                extra = self._cargo.pack()
-                handover.give(context.group, other, context.tracked, extra, context.device)
+                parcel = handover.pack(context.tracked, self._cargo.pack())
+                handover.give(context.group, other, parcel, context.device).wait()
 
     def _take(self, verdict: Verdict, rank: int) -> None:
         context = self._context

@@ -97,3 +97,43 @@ def test_who_connects_to_one_who_died_is_freed_with_the_next_world(victim: int) 
     survivor = ended[1 - victim]
     assert (survivor.error, survivor.exit_code) == ("", 0), survivor.said
     assert survivor.value < CONNECT_SECONDS
+
+
+def send_late() -> list[float]:
+    """Rank 0 sends so late that rank 1 has looked for its message several times."""
+    seat = find_seat(os.environ, None)
+    group, said = Group.form(seat, device=CPU), torch.zeros(2)
+    if seat.rank == 0:
+        time.sleep(3 * group_module._SLICE.total_seconds())
+        group.send([torch.ones(2)], 1).wait()
+    else:
+        group.receive([said], 0).wait()
+    total = torch.ones(1)
+    group.all_reduce(total).wait()
+    return [*said.tolist(), total.item()]
+
+
+def test_a_message_may_take_its_time() -> None:
+    ended = run_world(2, send_late)
+    assert [one.value for one in ended] == [[0, 0, 2], [1, 1, 2]], [one.said for one in ended]
+
+
+def wait_in_vain() -> bool:
+    """Rank 0 sends nothing; rank 1 has its connections cut while it waits."""
+    seat, connections = find_seat(os.environ, None), Connections()
+    group = Group.form(seat, device=CPU, connections=connections)
+    if seat.rank == 0:
+        with pytest.raises(PeerLostError):
+            list(map(group.all_gather, [torch.ones(1)] * 2))
+        return True
+    group.all_gather(torch.ones(1))  # so the other one is there
+    message = group.receive([torch.zeros(1)], 0)
+    connections.cut()
+    with pytest.raises(PeerLostError):
+        message.wait()
+    return True
+
+
+def test_who_waits_for_a_message_is_freed_when_connections_are_cut() -> None:
+    ended = run_world(2, wait_in_vain)
+    assert [one.value for one in ended] == [True, True], [one.said for one in ended]
