@@ -8,6 +8,7 @@ import ctypes
 import os
 import time
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
@@ -20,6 +21,7 @@ from spotrun_trainer import leaving
 from spotrun_trainer.arrival import meet
 from spotrun_trainer.connections import Connections
 from spotrun_trainer.conversation import Conversation
+from spotrun_trainer.data.deal import NOBODY
 from spotrun_trainer.lost import PeerLostError
 from spotrun_trainer.seat import Seat
 
@@ -107,6 +109,7 @@ class Group:
     ) -> None:
         self.rank = rank
         self.size = size
+        self.idle: AbstractSet[int] = NOBODY  # compute nothing in the present step
         self.is_nccl = is_nccl
         self._backend = backend
         self._connections = connections or Connections()

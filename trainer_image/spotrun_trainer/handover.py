@@ -2,6 +2,10 @@
 
 First what the tensors are, as JSON with everything that is no tensor, then the tensors. Nothing is
 pickled, and they arrive in the tensors that are there, as a checkpoint's do.
+
+Who gives goes on computing meanwhile: `pack` holds on to the state of that moment, by a copy of
+what a forward pass may change, and of the rest by the tensors themselves, which the next update
+changes. So that has to wait until all is given.
 """
 
 import itertools
@@ -23,7 +27,7 @@ _PART_BYTES = 4 * 2**20
 
 @dataclass(frozen=True)
 class Parcel:
-    """A state, by its own tensors."""
+    """A state as it is until the next update."""
 
     header: bytes
     tensors: list[Tensor]
@@ -34,7 +38,11 @@ def pack(tracked: Tracked, extra: Mapping[str, Any]) -> Parcel:
     flat = tracked.flatten()
     specs = {name: [spec.dtype, list(spec.shape)] for name, spec in flat.specs().items()}
     header = json.dumps({"specs": specs, "values": flat.values, "extra": dict(extra)}).encode()
-    return Parcel(header, list(flat.tensors.values()))
+    tensors = [
+        tensor.detach().clone() if name in flat.volatile else tensor.detach()
+        for name, tensor in flat.tensors.items()
+    ]
+    return Parcel(header, tensors)
 
 
 def give(group: Group, rank: int, parcel: Parcel, device: torch.device) -> Pending:

@@ -53,6 +53,11 @@ class Verdict:
         return self.newest == NOTHING
 
     @property
+    def newcomers(self) -> frozenset[int]:
+        """The ranks that get the whole state."""
+        return frozenset(rank for rank, part in enumerate(self.parts) if part is Part.TAKES)
+
+    @property
     def agreed(self) -> Commit:
         """What all have committed in the end."""
         return Commit(self.newest.generation, self.newest.number + self.evaluation_is_passed)

@@ -126,8 +126,9 @@ class Loop:
         self._go_on(extra)
         self.settled[:] = outcomes.unpack(extra["settled"], self._context.device)
         self._context.is_at_boundary = False
-        group = self._context.group
-        self._source.expect(self._batch.block(self._samples, group.size, group.rank))
+        # The step that comes first here the others compute alone.
+        samples, group = self._samples + self._batch.global_batch, self._context.group
+        self._source.expect(self._batch.block(samples, group.size, group.rank))
 
     def wait(self) -> None:
         """There is no world to be in: what was saved before may become durable."""
@@ -144,6 +145,7 @@ class Loop:
             self._rig = self._make_rig(context.group)
         else:
             self._rig.enter(context.group)
+        context.group.idle = self.worlds.newcomers
         context.meter.enter_world()
         context.reporter.tell(step=context.step, total=self._total, samples=self._samples)
         context.reporter.tell(ready=True, in_process=True)
@@ -168,6 +170,7 @@ class Loop:
                 assert self._rig is not None, "the world was entered"
                 self._began = time.monotonic()
                 context.is_at_boundary = False
+                context.group.idle = self.worlds.newcomers
                 yield Step(self._rig, self, context.step + 1, self._samples)
                 if context.is_at_boundary:
                     self._act()
@@ -245,6 +248,7 @@ class Loop:
     def _complete(self) -> None:
         """The training is complete once its last state is durable."""
         context = self._context
+        self.worlds.finish_giving()
         self._saves.begin(self._extra())
         until = time.monotonic() + FINISH_SECONDS
         while not self._saves.finish(_LOOK_SECONDS):

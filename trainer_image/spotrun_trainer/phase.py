@@ -61,7 +61,8 @@ class Phase:
         self._is_settled = outcome is not None
         self.outcome = outcome
         self._key = (rig.seed, step, number)
-        dealt = deal(rig.batch.microbatches, rig.group.size, rig.group.rank)
+        group = rig.group
+        dealt = deal(rig.batch.microbatches, group.size, group.rank, group.idle)
         self._dealt = dealt[:1] if rig.is_rehearsal else dealt
         self._sums = [] if rig.deterministic else [Sums(rig.device)]
         self._is_begun = False

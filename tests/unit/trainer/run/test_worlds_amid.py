@@ -151,6 +151,23 @@ def test_who_does_not_know_of_a_commit_within_a_step_ends_as_the_others_do(
         assert alone(script) == ended.value
 
 
+@pytest.mark.parametrize("number", [5, 6, 8], ids=["first", "second", "of the next step"])
+def test_a_newcomer_comes_to_one_who_is_a_commit_behind_the_others(jobs: Jobs, number: int) -> None:
+    """They begin in the new world with different steps, or phases, of which one has no part."""
+    job = jobs.start(two_phases, DoubtAt("b", number), workers="abc")
+    job.until(lambda: all(job.telling(each).broken for each in "abc"))
+    job.publish(How.ABORT, *"anbc", switch=False)
+    job.start("n")
+    job.until(lambda: job.telling("n").ready)
+    job.switch()
+    *others, newcomer = job.ended(*"abcn")
+    for ended in (*others, newcomer):
+        assert ended.error == "", ended.said
+    assert [ended.value for ended in others] == [alone(two_phases)] * 3
+    for whole, own in zip(alone(two_phases), newcomer.value, strict=True):
+        assert whole[-len(own) :] == own
+
+
 @pytest.mark.parametrize("number", [3, 4, 5, 6], ids=["step", "evaluation", "step", "evaluation"])
 def test_a_spare_that_comes_for_one_who_died_joins_at_the_next_step(
     jobs: Jobs, number: int
