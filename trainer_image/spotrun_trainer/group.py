@@ -203,7 +203,7 @@ class Group:
         return bytes(message.tolist()).rstrip(b"\0").decode()
 
     def cut(self) -> None:
-        """Free whoever waits in this world, here and elsewhere; nothing in it succeeds any more."""
+        """Free whoever waits in this world, here and later elsewhere; nothing in it succeeds."""
         self._connections.cut()
 
     def close(self) -> None:
