@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, distributed
-from torch.distributed import Store  # type: ignore[attr-defined]  # not in its __all__
+from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]  # not in __all__
 
 from spotrun_trainer import leaving
 from spotrun_trainer.arrival import meet
@@ -96,7 +96,11 @@ class _Work:
 
 
 class Group:
-    """The processes of one world; alone every operation returns at once."""
+    """The processes of one world; alone every operation returns at once.
+
+    Where several of them hold one copy of the model together, `replica` are those, and `peers` are
+    those that hold the same part of it in the other copies. Else all are peers.
+    """
 
     def __init__(
         self,
@@ -106,11 +110,15 @@ class Group:
         *,
         is_nccl: bool = False,
         connections: Connections | None = None,
+        peers: "Group | None" = None,
+        replica: "Group | None" = None,
     ) -> None:
         self.rank = rank
         self.size = size
         self.idle: AbstractSet[int] = NOBODY  # compute nothing in the present step
         self.is_nccl = is_nccl
+        self.peers = peers or self
+        self.replica = replica
         self._backend = backend
         self._connections = connections or Connections()
         self._begun: list[Any] = []  # torch's works, of which some may not have ended
@@ -135,18 +143,23 @@ class Group:
             connections.met()
             is_nccl = device.type == "cuda" and seat.local_size <= torch.cuda.device_count()
             # A peer that dies amid this holds the others up for five time-outs of gloo, cut or not.
-            backend = leaving.call(
-                lambda: _backend(store, seat, is_nccl=is_nccl), connections.check
+            return leaving.call(
+                lambda: _connect(store, seat, connections, is_nccl=is_nccl), connections.check
             )
         except RuntimeError as error:  # its store or a peer went away in between
             raise PeerLostError(f"world {seat.generation}: {_first_line(error)}") from error
         finally:
             connections.complete()  # also if it failed: what is opened next is another world's
-        return cls(seat.rank, seat.size, backend, is_nccl=is_nccl, connections=connections)
 
     def check(self) -> None:
         """Raise PeerLostError if the world is known to be broken."""
         self._connections.check()
+
+    def begin(self, collective: Callable[[Any], Any], tensor: Tensor) -> Pending:
+        """Begin a collective of torch's own on what carries them."""
+        if self.size == 1:
+            raise ValueError("a process that is alone has nobody to call collectives with")
+        return self._begin(lambda: collective(self._backend), tensor)
 
     def all_reduce(self, tensor: Tensor) -> Pending:
         """Begin to sum a tensor over all processes, in place."""
@@ -208,6 +221,9 @@ class Group:
 
     def close(self) -> None:
         """Let go of the connections."""
+        for part in (self.replica, self.peers):
+            if part is not None and part is not self:
+                part.close()
         _let_go()
         if not self._is_quiet():
             _keep(self._backend, self._begun)
@@ -240,20 +256,32 @@ class Group:
         return True
 
 
-def _backend(store: Store, seat: Seat, *, is_nccl: bool) -> Any:  # noqa: ANN401
+def _connect(store: Store, seat: Seat, connections: Connections, *, is_nccl: bool) -> Group:
+    def group(name: str, rank: int, size: int, **parts: Group) -> Group:
+        if size == 1:
+            return Group(connections=connections)
+        backend = _backend(PrefixStore(name, store), rank, size, is_nccl=is_nccl)
+        return Group(rank, size, backend, is_nccl=is_nccl, connections=connections, **parts)
+
+    if seat.shards == 1:
+        return group("world", seat.rank, seat.size)
+    peers = group(f"shard{seat.shard}", seat.replica, seat.replicas)
+    replica = group(f"replica{seat.replica}", seat.shard, seat.shards)
+    return group("world", seat.rank, seat.size, peers=peers, replica=replica)
+
+
+def _backend(store: Store, rank: int, size: int, *, is_nccl: bool) -> Any:  # noqa: ANN401
     timeout = timedelta(seconds=COLLECTIVE_SECONDS)
     if not is_nccl:
-        connect_seconds = CONNECT_SECONDS + CONNECT_SECONDS_EACH * seat.size
-        gloo = distributed.ProcessGroupGloo(
-            store, seat.rank, seat.size, timedelta(seconds=connect_seconds)
-        )
+        connect_seconds = CONNECT_SECONDS + CONNECT_SECONDS_EACH * size
+        gloo = distributed.ProcessGroupGloo(store, rank, size, timedelta(seconds=connect_seconds))
         gloo._set_default_timeout(timeout)  # noqa: SLF001 - torch gives it no other name
         return gloo
     # torchrun asks for a watchdog that ends the process; what broke is ours to handle.
     os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"
     options = distributed.ProcessGroupNCCL.Options()
     options._timeout = timeout  # noqa: SLF001 - torch gives it no other name
-    return distributed.ProcessGroupNCCL(store, seat.rank, seat.size, options)
+    return distributed.ProcessGroupNCCL(store, rank, size, options)
 
 
 def _keep(backend: Any, works: list[Any]) -> None:  # noqa: ANN401 - torch's, untyped

@@ -130,8 +130,8 @@ class Step:
         if self._kept:
             yield from self._kept
             return
-        rig, group = self._rig, self._rig.group
-        block = rig.batch.block(self._samples, group.size, group.rank, group.idle)
+        rig, peers = self._rig, self._rig.group.peers
+        block = rig.batch.block(self._samples, peers.size, peers.rank, peers.idle)
         if rig.is_rehearsal:
             block = replace(block, microbatches=1, stride=0)
         for batch in rig.source.microbatches(block):

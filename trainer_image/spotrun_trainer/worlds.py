@@ -23,7 +23,7 @@ from spotrun_trainer.context import Context
 from spotrun_trainer.data.deal import NOBODY
 from spotrun_trainer.group import Pending
 from spotrun_trainer.lineage import NOTHING, Commit, Part, Standing, Verdict, conclude
-from spotrun_trainer.lost import PeerLostError, WorldChangedError
+from spotrun_trainer.lost import PeerLostError, StrandedError, WorldChangedError
 
 
 class Cargo(Protocol):
@@ -50,7 +50,7 @@ class Worlds:
 
     def __init__(self, context: Context, cargo: Cargo) -> None:
         self.evaluates_alone = False  # newcomers have come that know nothing of an evaluation
-        self.newcomers: AbstractSet[int] = NOBODY  # ranks that have not committed anything yet
+        self.idle: AbstractSet[int] = NOBODY  # copies of the model that get the state in this step
         self._context = context
         self._cargo = cargo
         self._committed = NOTHING
@@ -78,7 +78,7 @@ class Worlds:
         try:
             self.finish_giving()
             context.group.all_reduce(numbers).wait()
-            self._committed, self.newcomers = pending, NOBODY
+            self._committed, self.idle = pending, NOBODY
         except PeerLostError as error:
             if not self.change(error, pending, numbers):
                 raise WorldChangedError from error
@@ -130,22 +130,28 @@ class Worlds:
         """Meet the others, and come to the same state; raises PeerLostError."""
         context = self._context
         standing = Standing(self._committed, pending, self._is_evaluating)
-        verdict = conclude(self._exchange(standing)) if context.seat.elastic else None
-        if verdict is None or verdict.is_beginning:
+        standings = self._exchange(standing) if context.seat.elastic else ()
+        verdict = conclude(standings, context.seat.shards)
+        if verdict.is_beginning:
             self._cargo.begin()
-            self._committed, self.newcomers = Commit(context.seat.generation, 0), NOBODY
+            self._committed, self.idle = Commit(context.seat.generation, 0), NOBODY
             return Part.KEEPS
         rank = context.group.rank
+        if verdict.strands(rank, standings):
+            raise StrandedError(
+                f"world {context.seat.generation} has nobody who could bring this process to where "
+                "the others are; it is started again"
+            )
         part = verdict.parts[rank]
         if part is Part.KEEPS:
             self._give(verdict, rank)
         elif part is Part.APPLIES:
             assert numbers is not None, "who has something pending holds on to it"
-            context.group.receive([numbers], verdict.source_of(rank)).wait()
+            context.group.receive([numbers], _source(verdict, rank)).wait()
             self._numbers = numbers
         else:
             self._take(verdict, rank)
-        self._committed, self.newcomers = verdict.agreed, verdict.newcomers
+        self._committed, self.idle = verdict.agreed, verdict.idle
         # Who was evaluating an older state than the others have now is alone with that, too.
         self.evaluates_alone |= self._is_evaluating and part is Part.TAKES
         self.evaluates_alone |= verdict.evaluation_is_passed and part is not Part.TAKES
@@ -173,9 +179,15 @@ class Worlds:
     def _take(self, verdict: Verdict, rank: int) -> None:
         context = self._context
         self._committed = NOTHING  # until all of it is here, it is nobody's state
-        source = verdict.source_of(rank)
+        source = _source(verdict, rank)
         with context.meter.span("restore"):
             header = handover.take_header(context.group, source, context.device)
             # First: samples are loaded while weights arrive.
             self._cargo.unpack(header.extra)
             handover.take(context.group, source, context.tracked, header, context.device)
+
+
+def _source(verdict: Verdict, rank: int) -> int:
+    source = verdict.source_of(rank)
+    assert source is not None, "who has none is stranded"
+    return source

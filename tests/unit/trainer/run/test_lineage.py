@@ -56,7 +56,7 @@ def test_what_anybody_has_committed_is_committed(
     verdict = conclude(standings)
     assert (verdict.newest, verdict.parts) == (newest, parts)
     assert verdict.is_beginning == (newest == NOTHING)
-    assert verdict.newcomers == {rank for rank, part in enumerate(parts) if part is TAKES}
+    assert verdict.idle == {rank for rank, part in enumerate(parts) if part is TAKES}
 
 
 EVALUATING = Standing(FOURTH, is_evaluating=True)
