@@ -61,7 +61,7 @@ def holders(view: View, status: TrainingJobStatus) -> list[Worker]:
     present = generation(status)
     keepers = () if world.switch and world.how is How.RESTART else ordered(world.trained)
     trained = [n for n in ordered(world.members) if _trains_in(view, n, present)]
-    if trained and view.job.spec.workers.per_replica > 1:
+    if trained and world.switch and view.job.spec.workers.per_replica > 1:
         # Who was left out is behind by now, and cannot stand in for a part that is lost.
         keepers = tuple(n for n in keepers if n in ordered(world.members))
     serials = dict.fromkeys((*keepers, *trained))

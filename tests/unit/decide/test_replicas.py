@@ -151,6 +151,12 @@ def test_who_was_left_out_cannot_stand_in_for_a_part_that_is_lost() -> None:
     assert (new.members, new.how, new.restore) == ("2,1", How.RESTART, "step-50.g1")
 
 
+def test_who_is_about_to_be_left_out_still_holds_its_part() -> None:
+    job = training(pairs(), 0, 1, 2, 3).with_worker(4, ready=False, slot=1)
+    job = job.with_world("0-2,4", 2, switch=False, how=How.BOUNDARY, trained="0-3", trains=1)
+    assert told(lost(job, 1)) == (3, "0,3", True, How.ABORT, "0,2-3")
+
+
 def test_where_a_process_failed_those_go_on_who_hold_all_parts() -> None:
     job = training(pairs(), 0, 1, 2, 3)
     failure = Failure(1, 1, "boom")
