@@ -82,7 +82,13 @@ class Context:
     def checkpoints(self) -> Checkpoints | None:
         """Where the training is saved; None if nobody said where."""
         if self._checkpoints is None and self.place is not None:
-            self._checkpoints = Checkpoints(self.place, keep=self.keep, attempt=self.attempt())
+            self._checkpoints = Checkpoints(
+                self.place,
+                keep=self.keep,
+                attempt=self.attempt(),
+                shard=self.seat.shard,
+                shards=self.seat.shards,
+            )
         return self._checkpoints
 
     def attempt(self) -> str:

@@ -1,4 +1,4 @@
-"""How a world ends under a process: three exceptions that everything between group and loop knows."""
+"""How a world ends under a process: exceptions that all between group and loop know."""
 
 
 class PeerLostError(Exception):

@@ -112,6 +112,7 @@ class Run:
         if self._loop is not None:
             raise ValueError("run.track came after run.steps, which has restored what was tracked")
         for name, thing in things.items():
+            _check_plain(name, thing)
             self._context.tracked.add(name, thing)
             self._context.things.append(thing)
 
@@ -205,6 +206,15 @@ class Run:
                     loop.worlds.change(error)
                 except InterruptedEvaluationError:
                     loop.leave_if_told()
+
+
+def _check_plain(name: str, thing: object) -> None:
+    parameters = thing.parameters() if isinstance(thing, nn.Module) else ()
+    if any(hasattr(parameter, "device_mesh") for parameter in parameters):
+        raise ValueError(
+            f"{name} has parameters that torch has sharded (DTensor), which cannot be tracked yet: "
+            "with Run(shards=...) let each process hold its part as plain tensors"
+        )
 
 
 def _sum_over(group: Group) -> Callable[[Tensor], None]:

@@ -9,6 +9,8 @@ from torch import Tensor, distributed, nn
 from torch.nn import functional
 
 from spotrun_trainer import Run
+from spotrun_trainer.worlds import Worlds
+from tests.unit.trainer.run.elastic import die, this_is
 from tests.unit.trainer.run.scripts import CLASSES, FEATURES, Nuisance, Trained, dataset
 
 HIDDEN = 8
@@ -113,3 +115,23 @@ class Both:
     def __call__(self, run: Run, step: int, count: int) -> None:
         self.first(run, step, count)
         self.second(run, step, count)
+
+
+@dataclass(frozen=True)
+class DieBeforeCommit:
+    """A worker dies right before its n-th commit."""
+
+    worker: str
+    number: int
+
+    def __call__(self) -> None:
+        commit, number = Worlds.commit, 0
+
+        def dying(worlds: Worlds, numbers: Tensor) -> None:
+            nonlocal number
+            number += 1
+            if this_is(self.worker) and number == self.number:
+                die()
+            commit(worlds, numbers)
+
+        Worlds.commit = dying  # type: ignore[method-assign]

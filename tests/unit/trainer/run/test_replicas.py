@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import distributed
 
 from spotrun.wire import How
+from spotrun_trainer import Run
 from tests.trainer_world import Ended, run_alone, run_world
 from tests.unit.trainer.run.elastic import Job, Jobs
 from tests.unit.trainer.run.scripts import Trained
-from tests.unit.trainer.run.sharded import Both, Sharded, train_part, whole
+from tests.unit.trainer.run.sharded import Both, DieBeforeCommit, Sharded, train_part, whole
 from tests.unit.trainer.run.test_worlds import DieInCollective, DieInForward, Hold
 
 PLAN = Sharded()
@@ -109,3 +111,47 @@ def test_mates_of_two_lost_workers_make_up_a_whole_copy(jobs: Jobs) -> None:
     job.until_dead("b1")
     job.publish(How.ABORT, "b0", "a1")
     assert_undisturbed(plan, job, "b0", "a1")
+
+
+def test_the_mate_of_a_worker_lost_in_an_evaluation_is_started_again(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    # Its new partner is in a step when it would come back, and does not evaluate with it.
+    plan = replace(PLAN, evaluates=True, nuisance=Hold(tmp_path, at=5))
+    job = jobs.start(train_part, plan, DieBeforeCommit("b1", 6), workers=FOUR)
+    job.until_dead("b1")
+    job.publish(How.ABORT, "a0", "a1")
+    job.until((tmp_path / "held").exists)
+    job.publish(How.BOUNDARY, "a0", "a1", "b0", "n1", switch=False)
+    job.start("n1")
+    job.until(lambda: job.telling("n1").ready)
+    job.switch()
+    (tmp_path / "go").touch()
+    job.until_dead("b0")
+    job.publish(How.ABORT, "a0", "a1")
+    assert "StrandedError" in job.ended("b0")[0].error
+    assert_undisturbed(plan, job, "a0", "a1")
+
+
+def test_a_checkpoint_has_all_parts_and_starts_any_number_of_copies(tmp_path: Path) -> None:
+    plan = replace(PLAN, total=4, checkpoint=str(tmp_path), every="2 steps")
+    values(run_world(4, train_part, plan))
+    parts = values(run_world(2, train_part, replace(plan, total=6)))
+    for expected, part in zip(undisturbed(PLAN), parts, strict=True):
+        assert (expected.digest, expected.losses[4:]) == (part.digest, part.losses)
+    refused = run_alone(train_part, replace(plan, shards=1)).error
+    assert "there 2 processes hold a copy of the model together, here 1" in refused
+
+
+def test_what_cannot_be_is_said() -> None:
+    clipped = run_world(2, train_part, replace(PLAN, clip=1.0))
+    assert "clip= needs the norm of the whole gradient" in clipped[0].error
+    divided = run_world(2, train_part, replace(PLAN, shards=3))
+    assert "2 processes cannot hold whole copies of a model that takes 3" in divided[0].error
+    early = run_world(2, collective_before_the_first_step)
+    assert "meet when the first step begins" in early[0].error
+
+
+def collective_before_the_first_step() -> None:
+    Run(shards=2)
+    distributed.all_reduce(torch.ones(1))
