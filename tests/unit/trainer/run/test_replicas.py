@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import distributed
+from torch import distributed, nn
 
 from spotrun.wire import How
 from spotrun_trainer import Run
@@ -150,8 +150,19 @@ def test_what_cannot_be_is_said() -> None:
     assert "2 processes cannot hold whole copies of a model that takes 3" in divided[0].error
     early = run_world(2, collective_before_the_first_step)
     assert "meet when the first step begins" in early[0].error
+    assert "which cannot be tracked yet" in run_alone(track_what_torch_has_sharded).error
 
 
 def collective_before_the_first_step() -> None:
     Run(shards=2)
     distributed.all_reduce(torch.ones(1))
+
+
+def track_what_torch_has_sharded() -> None:
+    # Not for all processes of this file: it takes them a second.
+    from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415
+    from torch.distributed.tensor import distribute_module  # noqa: PLC0415
+
+    distributed.init_process_group(store=distributed.HashStore(), rank=0, world_size=1)
+    mesh = init_device_mesh("cpu", (1,))
+    Run().track(model=distribute_module(nn.Linear(2, 2), mesh))
