@@ -117,8 +117,8 @@ class Group:
         self.size = size
         self.idle: AbstractSet[int] = NOBODY  # compute nothing in the present step
         self.is_nccl = is_nccl
-        self.peers = peers or self
         self.replica = replica
+        self._peers = peers
         self._backend = backend
         self._connections = connections or Connections()
         self._begun: list[Any] = []  # torch's works, of which some may not have ended
@@ -151,14 +151,18 @@ class Group:
         finally:
             connections.complete()  # also if it failed: what is opened next is another world's
 
+    @property
+    def peers(self) -> "Group":
+        """Those that hold the same part of the model."""
+        return self._peers or self  # never kept in itself: only the collector would free it
+
     def check(self) -> None:
         """Raise PeerLostError if the world is known to be broken."""
         self._connections.check()
 
     def begin(self, collective: Callable[[Any], Any], tensor: Tensor) -> Pending:
         """Begin a collective of torch's own on what carries them."""
-        if self.size == 1:
-            raise ValueError("a process that is alone has nobody to call collectives with")
+        assert self.size > 1, "who is alone has nothing that carries collectives"
         return self._begin(lambda: collective(self._backend), tensor)
 
     def all_reduce(self, tensor: Tensor) -> Pending:
@@ -221,8 +225,8 @@ class Group:
 
     def close(self) -> None:
         """Let go of the connections."""
-        for part in (self.replica, self.peers):
-            if part is not None and part is not self:
+        for part in (self.replica, self._peers):
+            if part is not None:
                 part.close()
         _let_go()
         if not self._is_quiet():
