@@ -89,9 +89,10 @@ class _Work:
         try:
             self._work.wait(_SLICE)
         except RuntimeError:
-            if self._work.is_completed():
-                raise
-            return False
+            if not self._work.is_completed():
+                return False
+            # It failed, or it ended in the moment in which the wait did: now it says which.
+            self._work.wait(_SLICE)
         return True
 
 
