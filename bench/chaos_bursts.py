@@ -56,7 +56,7 @@ class Chaos:
         room = MOST_WORKERS - len(self._members)
         choices: list[Callable[[], None]] = [self._two_worlds, *[self._join] * (2 * room)]
         if many:
-            choices += [self._lose, self._lose_while_away, self._leave, *[self._replace] * 4]
+            choices += [self._lose, self._lose_while_away, self._leave, *[self._replace] * 7]
             choices += [self._stop, self._stop_shortly, self._stop_while_forming]
             choices += [self._cut_off, self._cut_off_shortly, self._agent_stops]
         choices += [self._lose, self._lose, self._lose_while_forming] if room < 2 else []

@@ -16,6 +16,7 @@ from spotrun_trainer.resolver import wait_shortly
 from tests.trainer_world import Ended, Process
 
 PATIENCE_SECONDS = 60.0
+STORES = 8  # of the newest worlds: nobody meets in older ones any more
 
 
 def this_is(worker: str) -> bool:
@@ -50,6 +51,7 @@ class Job:
         self.generation += 1
         self._until = time.monotonic() + PATIENCE_SECONDS
         self._stores.append(TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False))
+        del self._stores[:-STORES]
         self._members, self._how = members, how
         self._tell(switch=switch)
 

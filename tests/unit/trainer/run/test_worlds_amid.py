@@ -243,23 +243,28 @@ def test_two_hundred_changes_leave_nothing_behind(jobs: Jobs, tmp_path: Path) ->
     plan = replace(Plan(), total=10**9, nuisance=Note(tmp_path))
     job = jobs.start(train, plan, workers="ab")
 
+    notes = {each: tmp_path / f"{each}.held" for each in "ab"}
+
     def held(worker: str) -> Held:
-        return Held(*map(int, (tmp_path / f"{worker}.held").read_text().split()))
+        return Held(*map(int, notes[worker].read_text().split()))
 
     warm = dict[str, Held]()
     for change in range(CHANGES):
         job.until(lambda: all(job.telling(each).generation == job.generation for each in "ab"))
+        for note in notes.values():
+            note.unlink(missing_ok=True)
+        job.until(lambda: all(note.exists() for note in notes.values()))
         if change == WARM_CHANGES:
             warm = {each: held(each) for each in "ab"}
-        how = How.ABORT if job.generation % 2 else How.BOUNDARY
+        how = How.ABORT if job.generation % 4 else How.BOUNDARY
         job.publish(how, *("ab" if job.generation % 3 else "ba"))
 
     def has_grown(worker: str) -> bool:
         before, now = warm[worker], held(worker)
         return (
-            # Where a process is not told in time, a group of it may be kept until gloo's time-out.
-            now.descriptors > before.descriptors + 2 * GROUP_DESCRIPTORS
-            or now.threads > before.threads + 2 * GROUP_THREADS
+            # Where a process is told too late, a group of it may be kept until gloo's time-out.
+            now.descriptors > before.descriptors + GROUP_DESCRIPTORS
+            or now.threads > before.threads + GROUP_THREADS
             or (now.pages - before.pages) * os.sysconf("SC_PAGE_SIZE") > 10 * 2**20
         )
 
