@@ -56,13 +56,16 @@ def creations(view: View, status: TrainingJobStatus) -> tuple[Create, ...]:
     if not numbers:
         return ()
     nodes, places = avoided(view, status), missing(view, status, size)
-    going = retiring(view, status, size)
-    staying = [worker for worker in view.staying if worker.serial not in going]
-    slots = new_slots(staying, view.job.spec.workers, len(numbers))
+    slots = new_slots(_lasting(view, status, size), view.job.spec.workers, len(numbers))
     return tuple(
         Create(serial, nodes, place, slot)
         for serial, place, slot in zip(numbers, places, slots, strict=False)
     )
+
+
+def _lasting(view: View, status: TrainingJobStatus, size: int) -> list[Worker]:
+    going = retiring(view, status, size)
+    return [worker for worker in view.staying if worker.serial not in going]
 
 
 def removals(view: View, status: TrainingJobStatus) -> tuple[Remove | Withdraw, ...]:
@@ -98,9 +101,9 @@ def _surplus(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
     free = [worker for worker in view.staying if worker.serial not in needed]
     yield from (_replaced(worker) for worker in free if worker.serial in replaced)
     workers, why = view.job.spec.workers, "the job needs fewer workers"
-    lasting = [worker for worker in view.staying if worker.serial not in replaced]
-    for slot in by_slot(lasting, workers):
-        surplus = max(len(slot) - wants(view, status) // workers.per_replica, 0)
+    size = wants(view, status)
+    for slot in by_slot(_lasting(view, status, size), workers):
+        surplus = max(len(slot) - size // workers.per_replica, 0)
         spare = sorted((w for w in slot if w.serial not in needed), key=_least_useful_first)
         yield from (_remove(worker, Reason.RESIZING, why) for worker in spare[:surplus])
 

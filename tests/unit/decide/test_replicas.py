@@ -226,3 +226,14 @@ def test_workers_of_one_part_only_are_replaced_where_others_are_missing() -> Non
     assert [action for action in decision.actions if isinstance(action, Remove)] == [
         action for action in decision.actions if getattr(action, "serial", 0) == 4
     ]
+
+
+def test_too_many_of_one_part_who_hold_the_state_take_no_place_of_another_part() -> None:
+    job = a_job(4, min=4, max=4, perReplica=2)
+    for serial, slot in {0: 0, 1: 1, 3: 1, 5: 1}.items():
+        job = job.with_worker(serial, ready=True, arrived=1, slot=slot)
+    job = job.with_world("", 2, switch=False, trained="0-1,3,5")
+    decision = job.decide()
+    assert [(a.serial, a.slot) for a in decision.actions if isinstance(a, Create)] == [(2, 0)]
+    again = job.with_status(**dict(decision.status)).decide()
+    assert (again.status.settled, again.actions) == (decision.status.settled, decision.actions)
