@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn import functional
 from torch.utils.data import TensorDataset
+from typing_extensions import override
 
 from spotrun_trainer import Run
 
@@ -22,12 +23,14 @@ class SumOverParts(torch.autograd.Function):
     """Adds up what the parts have computed; the loss that follows is the same on all of them."""
 
     @staticmethod
+    @override
     def forward(_context: Any, part: Tensor) -> Tensor:
         whole = part.clone()
         distributed.all_reduce(whole)
         return whole
 
     @staticmethod
+    @override
     def backward(_context: Any, *gradients: Tensor) -> Tensor:
         return gradients[0]
 
@@ -41,6 +44,7 @@ class Part(nn.Module):
         self.into = nn.Linear(8, UNITS // PARTS)
         self.out = nn.Linear(UNITS // PARTS, 2, bias=False)
 
+    @override
     def forward(self, x: Tensor) -> Tensor:
         whole: Tensor = SumOverParts.apply(self.out(torch.tanh(self.into(x))))
         return whole

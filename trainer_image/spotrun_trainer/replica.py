@@ -8,13 +8,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor, distributed
+from torch.distributed import HashStore  # type: ignore[attr-defined]  # not in its __all__
 
 from spotrun_trainer.group import Group, Pending
 
 _BACKEND = "spotrun"
+_ProcessGroup: Any = distributed.ProcessGroup  # whose stubs know another form of each method
 
 
-class ReplicaGroup(distributed.ProcessGroup):
+class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
     """Collectives over one copy of the model, in whichever world there is."""
 
     def __init__(self, shard: int, shards: int) -> None:
@@ -34,27 +36,23 @@ class ReplicaGroup(distributed.ProcessGroup):
             _BACKEND, lambda *_: group, extended_api=True, devices=["cpu", "cuda"]
         )
         # A store of this process alone: who the others are is known when a world is entered.
-        distributed.init_process_group(
-            _BACKEND, store=distributed.HashStore(), rank=shard, world_size=shards
-        )
+        distributed.init_process_group(_BACKEND, store=HashStore(), rank=shard, world_size=shards)
         return group
 
     def enter(self, group: Group | None) -> None:
         """From now on these are the processes; None: nobody, until there is another world."""
         self._group = group
 
-    def allreduce(self, tensors: Any, options: Any = None) -> Pending:  # noqa: ANN401
+    def allreduce(self, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
         """Begin to sum, or what the options ask for."""
-        options = options or distributed.AllreduceOptions()
         return self._begin(lambda backend: backend.allreduce(tensors, options), tensors)
 
     def broadcast(self, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
         """Begin to give all what one of them has."""
         return self._begin(lambda backend: backend.broadcast(tensors, options), tensors)
 
-    def allgather(self, outputs: Any, tensors: Any, options: Any = None) -> Pending:  # noqa: ANN401
+    def allgather(self, outputs: Any, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
         """Begin to give all what each of them has."""
-        options = options or distributed.AllgatherOptions()
         return self._begin(lambda backend: backend.allgather(outputs, tensors, options), tensors)
 
     def send(self, tensors: Any, rank: int, tag: int) -> Pending:  # noqa: ANN401

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn import functional
+from typing_extensions import override
 
 from spotrun_trainer import Run
 from spotrun_trainer.worlds import Worlds
@@ -34,12 +35,14 @@ class SumOverParts(torch.autograd.Function):
     """Adds up what the parts of a layer have computed; the loss that follows is the same on all."""
 
     @staticmethod
+    @override
     def forward(_context: Any, part: Tensor) -> Tensor:
         whole = part.clone()
         distributed.all_reduce(whole)
         return whole
 
     @staticmethod
+    @override
     def backward(_context: Any, *gradients: Tensor) -> Tensor:
         return gradients[0]
 
@@ -55,6 +58,7 @@ class Part(nn.Module):
         self.first = nn.Parameter(first[units].clone())
         self.second = nn.Parameter(second[:, units].clone())
 
+    @override
     def forward(self, features: Tensor) -> Tensor:
         part = torch.tanh(features @ self.first.T) @ self.second.T
         return SumOverParts.apply(part) if distributed.is_initialized() else part
@@ -134,4 +138,4 @@ class DieBeforeCommit:
                 die()
             commit(worlds, numbers)
 
-        Worlds.commit = dying  # type: ignore[method-assign]
+        Worlds.commit = dying  # type: ignore[method-assign,assignment]

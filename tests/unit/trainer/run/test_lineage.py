@@ -94,6 +94,7 @@ def test_who_lacks_something_gets_it_from_one_who_has_it(standings: list[Standin
     verdict = conclude(standings)
     for rank, part in enumerate(verdict.parts):
         source = verdict.source_of(rank)
+        assert source is not None
         assert standings[source].committed == verdict.newest
         assert (part is KEEPS) == (standings[rank].committed == verdict.newest)
 

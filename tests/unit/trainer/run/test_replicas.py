@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import distributed, nn
+from torch.distributed import HashStore  # type: ignore[attr-defined]  # not in its __all__
 
 from spotrun.wire import How
 from spotrun_trainer import Run
@@ -143,6 +144,29 @@ def test_a_checkpoint_has_all_parts_and_starts_any_number_of_copies(tmp_path: Pa
     assert "there 2 processes hold a copy of the model together, here 1" in refused
 
 
+def test_the_processes_of_a_copy_exchange_what_they_like() -> None:
+    plan = replace(PLAN, total=1, nuisance=exchange)
+    values(run_world(4, train_part, plan))
+
+
+def exchange(_run: Run, _step: int, _count: int) -> None:
+    part = distributed.get_rank()
+    own = torch.tensor([float(part)])
+    gathered = [torch.empty(1), torch.empty(1)]
+    distributed.all_gather(gathered, own)
+    assert torch.cat(gathered).tolist() == [0, 1]
+    distributed.all_reduce(own, op=distributed.ReduceOp.MAX)
+    assert own.item() == 1
+    given = torch.tensor([float(part)])
+    distributed.broadcast(given, src=1)
+    assert given.item() == 1
+    if part == 0:
+        distributed.send(torch.tensor([7.0]), dst=1)
+    else:
+        distributed.recv(given, src=0)
+        assert given.item() == 7
+
+
 def test_what_cannot_be_is_said() -> None:
     clipped = run_world(2, train_part, replace(PLAN, clip=1.0))
     assert "clip= needs the norm of the whole gradient" in clipped[0].error
@@ -163,6 +187,6 @@ def track_what_torch_has_sharded() -> None:
     from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415
     from torch.distributed.tensor import distribute_module  # noqa: PLC0415
 
-    distributed.init_process_group(store=distributed.HashStore(), rank=0, world_size=1)
+    distributed.init_process_group(store=HashStore(), rank=0, world_size=1)
     mesh = init_device_mesh("cpu", (1,))
     Run().track(model=distribute_module(nn.Linear(2, 2), mesh))
