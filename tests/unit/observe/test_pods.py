@@ -252,6 +252,7 @@ def test_where_a_pod_was_asked_from_is_read_as_it_was_written() -> None:
     [(None, 0), ("0", 0), ("1", 1), ("1023", 1023), ("-1", 0), ("x", 0), ("9" * 40, 0)],
 )
 def test_the_part_of_the_model_is_a_small_number(label: str | None, slot: int) -> None:
-    ours = {LABEL_JOB_UID: UID, LABEL_SERIAL: "3", LABEL_TEMPLATE: "t1"}
-    labels = ours if label is None else {**ours, "spotrun.dev/slot": label}
+    labels: dict[str, str] = {LABEL_JOB_UID: UID, LABEL_SERIAL: "3", LABEL_TEMPLATE: "t1"}
+    if label is not None:
+        labels["spotrun.dev/slot"] = label
     assert pod_facts(pod(labels=labels), 3).slot == slot
