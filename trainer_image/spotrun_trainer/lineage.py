@@ -59,9 +59,7 @@ class Verdict:
 
         Where there is a newcomer in each of them, all compute as soon as they have everything.
         """
-        takes = {
-            rank // self.shards for rank, part in enumerate(self.parts) if part is Part.TAKES
-        }
+        takes = {rank // self.shards for rank, part in enumerate(self.parts) if part is Part.TAKES}
         return frozenset(takes if len(takes) < len(self.parts) // self.shards else ())
 
     @property
