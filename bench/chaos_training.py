@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import TensorDataset
 
+from bench import chaos_links
 from spotrun_trainer import Run, agreement
 from spotrun_trainer.tracked import Tracked
 from spotrun_trainer.treed import Treed
@@ -34,6 +35,7 @@ def train(folder: Path, total: int | None) -> None:
     worker = os.environ.get("SPOTRUN_WORKER", "alone")
     with (folder / f"{worker}.stacks").open("w") as stacks:
         faulthandler.register(signal.SIGUSR1, stacks)  # for a burst that gets stuck
+        chaos_links.obey(folder, worker)
         _train(folder, worker, total)
 
 

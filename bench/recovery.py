@@ -1,10 +1,10 @@
 """How long a change holds a training up: ours beside stock torchrun, in one run.
 
-The training is `bench/recovery_training.py`: 25 M parameters, four loader workers; ours runs under
-the operator's own code, on process nodes of devcluster. What a survivor lost is the longest gap
-between two steps that it completed around the event, without the step that it would have taken
-anyway; the figure is that of the survivor which lost most. `steps_lost` counts completed steps that
-were computed again.
+The training is `bench/recovery_training.py`: 25 M parameters if nothing else is said, four loader
+workers; ours runs under the operator's own code, on process nodes of devcluster. What a survivor
+lost is the longest gap between two steps that it completed around the event, without the step that
+it would have taken anyway; the figure is that of the survivor which lost most. `steps_lost` counts
+completed steps that were computed again.
 
     node_lost_stall_seconds     all processes of a node get SIGKILL, and its Node object goes
     node_lost_silent_seconds    a node is stopped and says nothing more, as with a cable pulled
@@ -13,11 +13,17 @@ were computed again.
     growth_stall_seconds        one more is wanted; it gets warm, and the state, while others train
     node_lost_restart_seconds   the first of these for a script that only has init_process_group
 
+The phases of a growth are those of the survivor which lost most: `formation`, from the end of its
+last step in the old world until the new one is formed; `step`, from there to the end of its first
+step, which it computes as in the old world; and `transfer`, how long the newcomer got the state
+meanwhile, so that what the step does not hide of it is in `step`.
+
 Stock torchrun (c10d) runs the same model in DDP, and the clock runs from the loss to the first step
 of the smaller world. Its store lives in this process, which flatters it: in a cluster it lives in a
 worker, and its loss ends the job. `stock` has torchrun's timers, `tuned` short ones: see TUNED.
 
-Run as `.venv/bin/python bench/recovery.py [--quick] [--repeats 3] [--only growth]`.
+Run as `.venv/bin/python bench/recovery.py [--quick] [--repeats 3] [--only growth]
+[--parameters 250]`.
 """
 
 import argparse
@@ -38,6 +44,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.operator_bench import say
+from bench.recovery_growth import phases_of_growth
 from bench.recovery_stock import (
     TRAINING,
     TUNED,
@@ -47,13 +54,15 @@ from bench.recovery_stock import (
     stock,
     trains,
 )
+from bench.recovery_training import layers_of
 from devcluster.cluster import Cluster
 from spotrun_trainer.telemetry import timeline
 from tests.integration.trainer.helpers import Place, open_place
 from tests.integration.trainer.traces import Trace
 from tests.operator_world import install_crds
 
-SETTLE_SECONDS = 2.0  # of steps after it
+SETTLE_STEPS = 5  # after it
+USUAL_PARAMETERS_M = 25.0
 NOTES_FILE, IT_HAPPENS = "operator.jsonl", "it happens"
 
 
@@ -92,6 +101,15 @@ class Held:
     phases: dict[str, float]
 
 
+@dataclass(frozen=True)
+class Bench:
+    """Where things happen, and to what."""
+
+    cluster: Cluster
+    folder: Path
+    parameters_m: float
+
+
 EVENTS = [
     *(Event(Kind.NODE_LOST, workers, rank) for workers, rank in ((2, 0), (2, 1), (3, 0), (3, 2))),
     Event(Kind.SILENT, 2),
@@ -110,6 +128,9 @@ def main() -> None:
     )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", default="", help="part of a metric's name")
+    parser.add_argument(
+        "--parameters", type=float, default=USUAL_PARAMETERS_M, help="of the model, in millions"
+    )
     parser.add_argument("--keep", type=Path, help="a folder for all traces, to draw pictures of")
     arguments = parser.parse_args()
     events = [event for event in EVENTS if arguments.only in event.kind]
@@ -118,20 +139,22 @@ def main() -> None:
         arguments.repeats = 1
     with tempfile.TemporaryDirectory() as scratch, Cluster() as cluster:
         install_crds(cluster)
-        asyncio.run(measure(cluster, arguments.keep or Path(scratch), events, arguments.repeats))
+        bench = Bench(cluster, arguments.keep or Path(scratch), arguments.parameters)
+        asyncio.run(measure(bench, events, arguments.repeats))
         peers = {"tuned": TUNED} if arguments.quick else {"tuned": TUNED, "stock": ""}
         for name, timers in peers.items() if not arguments.only else ():
-            took = [stock(Path(scratch), timers) for _ in range(arguments.repeats)]
+            layers = layers_of(bench.parameters_m)
+            took = [stock(Path(scratch), timers, layers) for _ in range(arguments.repeats)]
             say(f"node_lost_{name}_seconds", took, "s", workers=2, to="first step")
 
 
-async def measure(cluster: Cluster, scratch: Path, events: list[Event], repeats: int) -> None:
+async def measure(bench: Bench, events: list[Event], repeats: int) -> None:
     steps_lost: list[float] = []
     for event in events:
         held: list[Held] = []
         for repeat in range(repeats):
-            folder = scratch / f"{event.kind.name}-{event.workers}-{event.rank}-{repeat}"
-            held.append(await disturb(cluster, folder, event))
+            folder = bench.folder / f"{event.kind.name}-{event.workers}-{event.rank}-{repeat}"
+            held.append(await disturb(bench, folder, event))
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)
         if event.kind is not Kind.RESTART:
             steps_lost += [one.steps_lost for one in held]
@@ -142,6 +165,7 @@ async def measure(cluster: Cluster, scratch: Path, events: list[Event], repeats:
             "s",
             workers=event.workers,
             rank=event.rank,
+            parameters_m=bench.parameters_m,
             step_seconds=round(median(one.step_seconds for one in held), 3),
             phases={
                 name: round(median(one.phases[name] for one in held if name in one.phases), 2)
@@ -152,17 +176,19 @@ async def measure(cluster: Cluster, scratch: Path, events: list[Event], repeats:
         say("steps_lost", steps_lost, "steps", worst=max(steps_lost))
 
 
-async def disturb(cluster: Cluster, folder: Path, event: Event) -> Held:
+async def disturb(bench: Bench, folder: Path, event: Event) -> Held:
     """Train, let it happen, and return what it cost."""
     prepare(folder)
     way = "ddp" if event.kind is Kind.RESTART else "run"
-    async with open_place(cluster, folder) as place:
+    async with open_place(bench.cluster, folder) as place:
         most = max(event.workers, event.workers_after)
         await place.add_nodes(*(f"n{number}" for number in range(most)))
         await place.start(
             TRAINING,
             way,
             folder,
+            "--layers",
+            layers_of(bench.parameters_m),
             workers=event.workers,
             sizes={"min": 1, "max": most},
             env={"SPOTRUN_TRACE": str(folder / "phases")},
@@ -177,7 +203,8 @@ async def disturb(cluster: Cluster, folder: Path, event: Event) -> Held:
                 note(began, IT_HAPPENS)
                 await happen(place, event)
                 await place.until_trace(trains(event.workers_after, began))
-            await asyncio.sleep(SETTLE_SECONDS)
+            for _ in range(SETTLE_STEPS):
+                await place.until_trace(trains(event.workers_after, time.time()))
             lines = place.trace()
     return held(lines, event, began, folder / "phases")
 
@@ -214,15 +241,19 @@ def held(lines: Trace, event: Event, began: float, phases: Path) -> Held:
         for pid in survivors
         for early, late in pairwise([line for line in after if line["pid"] == pid])
     )
+    if event.kind is Kind.GROWTH:
+        parts = phases_of_growth(lines, phases, event.workers_after, began)
+    else:
+        parts = split(phases, began, back_at)
     if event.kind is Kind.RESTART:
-        return Held(back_at - began, step_seconds, lost, split(phases, began, back_at))
+        return Held(back_at - began, step_seconds, lost, parts)
     gaps = [
         late["time"] - early["time"]
         for pid in survivors
         for early, late in pairwise([line for line in lines if line["pid"] == pid])
         if began < late["time"] <= back_at
     ]
-    return Held(max(gaps) - step_seconds, step_seconds, lost, split(phases, began, back_at))
+    return Held(max(gaps) - step_seconds, step_seconds, lost, parts)
 
 
 async def happen(place: Place, event: Event) -> None:

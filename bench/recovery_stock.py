@@ -29,12 +29,12 @@ WARM_SECONDS = 5.0  # of steps before anything happens
 TUNED = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=3"
 
 
-def stock(scratch: Path, timers: str) -> float:
+def stock(scratch: Path, timers: str, layers: int) -> float:
     """The same loss under stock torchrun: two nodes, the one with rank 0 is killed."""
     folder = Path(tempfile.mkdtemp(dir=scratch))
     prepare(folder)
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    with torchruns(folder, store.port, timers) as agents:
+    with torchruns(folder, store.port, timers, layers) as agents:
         until(lambda: trains(2)(trace_of(folder)))
         warm_at = time.time() + WARM_SECONDS
         until(lambda: trains(2, warm_at)(trace_of(folder)))
@@ -49,7 +49,9 @@ def stock(scratch: Path, timers: str) -> float:
 
 
 @contextmanager
-def torchruns(folder: Path, port: int, timers: str) -> Iterator[list[subprocess.Popen[bytes]]]:
+def torchruns(
+    folder: Path, port: int, timers: str, layers: int
+) -> Iterator[list[subprocess.Popen[bytes]]]:
     conf = ",".join(filter(None, ("is_host=0", timers)))
     command = [
         str(Path(sys.executable).parent / "torchrun"),
@@ -64,6 +66,7 @@ def torchruns(folder: Path, port: int, timers: str) -> Iterator[list[subprocess.
         str(TRAINING),
         "ddp",
         str(folder),
+        f"--layers={layers}",
     ]
     # Without it a surviving rank 0 and newcomers wait for each other until both fail.
     environment = {**os.environ, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", "OMP_NUM_THREADS": "1"}

@@ -1,4 +1,4 @@
-"""What bench/recovery.py trains: 25 M parameters on samples that four loader workers read.
+"""What bench/recovery.py trains: so many parameters on samples that four loader workers read.
 
 `run` is a script as spotrun's users write it; `ddp` one after PyTorch's tutorials, for stock
 torchrun. Both append a line of JSON for every step to a file that the bench reads.
@@ -19,14 +19,14 @@ from typing_extensions import override
 import spotrun_trainer
 
 WIDTH = 1024
-LAYERS = 24  # of WIDTH x WIDTH: 25.2 M parameters, 101 MB of gradients
 MICROBATCH = 4
 MICROBATCHES = 6  # shared evenly by 1, 2 and 3 workers
 LOADERS = 4
 SAMPLES = 100_000
 LEARNING_RATE = 1e-3
 STEPS = 1_000_000
-SAVE_EVERY_SECONDS = 10.0
+SAVE_EVERY_SECONDS = 10.0  # and as much longer as there is more to be saved
+USUAL_LAYERS = 24
 
 
 class Files(Dataset[Tensor]):
@@ -45,15 +45,23 @@ class Files(Dataset[Tensor]):
             return torch.frombuffer(bytearray(samples.read(4 * WIDTH)), dtype=torch.float32)
 
 
-def model() -> nn.Module:
-    return nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)))
+def model(layers: int) -> nn.Module:
+    return nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(layers)))
 
 
-def train_with_run(folder: Path) -> None:
+def layers_of(parameters_m: float) -> int:
+    """So many layers make up so many millions of parameters."""
+    return round(parameters_m * 1e6 / WIDTH**2)
+
+
+def train_with_run(folder: Path, layers: int) -> None:
     run = spotrun_trainer.Run(
-        seed=1, checkpoint=folder / "checkpoints", every=SAVE_EVERY_SECONDS, keep=2
+        seed=1,
+        checkpoint=folder / "checkpoints",
+        every=SAVE_EVERY_SECONDS * max(1.0, layers / USUAL_LAYERS),
+        keep=2,
     )
-    net = run.prepare(model())
+    net = run.prepare(model(layers))
     optimizer = torch.optim.SGD(net.parameters(), lr=LEARNING_RATE, momentum=0.9)
     run.track(model=net, optimizer=optimizer)
     batch = MICROBATCH * MICROBATCHES
@@ -71,11 +79,11 @@ def train_with_run(folder: Path) -> None:
             trace(folder, step.number, run.rank, run.world_size)
 
 
-def train_with_ddp(folder: Path) -> None:
+def train_with_ddp(folder: Path, layers: int) -> None:
     distributed.init_process_group("gloo")
     rank, size = distributed.get_rank(), distributed.get_world_size()
     torch.manual_seed(1)
-    net = nn.parallel.DistributedDataParallel(model())
+    net = nn.parallel.DistributedDataParallel(model(layers))
     optimizer = torch.optim.SGD(net.parameters(), lr=LEARNING_RATE, momentum=0.9)
     samples = Files(folder / "samples")
     sampler = DistributedSampler[Any](samples, size, rank)
@@ -102,6 +110,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("way", choices=("run", "ddp"))
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--layers", type=int, default=USUAL_LAYERS, help=f"of {WIDTH} x {WIDTH}")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    (train_with_run if arguments.way == "run" else train_with_ddp)(arguments.folder)
+    train = train_with_run if arguments.way == "run" else train_with_ddp
+    train(arguments.folder, arguments.layers)

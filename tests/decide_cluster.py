@@ -13,6 +13,7 @@ from spotrun.decide.actions import Action, Create, Decision, DeleteJob, Release,
 from spotrun.decide.crew import relied_on, training
 from spotrun.decide.fates import fates
 from spotrun.decide.job import decide
+from spotrun.decide.replicas import slot_of
 from spotrun.decide.serials import numbers, ordered
 from spotrun.decide.sizes import allowed
 from spotrun.decide.snapshot import Agent, JobSnapshot, Node, Pod, PodEnd, PodPhase, Worker
@@ -44,6 +45,7 @@ class SimPod:
     committed: str | None = None
     ordered: int = 0
     port: int = 0
+    slot: int = 0
     silent_since: datetime | None = None  # its node is cut off
     is_gone: bool = False  # with its node
     stuck: bool = False  # it lives, but enters no more worlds
@@ -123,6 +125,7 @@ class Cluster:
             killed_at=pod.killed_at,
             metered=pod.metered,
             end=pod.end,
+            slot=pod.slot,
         )
         node = self.nodes.get(pod.node) if pod.node else None
         return Worker(facts, node, self._agent(pod) if pod.called else None)
@@ -189,12 +192,14 @@ class Cluster:
 
     def _do(self, action: Action) -> None:
         match action:
-            case Create(serial):
+            case Create(serial, slot=slot):
                 if serial not in self.pods:
                     self.uids += 1
                     self.ports += 1
                     uid = f"uid-{self.uids}"
-                    self.pods[serial] = SimPod(serial, uid, self.template, port=self.ports)
+                    self.pods[serial] = SimPod(
+                        serial, uid, self.template, port=self.ports, slot=slot
+                    )
             case Remove(serial, uid):
                 pod = self.pods.get(serial)
                 if pod is not None and pod.uid == uid:
@@ -247,6 +252,9 @@ class Cluster:
             templates = {view.by_serial[n].pod.template for n in members}
             assert len(templates) == 1, "a world has one template"
             assert world.how is How.RESTART or set(ordered(world.trained)) & set(members)
+            slots = [slot_of(view.by_serial[n], view.job.spec.workers) for n in members]
+            per_replica = view.job.spec.workers.per_replica
+            assert slots == [rank % per_replica for rank in range(len(members))], "whole replicas"
         if world.store and (old.world is None or world.store != old.world.store):
             known = self.used_stores.setdefault(world.store, world.generation)
             assert known == world.generation, "a store serves one world"
@@ -364,6 +372,8 @@ class Cluster:
             sources = [pod for pod in crew if pod.serial in keepers and pod.step is not None]
             assert sources, "somebody who trained is there, and has the state"
             step = max(pod.step or 0 for pod in sources)
+            parts = {pod.slot for pod in sources if pod.step == step}
+            assert parts == {pod.slot for pod in crew}, "each part of the newest state is there"
         for pod in crew:
             pod.step, pod.state_generation = step, generation
 

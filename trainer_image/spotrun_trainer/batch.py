@@ -1,8 +1,9 @@
 """The arithmetic of a step: how many samples, in how many microbatches, for how many steps."""
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from spotrun_trainer.data.deal import Block, block_of
+from spotrun_trainer.data.deal import NOBODY, Block, block_of
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,9 @@ class Batch:
         """In a step, of all processes together."""
         return self.global_batch // self.microbatch
 
-    def block(self, samples: int, size: int, rank: int) -> Block:
+    def block(self, samples: int, size: int, rank: int, idle: AbstractSet[int] = NOBODY) -> Block:
         """`rank`'s part of the step that begins after so many samples."""
-        return block_of(samples, self.global_batch, self.microbatch, size, rank)
+        return block_of(samples, self.global_batch, self.microbatch, size, rank, idle=idle)
 
 
 def total_steps(

@@ -1,18 +1,27 @@
 """The connections of a process group, to be cut when a collective would wait for ever.
 
 gloo frees a blocked collective of its own accord only when its time-out is over, and neither
-`abort` nor the group's end is quicker (torch 2.15). But once a connection is shut down, whoever
-waits on it goes on with an error at once: every thread here, and the peer at its other end.
+`abort` nor the group's end is quicker (torch 2.15). But once a connection has ended, whoever waits
+on it goes on with an error at once: every thread here, and the peer at its other end.
+
+Only one that could not write its message to the end is forgotten, and keeps its threads, its group
+and five descriptors until the time-out. So reading ends first, by which gloo lets go of everybody,
+and what a peer writes meanwhile is still taken, until it has done the same.
 """
 
+import errno
 import os
 import select
 import socket
 import stat
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 
 from spotrun_trainer.lost import PeerLostError
+
+_HOLD_SECONDS = 0.5
+"""All hear of a next world within milliseconds; who does not notices an end after that."""
 
 
 class Connections:
@@ -20,16 +29,17 @@ class Connections:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._before: dict[int, int] | None = None
+        self._before: set[int] | None = None
         self._own: dict[int, int] | None = None
         self._to_store = set[int]()
+        self._held = set[int]()
         self._to_peers = dict[int, int]()
         self.are_cut = False
 
     def begin(self) -> None:
         """From now on what is opened belongs to the group."""
         with self._lock:
-            self._before, self._own = _sockets(), None
+            self._before, self._own = set(_sockets().values()), None
             self.are_cut = False
 
     def met(self) -> None:
@@ -59,18 +69,27 @@ class Connections:
             raise PeerLostError("the connections of this world were cut")
 
     def cut(self) -> None:
-        """Shut them down; may be called from any thread, and more than once."""
+        """Free who waits on them; may be called from any thread, and more than once."""
+        held = list[int]()
         with self._lock:
             self.are_cut = True
             for descriptor, inode in self._opened().items():
                 with suppress(OSError):  # closed in the meantime, or never connected
-                    _shut_down(descriptor, inode)
+                    if self._to_peers.get(descriptor) != inode:
+                        _shut_down(descriptor, inode)
+                    elif inode not in self._held:
+                        held.append(_stop_reading(descriptor, inode))
+                        self._held.add(inode)
+        if held:
+            timer = threading.Timer(_HOLD_SECONDS, _close, [held])
+            timer.daemon = True
+            timer.start()
 
     def _opened(self) -> dict[int, int]:
         if self._own is not None or self._before is None:
             return self._own or {}
         before = self._before
-        return {one: inode for one, inode in _sockets().items() if before.get(one) != inode}
+        return {one: inode for one, inode in _sockets().items() if inode not in before}
 
 
 def _sockets() -> dict[int, int]:
@@ -105,9 +124,27 @@ def _is_closed(descriptor: int, inode: int) -> bool:
 
 
 def _shut_down(descriptor: int, inode: int) -> None:
-    if os.fstat(descriptor).st_ino != inode:
-        return
-    with socket.socket(fileno=os.dup(descriptor)) as connection:
+    with socket.socket(fileno=_duplicate(descriptor, inode)) as connection:
         # Not the listening one: gloo ends the process if that fails.
         connection.getpeername()
         connection.shutdown(socket.SHUT_RDWR)
+
+
+def _stop_reading(descriptor: int, inode: int) -> int:
+    """Let its reader find an end; returns a descriptor that keeps the connection open."""
+    with socket.socket(fileno=_duplicate(descriptor, inode)) as connection:
+        connection.shutdown(socket.SHUT_RD)
+        return connection.detach()
+
+
+def _duplicate(descriptor: int, inode: int) -> int:
+    duplicate = os.dup(descriptor)
+    if os.fstat(duplicate).st_ino == inode:
+        return duplicate
+    os.close(duplicate)
+    raise OSError(errno.EBADF, "it was closed, and its number is another one's")
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

@@ -18,6 +18,7 @@ from spotrun_trainer.group import Group
 from spotrun_trainer.interrupt import GRACE_SECONDS, Interrupt
 from spotrun_trainer.logbook import Logbook, say
 from spotrun_trainer.lost import PeerLostError
+from spotrun_trainer.replica import ReplicaGroup
 from spotrun_trainer.resolver import wait_shortly
 from spotrun_trainer.rng import seed_all
 from spotrun_trainer.seat import (
@@ -27,6 +28,7 @@ from spotrun_trainer.seat import (
     find_seat,
     is_newer,
     seat_in,
+    with_shards,
 )
 from spotrun_trainer.telemetry.device_time import device_time
 from spotrun_trainer.telemetry.failure import install_failure_note
@@ -64,6 +66,7 @@ class Context:
     step: int = 0  # so many are done
     is_at_boundary: bool = True  # between two steps, and the last one was not discarded
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    replica: ReplicaGroup | None = None  # if several processes hold the model together
     _group: Group | None = None
     _watch: Watch | None = None
     _checkpoints: Checkpoints | None = None
@@ -79,7 +82,13 @@ class Context:
     def checkpoints(self) -> Checkpoints | None:
         """Where the training is saved; None if nobody said where."""
         if self._checkpoints is None and self.place is not None:
-            self._checkpoints = Checkpoints(self.place, keep=self.keep, attempt=self.attempt())
+            self._checkpoints = Checkpoints(
+                self.place,
+                keep=self.keep,
+                attempt=self.attempt(),
+                shard=self.seat.shard,
+                shards=self.seat.shards,
+            )
         return self._checkpoints
 
     def attempt(self) -> str:
@@ -138,6 +147,8 @@ class Context:
             say(f"world {generation} broke ({error}); waiting for the next")
             self.trace.mark("broken", generation=generation)
         group, self._group = self._group, None
+        if self.replica is not None:
+            self.replica.enter(None)
         is_left_to_the_agent = False
         if group is not None:
             if error is not None:
@@ -189,6 +200,8 @@ class Context:
             )
         if self._watch is not None:
             self._watch.formed()
+        if self.replica is not None:
+            self.replica.enter(group.replica)
         self.trace.mark("group", generation=generation)
         self.reporter.tell(generation=generation)
         return group
@@ -210,12 +223,13 @@ def open_context(
     place: str | None,
     keep: int,
     device: torch.device | str | None,
+    shards: int = 1,
     env: Mapping[str, str] = os.environ,
 ) -> Context:
     """Find out where this process is, and seed it."""
     directory = env.get("SPOTRUN_DIR") if "SPOTRUN_GENERATION" in env else None
     world_file = WorldFile(directory) if directory else None
-    seat = _find_seat(env, world_file)
+    seat = with_shards(_find_seat(env, world_file), shards)
     if seat.elastic:
         wait_shortly(os.environ)
     device = torch.device(device) if device else default_device(seat.local_rank)
@@ -246,6 +260,7 @@ def open_context(
         logbook=Logbook(is_printed=seat.rank == 0),
         place=place,
         keep=keep,
+        replica=ReplicaGroup.make_default(seat.shard, shards) if shards > 1 else None,
     )
     if context.device.type == "cuda":
         torch.cuda.set_device(context.device)

@@ -40,10 +40,11 @@ def mean_loss(
         raise ValueError("run.evaluate needs a dataset with a length, and samples in it")
     rounds = -(-source.length // microbatch)
     totals = torch.zeros(2, dtype=torch.float64, device=context.device)
-    own = _batches(source, plan(source.length, microbatch, group.size, group.rank))
+    peers = group.peers
+    own = _batches(source, plan(source.length, microbatch, peers.size, peers.rank))
     alarm = _Alarm(context, group)
     with evaluating(model), context.meter.span("evaluate"):
-        for _ in range(-(-rounds // group.size)):  # as many as the busiest process has
+        for _ in range(-(-rounds // peers.size)):  # as many as the busiest process has
             for batch, samples in _at_most_one(own):
                 result = loss(model, moved(batch, context.device))
                 totals += _weighted(result, samples, context.device)

@@ -167,6 +167,7 @@ class Bucketed:
         self.parameters = [one for bucket in self._buckets for one in bucket.parameters]
         self._arrived = [0] * len(self._buckets)  # gradients, in the present microbatch
         self._has_one_backward: bool | None = None
+        self._has_taken = False
         self._is_last = False
         self._sent = 0
         self._hooks: list[RemovableHandle] = []
@@ -178,6 +179,7 @@ class Bucketed:
 
     def take(self, microbatch: int) -> None:
         """Add up."""
+        self._has_taken = True
         for number, bucket in enumerate(self._buckets):
             if number >= self._sent:
                 gradients = bucket.take()
@@ -193,7 +195,7 @@ class Bucketed:
         for bucket in self._buckets:
             assert bucket.work is not None, "sent"
             bucket.work.wait()
-        if self._has_one_backward is None:
+        if self._has_one_backward is None and self._has_taken:
             self._has_one_backward = True
         return sum(bucket.missing for bucket in self._buckets)
 

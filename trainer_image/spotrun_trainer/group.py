@@ -7,17 +7,21 @@ that is alone uses nothing of torch.distributed.
 import ctypes
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, distributed
-from torch.distributed import Store  # type: ignore[attr-defined]  # not in its __all__
+from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]  # not in __all__
 
 from spotrun_trainer import leaving
 from spotrun_trainer.arrival import meet
 from spotrun_trainer.connections import Connections
+from spotrun_trainer.conversation import Conversation
+from spotrun_trainer.data.deal import NOBODY
 from spotrun_trainer.lost import PeerLostError
 from spotrun_trainer.seat import Seat
 
@@ -85,14 +89,19 @@ class _Work:
         try:
             self._work.wait(_SLICE)
         except RuntimeError:
-            if self._work.is_completed():
-                raise
-            return False
+            if not self._work.is_completed():
+                return False
+            # It failed, or it ended in the moment in which the wait did: now it says which.
+            self._work.wait(_SLICE)
         return True
 
 
 class Group:
-    """The processes of one world; alone every operation returns at once."""
+    """The processes of one world; alone every operation returns at once.
+
+    Where several of them hold one copy of the model together, `replica` are those, and `peers` are
+    those that hold the same part of it in the other copies. Else all are peers.
+    """
 
     def __init__(
         self,
@@ -102,10 +111,15 @@ class Group:
         *,
         is_nccl: bool = False,
         connections: Connections | None = None,
+        peers: "Group | None" = None,
+        replica: "Group | None" = None,
     ) -> None:
         self.rank = rank
         self.size = size
+        self.idle: AbstractSet[int] = NOBODY  # compute nothing in the present step
         self.is_nccl = is_nccl
+        self.replica = replica
+        self._peers = peers
         self._backend = backend
         self._connections = connections or Connections()
         self._begun: list[Any] = []  # torch's works, of which some may not have ended
@@ -130,18 +144,27 @@ class Group:
             connections.met()
             is_nccl = device.type == "cuda" and seat.local_size <= torch.cuda.device_count()
             # A peer that dies amid this holds the others up for five time-outs of gloo, cut or not.
-            backend = leaving.call(
-                lambda: _backend(store, seat, is_nccl=is_nccl), connections.check
+            return leaving.call(
+                lambda: _connect(store, seat, connections, is_nccl=is_nccl), connections.check
             )
         except RuntimeError as error:  # its store or a peer went away in between
             raise PeerLostError(f"world {seat.generation}: {_first_line(error)}") from error
         finally:
             connections.complete()  # also if it failed: what is opened next is another world's
-        return cls(seat.rank, seat.size, backend, is_nccl=is_nccl, connections=connections)
+
+    @property
+    def peers(self) -> "Group":
+        """Those that hold the same part of the model."""
+        return self._peers or self  # never kept in itself: only the collector would free it
 
     def check(self) -> None:
         """Raise PeerLostError if the world is known to be broken."""
         self._connections.check()
+
+    def begin(self, collective: Callable[[Any], Any], tensor: Tensor) -> Pending:
+        """Begin a collective of torch's own on what carries them."""
+        assert self.size > 1, "who is alone has nothing that carries collectives"
+        return self._begin(lambda: collective(self._backend), tensor)
 
     def all_reduce(self, tensor: Tensor) -> Pending:
         """Begin to sum a tensor over all processes, in place."""
@@ -177,13 +200,16 @@ class Group:
             lambda: self._backend.alltoall_base(output, given, output_sizes, given_sizes), given
         )
 
-    def send(self, tensor: Tensor, rank: int) -> None:
-        """Give a tensor to one process, which receives it."""
-        self._begin(lambda: self._backend.send([tensor], rank, 0), tensor).wait()
+    def send(self, tensors: Iterable[Tensor], rank: int) -> Pending:
+        """Begin to give tensors, one after the other, to one process, which receives them.
 
-    def receive(self, tensor: Tensor, rank: int) -> None:
-        """Fill a tensor with what one process sends."""
-        self._begin(lambda: self._backend.recv([tensor], rank, 0), tensor).wait()
+        That goes on beside collectives; not on NCCL, where two communicators can block each other.
+        """
+        return self._converse(lambda tensor: self._backend.send([tensor], rank, 0), tensors)
+
+    def receive(self, tensors: Iterable[Tensor], rank: int) -> Pending:
+        """Begin to fill tensors with what one process sends."""
+        return self._converse(lambda tensor: self._backend.recv([tensor], rank, 0), tensors)
 
     def text_from(self, source: int, text: str, *, device: torch.device) -> str:
         """A short text that one process has, for all."""
@@ -195,24 +221,35 @@ class Group:
         return bytes(message.tolist()).rstrip(b"\0").decode()
 
     def cut(self) -> None:
-        """Free whoever waits in this world, here and elsewhere; nothing in it succeeds any more."""
+        """Free whoever waits in this world, here and later elsewhere; nothing in it succeeds."""
         self._connections.cut()
 
     def close(self) -> None:
         """Let go of the connections."""
+        for part in (self.replica, self._peers):
+            if part is not None:
+                part.close()
         _let_go()
         if not self._is_quiet():
             _keep(self._backend, self._begun)
         self._backend = None
 
-    def _begin(self, collective: Callable[[], Any], tensor: Tensor) -> Pending:
+    def _converse(self, say: Callable[[Tensor], Any], tensors: Iterable[Tensor]) -> Pending:
+        if not self.is_nccl:
+            return self._begin(lambda: Conversation(say, tensors))
+        for tensor in tensors:
+            self._begin(partial(say, tensor), tensor).wait()
+        return _Done()
+
+    def _begin(self, collective: Callable[[], Any], tensor: Tensor | None = None) -> Pending:
         try:
             work = collective()
         except distributed.DistError as error:
             raise PeerLostError(f"a peer is gone: {_first_line(error)}") from error
         self._begun = [one for one in self._begun if not one.is_completed()]
         self._begun.append(work)
-        return _Work(work, self._connections, is_on_gpu=self.is_nccl and tensor.is_cuda)
+        is_on_gpu = self.is_nccl and tensor is not None and tensor.is_cuda
+        return _Work(work, self._connections, is_on_gpu=is_on_gpu)
 
     def _is_quiet(self) -> bool:
         """Whether nothing is under way any more, also of what nobody waits for."""
@@ -224,20 +261,32 @@ class Group:
         return True
 
 
-def _backend(store: Store, seat: Seat, *, is_nccl: bool) -> Any:  # noqa: ANN401
+def _connect(store: Store, seat: Seat, connections: Connections, *, is_nccl: bool) -> Group:
+    def group(name: str, rank: int, size: int, **parts: Group) -> Group:
+        if size == 1:
+            return Group(connections=connections)
+        backend = _backend(PrefixStore(name, store), rank, size, is_nccl=is_nccl)
+        return Group(rank, size, backend, is_nccl=is_nccl, connections=connections, **parts)
+
+    if seat.shards == 1:
+        return group("world", seat.rank, seat.size)
+    peers = group(f"shard{seat.shard}", seat.replica, seat.replicas)
+    replica = group(f"replica{seat.replica}", seat.shard, seat.shards)
+    return group("world", seat.rank, seat.size, peers=peers, replica=replica)
+
+
+def _backend(store: Store, rank: int, size: int, *, is_nccl: bool) -> Any:  # noqa: ANN401
     timeout = timedelta(seconds=COLLECTIVE_SECONDS)
     if not is_nccl:
-        connect_seconds = CONNECT_SECONDS + CONNECT_SECONDS_EACH * seat.size
-        gloo = distributed.ProcessGroupGloo(
-            store, seat.rank, seat.size, timedelta(seconds=connect_seconds)
-        )
+        connect_seconds = CONNECT_SECONDS + CONNECT_SECONDS_EACH * size
+        gloo = distributed.ProcessGroupGloo(store, rank, size, timedelta(seconds=connect_seconds))
         gloo._set_default_timeout(timeout)  # noqa: SLF001 - torch gives it no other name
         return gloo
     # torchrun asks for a watchdog that ends the process; what broke is ours to handle.
     os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"
     options = distributed.ProcessGroupNCCL.Options()
     options._timeout = timeout  # noqa: SLF001 - torch gives it no other name
-    return distributed.ProcessGroupNCCL(store, seat.rank, seat.size, options)
+    return distributed.ProcessGroupNCCL(store, rank, size, options)
 
 
 def _keep(backend: Any, works: list[Any]) -> None:  # noqa: ANN401 - torch's, untyped

@@ -2,6 +2,10 @@
 
 First what the tensors are, as JSON with everything that is no tensor, then the tensors. Nothing is
 pickled, and they arrive in the tensors that are there, as a checkpoint's do.
+
+Who gives goes on computing meanwhile: `pack` holds on to the state of that moment, by a copy of
+what a forward pass may change, and of the rest by the tensors themselves, which the next update
+changes. So that has to wait until all is given.
 """
 
 import itertools
@@ -14,24 +18,39 @@ import torch
 from torch import Tensor
 
 from spotrun_trainer.flat import JSON, Spec
-from spotrun_trainer.group import Group
+from spotrun_trainer.group import Group, Pending
 from spotrun_trainer.tracked import Tracked
 
 _PART_BYTES = 4 * 2**20
 """Larger tensors go as they are; smaller ones together, for each message costs a round trip."""
 
 
-def give(
-    group: Group, rank: int, tracked: Tracked, extra: Mapping[str, Any], device: torch.device
-) -> None:
-    """Send everything that is tracked, and `extra`, to one process."""
+@dataclass(frozen=True)
+class Parcel:
+    """A state as it is until the next update."""
+
+    header: bytes
+    tensors: list[Tensor]
+
+
+def pack(tracked: Tracked, extra: Mapping[str, Any]) -> Parcel:
+    """Everything that is tracked, and `extra`, as they are now."""
     flat = tracked.flatten()
     specs = {name: [spec.dtype, list(spec.shape)] for name, spec in flat.specs().items()}
     header = json.dumps({"specs": specs, "values": flat.values, "extra": dict(extra)}).encode()
-    group.send(torch.tensor([len(header)], device=device), rank)
-    group.send(torch.frombuffer(bytearray(header), dtype=torch.uint8).to(device), rank)
-    for part in parts(list(flat.tensors.values()), _PART_BYTES):
-        group.send(_together(part).to(device), rank)
+    tensors = [
+        tensor.detach().clone() if name in flat.volatile else tensor.detach()
+        for name, tensor in flat.tensors.items()
+    ]
+    return Parcel(header, tensors)
+
+
+def give(group: Group, rank: int, parcel: Parcel, device: torch.device) -> Pending:
+    """Begin to send a parcel to one process."""
+    header = torch.frombuffer(bytearray(parcel.header), dtype=torch.uint8)
+    together = (_together(part) for part in parts(parcel.tensors, _PART_BYTES))
+    messages = itertools.chain([torch.tensor([len(header)]), header], together)
+    return group.send((message.to(device) for message in messages), rank)
 
 
 @dataclass(frozen=True)
@@ -46,9 +65,9 @@ class Header:
 def take_header(group: Group, rank: int, device: torch.device) -> Header:
     """Receive the first part of what a process gives."""
     size = torch.zeros(1, dtype=torch.int64, device=device)
-    group.receive(size, rank)
+    group.receive([size], rank).wait()
     content = torch.empty(int(size.item()), dtype=torch.uint8, device=device)
-    group.receive(content, rank)
+    group.receive([content], rank).wait()
     header = json.loads(bytes(content.cpu().numpy()))
     specs = {name: Spec(dtype, tuple(shape)) for name, (dtype, shape) in header["specs"].items()}
     return Header(specs, header["values"], header["extra"])
@@ -60,23 +79,25 @@ def take(group: Group, rank: int, tracked: Tracked, header: Header, device: torc
     If it fails half-way what is tracked is neither the old state nor the new one.
     """
     landing = tracked.landing(header.specs, header.values)
-    for part in parts(list(landing.tensors.values()), _PART_BYTES):
-        _receive(group, rank, part, device)
+    received = list(parts(list(landing.tensors.values()), _PART_BYTES))
+    messages = [_room_for(part, device) for part in received]
+    group.receive(messages, rank).wait()
+    for part, message in zip(received, messages, strict=True):
+        _unpack(part, message)
     tracked.load(landing)
 
 
 def parts(tensors: Sequence[Tensor], part_bytes: int) -> Iterator[list[Tensor]]:
-    """Neighbours of one type, as many as make up so many bytes; the same on both sides."""
+    """Neighbours of one type, of at most so many bytes, or a single one; the same on both sides."""
     for _, alike in itertools.groupby(tensors, key=lambda tensor: tensor.dtype):
         part, size = list[Tensor](), 0
         for tensor in alike:
-            part.append(tensor)
-            size += tensor.numel() * tensor.element_size()
-            if size >= part_bytes:
+            if part and size + tensor.nbytes > part_bytes:
                 yield part
                 part, size = [], 0
-        if part:
-            yield part
+            part.append(tensor)
+            size += tensor.nbytes
+        yield part
 
 
 def _together(part: Sequence[Tensor]) -> Tensor:
@@ -85,14 +106,17 @@ def _together(part: Sequence[Tensor]) -> Tensor:
     return torch.cat([tensor.detach().flatten() for tensor in part])
 
 
-def _receive(group: Group, rank: int, part: Sequence[Tensor], device: torch.device) -> None:
+def _room_for(part: Sequence[Tensor], device: torch.device) -> Tensor:
     (first, *others) = part
     if not others and first.is_contiguous() and first.device == device:
-        group.receive(first.detach(), rank)
-        return
+        return first.detach()
     numel = sum(tensor.numel() for tensor in part)
-    flat = torch.empty(numel, dtype=first.dtype, device=device)
-    group.receive(flat, rank)
-    pieces = torch.split(flat, [tensor.numel() for tensor in part])
+    return torch.empty(numel, dtype=first.dtype, device=device)
+
+
+def _unpack(part: Sequence[Tensor], message: Tensor) -> None:
+    if len(part) == 1 and message.data_ptr() == part[0].data_ptr():
+        return
+    pieces = torch.split(message, [tensor.numel() for tensor in part])
     for tensor, piece in zip(part, pieces, strict=True):
         tensor.detach().copy_(piece.view_as(tensor))

@@ -15,6 +15,14 @@ def call(function: Callable[[], T], look: Callable[[], None]) -> T:
 
     Then the call is left to itself: it ends some time later, and its result is dropped.
     """
+    result = begin(function)
+    while not wait([result], _LOOK_SECONDS).done:
+        look()
+    return result.result()
+
+
+def begin(function: Callable[[], T]) -> Future[T]:
+    """Begin to call a function in a thread of its own."""
     result = Future[T]()
 
     def run() -> None:
@@ -24,6 +32,4 @@ def call(function: Callable[[], T], look: Callable[[], None]) -> T:
             result.set_exception(error)
 
     threading.Thread(target=run, name="spotrun-call", daemon=True).start()
-    while not wait([result], _LOOK_SECONDS).done:
-        look()
-    return result.result()
+    return result

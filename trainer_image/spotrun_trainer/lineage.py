@@ -46,6 +46,7 @@ class Verdict:
     parts: tuple[Part, ...]  # by rank
     evaluation_is_passed: bool = False
     """Newcomers are in no evaluation, so each of those that are ends it for itself."""
+    shards: int = 1  # that the model has; neighbouring ranks hold one copy of it
 
     @property
     def is_beginning(self) -> bool:
@@ -53,28 +54,62 @@ class Verdict:
         return self.newest == NOTHING
 
     @property
+    def idle(self) -> frozenset[int]:
+        """The copies of the model, by number, that get state while the others compute a step.
+
+        Where there is a newcomer in each of them, all compute as soon as they have everything.
+        """
+        takes = {rank // self.shards for rank, part in enumerate(self.parts) if part is Part.TAKES}
+        return frozenset(takes if len(takes) < len(self.parts) // self.shards else ())
+
+    @property
     def agreed(self) -> Commit:
         """What all have committed in the end."""
         return Commit(self.newest.generation, self.newest.number + self.evaluation_is_passed)
 
-    def source_of(self, rank: int) -> int:
-        """From whom a process gets what it lacks; those who need something are spread evenly."""
-        keepers = [other for other, part in enumerate(self.parts) if part is Part.KEEPS]
-        return keepers[rank % len(keepers)]
+    def source_of(self, rank: int) -> int | None:
+        """From whom a process gets what it lacks; those who need something are spread evenly.
+
+        What is committed all know alike, but state has only who holds the same part of the model.
+        None: whoever does has yet to apply what leads to it, or nobody does.
+        """
+        keepers = [
+            other
+            for other, part in enumerate(self.parts)
+            if part is Part.KEEPS
+            and (self.parts[rank] is Part.APPLIES or (other - rank) % self.shards == 0)
+        ]
+        return keepers[rank // self.shards % len(keepers)] if keepers else None
+
+    def strands(self, rank: int, standings: Sequence[Standing]) -> bool:
+        """Whether a process cannot go on in this world, but only a new one in its place.
+
+        Nobody can give it its state; or only some of those who hold a copy of the model together
+        are in an evaluation, and the others do not come there.
+        """
+        if self.parts[rank] is Part.TAKES and self.source_of(rank) is None:
+            return True
+        evaluates = [
+            standing.is_evaluating and part is not Part.APPLIES
+            for standing, part in zip(standings, self.parts, strict=True)
+        ]
+        first = rank - rank % self.shards
+        return evaluates[rank] and not all(evaluates[first : first + self.shards])
 
 
-def conclude(standings: Sequence[Standing]) -> Verdict:
+def conclude(standings: Sequence[Standing], shards: int = 1) -> Verdict:
     """What becomes of the state in a world of processes with these standings, by rank.
 
     What anybody has committed is committed; what nobody has is discarded.
     """
-    newest = max(standing.committed for standing in standings)
+    newest = max((standing.committed for standing in standings), default=NOTHING)
     parts = tuple(_part(standing, newest) for standing in standings)
     is_evaluating = any(
         standing.is_evaluating and part is Part.KEEPS
         for standing, part in zip(standings, parts, strict=True)
     )
-    return Verdict(newest, parts, evaluation_is_passed=is_evaluating and Part.TAKES in parts)
+    is_passed = is_evaluating and Part.TAKES in parts
+    return Verdict(newest, parts, evaluation_is_passed=is_passed, shards=shards)
 
 
 def _part(standing: Standing, newest: Commit) -> Part:

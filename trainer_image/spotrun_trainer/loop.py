@@ -110,7 +110,7 @@ class Loop:
             if restored is None:
                 context.step = self._samples = 0
                 tensors = context.tracked.flatten().tensors
-                agreement.share(tensors, context.group, context.device)
+                agreement.share(tensors, context.group.peers, context.device)
                 return
         if context.group.rank == 0:
             say(f"going on from {restored.name}")
@@ -126,8 +126,9 @@ class Loop:
         self._go_on(extra)
         self.settled[:] = outcomes.unpack(extra["settled"], self._context.device)
         self._context.is_at_boundary = False
-        group = self._context.group
-        self._source.expect(self._batch.block(self._samples, group.size, group.rank))
+        # The step that comes first here the others compute alone.
+        samples, group = self._samples + self._batch.global_batch, self._context.group.peers
+        self._source.expect(self._batch.block(samples, group.size, group.rank))
 
     def wait(self) -> None:
         """There is no world to be in: what was saved before may become durable."""
@@ -144,6 +145,7 @@ class Loop:
             self._rig = self._make_rig(context.group)
         else:
             self._rig.enter(context.group)
+        context.group.peers.idle = self.worlds.idle
         context.meter.enter_world()
         context.reporter.tell(step=context.step, total=self._total, samples=self._samples)
         context.reporter.tell(ready=True, in_process=True)
@@ -152,7 +154,9 @@ class Loop:
         """Go through one microbatch while the others train, so that they wait for nothing later."""
         context = self._context
         world = context.world()
-        if world is not None and not world.switch:
+        if context.seat.shards > 1:  # a part of a model computes nothing before its mates are there
+            context.reporter.tell(ready=True, in_process=True)
+        elif world is not None and not world.switch:
             context.is_at_boundary = False
             context.logbook.is_printed = False
             self._rig = self._make_rig(Group(), is_rehearsal=True)
@@ -168,6 +172,7 @@ class Loop:
                 assert self._rig is not None, "the world was entered"
                 self._began = time.monotonic()
                 context.is_at_boundary = False
+                context.group.peers.idle = self.worlds.idle
                 yield Step(self._rig, self, context.step + 1, self._samples)
                 if context.is_at_boundary:
                     self._act()
@@ -245,6 +250,7 @@ class Loop:
     def _complete(self) -> None:
         """The training is complete once its last state is durable."""
         context = self._context
+        self.worlds.finish_giving()
         self._saves.begin(self._extra())
         until = time.monotonic() + FINISH_SECONDS
         while not self._saves.finish(_LOOK_SECONDS):
@@ -273,7 +279,9 @@ class Loop:
         is_ordered = context.orders() > self._orders
         is_leaving = context.interrupt.reason() is not None
         is_hopeless = is_leaving and not self._saves.fits(context.interrupt.seconds_left())
-        is_compared = context.deterministic and number % CHECKSUM_STEPS == 0
+        # Over all processes, so it compares nothing where they hold different parts of the model.
+        is_alike = context.seat.shards == 1
+        is_compared = context.deterministic and is_alike and number % CHECKSUM_STEPS == 0
         return Ballot(
             save=int(is_ordered or self._saves.is_due(number)),
             leave=int(is_leaving),
@@ -296,7 +304,7 @@ class Loop:
         return is_last or bool(self._said.stop)
 
     def _say_if_idle(self) -> None:
-        size, microbatches = self._context.group.size, self._batch.microbatches
+        size, microbatches = self._context.group.peers.size, self._batch.microbatches
         if size > microbatches and self._context.group.rank == 0:
             say(
                 f"{size} processes share {microbatches} microbatches, so {size - microbatches} of "

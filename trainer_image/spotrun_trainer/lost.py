@@ -1,8 +1,12 @@
-"""How a world ends under a process: two exceptions that everything between group and loop knows."""
+"""How a world ends under a process: exceptions that all between group and loop know."""
 
 
 class PeerLostError(Exception):
     """A collective cannot complete, because a process of the world is gone."""
+
+
+class StrandedError(Exception):
+    """This process cannot go on in the world that it came to; a new one in its place can."""
 
 
 class WorldChangedError(Exception):

@@ -61,7 +61,8 @@ class Phase:
         self._is_settled = outcome is not None
         self.outcome = outcome
         self._key = (rig.seed, step, number)
-        dealt = deal(rig.batch.microbatches, rig.group.size, rig.group.rank)
+        peers = rig.group.peers
+        dealt = deal(rig.batch.microbatches, peers.size, peers.rank, peers.idle)
         self._dealt = dealt[:1] if rig.is_rehearsal else dealt
         self._sums = [] if rig.deterministic else [Sums(rig.device)]
         self._is_begun = False
@@ -116,6 +117,11 @@ class Phase:
             return self.outcome
         self._check_through()
         rig = self._rig
+        if clip is not None and rig.group.replica is not None:
+            raise ValueError(
+                "clip= needs the norm of the whole gradient, and a process has that of its part of "
+                "the model only: leave clip out where Run(shards=...) is above 1"
+            )
         if rig.is_rehearsal:
             raise RehearsedError
         gradients = [rig.gradients(optimizer) for optimizer in optimizers]
@@ -174,14 +180,16 @@ class Phase:
         """What all said together, and all sums: known to all processes, or to none."""
         rig = self._rig
         changed = set[int]().union(*(one.changed for one in self._sums))
-        rig.buffers.agree(rig.group, changed)
+        rig.buffers.agree(rig.group.peers, changed)
         unknown = len(changed.difference(rig.buffers.agreed))
         own = replace(rig.vote(), missing=missing, unknown=unknown)
         vectors = [one.vector(rig.buffers) for one in self._sums]
         said = torch.tensor(commit.encode(own), dtype=torch.float64, device=rig.device)
         group = rig.group
-        if rig.deterministic:  # what is summed in an order of its own all have when they agree
-            totals = self._in_order(vectors)
+        if rig.deterministic or group.replica is not None:
+            # Summed by itself, in an order of its own or by those with the same part of the model,
+            # so all have it when they agree.
+            totals = self._totals(vectors)
             rig.commit(numbers := said)
         else:
             rig.commit(numbers := torch.cat([said, *vectors]))
@@ -196,13 +204,16 @@ class Phase:
             rig.buffers.forget_agreement()
         return outcome, totals
 
-    def _in_order(self, vectors: list[Tensor]) -> Tensor:
+    def _totals(self, vectors: list[Tensor]) -> Tensor:
+        if not self._rig.deterministic:
+            self._rig.group.peers.all_reduce(vectors[0]).wait()
+            return vectors[0]
         tree = TreeSum[Tensor](torch.add)
         for number, vector in zip(self._dealt, vectors, strict=True):
             tree.push(Node(number, 1, vector))
         rig = self._rig
         like = Sums(rig.device).vector(rig.buffers)
-        return sum_over(rig.group, tree.nodes, rig.batch.microbatches, like=like)
+        return sum_over(rig.group.peers, tree.nodes, rig.batch.microbatches, like=like)
 
     def _apply(
         self,

@@ -69,6 +69,7 @@ class Rig:
     def enter(self, group: Group) -> None:
         """There is another group; gradients follow it with the next step."""
         self.group = group
+        self.buffers.keep()  # who has got the state amid a step has got these, too
         self.buffers.forget_agreement()  # newcomers do not know of it
 
     def check(self) -> None:
@@ -113,17 +114,18 @@ class Rig:
             owned |= ids
             known = self._gradients.get(id(optimizer))
             is_same = known is not None and {id(one) for one in known.parameters} == ids
-            if known is not None and not (is_same and known.follow(self.group)):
+            if known is not None and not (is_same and known.follow(self.group.peers)):
                 known.close()
                 known = None
             self._gradients[id(optimizer)] = known or self._open(parameters)
 
     def _open(self, parameters: Sequence[nn.Parameter]) -> Gradients:
+        peers = self.group.peers
         if self.deterministic:
-            return Treed(parameters, self.group, self.batch.microbatches)
-        if Own.fits(parameters, self.group):
+            return Treed(parameters, peers, self.batch.microbatches)
+        if Own.fits(parameters, peers):
             return Own(parameters)
-        return Bucketed(parameters, self.group)
+        return Bucketed(parameters, peers)
 
 
 def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:

@@ -41,6 +41,8 @@ class Run:
     every           how often to save: "auto" (as often as pays), seconds, "10m", "500 steps";
                     default: SPOTRUN_CHECKPOINT_EVERY, else "auto"
     keep            so many checkpoints; default: SPOTRUN_CHECKPOINT_KEEP, else 3
+    shards          so many processes hold one copy of the model, each a part of it; they are
+                    torch.distributed's default group, and its rank says which part
     device          default: one of this machine's GPUs for each of its processes, or the CPU
     """
 
@@ -52,6 +54,7 @@ class Run:
         checkpoint: str | Path | None = None,
         every: float | str | None = None,
         keep: int | None = None,
+        shards: int = 1,
         device: torch.device | str | None = None,
     ) -> None:
         self._context = open_context(
@@ -60,6 +63,7 @@ class Run:
             place=str(checkpoint or os.environ.get("SPOTRUN_CHECKPOINT") or "") or None,
             keep=keep or int(os.environ.get("SPOTRUN_CHECKPOINT_KEEP", KEEP)),
             device=device,
+            shards=shards,
         )
         self._saves = Saves(
             self._context, Cadence(every or os.environ.get("SPOTRUN_CHECKPOINT_EVERY", "auto"))
@@ -108,6 +112,7 @@ class Run:
         if self._loop is not None:
             raise ValueError("run.track came after run.steps, which has restored what was tracked")
         for name, thing in things.items():
+            _check_plain(name, thing)
             self._context.tracked.add(name, thing)
             self._context.things.append(thing)
 
@@ -180,6 +185,11 @@ class Run:
                 return mean_loss(context, model, source, size, loss, group=group, commit=commit)
 
         if loop is None:
+            if context.seat.shards > 1:
+                raise ValueError(
+                    "run.evaluate before run.steps: the processes that hold the model together meet"
+                    " when its first step begins, so evaluate in the loop"
+                )
             # Who joins the others later comes by here alone; their world is not to be met for this.
             group = Group() if context.seat.joins else context.group
             return attempt(group, _sum_over(group))
@@ -196,6 +206,15 @@ class Run:
                     loop.worlds.change(error)
                 except InterruptedEvaluationError:
                     loop.leave_if_told()
+
+
+def _check_plain(name: str, thing: object) -> None:
+    parameters = thing.parameters() if isinstance(thing, nn.Module) else ()
+    if any(hasattr(parameter, "device_mesh") for parameter in parameters):
+        raise ValueError(
+            f"{name} has parameters that torch has sharded (DTensor), which cannot be tracked yet: "
+            "with Run(shards=...) let each process hold its part as plain tensors"
+        )
 
 
 def _sum_over(group: Group) -> Callable[[Tensor], None]:

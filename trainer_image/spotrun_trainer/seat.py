@@ -31,6 +31,35 @@ class Seat:
     directory: Path | None = None  # SPOTRUN_DIR
     elastic: bool = False  # under spotrun: what breaks is followed by the next world
     joins: bool = False  # the others bring the state along
+    shards: int = 1  # processes that hold one copy of the model together, in neighbouring ranks
+
+    @property
+    def shard(self) -> int:
+        """Which part of the model this process holds; it stays, whatever world comes."""
+        return self.rank % self.shards
+
+    @property
+    def replica(self) -> int:
+        """Which copy of the model this process has a part of."""
+        return self.rank // self.shards
+
+    @property
+    def replicas(self) -> int:
+        """How many copies of the model there are."""
+        return self.size // self.shards
+
+
+def with_shards(seat: Seat, shards: int) -> Seat:
+    """Where so many processes hold one copy of the model; raises ValueError if they cannot."""
+    if shards < 1:
+        raise ValueError(f"shards={shards}: at least one process holds the model")
+    if seat.size % shards:
+        raise ValueError(
+            f"{seat.size} processes cannot hold whole copies of a model that takes {shards} "
+            "(shards=): start a multiple of it with torchrun, or give the TrainingJob "
+            "workers.perReplica, so that it always has whole copies"
+        )
+    return replace(seat, shards=shards)
 
 
 def find_seat(env: Mapping[str, str], answer: wire.Answer | None) -> Seat:
@@ -69,7 +98,21 @@ def find_seat(env: Mapping[str, str], answer: wire.Answer | None) -> Seat:
 
 
 def seat_in(world: wire.World, seat: Seat) -> Seat:
-    """The place in another world of a process that lives on; raises ValueError for a bad store."""
+    """The place in another world of a process that lives on.
+
+    Raises ValueError for a bad store, and if another part of the model would have to be there.
+    """
+    there = _place_in(world, seat)
+    if seat.shards > 1 and (there.size % seat.shards or there.shard != seat.shard):
+        raise ValueError(
+            f"this process holds part {seat.shard} of {seat.shards} of the model, and world "
+            f"{world.generation} has no place for that: let workers.perReplica x processes of the "
+            "TrainingJob be a multiple of Run(shards=...)"
+        )
+    return there
+
+
+def _place_in(world: wire.World, seat: Seat) -> Seat:
     return replace(
         seat,
         rank=world.rank + seat.local_rank,

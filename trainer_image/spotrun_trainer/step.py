@@ -42,9 +42,7 @@ class Step:
         self.number = number  # the first is 1
         self._rig = rig
         self._fate = fate
-        self._block = rig.batch.block(samples, rig.group.size, rig.group.rank)
-        if rig.is_rehearsal:
-            self._block = replace(self._block, microbatches=1, stride=0)
+        self._samples = samples  # dealt before it
         self._given = list(fate.settled)  # what was applied before the world broke
         self._phases: list[Phase] = []
         self._kept: list[Any] | None = None  # batches, where phases go through them again
@@ -132,7 +130,11 @@ class Step:
         if self._kept:
             yield from self._kept
             return
-        for batch in self._rig.source.microbatches(self._block):
+        rig, peers = self._rig, self._rig.group.peers
+        block = rig.batch.block(self._samples, peers.size, peers.rank, peers.idle)
+        if rig.is_rehearsal:
+            block = replace(block, microbatches=1, stride=0)
+        for batch in rig.source.microbatches(block):
             if self._kept is not None:
                 self._kept.append(batch)
             yield batch

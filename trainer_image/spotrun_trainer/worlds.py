@@ -3,9 +3,14 @@
 When a world breaks, its survivors meet in the next one, say what each has committed, and end with
 the same state: by applying what somebody has applied, or by discarding what nobody has. Newcomers
 get it from a survivor. Where nobody has any state, the training begins.
+
+While newcomers get the state the others compute the next step, alone. But it is committed by all,
+and by a newcomer only once it has everything: so what is sent is the state that the step began
+with, all apply the step to that, and no second state has to be kept or sent.
 """
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import astuple
 from typing import Any, Protocol
@@ -15,8 +20,10 @@ from torch import Tensor
 
 from spotrun_trainer import handover
 from spotrun_trainer.context import Context
+from spotrun_trainer.data.deal import NOBODY
+from spotrun_trainer.group import Pending
 from spotrun_trainer.lineage import NOTHING, Commit, Part, Standing, Verdict, conclude
-from spotrun_trainer.lost import PeerLostError, WorldChangedError
+from spotrun_trainer.lost import PeerLostError, StrandedError, WorldChangedError
 
 
 class Cargo(Protocol):
@@ -43,11 +50,13 @@ class Worlds:
 
     def __init__(self, context: Context, cargo: Cargo) -> None:
         self.evaluates_alone = False  # newcomers have come that know nothing of an evaluation
+        self.idle: AbstractSet[int] = NOBODY  # copies of the model that get the state in this step
         self._context = context
         self._cargo = cargo
         self._committed = NOTHING
         self._numbers = torch.empty(0)  # that the last commit brought
         self._is_evaluating = False
+        self._giving: list[Pending] = []
 
     def enter(self) -> None:
         """Enter the first world."""
@@ -67,12 +76,19 @@ class Worlds:
         context = self._context
         pending = Commit(context.seat.generation, self._committed.number + 1)
         try:
+            self.finish_giving()
             context.group.all_reduce(numbers).wait()
-            self._committed = pending
+            self._committed, self.idle = pending, NOBODY
         except PeerLostError as error:
             if not self.change(error, pending, numbers):
                 raise WorldChangedError from error
         self._numbers = numbers
+
+    def finish_giving(self) -> None:
+        """Return once newcomers have what this process gives them: then it may change."""
+        for one in self._giving:
+            one.wait()
+        self._giving.clear()
 
     @contextmanager
     def evaluation(self) -> Iterator[None]:
@@ -95,6 +111,7 @@ class Worlds:
         """
         context = self._context
         context.leave_world(error)
+        self._giving.clear()
         while True:
             with context.meter.span("wait"):
                 context.wait_for_seat(context.seat.generation, error, self._cargo.wait)
@@ -103,6 +120,7 @@ class Worlds:
             except PeerLostError as lost:
                 error = lost
                 context.leave_world(lost)
+                self._giving.clear()
             else:
                 break
         self._cargo.arrived()
@@ -112,22 +130,28 @@ class Worlds:
         """Meet the others, and come to the same state; raises PeerLostError."""
         context = self._context
         standing = Standing(self._committed, pending, self._is_evaluating)
-        verdict = conclude(self._exchange(standing)) if context.seat.elastic else None
-        if verdict is None or verdict.is_beginning:
+        standings = self._exchange(standing) if context.seat.elastic else ()
+        verdict = conclude(standings, context.seat.shards)
+        if verdict.is_beginning:
             self._cargo.begin()
-            self._committed = Commit(context.seat.generation, 0)
+            self._committed, self.idle = Commit(context.seat.generation, 0), NOBODY
             return Part.KEEPS
         rank = context.group.rank
+        if verdict.strands(rank, standings):
+            raise StrandedError(
+                f"world {context.seat.generation} has nobody who could bring this process to where "
+                "the others are; it is started again"
+            )
         part = verdict.parts[rank]
         if part is Part.KEEPS:
             self._give(verdict, rank)
         elif part is Part.APPLIES:
             assert numbers is not None, "who has something pending holds on to it"
-            context.group.receive(numbers, verdict.source_of(rank))
+            context.group.receive([numbers], _source(verdict, rank)).wait()
             self._numbers = numbers
         else:
             self._take(verdict, rank)
-        self._committed = verdict.agreed
+        self._committed, self.idle = verdict.agreed, verdict.idle
         # Who was evaluating an older state than the others have now is alone with that, too.
         self.evaluates_alone |= self._is_evaluating and part is Part.TAKES
         self.evaluates_alone |= verdict.evaluation_is_passed and part is not Part.TAKES
@@ -140,22 +164,30 @@ class Worlds:
         return [Standing(Commit(*row[:2]), Commit(*row[2:4]), bool(row[4])) for row in table]
 
     def _give(self, verdict: Verdict, rank: int) -> None:
-        context = self._context
+        """Begin to send what others need; `finish_giving` waits for it."""
+        context, group = self._context, self._context.group
+        parcel: handover.Parcel | None = None
         for other, part in enumerate(verdict.parts):
             if part is Part.KEEPS or verdict.source_of(other) != rank:
                 continue
             if part is Part.APPLIES:
-                context.group.send(self._numbers, other)
-            else:
-                extra = self._cargo.pack()
-                handover.give(context.group, other, context.tracked, extra, context.device)
+                self._giving.append(group.send([self._numbers], other))
+                continue
+            parcel = parcel or handover.pack(context.tracked, self._cargo.pack())
+            self._giving.append(handover.give(group, other, parcel, context.device))
 
     def _take(self, verdict: Verdict, rank: int) -> None:
         context = self._context
         self._committed = NOTHING  # until all of it is here, it is nobody's state
-        source = verdict.source_of(rank)
+        source = _source(verdict, rank)
         with context.meter.span("restore"):
             header = handover.take_header(context.group, source, context.device)
             # First: samples are loaded while weights arrive.
             self._cargo.unpack(header.extra)
             handover.take(context.group, source, context.tracked, header, context.device)
+
+
+def _source(verdict: Verdict, rank: int) -> int:
+    source = verdict.source_of(rank)
+    assert source is not None, "who has none is stranded"
+    return source

@@ -78,6 +78,8 @@ def _metadata(job: JobSnapshot, worker: Create) -> Manifest:
     labels = {names.LABEL_SERIAL: str(worker.serial), names.LABEL_TEMPLATE: job.template}
     if place.capacity is not None:
         labels[names.LABEL_CAPACITY] = place.capacity.value
+    if job.spec.workers.per_replica > 1:
+        labels[names.LABEL_SLOT] = str(worker.slot)
     asked = {
         names.ANNOTATION_POOLS: ",".join(place.required),
         names.ANNOTATION_ZONE: place.zone,

@@ -62,6 +62,10 @@ LABEL_POOL: Final = Name("spotrun.dev/pool", "on worker pods: the CapacityPool t
 LABEL_CAPACITY: Final = Name(
     "spotrun.dev/capacity", "on worker pods and pools: Spot, OnDemand or Reserved"
 )
+LABEL_SLOT: Final = Name(
+    "spotrun.dev/slot",
+    "on worker pods where perReplica is above 1: which part of a copy of the model it holds",
+)
 LABEL_TEAM: Final = Name("team", "on TrainingJobs, copied to their pods: who pays")
 LABEL_COST_CENTER: Final = Name(
     "cost-center", "on TrainingJobs, copied to their pods: where it is booked"

@@ -26,6 +26,7 @@ class Create:
     serial: int
     avoid_nodes: tuple[str, ...] = ()  # host names
     place: Placed = Placed()
+    slot: int = 0  # which part of a copy of the model it will hold
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from datetime import timedelta
 from spotrun.api.status import How, TrainingJobStatus
 from spotrun.decide.crew import has_arrived, holders, members, missing, some_unheard
 from spotrun.decide.publish import publish
+from spotrun.decide.replicas import holds_all, whole
 from spotrun.decide.serials import ordered
-from spotrun.decide.sizes import largest, wanted
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 
@@ -64,9 +64,9 @@ def leave_out_the_late(view: View, status: TrainingJobStatus) -> TrainingJobStat
     present = [worker for worker in everybody if worker.serial not in late]
     how = How.RESTART if world.how is How.RESTART else How.ABORT
     why = f"{len(late)} of {len(everybody)} workers did not arrive by {world.how}"
-    size = largest(view.job.spec.workers, len(present))
-    if size and _can_enter(view, status, present[:size], how):
-        return publish(view, status, present[:size], how, why, switch=True, late=absent)
+    on_time = whole(present, view.job.spec.workers)
+    if on_time and _can_enter(view, status, on_time, how):
+        return publish(view, status, on_time, how, why, switch=True, late=absent)
     # Nobody is to blame where nobody came in process; whom a restart does not bring is broken.
     blamed = absent if present or world.how is How.RESTART else []
     late_before = ordered(world.late)
@@ -75,17 +75,17 @@ def leave_out_the_late(view: View, status: TrainingJobStatus) -> TrainingJobStat
     inside = {worker.serial for worker in everybody}
     if all(view.is_current(worker) for worker in crew):  # a world has one template
         crew += [w for w in view.staying if w.is_ready and w.serial not in inside]
-    workers = view.job.spec.workers
-    chosen = crew[: largest(workers, min(len(crew), wanted(workers)))]
+    chosen = whole(crew, view.job.spec.workers)
     harder = _STRONGER[world.how]
     how = harder if _can_enter(view, status, chosen, harder) else How.RESTART
     return publish(view, status, chosen, how, why, switch=bool(chosen), late=blamed)
 
 
 def _can_enter(view: View, status: TrainingJobStatus, chosen: Sequence[Worker], how: How) -> bool:
-    """In process only together with somebody who has the state."""
+    """In process only together with those who have the state, all of it."""
     keepers = {worker.serial for worker in holders(view, status)}
-    return how is How.RESTART or any(worker.serial in keepers for worker in chosen)
+    inside = [worker for worker in chosen if worker.serial in keepers]
+    return how is How.RESTART or holds_all(inside, view.job.spec.workers)
 
 
 def _step_allowance(view: View, status: TrainingJobStatus) -> float:

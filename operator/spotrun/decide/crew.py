@@ -61,6 +61,9 @@ def holders(view: View, status: TrainingJobStatus) -> list[Worker]:
     present = generation(status)
     keepers = () if world.switch and world.how is How.RESTART else ordered(world.trained)
     trained = [n for n in ordered(world.members) if _trains_in(view, n, present)]
+    if trained and world.switch and view.job.spec.workers.per_replica > 1:
+        # Who was left out is behind by now, and cannot stand in for a part that is lost.
+        keepers = tuple(n for n in keepers if n in ordered(world.members))
     serials = dict.fromkeys((*keepers, *trained))
     alive = (view.by_serial[n] for n in serials if n in view.alive_serials)
     return [worker for worker in alive if not _is_broken(worker) and not _is_new(worker)]

@@ -21,8 +21,9 @@ from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.orders import is_restart_planned, is_saved
 from spotrun.decide.placement.policy import retiring
 from spotrun.decide.publish import fill_in, publish
+from spotrun.decide.replicas import first_of_each, holds_all, whole
 from spotrun.decide.serials import numbers, ordered
-from spotrun.decide.sizes import largest, wanted
+from spotrun.decide.sizes import wanted
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.suspend import CHECKPOINT_SECONDS
 from spotrun.decide.view import View, leaves_at
@@ -117,7 +118,8 @@ def _change_to(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> T
         # there is something to prepare again: to enter a world without a change costs a stall.
         return status
     joins, stay = len(serials - crew), len(serials & crew)
-    how = How.BOUNDARY if stay and _is_in_process(view, status) else How.RESTART
+    brings_state = stay and _with_the_state(view, status, chosen)
+    how = How.BOUNDARY if brings_state and _is_in_process(view, status) else How.RESTART
     why = f"{joins} join, {len(crew)} train, {len(serials)} will"
     if how is How.RESTART and _should_save_first(view, status):
         switch = False
@@ -153,14 +155,15 @@ def _choose(view: View, status: TrainingJobStatus, *, with_unready: bool) -> lis
     newcomers = _newcomers(view, status, inside, with_unready=with_unready)
     workers = view.job.spec.workers
     if not all(view.is_current(worker) for worker in crew):  # a world has one template
-        return newcomers[: wanted(workers)] if len(newcomers) >= wanted(workers) else crew
+        renewed = whole(newcomers, workers)
+        return renewed if len(renewed) == wanted(workers) else crew
     going = retiring(view, status, wanted(workers))
     staying = [w for w in crew if w.serial in view.staying_serials and w.serial not in going]
     replaced = [w for w in crew if w.serial in view.staying_serials and w.serial in going]
     candidates = [*staying, *newcomers, *replaced]
-    leaving = _who_can_stay(view, status, len(candidates))
+    leaving = _who_can_stay(view, status, candidates)
     candidates += leaving
-    chosen = candidates[: largest(workers, min(len(candidates), wanted(workers)))]
+    chosen = whole(candidates, workers)
     if chosen and _with_the_state(view, status, chosen):
         return chosen
     keepers = [*replaced, *leaving]
@@ -170,12 +173,17 @@ def _choose(view: View, status: TrainingJobStatus, *, with_unready: bool) -> lis
 def _hand_over(
     view: View, status: TrainingJobStatus, chosen: list[Worker], keepers: list[Worker]
 ) -> list[Worker] | None:
-    """How nobody but newcomers can go on: one with the state stays a while, or a checkpoint does.
+    """How nobody but newcomers can go on: who has the state stays a while, or a checkpoint does.
 
     None while that cannot be: then those who train go on.
     """
-    if len(chosen) > 1 and all_in_process(members(view, status)):
-        return [keepers[0], *chosen[:-1]]
+    workers = view.job.spec.workers
+    first = first_of_each(keepers, workers)
+    if len(chosen) > workers.per_replica and all_in_process(members(view, status)):
+        known = {worker.serial for worker in first}
+        handed = whole([*first, *(w for w in chosen if w.serial not in known)], workers)
+        if _with_the_state(view, status, handed):
+            return handed
     is_ready = all(worker.is_ready for worker in chosen)
     return chosen if is_ready and is_saved(view, status) else None
 
@@ -197,9 +205,10 @@ def _newcomers(
 
 
 def _with_the_state(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> bool:
-    """Whether somebody who has the state is in the next world, if there is such a one."""
+    """Whether those who have the state, all of it, are in the next world, if there are such."""
     keepers = {worker.serial for worker in holders(view, status)}
-    return not keepers or any(worker.serial in keepers for worker in chosen)
+    inside = [worker for worker in chosen if worker.serial in keepers]
+    return not keepers or holds_all(inside, view.job.spec.workers)
 
 
 def _all_ready(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> bool:
@@ -218,14 +227,14 @@ def _somebody_must_leave_now(view: View, status: TrainingJobStatus) -> bool:
     return any(_leaves_now(view, worker) for worker in members(view, status))
 
 
-def _who_can_stay(view: View, status: TrainingJobStatus, others: int) -> list[Worker]:
+def _who_can_stay(view: View, status: TrainingJobStatus, others: list[Worker]) -> list[Worker]:
     """Those of the departing who have some time left yet; as they leave together where they may."""
     crew = [w for w in members(view, status) if w.serial not in view.staying_serials]
     stay = [worker for worker in crew if not _leaves_now(view, worker)]
     if len(stay) == len(crew):
         return stay
     longest = [w for w in stay if not _leaves_within(view, w, LEAD_SECONDS + TOGETHER_SECONDS)]
-    return longest if largest(view.job.spec.workers, others + len(longest)) else stay
+    return longest if whole([*others, *longest], view.job.spec.workers) else stay
 
 
 def _leaves_now(view: View, worker: Worker) -> bool:

@@ -13,7 +13,7 @@ from spotrun.decide.crew import (
 )
 from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.publish import publish
-from spotrun.decide.sizes import largest, wanted
+from spotrun.decide.replicas import first_of_each, holds_all, whole
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 
@@ -37,8 +37,7 @@ def after_failure(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     if some_unheard(view, members(view, status)):
         return status
     why = f"a training process of {failed(view, status)[0].pod.name} failed"
-    keepers = holders(view, status)
-    if keepers and all_in_process(keepers):
+    if _goes_on_in_process(view, holders(view, status)):
         return _go_on(view, status, members(view, status), why)
     if waits_for_retry(view, status):
         return status
@@ -57,8 +56,7 @@ def after_hang(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
 def loss_again_seconds(view: View, status: TrainingJobStatus) -> float:
     """How long it is still waited for further losses after the first."""
     seen = (view.job.lost_seconds.get(serial, 0.0) for serial in gone(view, status))
-    keepers = holders(view, status)
-    in_process = bool(keepers) and all_in_process(keepers)
+    in_process = _goes_on_in_process(view, holders(view, status))
     wait = DEBOUNCE_IN_PROCESS_SECONDS if in_process else DEBOUNCE_SECONDS
     return wait - max(seen, default=0.0)
 
@@ -66,9 +64,11 @@ def loss_again_seconds(view: View, status: TrainingJobStatus) -> float:
 def _go_on(
     view: View, status: TrainingJobStatus, survivors: list[Worker], why: str
 ) -> TrainingJobStatus:
-    """The largest world of whom there is; those with the state come first, for one must be in."""
+    """The largest world of whom there is; those with the state come first, for it must be in."""
     keepers = [worker for worker in holders(view, status) if worker.agent is not None]
-    in_process = bool(keepers) and all_in_process(keepers)
+    in_process = _goes_on_in_process(view, keepers)
+    if keepers and not holds_all(keepers, view.job.spec.workers):
+        why += "; a part of the model is lost with them"
     broken = {worker.serial for worker in failed(view, status)} if in_process else set()
     kept = {worker.serial for worker in keepers}
     others = [
@@ -81,27 +81,29 @@ def _go_on(
     crew = [*_staying_first(view, crew), *(w for w in spares if w.serial not in broken)]
     if not in_process:
         return _enter(view, status, crew, How.RESTART, why)
-    size = _size(view, crew)
-    if size and not any(worker.serial in kept for worker in crew[:size]):
-        first = keepers[0]
-        crew = [first, *(worker for worker in crew if worker.serial != first.serial)]
+    workers = view.job.spec.workers
+    inside = [worker for worker in whole(crew, workers) if worker.serial in kept]
+    if not holds_all(inside, workers):
+        first = first_of_each(keepers, workers)
+        serials = {worker.serial for worker in first}
+        crew = [*first, *(worker for worker in crew if worker.serial not in serials)]
     return _enter(view, status, crew, How.ABORT, why)
+
+
+def _goes_on_in_process(view: View, keepers: list[Worker]) -> bool:
+    """Whether those with the state have all of it, and none needs to be started again."""
+    return holds_all(keepers, view.job.spec.workers) and all_in_process(keepers)
 
 
 def _enter(
     view: View, status: TrainingJobStatus, crew: list[Worker], how: How, why: str
 ) -> TrainingJobStatus:
     """The first of them, as many as are allowed; nobody where they are too few."""
-    size = _size(view, crew)
-    if not size:
+    chosen = whole(crew, view.job.spec.workers)
+    if not chosen:
         why += "; too few are left to train"
         return publish(view, status, [], How.RESTART, why, switch=False)
-    return publish(view, status, crew[:size], how, why, switch=True)
-
-
-def _size(view: View, crew: list[Worker]) -> int:
-    workers = view.job.spec.workers
-    return largest(workers, min(len(crew), wanted(workers)))
+    return publish(view, status, chosen, how, why, switch=True)
 
 
 def _staying_first(view: View, crew: list[Worker]) -> list[Worker]:

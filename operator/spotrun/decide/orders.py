@@ -9,8 +9,9 @@ from spotrun.decide.crew import members, training
 from spotrun.decide.ledger import holds_since
 from spotrun.decide.placement.needs import checkpoint_would_help
 from spotrun.decide.placement.policy import retiring
+from spotrun.decide.replicas import holds_all, whole
 from spotrun.decide.serials import ordered
-from spotrun.decide.sizes import largest, wanted
+from spotrun.decide.sizes import wanted
 from spotrun.decide.view import FINISHED, View
 
 AGAIN_SECONDS = 60.0
@@ -61,16 +62,20 @@ def is_restart_planned(view: View, status: TrainingJobStatus) -> bool:
 
 
 def _hands_over(view: View, status: TrainingJobStatus) -> bool:
-    """Whether newcomers alone wait to go on with what those who train, who all leave, save."""
+    """Whether a part of the state is with those only who leave, and others wait to go on."""
     size, crew = wanted(view.job.spec.workers), set(training(status))
     going = retiring(view, status, size) | (crew - view.staying_serials)
-    if not crew or not crew <= going or is_saved(view, status):
+    workers = view.job.spec.workers
+    stay = [view.by_serial[n] for n in crew - going if n in view.by_serial]
+    if not crew or holds_all(stay, workers) or is_saved(view, status):
         return False
-    return sum(w.is_ready and w.serial not in crew for w in view.staying) >= size
+    newcomers = (w for w in view.staying if w.is_ready and w.serial not in crew)
+    return len(whole([*stay, *newcomers], workers)) == size
 
 
 def _leaves_too_few(view: View, status: TrainingJobStatus) -> bool:
     if all(w.serial in view.staying_serials for w in members(view, status)):
         return False
-    rest = sum(worker.is_ready or worker.serial in training(status) for worker in view.staying)
-    return not largest(view.job.spec.workers, rest)
+    crew = training(status)
+    rest = [worker for worker in view.staying if worker.is_ready or worker.serial in crew]
+    return not whole(rest, view.job.spec.workers)

@@ -27,7 +27,7 @@ def publish(
 ) -> TrainingJobStatus:
     """Make the next world; without members it stands for "nobody trains"."""
     old = status.world
-    members = tuple(worker.serial for worker in in_rank_order(chosen))
+    members = tuple(worker.serial for worker in in_rank_order(chosen, view.job.spec.workers))
     store = spare_store(view, status, members[:1])
     # While a world is prepared the whole last one trains on. Else only those count who have the
     # state, also where too few are left to train: what they hold is still the newest there is.

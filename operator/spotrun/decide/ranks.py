@@ -3,10 +3,18 @@
 from collections.abc import Iterable
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.workers import Workers
+from spotrun.decide.replicas import by_slot
 from spotrun.decide.snapshot import Worker
 
 
-def in_rank_order(workers: Iterable[Worker]) -> tuple[Worker, ...]:
+def in_rank_order(chosen: Iterable[Worker], workers: Workers) -> tuple[Worker, ...]:
+    """Replica by replica, each by slot: so a worker's rank always says which part it holds."""
+    slots = by_slot(along_the_ring(chosen), workers)
+    return tuple(worker for replica in zip(*slots, strict=True) for worker in replica)
+
+
+def along_the_ring(workers: Iterable[Worker]) -> tuple[Worker, ...]:
     """On-demand before spot, then by zone, node and serial.
 
     Spot begins in the zone where on-demand ends: one crossing less for the ring.

@@ -5,8 +5,9 @@ from spotrun.api.values import Serials
 from spotrun.decide.crew import all_in_process, holders, some_unheard
 from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.publish import publish
+from spotrun.decide.replicas import holds_all, whole
 from spotrun.decide.serials import numbers, ordered
-from spotrun.decide.sizes import largest, smallest, wanted
+from spotrun.decide.sizes import smallest, wanted
 from spotrun.decide.view import View
 
 GATHER_SECONDS = 30.0
@@ -24,22 +25,23 @@ def start(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     if waits_for_retry(view, status) or some_unheard(view, keepers):
         return status
     survivors = [w for w in keepers if w.serial in view.staying_serials and w.agent is not None]
-    goes_on = bool(survivors) and all_in_process(survivors)
+    workers = view.job.spec.workers
+    goes_on = holds_all(survivors, workers) and all_in_process(survivors)
     known = {worker.serial for worker in survivors} if goes_on else set()
     ready = [w for w in view.staying if w.is_ready and w.serial not in known]
     crew = [*survivors, *ready] if goes_on else ready
-    workers = view.job.spec.workers
-    size = largest(workers, min(len(crew), wanted(workers)))
-    if not size:
+    chosen = whole(crew, workers)
+    if not chosen:
         return status
     if goes_on:
-        why = f"{len(survivors)} with the state, {size - len(survivors)} others"
-        return publish(view, status, crew[:size], How.ABORT, why, switch=True)
-    everybody = len(crew) >= wanted(workers)
+        others = sum(worker.serial not in known for worker in chosen)
+        why = f"{len(chosen) - others} with the state, {others} others"
+        return publish(view, status, chosen, How.ABORT, why, switch=True)
+    everybody = len(chosen) >= wanted(workers)
     if not everybody and _gathers_seconds(view) > 0:
         return status
     why = "all workers are ready" if everybody else "the rest did not come in time"
-    return publish(view, status, crew[:size], How.RESTART, why, switch=True)
+    return publish(view, status, chosen, How.RESTART, why, switch=True)
 
 
 def _forget_the_dead(view: View, status: TrainingJobStatus) -> TrainingJobStatus:

@@ -3,7 +3,13 @@
 from datetime import datetime
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.names import FINALIZER_METERED, LABEL_CAPACITY, LABEL_JOB_UID, LABEL_TEMPLATE
+from spotrun.api.names import (
+    FINALIZER_METERED,
+    LABEL_CAPACITY,
+    LABEL_JOB_UID,
+    LABEL_SLOT,
+    LABEL_TEMPLATE,
+)
 from spotrun.api.template import TRAINER
 from spotrun.decide.snapshot import Pod, PodEnd, PodPhase
 from spotrun.observe.naming import serial_of
@@ -14,6 +20,7 @@ from spotrun.wire import one_line, read_last_words
 _CAPACITIES = {capacity.value: capacity for capacity in Capacity}
 _PHASES = {phase.value: phase for phase in PodPhase}
 
+_SLOT_DIGITS = 4  # of perReplica, which is at most 1024
 MOST_WORDS = 300  # of one trouble; they end in a message
 _PULLING = frozenset({"ErrImagePull", "ImagePullBackOff"})
 _NORMAL = frozenset({"", "ContainerCreating", "PodInitializing"})
@@ -62,7 +69,12 @@ def pod_facts(pod: PodObject, serial: int) -> Pod:
         pools=tuple(name for name in meta.annotations.pools.split(",") if name),
         zone=meta.annotations.zone,
         avoids=tuple(name for name in meta.annotations.avoids.split(",") if name),
+        slot=_slot(meta.labels.get(LABEL_SLOT, "")),
     )
+
+
+def _slot(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) <= _SLOT_DIGITS else 0
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -49,6 +49,7 @@ class Worker:
     removed_at: float | None = None
     metered: bool = True
     port: int = 0  # of its spare store
+    slot: int = 0  # the part of the model that it holds
     arrived: int = 0  # the world it is in
     arrived_at: float | None = None
     state: float | None = None  # the steps in what it holds; None: it holds nothing
@@ -144,7 +145,12 @@ class Cluster:
             return
         self._made += 1
         self.workers[create.serial] = Worker(
-            create.serial, f"uid-{self._made}", self.now, create.place, port=20_000
+            create.serial,
+            f"uid-{self._made}",
+            self.now,
+            create.place,
+            port=20_000,
+            slot=create.slot,
         )
 
     def _grant(self, worker: Worker) -> None:

@@ -121,6 +121,7 @@ class Snapshots:
             requests=NODE,
             asked=worker.place.capacity,
             pools=worker.place.required,
+            slot=worker.slot,
         )
 
     def _node(self, worker: Worker) -> seen.Node:

@@ -426,3 +426,10 @@ def test_a_worker_says_from_which_pools_it_was_asked() -> None:
     assert meta["labels"]["spotrun.dev/capacity"] == "Spot"
     assert meta["annotations"]["spotrun.dev/pools"] == "a,b"
     assert meta["annotations"]["spotrun.dev/zone"] == "z"
+
+
+def test_where_workers_share_a_model_each_has_the_number_of_its_part() -> None:
+    alone = pod_of(a_job_of())["metadata"]["labels"]
+    assert "spotrun.dev/slot" not in alone
+    job = a_job_of(workers={"min": 2, "max": 4, "perReplica": 2})
+    assert pod_of(job, slot=1)["metadata"]["labels"]["spotrun.dev/slot"] == "1"

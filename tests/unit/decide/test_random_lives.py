@@ -179,16 +179,18 @@ LIVES = st.lists(
     max_size=30,
 )
 SPECS = st.builds(
-    lambda small, more, extra, checkpoint: a_spec(
-        small + more,
-        min=small,
-        max=small + more + extra,
+    lambda small, more, extra, per_replica, checkpoint: a_spec(
+        per_replica * (small + more),
+        min=per_replica * small,
+        max=per_replica * (small + more + extra),
+        perReplica=per_replica,
         failures={"maxRestarts": 1000},
         **({"checkpoint": ON_CLAIM} if checkpoint else {}),
     ),
     st.integers(1, 3),
     st.integers(0, 3),
     st.integers(0, 2),
+    st.sampled_from((1, 1, 2, 3)),
     st.booleans(),
 )
 

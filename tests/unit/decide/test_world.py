@@ -7,7 +7,7 @@ import pytest
 from spotrun.api.status import How, Restarts, World
 from spotrun.api.values import Time
 from spotrun.decide.actions import Action, Create, Remove
-from spotrun.decide.ranks import in_rank_order
+from spotrun.decide.ranks import along_the_ring
 from spotrun.decide.snapshot import Node
 from spotrun.decide.world import again_seconds
 from spotrun.wire import Failure
@@ -301,7 +301,7 @@ def test_ranks_go_by_safety_then_by_place() -> None:
         a_worker(3, node=Node("d", zone="z1")),
         a_worker(4, node=a_spot_node("a", "z1")),
     ]
-    assert [worker.serial for worker in in_rank_order(workers)] == [3, 1, 2, 4, 0]
+    assert [worker.serial for worker in along_the_ring(workers)] == [3, 1, 2, 4, 0]
 
 
 def test_spot_begins_in_the_zone_where_on_demand_ends() -> None:
@@ -311,7 +311,7 @@ def test_spot_begins_in_the_zone_where_on_demand_ends() -> None:
         a_worker(2, node=Node("n2", zone="b")),
         a_worker(3, node=Node("n3", zone="a")),
     ]
-    zones = [worker.node and worker.node.zone for worker in in_rank_order(workers)]
+    zones = [worker.node and worker.node.zone for worker in along_the_ring(workers)]
     assert zones == ["a", "b", "b", "a"]
 
 

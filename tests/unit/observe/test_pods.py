@@ -245,3 +245,14 @@ def test_where_a_pod_was_asked_from_is_read_as_it_was_written() -> None:
     assert (asked.pools, asked.zone, asked.avoids) == (("a", "b"), "z", ("n1", "n2"))
     anywhere = pod_facts(pod(), 3)
     assert (anywhere.pools, anywhere.zone, anywhere.avoids) == ((), "", ())
+
+
+@pytest.mark.parametrize(
+    ("label", "slot"),
+    [(None, 0), ("0", 0), ("1", 1), ("1023", 1023), ("-1", 0), ("x", 0), ("9" * 40, 0)],
+)
+def test_the_part_of_the_model_is_a_small_number(label: str | None, slot: int) -> None:
+    labels: dict[str, str] = {LABEL_JOB_UID: UID, LABEL_SERIAL: "3", LABEL_TEMPLATE: "t1"}
+    if label is not None:
+        labels["spotrun.dev/slot"] = label
+    assert pod_facts(pod(labels=labels), 3).slot == slot

@@ -16,14 +16,17 @@ from torch.utils.data import TensorDataset
 
 from spotrun_trainer import Run
 from spotrun_trainer.step import Step
+from tests.trainer_world import run_world
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/write-a-training-script.md"
 TEXT = PAGE.read_text()
-SNIPPETS = [
+_ALL = [
     (TEXT.count("\n", 0, found.start()) + 2, found[1])
     for found in re.finditer(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
 ]
+SNIPPETS = [(line, source) for line, source in _ALL if "shards=" not in source]
+IN_PARTS = [(line, source) for line, source in _ALL if "shards=" in source]
 
 
 class Model(nn.Sequential):
@@ -83,6 +86,23 @@ def test_snippets_run_and_train(line: int, names: dict[str, Any]) -> None:
     run_snippet(line, names)
 
     assert names["run"].step >= 4
+
+
+def test_a_model_in_parts_is_trained_by_two_processes() -> None:
+    ((line, _),) = IN_PARTS
+    ended = run_world(2, train_in_parts, line)
+
+    assert [(one.value, one.error) for one in ended] == [(5, "")] * 2, ended[0].said
+
+
+def train_in_parts(line: int) -> int:
+    """Run the snippet that begins in this line in a process of its own; returns the steps."""
+    names: dict[str, Any] = {"torch": torch, "nn": nn, "cross_entropy": cross_entropy, "Run": Run}
+    names["train"] = points(512)
+    source = "\n" * (line - 1) + dict(IN_PARTS)[line]
+    exec(compile(source, str(PAGE), "exec"), names)  # noqa: S102 - what is tested
+    run: Run = names["run"]
+    return run.step
 
 
 def test_the_first_snippet_is_a_whole_program_that_learns(

@@ -30,6 +30,9 @@ class Checkpoints:
     `attempt` is a word that all ranks of a world share and that none before them had, where names
     can come again: outside spotrun every start is generation 0, and what a start that died left
     half-made must not be completed by the next. A single rank needs none.
+
+    Where `shards` ranks hold one copy of the model together this one has part `shard`: it saves and
+    loads that, and a checkpoint is complete with all parts of it.
     """
 
     def __init__(
@@ -39,12 +42,16 @@ class Checkpoints:
         keep: int,
         attempt: str = "",
         patience_seconds: float = PATIENCE_SECONDS,
+        shard: int = 0,
+        shards: int = 1,
     ) -> None:
         if keep < 1:
             raise ValueError(f"at least one checkpoint is kept, not {keep}")
         self._place = Place(open_place(place))
         self._keep = keep
         self._attempt = attempt
+        self._shard = shard
+        self._shards = shards
         self._alone = secrets.token_hex(8)
         self._saver = Saver(self._place, patience_seconds)
         self._planned: tuple[Mapping[str, Spec], int, tuple[tuple[Slice, ...], ...]] = ({}, 0, ())
@@ -60,7 +67,7 @@ class Checkpoints:
         """Begin to save this rank's part, beside training; one at a time, a second waits.
 
         Nothing may change the tensors until `before_change` has returned. What goes wrong later
-        comes out of `finished` or `wait`. `extra` is JSON, and rank 0's is kept.
+        comes out of `finished` or `wait`. `extra` is JSON, and that of the first rank is kept.
         """
         aliases = _aliases(flat.tensors)
         layout = {
@@ -72,9 +79,10 @@ class Checkpoints:
             attempt=self._attempt or (self._alone if size == 1 else ""),
             rank=rank,
             size=size,
-            slices=self._plan(layout, size)[rank],
+            slices=self._plan(layout, size // self._shards)[rank // self._shards],
             layout=layout,
-            content=Content(layout, aliases, flat.values, extra) if rank == 0 else None,
+            content=Content(layout, aliases, flat.values, extra) if rank < self._shards else None,
+            shards=self._shards,
         )
         self._saver.save(part, flat)
 
@@ -96,7 +104,7 @@ class Checkpoints:
     def estimate_seconds(self, flat: Flat, *, size: int = 1) -> float:
         """How long saving this state now may take one of `size` ranks while training waits."""
         total = sum(spec.itemsize * spec.numel for spec in flat.specs().values())
-        return self._saver.seconds_for(total // size)
+        return self._saver.seconds_for(total * self._shards // size)
 
     def complete(self) -> list[str]:
         """The complete checkpoints by their markers, newest first; content is not verified."""
@@ -114,7 +122,7 @@ class Checkpoints:
         while it goes into the tracked tensors. Raises ValueError before anything is changed if the
         checkpoint does not fit what is tracked.
         """
-        return load(self._place, Name.parse(name), tracked)
+        return load(self._place, Name.parse(name), tracked, self._shard, self._shards)
 
     def prune(self, acknowledged: str) -> None:
         """Delete what a checkpoint that the operator acknowledged makes superfluous."""

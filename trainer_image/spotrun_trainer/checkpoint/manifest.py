@@ -2,6 +2,8 @@
 
 A manifest has the length and hash of its rank's data file, and the slices in it. Rank 0's carries
 what there is only once: the tensors' types and shapes, which names share storage, and the values.
+Where `shards` ranks hold one copy of the model together, rank R has of part R mod `shards`, and the
+first rank of each part carries that for its part.
 The marker has the hashes of all manifests, so no bit of a checkpoint is outside a hash but the
 marker's own. Neither names a file: names follow from ranks, so no path is ever taken from content.
 All of it is input to judge: a checkpoint may come from strangers.
@@ -47,7 +49,8 @@ class Manifest:
     file_bytes: int
     sha256: str
     slices: tuple[Slice, ...]
-    content: Content | None = None  # rank 0's
+    content: Content | None = None  # of the first rank of each part
+    shards: int = 1  # ranks that hold one copy of the model
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,8 @@ def write_manifest(manifest: Manifest) -> bytes:
         "sha256": manifest.sha256,
         "slices": [[one.tensor, one.start, one.stop] for one in manifest.slices],
     }
+    if manifest.shards > 1:
+        document["shards"] = manifest.shards
     if content := manifest.content:
         document |= {
             "tensors": {name: [one.dtype, one.shape] for name, one in content.layout.items()},
@@ -108,6 +113,7 @@ def read_manifest(text: bytes) -> Manifest:
         sha256=_hash(document.get("sha256")),
         slices=tuple(map(_slice, _of_type(document, "slices", list))),
         content=_content(document) if "tensors" in document else None,
+        shards=_whole(document, "shards", size) if "shards" in document else 1,
     )
 
 

@@ -35,13 +35,15 @@ from spotrun_trainer.tracked import Tracked
 CHUNK_BYTES = 4 << 20
 
 
-def load(place: Place, name: Name, tracked: Tracked) -> dict[str, Any]:
-    """Load a checkpoint and return what was saved beside it.
+def load(
+    place: Place, name: Name, tracked: Tracked, shard: int = 0, shards: int = 1
+) -> dict[str, Any]:
+    """Load a part of a checkpoint, which has so many, and return what was saved beside it.
 
     Raises DamagedCheckpointError if it is not what was written, and ValueError if it is, but of
     something else than what is tracked.
     """
-    manifests = _manifests(place, name)
+    manifests = _of_part(name, _manifests(place, name), shard, shards)
     content = _content(place, name, manifests)
     specs = {**content.layout, **{one: content.layout[of] for one, of in content.aliases.items()}}
     try:
@@ -79,9 +81,22 @@ def _manifests(place: Place, name: Name) -> list[Manifest]:
     return manifests
 
 
+def _of_part(
+    name: Name, manifests: Sequence[Manifest], shard: int, shards: int
+) -> Sequence[Manifest]:
+    saved = {manifest.shards for manifest in manifests}
+    if saved != {shards} or len(manifests) % shards:
+        there = " or ".join(map(str, sorted(saved)))
+        raise ValueError(
+            f"{name} cannot be loaded: there {there} processes hold a copy of the model together, "
+            f"here {shards}; go on with as many (Run(shards=...))"
+        )
+    return manifests[shard::shards]
+
+
 def _content(place: Place, name: Name, manifests: Sequence[Manifest]) -> Content:
-    """What rank 0 says there is, once it is known to be there in full and exactly once."""
-    with _blaming(place, name, manifest_file(0)):
+    """What their first rank says there is, once it is known to be there exactly once."""
+    with _blaming(place, name, manifest_file(manifests[0].rank)):
         content = manifests[0].content
         if content is None:
             raise ValueError("it describes no tensors")

@@ -61,7 +61,8 @@ class Part:
     size: int
     slices: tuple[Slice, ...]
     layout: Mapping[str, Spec]
-    content: Content | None  # rank 0's
+    content: Content | None  # of the first rank of each part of the model
+    shards: int = 1  # ranks that hold one copy of the model
 
     @property
     def bytes(self) -> int:
@@ -81,6 +82,7 @@ def write_part(place: Place, part: Part, staged: memoryview) -> str:
         sha256=_write_data(place, part, head, staged),
         slices=part.slices,
         content=part.content,
+        shards=part.shards,
     )
     text = write_manifest(manifest)
     if (size := max(len(head), len(text))) > SMALL_BYTES:

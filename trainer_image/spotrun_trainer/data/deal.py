@@ -1,6 +1,9 @@
 """Who gets which microbatches of a step: pure functions of the step and the world."""
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+
+NOBODY: AbstractSet[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -19,20 +22,31 @@ class Block:
     """
 
 
-def deal(microbatches: int, size: int, rank: int) -> range:
-    """The microbatches of a step that are `rank`'s, of `size` processes.
+def deal(microbatches: int, size: int, rank: int, idle: AbstractSet[int] = NOBODY) -> range:
+    """The microbatches of a step that are `rank`'s, of `size` processes; `idle` ranks get none.
 
     Neighbouring ones, so that a process sums them as a subtree; the shares differ by one at most,
     the first processes having the greater ones.
     """
+    if rank in idle:
+        return range(0)
+    size, rank = size - len(idle), rank - sum(one < rank for one in idle)
     share, greater = divmod(microbatches, size)
     first = rank * share + min(rank, greater)
     return range(first, first + share + (rank < greater))
 
 
-def block_of(step_start: int, global_batch: int, microbatch: int, size: int, rank: int) -> Block:
+def block_of(
+    step_start: int,
+    global_batch: int,
+    microbatch: int,
+    size: int,
+    rank: int,
+    *,
+    idle: AbstractSet[int] = NOBODY,
+) -> Block:
     """`rank`'s block of the step that begins with sample `step_start`."""
-    dealt = deal(global_batch // microbatch, size, rank)
+    dealt = deal(global_batch // microbatch, size, rank, idle)
     start = step_start + dealt.start * microbatch
     return Block(start, len(dealt), microbatch, stride=global_batch)
 

@@ -30,6 +30,7 @@ from spotrun.decide.placement.supply import (
     there,
     waits_seconds,
 )
+from spotrun.decide.replicas import by_slot
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 
@@ -69,6 +70,7 @@ def _plan(view: View, status: TrainingJobStatus, size: int) -> Plan:
 
 def missing(view: View, status: TrainingJobStatus, size: int) -> tuple[Placed, ...]:
     """Where the workers are to be asked from that there are too few of, lasting ones first."""
+    size += _in_full_slots(view, status, size)
     if not view.job.market.pools:
         return _ANYWHERE * max(size - len(view.staying), 0)
     now, found = there(view), plan(view, status, size)
@@ -82,6 +84,19 @@ def missing(view: View, status: TrainingJobStatus, size: int) -> tuple[Placed, .
         *_places(view, found.supply, short_of_lasting - filled, lasting=True),
         *_places(view, found.supply, max(short_of_spot, 0), lasting=False),
     )
+
+
+def _in_full_slots(view: View, status: TrainingJobStatus, size: int) -> int:
+    """How many hold a part of the model that enough others hold: they fill no place.
+
+    They may hold the state, too, so that they cannot go before there is a world without them.
+    """
+    workers = view.job.spec.workers
+    if workers.per_replica == 1:
+        return 0
+    going = retiring(view, status, size)
+    slots = by_slot((w for w in view.staying if w.serial not in going), workers)
+    return sum(max(len(slot) - size // workers.per_replica, 0) for slot in slots)
 
 
 def retiring(view: View, status: TrainingJobStatus, size: int) -> frozenset[int]:

@@ -26,6 +26,19 @@ def test_shares_differ_by_one_at_most(microbatches: int, size: int) -> None:
     assert sorted(shares, reverse=True) == shares
 
 
+@given(COUNTS, st.lists(st.booleans(), min_size=1, max_size=20).filter(any))
+def test_the_idle_get_nothing_and_the_others_what_they_would_without_them(
+    microbatches: int, works: list[bool]
+) -> None:
+    idle = {rank for rank, one in enumerate(works) if not one}
+    dealt = [deal(microbatches, len(works), rank, idle) for rank in range(len(works))]
+
+    assert all(len(dealt[rank]) == 0 for rank in idle)
+    assert [part for part, one in zip(dealt, works, strict=True) if one] == [
+        deal(microbatches, sum(works), place) for place in range(sum(works))
+    ]
+
+
 def test_a_block_is_a_part_of_its_step() -> None:
     # 5 microbatches of 4 samples for 2 processes, in the step that begins with sample 60.
     assert Block(60, microbatches=3, microbatch=4, stride=20) == block_of(60, 20, 4, 2, rank=0)

@@ -16,6 +16,7 @@ from spotrun_trainer.resolver import wait_shortly
 from tests.trainer_world import Ended, Process
 
 PATIENCE_SECONDS = 60.0
+STORES = 8  # of the newest worlds: nobody meets in older ones any more
 
 
 def this_is(worker: str) -> bool:
@@ -41,18 +42,31 @@ class Job:
         self._arguments = arguments
         self._stores: list[TCPStore] = []
         self._processes: dict[str, Process] = {}
+        self._unreached = set[str]()
+        self._switch = True
         self._until = time.monotonic() + PATIENCE_SECONDS
 
     def publish(self, how: How, *members: str, switch: bool = True) -> None:
         """Tell everybody of the next world: its members in rank order."""
         self.generation += 1
+        self._until = time.monotonic() + PATIENCE_SECONDS
         self._stores.append(TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False))
+        del self._stores[:-STORES]
         self._members, self._how = members, how
         self._tell(switch=switch)
 
     def switch(self) -> None:
         """The world that was prepared is to be entered."""
         self._tell(switch=True)
+
+    def isolate(self, worker: str) -> None:
+        """Tell a worker of nothing, as where its agent stands still or cannot be reached."""
+        self._unreached.add(worker)
+
+    def reach(self, worker: str) -> None:
+        """Tell it again, and what is news to it at once."""
+        self._unreached.discard(worker)
+        self._tell_one(worker)
 
     def start(self, *workers: str, env: Mapping[str, str] = {}) -> None:
         """Start the processes of workers for the newest world."""
@@ -113,12 +127,16 @@ class Job:
                 self.errors.append(f"{worker}: {ended.error}\n{ended.said}")
 
     def _tell(self, *, switch: bool) -> None:
-        for worker in {*self._processes, *self._members}:
-            world = self._world(worker, switch=switch) if worker in self._members else None
-            version = f"{self.generation}.{switch}"
-            write_world(self.directory(worker), Answer(version, "Running", world))
+        self._switch = switch
+        for worker in {*self._processes, *self._members} - self._unreached:
+            self._tell_one(worker)
 
-    def _world(self, worker: str, *, switch: bool) -> World:
+    def _tell_one(self, worker: str) -> None:
+        world = self._world(worker) if worker in self._members else None
+        version = f"{self.generation}.{self._switch}"
+        write_world(self.directory(worker), Answer(version, "Running", world))
+
+    def _world(self, worker: str) -> World:
         store = self._stores[-1]
         return World(
             generation=self.generation,
@@ -129,7 +147,7 @@ class Job:
             secret=hashlib.blake2b(str(self.generation).encode()).hexdigest(),
             neighbours=(),
             how=self._how,
-            switch=switch,
+            switch=self._switch,
             restore=None,
         )
 

@@ -1,12 +1,16 @@
 """A little of bench/chaos.py: worlds that change at random, by a seed."""
 
+import socket
 from pathlib import Path
 
 import pytest
 
-from bench.chaos import Chaos, compare
+from bench import chaos_links
+from bench.chaos import compare
+from bench.chaos_bursts import Chaos
 
 BURSTS = 6
+PATIENCE_SECONDS = 20.0
 
 
 @pytest.mark.parametrize("seed", [11, 12])
@@ -24,3 +28,24 @@ def test_bursts_of_changes_leave_the_weights_of_an_undisturbed_training(
         errors = chaos.end()
     assert errors == []
     assert compare(tmp_path) == []
+
+
+def test_what_is_sent_over_a_link_that_is_cut_comes_through_once_it_is_mended(
+    tmp_path: Path,
+) -> None:
+    own = tmp_path / "a.cut"
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname()) as near,
+        listening.accept()[0] as far,
+    ):
+        chaos_links.cut(tmp_path, "b")
+        (tmp_path / "b.cut").write_text(str(far.getsockname()[1]))
+        deaf = chaos_links._follow(own, {tmp_path / "b.cut"}, set())
+        far.sendall(b"heard of later")
+        near.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            near.recv(1)
+        near.settimeout(PATIENCE_SECONDS)
+        assert chaos_links._follow(own, set(), deaf) == set()
+        assert near.recv(100) == b"heard of later"

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from spotrun_trainer.connections import Connections
+from spotrun_trainer.connections import Connections, _sockets
 from spotrun_trainer.group import _KEPT, Group, _Work
 from spotrun_trainer.lost import PeerLostError
+
+PATIENCE_SECONDS = 20.0
 
 
 @pytest.fixture
@@ -57,6 +59,41 @@ def test_the_store_may_go_and_so_may_what_is_not_the_groups(sockets: ExitStack) 
     for _, other in (before, store, after):
         other.close()
     assert not connections.are_left
+
+
+def connected(sockets: ExitStack) -> tuple[Connections, socket.socket, socket.socket]:
+    """A group's connections, which are one, this process's end of it, and that of the peer."""
+    listening = sockets.enter_context(socket.create_server(("127.0.0.1", 0)))
+    connections = Connections()
+    connections.begin()
+    own = sockets.enter_context(socket.create_connection(listening.getsockname()))
+    connections.complete()
+    peer = sockets.enter_context(listening.accept()[0])
+    peer.settimeout(PATIENCE_SECONDS)
+    return connections, own, peer
+
+
+def test_who_cuts_reads_an_end_and_does_not_keep_the_peer_from_writing(sockets: ExitStack) -> None:
+    connections, own, peer = connected(sockets)
+    connections.cut()
+    assert own.recv(1) == b""
+    own.close()  # as gloo does then
+    for _ in range(3):  # a reset would show from the second on
+        peer.sendall(b"a message that begins after the cut")
+
+
+def test_a_peer_that_nobody_has_told_reads_an_end_a_little_later(
+    sockets: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spotrun_trainer.connections._HOLD_SECONDS", 0.01)
+    before = len(_sockets())
+    connections, own, peer = connected(sockets)
+    connections.cut()
+    connections.cut()
+    own.close()
+    assert peer.recv(1) == b""
+    sockets.close()
+    assert before == len(_sockets())
 
 
 class Forgotten:

@@ -96,6 +96,15 @@ def test_after_two_backwards_in_a_microbatch_nothing_is_sent_early() -> None:
         assert sums[0].flatten().tolist() == [4.0] * 4
 
 
+def test_a_step_without_a_microbatch_does_not_show_how_many_backwards_there_are() -> None:
+    model, group = layers([4, 4]), WrittenDown()
+    gradients = bucketed(model, group)
+    assert gradients.reduce() == 2
+    gradients.drop()
+    group.sizes.clear()
+    assert one_step(gradients, model, group) == 0
+
+
 def test_a_bucket_waits_for_those_before_it() -> None:
     model, group = layers([4, 4, 4]), WrittenDown()
     gradients = bucketed(model, group)

@@ -56,6 +56,7 @@ def test_what_anybody_has_committed_is_committed(
     verdict = conclude(standings)
     assert (verdict.newest, verdict.parts) == (newest, parts)
     assert verdict.is_beginning == (newest == NOTHING)
+    assert verdict.idle == {rank for rank, part in enumerate(parts) if part is TAKES}
 
 
 EVALUATING = Standing(FOURTH, is_evaluating=True)
@@ -93,6 +94,7 @@ def test_who_lacks_something_gets_it_from_one_who_has_it(standings: list[Standin
     verdict = conclude(standings)
     for rank, part in enumerate(verdict.parts):
         source = verdict.source_of(rank)
+        assert source is not None
         assert standings[source].committed == verdict.newest
         assert (part is KEEPS) == (standings[rank].committed == verdict.newest)
 
@@ -100,3 +102,47 @@ def test_who_lacks_something_gets_it_from_one_who_has_it(standings: list[Standin
 def test_newcomers_are_spread_over_those_who_give() -> None:
     verdict = conclude([Standing(FOURTH), Standing(FOURTH), *[NEWCOMER] * 4])
     assert [verdict.source_of(rank) for rank in range(2, 6)] == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("standings", "sources"),
+    [
+        pytest.param(
+            [Standing(FIFTH), Standing(FIFTH), NEWCOMER, NEWCOMER],
+            [0, 1, 0, 1],
+            id="each from who holds the same part",
+        ),
+        pytest.param(
+            [NEWCOMER, Standing(FIFTH), Standing(FIFTH), NEWCOMER],
+            [2, 1, 2, 1],
+            id="the parts are in different copies",
+        ),
+        pytest.param(
+            [Standing(FIFTH), Standing(FOURTH, FIFTH)],
+            [0, 0],
+            id="what is committed is the same for all parts",
+        ),
+        pytest.param(
+            [Standing(FIFTH), Standing(FOURTH, FIFTH), NEWCOMER, NEWCOMER],
+            [0, 0, 0, None],
+            id="who would give it has yet to apply it",
+        ),
+        pytest.param([Standing(FIFTH), NEWCOMER], [0, None], id="nobody holds that part"),
+    ],
+)
+def test_state_comes_from_who_holds_the_same_part_of_the_model(
+    standings: list[Standing], sources: list[int | None]
+) -> None:
+    verdict = conclude(standings, shards=2)
+    assert [verdict.source_of(rank) for rank in range(len(standings))] == sources
+    stranded = [verdict.strands(rank, standings) for rank in range(len(standings))]
+    assert stranded == [source is None for source in sources]
+
+
+def test_who_would_evaluate_without_its_mates_is_stranded() -> None:
+    both = Standing(FOURTH, is_evaluating=True)
+    standings = [both, both, both, NEWCOMER]
+    verdict = conclude(standings, shards=2)
+    assert [verdict.strands(rank, standings) for rank in range(4)] == [False, False, True, False]
+    is_through = [Standing(FIFTH), Standing(FOURTH, FIFTH, is_evaluating=True)]
+    assert not conclude(is_through, shards=2).strands(1, is_through)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from spotrun.wire import Answer, How, World
-from spotrun_trainer.seat import OutdatedSeatError, Seat, find_seat
+from spotrun_trainer.seat import OutdatedSeatError, Seat, find_seat, seat_in, with_shards
 
 SECRET = "from the operator"  # noqa: S105
 TORCHRUN = {
@@ -98,3 +98,32 @@ def test_a_process_does_not_sit_down_in_a_world_it_was_not_started_for(generatio
 def test_a_bad_environment_is_said(changed: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         find_seat({**TORCHRUN, **changed}, None)
+
+
+@pytest.mark.parametrize(
+    ("rank", "place"), [(0, (0, 0)), (1, (1, 0)), (2, (0, 1)), (3, (1, 1))], ids=str
+)
+def test_neighbours_hold_one_copy_of_the_model(rank: int, place: tuple[int, int]) -> None:
+    seat = with_shards(Seat(rank=rank, size=4), 2)
+    assert (seat.shard, seat.replica) == place
+    assert seat.replicas == 2
+
+
+@pytest.mark.parametrize(
+    ("shards", "message"), [(3, "4 processes cannot hold whole copies"), (0, "shards=0")]
+)
+def test_only_whole_copies_are_held(shards: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        with_shards(Seat(size=4), shards)
+
+
+@pytest.mark.parametrize(("local_rank", "fits"), [(0, True), (1, False)])
+def test_a_process_keeps_its_part_of_the_model(local_rank: int, fits: bool) -> None:
+    world = answer(8).world  # where this worker's first process has rank 2
+    assert world is not None
+    seat = Seat(rank=0, size=2, local_rank=local_rank, shards=2)
+    if fits:
+        assert (seat_in(world, seat).rank, seat_in(world, seat).shards) == (2, 2)
+        return
+    with pytest.raises(ValueError, match=r"holds part 0 of 2 .* world 8 has no place for that"):
+        seat_in(world, seat)

@@ -167,6 +167,35 @@ class Hold:
             time.sleep(0.005)
 
 
+@dataclass(frozen=True)
+class DoubtAndHold:
+    """Who doubts is left behind, until the test lets go of the others."""
+
+    doubt: Doubt
+    hold: Hold
+
+    def __call__(self, run: Run, step: int, count: int) -> None:
+        self.doubt(run, step, count)
+        if not this_is(self.doubt.worker):
+            self.hold(run, step, count)
+
+
+def test_who_was_left_behind_amid_a_commit_comes_back_with_the_state_of_the_others(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    plan = replace(PLAN, nuisance=DoubtAndHold(Doubt("b"), Hold(tmp_path, at=5)))
+    job = jobs.start(train, plan, workers="abc")
+    job.until(lambda: all(job.telling(each).broken for each in "abc"))
+    job.publish(How.ABORT, "a", "c")
+    job.until((tmp_path / "held").exists)
+    job.publish(How.BOUNDARY, "a", "b", "c")
+    (tmp_path / "go").touch()
+    assert_undisturbed(plan, job, "a", "c")
+    (left_behind,) = job.ended("b")
+    assert left_behind.error == "", left_behind.said
+    assert undisturbed(plan).digest == left_behind.value.digest
+
+
 def test_workers_leave_at_a_boundary(jobs: Jobs, tmp_path: Path) -> None:
     plan = replace(PLAN, nuisance=Hold(tmp_path))
     job = jobs.start(train, plan, workers="abc")

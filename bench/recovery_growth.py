@@ -1,0 +1,36 @@
+"""What a growth is made of, read from what its processes have noted."""
+
+from pathlib import Path
+
+from spotrun_trainer.telemetry import timeline
+from tests.integration.trainer.traces import Trace, pids_of
+
+
+def phases_of_growth(lines: Trace, marks: Path, size: int, began: float) -> dict[str, float]:
+    """Seconds of each phase, as `bench/recovery.py` names them, to a world of that size.
+
+    `lines` are the steps, and `marks` the folder with a trace of each process.
+    """
+    old = pids_of(line for line in lines if line["time"] < began)
+    formed_at = {
+        line["pid"]: line["t"]
+        for file in sorted(marks.glob("*.jsonl"))
+        for line in timeline.read(file)
+        if line.get("mark") == "group" and line["t"] > began
+    }
+    ways = []
+    for pid in sorted(old & formed_at.keys()):
+        own = [line for line in lines if line["pid"] == pid]
+        first = next(line for line in own if line["size"] == size and line["time"] > began)
+        last_at = own[own.index(first) - 1]["time"]
+        ways.append((formed_at[pid] - last_at, first["time"] - formed_at[pid]))
+    formation, step = max(ways, key=sum)
+    (newcomer,) = pids_of(line for line in lines if line["size"] == size) - old
+    return {"formation": formation, "transfer": _transfer_seconds(marks, newcomer), "step": step}
+
+
+def _transfer_seconds(marks: Path, newcomer: int) -> float:
+    (file,) = marks.glob(f"*-{newcomer}.jsonl")
+    return sum(
+        float(line["seconds"]) for line in timeline.read(file) if line.get("span") == "restore"
+    )

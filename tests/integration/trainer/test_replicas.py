@@ -1,0 +1,35 @@
+"""A model that two workers hold together, under the operator: copies are broken and completed."""
+
+import time
+
+from tests.integration.trainer.helpers import FOR_LONG, Place
+from tests.integration.trainer.traces import pids_of, trains
+
+
+async def test_the_mate_of_a_lost_worker_is_completed_and_goes_on(place: Place) -> None:
+    await place.add_nodes("c", "d", "e")
+    sizes = {"min": 2, "max": 4, "perReplica": 2}
+    await place.start("parts.py", place.folder, *FOR_LONG, workers=4, sizes=sizes)
+    async with place.operator():
+        lines = await place.until_trace(trains(4))
+        lost = next(line["pid"] for line in reversed(lines) if line["rank"] == 3)
+        mate = next(line["pid"] for line in reversed(lines) if line["rank"] == 2)
+        lost_at = time.time()
+        await place.machine(await place.member(3)).vanish(delete_node=True)
+        lines = await place.until_trace(trains(2))
+        back_at = min(line["time"] for line in lines if line["size"] == 2)
+        lines = await place.until_trace(
+            lambda lines: trains(4)([x for x in lines if x["time"] > back_at])
+        )
+        job = await place.job()
+        pods = await place.pods()
+    print(f"a worker of two copies lost, the other copy goes on: {back_at - lost_at:.2f} s")
+    assert job["status"]["world"]["how"] == "Boundary"
+    assert (job["status"].get("restarts") or {}).get("failures", 0) == 0
+    whole_again = [x for x in lines if x["size"] == 4 and x["time"] > back_at]
+    assert mate in pids_of(whole_again), "its process lives on"
+    assert lost not in pids_of(whole_again)
+    states = {(line["step"], line["part"], line["weights"]) for line in lines}
+    assert len(states) == len({(step, part) for step, part, _ in states}), "one state of each part"
+    slots = sorted(pod["metadata"]["labels"]["spotrun.dev/slot"] for pod in pods)
+    assert slots.count("0") == 2

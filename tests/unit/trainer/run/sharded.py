@@ -1,0 +1,141 @@
+"""A training whose model is held by several processes together, each with a part of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn import functional
+from typing_extensions import override
+
+from spotrun_trainer import Run
+from spotrun_trainer.worlds import Worlds
+from tests.unit.trainer.run.elastic import die, this_is
+from tests.unit.trainer.run.scripts import CLASSES, FEATURES, Nuisance, Trained, dataset
+
+HIDDEN = 8
+
+
+@dataclass(frozen=True)
+class Sharded:
+    """What to train, and by how many processes for each copy of the model."""
+
+    shards: int = 2
+    total: int = 6
+    deterministic: bool = True
+    clip: float | None = None
+    checkpoint: str | None = None
+    every: float | str = "auto"
+    evaluates: bool = False
+    nuisance: Nuisance | None = None
+
+
+class SumOverParts(torch.autograd.Function):
+    """Adds up what the parts of a layer have computed; the loss that follows is the same on all."""
+
+    @staticmethod
+    @override
+    def forward(_context: Any, part: Tensor) -> Tensor:
+        whole = part.clone()
+        distributed.all_reduce(whole)
+        return whole
+
+    @staticmethod
+    @override
+    def backward(_context: Any, *gradients: Tensor) -> Tensor:
+        return gradients[0]
+
+
+class Part(nn.Module):
+    """Some of the hidden units of a network with one hidden layer."""
+
+    def __init__(self, shard: int, shards: int) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        first, second = torch.randn(HIDDEN, FEATURES), torch.randn(CLASSES, HIDDEN)
+        units = slice(shard * HIDDEN // shards, (shard + 1) * HIDDEN // shards)
+        self.first = nn.Parameter(first[units].clone())
+        self.second = nn.Parameter(second[:, units].clone())
+
+    @override
+    def forward(self, features: Tensor) -> Tensor:
+        part = torch.tanh(features @ self.first.T) @ self.second.T
+        return SumOverParts.apply(part) if distributed.is_initialized() else part
+
+
+def train_part(plan: Sharded, before: Callable[[], None] = lambda: None) -> Trained:
+    """The loop as users write it; the weights are those of this process's part."""
+    before()
+    run = Run(
+        1,
+        deterministic=plan.deterministic,
+        shards=plan.shards,
+        checkpoint=plan.checkpoint,
+        every=plan.every,
+    )
+    shard = distributed.get_rank() if distributed.is_initialized() else 0
+    model = run.prepare(Part(shard, plan.shards))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
+    run.track(model=model, optimizer=optimizer)
+    losses = []
+    for step in run.steps(
+        dataset(), global_batch=16, microbatch=2, total=plan.total, num_workers=0
+    ):
+        with step:
+            for count, (features, classes) in enumerate(step):
+                loss = functional.cross_entropy(model(features), classes, reduction="sum")
+                if plan.nuisance:
+                    plan.nuisance(run, step.number, count)
+                step.backward(loss, weight=len(classes))
+            if plan.nuisance:
+                plan.nuisance(run, step.number, -1)
+            step.update(optimizer, clip=plan.clip)
+            losses.append(step.loss.item())
+        if plan.evaluates and run.every(1):
+            losses.append(run.evaluate(model, dataset(), mean_loss, microbatch=5))
+    return Trained(losses, model.state_dict())
+
+
+def mean_loss(model: nn.Module, batch: list[Tensor]) -> Tensor:
+    return functional.cross_entropy(model(batch[0]), batch[1])
+
+
+def whole(parts: Sequence[Trained]) -> dict[str, Tensor]:
+    """The weights of the model, put together from all its parts."""
+    return {
+        "first": torch.cat([part.weights["first"] for part in parts], dim=0),
+        "second": torch.cat([part.weights["second"] for part in parts], dim=1),
+    }
+
+
+@dataclass(frozen=True)
+class Both:
+    """Two nuisances, one after the other."""
+
+    first: Nuisance
+    second: Nuisance
+
+    def __call__(self, run: Run, step: int, count: int) -> None:
+        self.first(run, step, count)
+        self.second(run, step, count)
+
+
+@dataclass(frozen=True)
+class DieBeforeCommit:
+    """A worker dies right before its n-th commit."""
+
+    worker: str
+    number: int
+
+    def __call__(self) -> None:
+        commit, number = Worlds.commit, 0
+
+        def dying(worlds: Worlds, numbers: Tensor) -> None:
+            nonlocal number
+            number += 1
+            if this_is(self.worker) and number == self.number:
+                die()
+            commit(worlds, numbers)
+
+        Worlds.commit = dying  # type: ignore[method-assign,assignment]

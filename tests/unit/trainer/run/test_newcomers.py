@@ -1,0 +1,170 @@
+"""Newcomers get the state while the others compute the next step, and end as if nobody had come."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from spotrun.wire import How
+from spotrun_trainer import handover
+from spotrun_trainer.run import Run
+from tests.unit.trainer.run.elastic import PATIENCE_SECONDS, Job, Jobs, die, this_is
+from tests.unit.trainer.run.scripts import Plan, train
+from tests.unit.trainer.run.test_worlds import assert_undisturbed, undisturbed
+
+PLAN = Plan(total=6, with_batch_norm=True, with_dropout=True, clip=0.5, deterministic=True)
+NEWCOMER = "n"
+AT = 3  # the step that the others are in when the newcomer is warm
+
+
+def wait_for(file: Path) -> None:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not file.exists():
+        assert time.monotonic() < until, f"nobody has made {file.name}"
+        time.sleep(0.005)
+
+
+@dataclass(frozen=True)
+class Meanwhile:
+    """Nothing of the state is sent until survivors are amid the next step, and `then` follows.
+
+    They wait there: so if the state waited for the end of their step, or their step for the state,
+    all would wait for ever.
+    """
+
+    folder: Path
+    then: Callable[["Meanwhile"], None]
+
+    def __call__(self, run: Run, step: int, count: int) -> None:
+        if handover.parts is PARTS:
+            self._hold_what_is_sent()
+        if this_is(NEWCOMER):
+            return
+        if step == AT and count == 0:
+            self.note("held")
+            wait_for(self.folder / "go")
+        if step == AT + 1 and count == 0 and run.world_size == len("abn"):
+            self.note("computing")
+            self.then(self)
+
+    def note(self, name: str) -> None:
+        (self.folder / name).touch()
+
+    def _hold_what_is_sent(self) -> None:
+        take = handover.take
+
+        def held(tensors: Sequence[Tensor], part_bytes: int) -> Iterator[list[Tensor]]:
+            wait_for(self.folder / "computing")
+            yield from PARTS(tensors, part_bytes)
+
+        def noted(*args: object) -> None:
+            self.note("taking")
+            take(*args)  # type: ignore[arg-type]
+            self.note("taken")
+
+        handover.parts = held
+        handover.take = noted  # type: ignore[assignment]
+
+
+PARTS = handover.parts
+
+
+def until_taken(meanwhile: Meanwhile) -> None:
+    wait_for(meanwhile.folder / "taken")
+
+
+def join(jobs: Jobs, plan: Plan, folder: Path) -> Job:
+    """Two workers train, and a third is about to get the state."""
+    job = jobs.start(train, plan, workers="ab")
+    job.until((folder / "held").exists)
+    job.publish(How.BOUNDARY, "a", NEWCOMER, "b", switch=False)
+    job.start(NEWCOMER)
+    job.until(lambda: job.telling(NEWCOMER).ready)
+    job.switch()
+    (folder / "go").touch()
+    return job
+
+
+def test_the_state_is_sent_amid_the_next_forward_and_is_that_before_it(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    plan = replace(PLAN, nuisance=Meanwhile(tmp_path, until_taken))
+    assert_undisturbed(plan, join(jobs, plan, tmp_path), "a", NEWCOMER, "b")
+
+
+def test_with_sums_in_any_order_all_have_the_same_state(jobs: Jobs, tmp_path: Path) -> None:
+    plan = replace(PLAN, nuisance=Meanwhile(tmp_path, until_taken), deterministic=False)
+    ended = join(jobs, plan, tmp_path).ended("a", NEWCOMER, "b")
+    assert [one.error for one in ended] == [""] * 3, ended[1].said
+    assert len({one.value.digest for one in ended}) == 1
+    assert undisturbed(plan).losses == pytest.approx(ended[0].value.losses, abs=1e-3)
+
+
+def die_if_newcomer_takes(meanwhile: Meanwhile) -> None:
+    """Whoever gives dies amid it; the other one goes on."""
+    wait_for(meanwhile.folder / "taking")
+    if this_is(SOURCE):
+        die()
+
+
+SOURCE = "b"
+"""Of whom the newcomer, which is rank 1, gets the state: see `Verdict.source_of`."""
+
+
+def test_who_gives_dies_amid_it_and_the_newcomer_gets_all_of_it_from_another(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    plan = replace(PLAN, nuisance=Meanwhile(tmp_path, die_if_newcomer_takes))
+    job = join(jobs, plan, tmp_path)
+    job.until_dead(SOURCE)
+    job.publish(How.ABORT, NEWCOMER, "a")
+    assert_undisturbed(plan, job, NEWCOMER, "a")
+
+
+def go_on(_meanwhile: Meanwhile) -> None:
+    """To where the newcomer is needed."""
+
+
+@dataclass(frozen=True)
+class DieTaking(Meanwhile):
+    """The newcomer dies amid it."""
+
+    @override
+    def __call__(self, run: Run, step: int, count: int) -> None:
+        super().__call__(run, step, count)
+        if this_is(NEWCOMER):
+            handover.take = lambda *_: die()
+
+
+def test_a_newcomer_dies_amid_it_and_the_others_go_on(jobs: Jobs, tmp_path: Path) -> None:
+    plan = replace(PLAN, nuisance=DieTaking(tmp_path, go_on))
+    job = join(jobs, plan, tmp_path)
+    job.until_dead(NEWCOMER)
+    job.publish(How.ABORT, "b", "a")
+    assert_undisturbed(plan, job, "a", "b")
+
+
+def until_told(meanwhile: Meanwhile) -> None:
+    wait_for(meanwhile.folder / "told")
+
+
+def test_another_change_comes_amid_it_and_the_newcomer_begins_anew(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    plan = replace(PLAN, nuisance=Meanwhile(tmp_path, until_told))
+    job = join(jobs, plan, tmp_path)
+    job.until((tmp_path / "computing").exists)
+    job.publish(How.ABORT, NEWCOMER, "b", "a")
+    (tmp_path / "told").touch()
+    assert_undisturbed(plan, job, "a", NEWCOMER, "b")
+
+
+def test_small_tensors_go_together_and_a_large_one_as_it_is() -> None:
+    small, large, whole = torch.zeros(2), torch.zeros(9), torch.zeros(1, dtype=torch.int64)
+    parts = handover.parts([small, small, large, small, whole, whole], 16)
+    assert [[one.numel() for one in part] for part in parts] == [[2, 2], [9], [2], [1, 1]]
