@@ -103,9 +103,11 @@ def test_what_the_status_says() -> None:
     )
     told = forecast(PAID, 5_040, MARKS)
     per_step, per_million = usd_per(PAID, STEPS), usd_per(PAID, STEPS * 32, 10**6)
+    per_epoch = usd_per(PAID, STEPS * 32, 60_000)
     assert told is not None
     assert per_step is not None
     assert per_million is not None
+    assert per_epoch is not None
     assert {field: value for field, value, _ in table("Field | Value")} == {
         "`usd`": PAID.amount,
         "`usdPerHour`": RATE.amount,
@@ -113,6 +115,7 @@ def test_what_the_status_says() -> None:
         "`goodput`": goodput(USEFUL, PAID),
         "`usdPerStep`": str(round(per_step.decimal, 8)),
         "`usdPerMillionSamples`": str(round(per_million.decimal, 8)),
+        "`usdPerEpoch`": str(round(per_epoch.decimal, 8)),
         "`onDemandUsd`": would_be.amount,
         "`savedUsd`": saved_usd(would_be, PAID).signed_amount,
         "`lostWorkUsd`": lost.usd.amount,

@@ -67,6 +67,7 @@ REPORTS = st.builds(
         communicate=SHARES,
         microbatches=st.none() | COUNTS,
         sync_bytes=st.none() | COUNTS,
+        epoch_samples=st.none() | COUNTS,
     ),
     committed=st.none() | SAVED,
     completed=st.booleans(),

@@ -57,6 +57,7 @@ class Telling:
     communicate: float | None = None
     microbatches: int | None = None  # of a step, of all processes together
     sync_bytes: int | None = None  # of gradients that all processes add up in a step
+    epoch_samples: int | None = None  # in an epoch, where the dataset says
     checkpoint: str | None = None  # the newest durable checkpoint, by name (step-N.gG)
     completed: bool = False  # training complete and the final checkpoint durable
     utilization: wire.Utilization = field(default_factory=wire.Utilization)
@@ -175,6 +176,7 @@ def _read_telling(body: bytes) -> Telling:
         communicate=_number(content, "communicate", most=1.0),
         microbatches=_optional(content, "microbatches"),
         sync_bytes=_optional(content, "syncBytes"),
+        epoch_samples=_optional(content, "epochSamples"),
         checkpoint=_checkpoint(content),
         completed=_flag(content, "completed"),
         utilization=_utilization(content.get("utilization")),

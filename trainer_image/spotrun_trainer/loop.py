@@ -201,7 +201,9 @@ class Loop:
         )
         rig.use([one for one in context.things if isinstance(one, Optimizer)])
         context.reporter.tell(
-            microbatches=self._batch.microbatches, sync_bytes=rig.gradient_bytes()
+            microbatches=self._batch.microbatches,
+            sync_bytes=rig.gradient_bytes(),
+            epoch_samples=self._source.length,
         )
         return rig
 

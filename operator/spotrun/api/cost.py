@@ -82,6 +82,11 @@ class Cost(Model):
         description="What a million samples have cost so far, all else included, in USD; absent "
         "where the trainer does not tell of samples.",
     )
+    usd_per_epoch: Amount | None = Field(
+        None,
+        description="What an epoch has cost so far, all else included, in USD; absent where the "
+        "trainer does not tell of samples, or its dataset has no length.",
+    )
     forecast_usd: Amount | None = Field(
         None, description="What the job will have cost at its end, in USD."
     )

@@ -54,9 +54,9 @@ def forecast(accrued: Usd, remaining_steps: int, marks: Sequence[Mark]) -> Forec
     )
 
 
-def usd_per(usd: Usd, done: int, unit: int = 1) -> Usd | None:
-    """What a unit of work has cost, as a step or a million samples; None before any was done."""
-    return usd * Fraction(unit, done) if done else None
+def usd_per(usd: Usd, done: int | Fraction, unit: int = 1) -> Usd | None:
+    """What a unit of work has cost: a step, an epoch, a million samples; None before any."""
+    return usd * (unit / Fraction(done)) if done else None
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ class Progress:
     communicate: float | None = None
     microbatches: int | None = None  # of a step, of all workers together
     sync_bytes: int | None = None  # of gradients that all processes add up in a step
+    epoch_samples: int | None = None  # in an epoch, where the dataset says
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,12 @@ def write_report(report: Report) -> bytes:
         "storePort": report.store_port,
         "utilization": _present(used) or None,
         "progress": progress
-        and _present(progress, step_seconds="stepSeconds", sync_bytes="syncBytes"),
+        and _present(
+            progress,
+            step_seconds="stepSeconds",
+            sync_bytes="syncBytes",
+            epoch_samples="epochSamples",
+        ),
         "committed": report.committed and {"checkpoint": report.committed.name},
         "completed": report.completed,
         "inProcess": report.in_process,
@@ -186,6 +192,7 @@ def _progress(value: object) -> Progress | None:
         communicate=number(content, "communicate", 1.0),
         microbatches=_optional(content, "microbatches"),
         sync_bytes=_optional(content, "syncBytes"),
+        epoch_samples=_optional(content, "epochSamples"),
     )
 
 

@@ -1,6 +1,7 @@
 """How much of the money bought new steps, and what they cost."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,12 @@ from tests.priced_nodes import a_node, at_work
 STEP_SECONDS, SAMPLES = 10.0, 32
 
 
-def at_step(step: int, job: JobBuilder | None = None, samples: int = SAMPLES) -> JobBuilder:
-    told = Progress(1, step, total=1000, samples=step * samples, step_seconds=STEP_SECONDS)
+def at_step(
+    step: int, job: JobBuilder | None = None, samples: int = SAMPLES, **told_too: Any
+) -> JobBuilder:
+    told = Progress(
+        1, step, total=1000, samples=step * samples, step_seconds=STEP_SECONDS, **told_too
+    )
     job = job or a_job(2).training(0, 1).with_world("0,1", formed=2000.0, store="x:1")
     trains = at_work(job, 0, 1, node=a_node(), ready=True, arrived=1, progress=told)
     return trains.with_facts(written_seconds=91.0)
@@ -60,6 +65,23 @@ def test_steps_that_are_done_again_count_once() -> None:
 
 def test_a_script_that_tells_of_no_samples_has_no_price_for_them() -> None:
     assert shown(at_step(200, samples=0).decide())[2] is None
+
+
+@pytest.mark.parametrize(
+    ("told", "usd"),
+    [
+        # $2 for 200 steps of 32 samples.
+        pytest.param({"epoch_samples": 1_600}, "0.5", id="many epochs"),
+        pytest.param({"epoch_samples": 64_000}, "20", id="a part of one"),
+        pytest.param({"epoch_samples": 0}, None, id="an empty dataset"),
+        pytest.param({"epoch_samples": 1_600, "samples": 0}, None, id="nobody counts samples"),
+        pytest.param({}, None, id="a dataset without a length"),
+    ],
+)
+def test_what_an_epoch_costs(told: dict[str, int], usd: str | None) -> None:
+    cost = at_step(200, **told).decide().status.cost  # type: ignore[arg-type]
+    assert cost is not None
+    assert cost.usd_per_epoch == usd
 
 
 def test_nobody_is_believed_to_have_done_more_than_was_paid_for() -> None:

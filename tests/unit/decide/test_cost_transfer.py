@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spotrun.api.cost import Cost
 from spotrun.decide.actions import Decision
-from spotrun.decide.ranks import in_rank_order
+from spotrun.decide.ranks import along_the_ring
 from spotrun.decide.score import transfer_usd_per_hour
 from spotrun.money.transfer import Place, ring_usd
 from spotrun.wire import MOST_STEPS, Progress
@@ -104,7 +104,7 @@ def test_what_is_shown_is_what_placement_expects_of_workers_in_the_order_of_thei
     letters: list[str], num_bytes: int
 ) -> None:
     nodes = [a_node(f"n{n}", zone=f"us-east-1{letter}") for n, letter in enumerate(letters)]
-    workers = in_rank_order(a_worker(n, node=node) for n, node in enumerate(nodes))
+    workers = along_the_ring(a_worker(n, node=node) for n, node in enumerate(nodes))
     zones = [worker.node.zone for worker in workers if worker.node is not None]
     shown = ring_usd([Place("us-east-1", zone) for zone in zones], len(zones), num_bytes)
     expected = transfer_usd_per_hour(num_bytes, 10.0, len(zones), len(set(zones)))

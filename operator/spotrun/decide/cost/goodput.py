@@ -19,6 +19,7 @@ from spotrun.decide.view import View, holds_back
 from spotrun.money.forecast import usd_per
 from spotrun.money.savings import goodput
 from spotrun.money.units import Usd
+from spotrun.wire import Progress
 
 _STEP_PLACES = 8  # a step may cost a hundredth of a cent
 _MILLION = 10**6
@@ -60,9 +61,11 @@ def goodput_shown(view: View, status: TrainingJobStatus, spent: Usd) -> dict[str
         "goodput": goodput(Usd.of(sums.useful_usd), spent),
         "usd_per_step": _rounded(usd_per(spent, steps)),
     }
-    samples = _samples_per_step(view, status)
-    if samples is not None:
-        shown["usd_per_million_samples"] = _rounded(usd_per(spent * (1 / samples), steps, _MILLION))
+    if (told := _furthest(view, status)) is not None:
+        samples = Fraction(steps * told.samples, told.step)
+        shown["usd_per_million_samples"] = _rounded(usd_per(spent, samples, _MILLION))
+        if told.epoch_samples:
+            shown["usd_per_epoch"] = _rounded(usd_per(spent, samples, told.epoch_samples))
     return shown
 
 
@@ -75,12 +78,11 @@ def _most_steps(view: View, status: TrainingJobStatus, seconds: Decimal) -> int:
     return max(int(elapsed / seconds), 0)
 
 
-def _samples_per_step(view: View, status: TrainingJobStatus) -> Fraction | None:
-    """As the furthest says of those who train; None where the script does not tell of samples."""
+def _furthest(view: View, status: TrainingJobStatus) -> Progress | None:
+    """What the furthest says of those who train; None where the script tells of no samples."""
     reports = (w.agent.report.progress for w in members(view, status) if w.agent is not None)
     told = (report for report in reports if report is not None and report.step and report.samples)
-    furthest = max(told, key=lambda report: report.step, default=None)
-    return Fraction(furthest.samples, furthest.step) if furthest is not None else None
+    return max(told, key=lambda report: report.step, default=None)
 
 
 def _rounded(usd: Usd | None) -> Amount | None:

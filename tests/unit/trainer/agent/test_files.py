@@ -34,6 +34,7 @@ EVERYTHING = Telling(
     communicate=0.25,
     microbatches=64,
     sync_bytes=4_000_000,
+    epoch_samples=50_000,
     checkpoint="step-100.g2",
     completed=True,
     utilization=Utilization(gpu=0.5, memory=0.25),

@@ -179,6 +179,7 @@ def test_what_the_trainer_measures_is_reported(state: State, tmp_path: Path) -> 
         "communicate": 0.0,
         "microbatches": 64,
         "sync_bytes": 4_000_000,
+        "epoch_samples": 50_000,
     }
     write_telling(tmp_path / "run", Telling(generation=2, step=7, samples=56, **measured))  # type: ignore[arg-type]
     state.look()

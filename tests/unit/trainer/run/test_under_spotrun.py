@@ -12,7 +12,7 @@ from spotrun.wire import Answer, How, Orders, World
 from spotrun_trainer.files import read_telling, write_world
 from spotrun_trainer.run import Run
 from tests.trainer_world import Ended, run_world
-from tests.unit.trainer.run.scripts import Plan, kill_in_forward, train
+from tests.unit.trainer.run.scripts import SAMPLES, Plan, kill_in_forward, train
 
 PLAN = Plan(total=4, with_batch_norm=True)
 GENERATION = 5
@@ -76,6 +76,7 @@ def test_a_complete_training_is_told_with_its_checkpoint(tmp_path: Path) -> None
         assert sum(share or 0.0 for share in shares) == pytest.approx(1.0)
         assert telling.microbatches == PLAN.global_batch // PLAN.microbatch
         assert telling.sync_bytes
+        assert telling.epoch_samples == SAMPLES
 
 
 def terminate_rank_1(run: Run, step: int, count: int) -> None:
