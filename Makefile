@@ -40,7 +40,7 @@ format: setup ## let ruff format and mend what it can
 types: setup ## mypy --strict over everything
 	$(BIN)/mypy
 
-test: test-unit test-trainer test-integration ## what every change has to pass (the first run builds Kubernetes, Helm and promtool: about 15 min)
+test: test-unit test-trainer test-integration ## what every change has to pass (the first run builds Kubernetes, Helm and Prometheus: about 15 min)
 
 test-unit: setup ## pure tests: seconds
 	$(PYTEST) tests/unit -n $(WORKERS) --ignore=tests/unit/trainer
@@ -89,7 +89,7 @@ chart: setup ## write manifests/, the chart's README and docs/configuration.md f
 lock: setup ## resolve pyproject.toml anew into requirements.lock, for every platform, with hashes
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --extra dev --no-emit-index-url --no-header pyproject.toml -o requirements.lock
 
-binaries: setup ## build Kubernetes, Helm and promtool into the cache (does nothing when they are there)
+binaries: setup ## build Kubernetes, Helm and Prometheus into the cache (does nothing when they are there)
 	@$(BIN)/python -m devcluster build >/dev/null
 	@$(BIN)/python -m charts --programs
 

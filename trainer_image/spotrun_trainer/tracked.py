@@ -6,6 +6,7 @@ two steps: `landing` says which tensors the content goes into, and `load` hands 
 state once it has arrived.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -76,8 +77,11 @@ class Tracked:
         ]
         if problems:
             raise ValueError(f"the state does not fit what is tracked: {'; '.join(problems)}")
+        missing = {name: spec for name, spec in specs.items() if name not in live.tensors}
+        devices = {name: self._device(name, spec) for name, spec in missing.items()}
+        _check_room({n: spec for n, spec in missing.items() if devices[n].type == "cpu"})
         tensors = {
-            name: live.tensors[name] if name in live.tensors else self._allocate(name, spec)
+            name: _allocate(name, spec, devices[name]) if name in missing else live.tensors[name]
             for name, spec in specs.items()
         }
         return Flat(tensors, dict(values))
@@ -113,17 +117,33 @@ class Tracked:
                 ]
             )
 
-    def _allocate(self, name: str, spec: Spec) -> Tensor:
+    def _device(self, name: str, spec: Spec) -> torch.device:
         # As torch's optimizers do: their step counters, without dimensions, stay on the host.
         thing = self._things[name.partition("/")[0]]
-        device = torch.device("cpu")
         if isinstance(thing, Optimizer) and spec.shape:
-            device = thing.param_groups[0]["params"][0].device
-        try:
-            return torch.empty(spec.shape, dtype=DTYPES[spec.dtype], device=device)
-        except RuntimeError as error:
-            problem = f"{name} would be {spec.title()}, and there is no room: {error}"
-            raise ValueError(problem) from error
+            device: torch.device = thing.param_groups[0]["params"][0].device
+            return device
+        return torch.device("cpu")
+
+
+def _check_room(specs: Mapping[str, Spec]) -> None:
+    """Kubernetes' nodes grant any amount of memory, and kill who uses what there is not."""
+    sizes = {name: spec.numel * spec.itemsize for name, spec in specs.items()}
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if (claimed := sum(sizes.values())) > there:
+        name = max(sizes, key=sizes.__getitem__)
+        raise ValueError(
+            f"{name} would be {specs[name].title()}, and there is no room: {claimed / 2**30:.0f} "
+            f"GiB are asked for in all, the machine has {there / 2**30:.0f}"
+        )
+
+
+def _allocate(name: str, spec: Spec, device: torch.device) -> Tensor:
+    try:
+        return torch.empty(spec.shape, dtype=DTYPES[spec.dtype], device=device)
+    except RuntimeError as error:
+        problem = f"{name} would be {spec.title()}, and there is no room: {error}"
+        raise ValueError(problem) from error
 
 
 def _flatten(name: str, thing: Stateful, tensors: dict[str, Tensor]) -> JSON:

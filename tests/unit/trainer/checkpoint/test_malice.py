@@ -242,3 +242,12 @@ def test_nothing_is_loaded_from_a_checkpoint_that_describes_something_else(tmp_p
         opened.load(NAME, target)
 
     assert same(before, target.flatten())
+
+
+def test_many_tensors_that_together_claim_more_memory_than_there_is_are_refused() -> None:
+    # Each of them would be granted, on a system that overcommits even all: nothing is touched yet.
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    specs = {f"held/{number}": Spec("uint8", (there // 4,)) for number in range(5)}
+
+    with pytest.raises(ValueError, match=r"and there is no room: .* GiB are asked for in all"):
+        tracked(held=Held()).landing(specs, {"held": {}})
