@@ -6,11 +6,13 @@ READY := $(VENV)/.ready
 # Two workers, each with a control plane of its own: what two cores carry.
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
+LIVES := spot/test_lives.py
+LIVE_PROMETHEUS := monitoring/test_firing.py monitoring/test_panels.py
 TORCH = $(shell sed -n 's/.*"torch>=\([0-9.]*\),.*/\1/p' pyproject.toml)
 OLDEST_TORCH = .oldest-torch
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-training test-faults test-demo bench-smoke bench-market bench-scaling test-oldest test-oldest-torch e2e e2e-down demo demo-down crds chart lock binaries cluster-up cluster-down clean
+.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-training test-lives test-panels test-faults test-demo bench-smoke bench-market bench-scaling test-oldest test-oldest-torch e2e e2e-down demo demo-down crds chart lock binaries cluster-up cluster-down clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,10 +54,16 @@ test-deep: setup ## the properties among the unit tests, with thousands of examp
 	HYPOTHESIS_PROFILE=deep $(PYTEST) tests/unit -n $(WORKERS)
 
 test-integration: binaries ## API, operator and faults on a real etcd, API server, controller manager and scheduler
-	$(PYTEST) tests/integration $(addprefix --ignore=tests/integration/,bench demo trainer) -n $(WORKERS)
+	$(PYTEST) tests/integration $(addprefix --ignore=tests/integration/,bench demo trainer $(LIVES) $(LIVE_PROMETHEUS)) -n $(WORKERS)
 
 test-training: binaries ## jobs whose pods are real torchruns, under the operator: minutes
 	$(PYTEST) tests/integration/trainer
+
+test-lives: binaries ## whole lives of spot jobs, undisturbed and with the operator killed: minutes
+	$(PYTEST) $(addprefix tests/integration/,$(LIVES)) -n $(WORKERS)
+
+test-panels: binaries ## each panel and each alert, asked of a live Prometheus that reads the operator: a minute
+	$(PYTEST) $(addprefix tests/integration/,$(LIVE_PROMETHEUS))
 
 test-faults: binaries ## lives of jobs with their writes disturbed: about 80 plans in 3 min; ALL=1: every plan
 	$(PYTEST) tests/integration/faults -n $(WORKERS) $(if $(ALL),--all-plans)

@@ -119,7 +119,8 @@ async def test_the_operator_lacks_a_right_or_has_one_too_many(
     audit.new()
     events: list[dict[str, Any]] = []
     labels = {"node.kubernetes.io/instance-type": "g5.xlarge"}
-    room = {"cpu": "16", "memory": "64Gi"}
+    # Also for what other tests have left: nobody is to wait here for a node.
+    room = {"cpu": "512", "memory": "2Ti"}
     await world.nodes.add("a", capacity=room, labels=labels, annotations={PRICE: "360"})
     await an_old_pool(world)
     await an_orphan(world)

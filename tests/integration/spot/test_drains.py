@@ -26,7 +26,8 @@ async def test_a_drain_waits_for_the_swap_that_its_cordon_starts(world: World) -
     async with world.operator():
         await until_training(world, 0, 1)
         node, pod = await node_of(world, 1), await pod_of(world, 1)
-        drain = asyncio.create_task(asyncio.to_thread(_drain, world, node.name))
+        uid = pod["metadata"]["labels"]["spotrun.dev/job-uid"]
+        drain = asyncio.create_task(asyncio.to_thread(_drain, world, node.name, uid))
         try:
             await world.until(lambda: _exists(world, 2))
             with pytest.raises(ApiError, match="disruption budget") as refused:
@@ -57,8 +58,10 @@ async def test_a_spot_node_whose_kubelet_shuts_down_in_order_was_taken_back(worl
     assert found["status"]["interruptions24h"] == 1
 
 
-def _drain(world: World, node: str) -> Any:
-    flags = ("--ignore-daemonsets", "--delete-emptydir-data", "--timeout=60s")
+def _drain(world: World, node: str, uid: str) -> Any:
+    # Of this job alone: a worker of another test may have been bound to a node of that name.
+    own = f"--pod-selector=spotrun.dev/job-uid={uid}"
+    flags = ("--ignore-daemonsets", "--delete-emptydir-data", "--timeout=60s", own)
     return world.cluster.kubectl("drain", node, *flags, check=False)
 
 
