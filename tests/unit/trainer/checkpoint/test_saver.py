@@ -300,9 +300,18 @@ def test_two_trainings_in_one_place_are_told_apart(tmp_path: Path) -> None:
         begin(last, other, rank=1, size=2)
 
         assert last.wait(PATIENCE_SECONDS)
-        assert intruder.wait(PATIENCE_SECONDS)
-        with pytest.raises(CheckpointError, match="completed without what rank 0 wrote here: two"):
-            opened.wait(PATIENCE_SECONDS)
+        # Whose part counts is a matter of who looks first; that the other's does not is said.
+        (nothing, told) = sorted([_trouble(opened), _trouble(intruder)])
+        assert nothing == ""
+        assert "completed without what rank 0 wrote here: two" in told
+
+
+def _trouble(saving: Checkpoints) -> str:
+    try:
+        assert saving.wait(PATIENCE_SECONDS)
+    except CheckpointError as error:
+        return str(error)
+    return ""
 
 
 def _content(file: Path) -> bytes:
