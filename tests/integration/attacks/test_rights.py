@@ -5,7 +5,7 @@ Each right of manifests/rbac.yaml is used in it, and nothing is denied.
 
 import base64
 import datetime
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from spotrun.serve.tls import OwnSecret
 from tests.audit import AuditLog
 from tests.integration.manifests.helpers import OPERATOR, shipped
 from tests.integration.process.helpers import HOME, LEASE, grant_rights, token, write_kubeconfig
-from tests.operator_world import GROUP, PATIENCE_SECONDS, World
+from tests.operator_world import GROUP, PATIENCE_SECONDS, World, install_crds, open_world
 from tests.scripted_agent import Times
 
 SECRET = at("secrets", HOME, "spotrun-agents")
@@ -109,6 +109,25 @@ async def operating(world: World, kubeconfig: Path) -> AsyncIterator[Controller]
             yield controller
 
 
+@pytest.fixture
+def audit(tmp_path: Path) -> AuditLog:
+    return AuditLog(tmp_path, OPERATOR)
+
+
+@pytest.fixture
+def cluster(audit: AuditLog) -> Iterator[Cluster]:
+    """Without what other tests have left: this operator sees all, and gangs stand in one line."""
+    with Cluster(extra_flags={"kube-apiserver": audit.flags}) as cluster:
+        install_crds(cluster)
+        yield cluster
+
+
+@pytest.fixture
+async def world(cluster: Cluster) -> AsyncIterator[World]:
+    async with open_world(cluster) as world:
+        yield world
+
+
 async def test_the_operator_lacks_a_right_or_has_one_too_many(
     world: World, cluster: Cluster, audit: AuditLog, tmp_path: Path
 ) -> None:
@@ -119,8 +138,7 @@ async def test_the_operator_lacks_a_right_or_has_one_too_many(
     audit.new()
     events: list[dict[str, Any]] = []
     labels = {"node.kubernetes.io/instance-type": "g5.xlarge"}
-    # Also for what other tests have left: nobody is to wait here for a node.
-    room = {"cpu": "512", "memory": "2Ti"}
+    room = {"cpu": "16", "memory": "64Gi"}
     await world.nodes.add("a", capacity=room, labels=labels, annotations={PRICE: "360"})
     await an_old_pool(world)
     await an_orphan(world)
