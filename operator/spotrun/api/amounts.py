@@ -18,8 +18,8 @@ class Amount(Text):
     """A decimal number of at least zero: never a float, for money is counted exactly."""
 
     __slots__ = ()
-    pattern = r"[0-9]{1,12}(\.[0-9]{1,12})?"
-    max_length = 25
+    pattern = r"[0-9]{1,15}(\.[0-9]{1,12})?"  # a node may have TiB of memory, in bytes
+    max_length = 28
     hint = 'must be a decimal number of at least 0 in quotes, like "12.50"'
 
     @property
