@@ -129,8 +129,6 @@ class Executor:
             log.error("%s/%s: %s", broken.namespace, broken.name, broken.message)
             return Outcome(stored=False)
         status = broken_status(broken, self._wall())
-        if status == broken.status:
-            return Outcome(stored=True)
         try:
             await self._store(broken, broken.status, status, memory)
         except KubeError as error:

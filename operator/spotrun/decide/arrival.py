@@ -9,7 +9,7 @@ from datetime import timedelta
 from spotrun.api.status import How, TrainingJobStatus
 from spotrun.decide.crew import has_arrived, holders, members, missing, some_unheard
 from spotrun.decide.publish import publish
-from spotrun.decide.replicas import holds_all, whole
+from spotrun.decide.replicas import bring_all, whole
 from spotrun.decide.serials import ordered
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
@@ -83,9 +83,7 @@ def leave_out_the_late(view: View, status: TrainingJobStatus) -> TrainingJobStat
 
 def _can_enter(view: View, status: TrainingJobStatus, chosen: Sequence[Worker], how: How) -> bool:
     """In process only together with those who have the state, all of it."""
-    keepers = {worker.serial for worker in holders(view, status)}
-    inside = [worker for worker in chosen if worker.serial in keepers]
-    return how is How.RESTART or holds_all(inside, view.job.spec.workers)
+    return how is How.RESTART or bring_all(holders(view, status), chosen, view.job.spec.workers)
 
 
 def _step_allowance(view: View, status: TrainingJobStatus) -> float:

@@ -7,6 +7,7 @@ from spotrun.decide.fates import NEW_LEADER_SECONDS
 from spotrun.decide.serials import numbers, ordered
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
+from spotrun.wire import Progress
 
 
 def training(status: TrainingJobStatus) -> tuple[int, ...]:
@@ -30,6 +31,12 @@ def generation(status: TrainingJobStatus) -> int:
 def members(view: View, status: TrainingJobStatus) -> list[Worker]:
     """Those who train and are alive, by rank."""
     return [view.by_serial[n] for n in training(status) if n in view.alive_serials]
+
+
+def progress_told(view: View, status: TrainingJobStatus) -> list[Progress]:
+    """How far those who train say that they are; who has said nothing is left out."""
+    told = (w.agent.report.progress for w in members(view, status) if w.agent is not None)
+    return [progress for progress in told if progress is not None]
 
 
 def gone(view: View, status: TrainingJobStatus) -> tuple[int, ...]:

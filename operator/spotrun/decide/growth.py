@@ -21,7 +21,7 @@ from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.orders import is_restart_planned, is_saved
 from spotrun.decide.placement.policy import retiring
 from spotrun.decide.publish import fill_in, publish
-from spotrun.decide.replicas import first_of_each, holds_all, whole
+from spotrun.decide.replicas import bring_all, led_by, whole
 from spotrun.decide.serials import numbers, ordered
 from spotrun.decide.sizes import wanted
 from spotrun.decide.snapshot import Worker
@@ -178,10 +178,8 @@ def _hand_over(
     None while that cannot be: then those who train go on.
     """
     workers = view.job.spec.workers
-    first = first_of_each(keepers, workers)
     if len(chosen) > workers.per_replica and all_in_process(members(view, status)):
-        known = {worker.serial for worker in first}
-        handed = whole([*first, *(w for w in chosen if w.serial not in known)], workers)
+        handed = whole(led_by(keepers, chosen, workers), workers)
         if _with_the_state(view, status, handed):
             return handed
     is_ready = all(worker.is_ready for worker in chosen)
@@ -206,9 +204,8 @@ def _newcomers(
 
 def _with_the_state(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> bool:
     """Whether those who have the state, all of it, are in the next world, if there are such."""
-    keepers = {worker.serial for worker in holders(view, status)}
-    inside = [worker for worker in chosen if worker.serial in keepers]
-    return not keepers or holds_all(inside, view.job.spec.workers)
+    keepers = holders(view, status)
+    return not keepers or bring_all(keepers, chosen, view.job.spec.workers)
 
 
 def _all_ready(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> bool:

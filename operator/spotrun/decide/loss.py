@@ -13,7 +13,7 @@ from spotrun.decide.crew import (
 )
 from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.publish import publish
-from spotrun.decide.replicas import first_of_each, holds_all, whole
+from spotrun.decide.replicas import bring_all, holds_all, led_by, whole
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 
@@ -82,11 +82,8 @@ def _go_on(
     if not in_process:
         return _enter(view, status, crew, How.RESTART, why)
     workers = view.job.spec.workers
-    inside = [worker for worker in whole(crew, workers) if worker.serial in kept]
-    if not holds_all(inside, workers):
-        first = first_of_each(keepers, workers)
-        serials = {worker.serial for worker in first}
-        crew = [*first, *(worker for worker in crew if worker.serial not in serials)]
+    if not bring_all(keepers, whole(crew, workers), workers):
+        crew = led_by(keepers, crew, workers)
     return _enter(view, status, crew, How.ABORT, why)
 
 

@@ -33,14 +33,22 @@ def whole(candidates: Sequence[Worker], workers: Workers) -> list[Worker]:
     return [worker for worker in candidates if worker.serial in inside]
 
 
-def first_of_each(those: Sequence[Worker], workers: Workers) -> list[Worker]:
-    """The first worker of each slot that has any."""
-    return [slot[0] for slot in by_slot(those, workers) if slot]
+def led_by(keepers: Sequence[Worker], others: Sequence[Worker], workers: Workers) -> list[Worker]:
+    """Of the keepers the first of each slot, and then the others."""
+    first = [slot[0] for slot in by_slot(keepers, workers) if slot]
+    known = {worker.serial for worker in first}
+    return [*first, *(worker for worker in others if worker.serial not in known)]
 
 
 def holds_all(those: Sequence[Worker], workers: Workers) -> bool:
     """Whether they hold a whole model together."""
     return all(by_slot(those, workers))
+
+
+def bring_all(keepers: Iterable[Worker], chosen: Iterable[Worker], workers: Workers) -> bool:
+    """Whether those of the keepers who are chosen hold a whole model together."""
+    known = {worker.serial for worker in keepers}
+    return holds_all([worker for worker in chosen if worker.serial in known], workers)
 
 
 def new_slots(staying: Sequence[Worker], workers: Workers, number: int) -> list[int]:

@@ -11,7 +11,7 @@ from spotrun.decide.crew import counted_on, relied_on
 from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.gang import must_wait
 from spotrun.decide.ledger import read_reason, record
-from spotrun.decide.placement.policy import missing, retiring, why_placed, withdrawals
+from spotrun.decide.placement.policy import lasting, missing, retiring, why_placed, withdrawals
 from spotrun.decide.replicas import by_slot, new_slots
 from spotrun.decide.settle import owed
 from spotrun.decide.sizes import wanted
@@ -56,16 +56,11 @@ def creations(view: View, status: TrainingJobStatus) -> tuple[Create, ...]:
     if not numbers:
         return ()
     nodes, places = avoided(view, status), missing(view, status, size)
-    slots = new_slots(_lasting(view, status, size), view.job.spec.workers, len(numbers))
+    slots = new_slots(lasting(view, status, size), view.job.spec.workers, len(numbers))
     return tuple(
         Create(serial, nodes, place, slot)
         for serial, place, slot in zip(numbers, places, slots, strict=False)
     )
-
-
-def _lasting(view: View, status: TrainingJobStatus, size: int) -> list[Worker]:
-    going = retiring(view, status, size)
-    return [worker for worker in view.staying if worker.serial not in going]
 
 
 def removals(view: View, status: TrainingJobStatus) -> tuple[Remove | Withdraw, ...]:
@@ -97,12 +92,12 @@ def _leaving(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
 def _surplus(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
     """Who is replaced by other capacity, and who is one too many."""
     needed = relied_on(status)  # newcomers for whom a world is prepared may be too many
-    replaced = retiring(view, status, wants(view, status))
+    size = wants(view, status)
+    replaced = retiring(view, status, size)
     free = [worker for worker in view.staying if worker.serial not in needed]
     yield from (_replaced(worker) for worker in free if worker.serial in replaced)
     workers, why = view.job.spec.workers, "the job needs fewer workers"
-    size = wants(view, status)
-    for slot in by_slot(_lasting(view, status, size), workers):
+    for slot in by_slot(lasting(view, status, size), workers):
         surplus = max(len(slot) - size // workers.per_replica, 0)
         spare = sorted((w for w in slot if w.serial not in needed), key=_least_useful_first)
         yield from (_remove(worker, Reason.RESIZING, why) for worker in spare[:surplus])

@@ -14,7 +14,7 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.cost.policy import bill
 from spotrun.decide.cost.waste import waited
 from spotrun.decide.cost.work import step_seconds
-from spotrun.decide.crew import members, training
+from spotrun.decide.crew import progress_told, training
 from spotrun.decide.view import View, holds_back
 from spotrun.money.forecast import usd_per
 from spotrun.money.savings import goodput
@@ -80,9 +80,8 @@ def _most_steps(view: View, status: TrainingJobStatus, seconds: Decimal) -> int:
 
 def _furthest(view: View, status: TrainingJobStatus) -> Progress | None:
     """What the furthest says of those who train; None where the script tells of no samples."""
-    reports = (w.agent.report.progress for w in members(view, status) if w.agent is not None)
-    told = (report for report in reports if report is not None and report.step and report.samples)
-    return max(told, key=lambda report: report.step, default=None)
+    told = (one for one in progress_told(view, status) if one.step and one.samples)
+    return max(told, key=lambda one: one.step, default=None)
 
 
 def _rounded(usd: Usd | None) -> Amount | None:

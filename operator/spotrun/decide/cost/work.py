@@ -14,7 +14,7 @@ from spotrun.api.status import Interruptions, TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.cost.policy import as_shown, bill, to_show
 from spotrun.decide.cost.transfer import transferred
-from spotrun.decide.crew import generation, members, training
+from spotrun.decide.crew import generation, members, progress_told, training
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View, holds_back
 from spotrun.money import forecast as forecasts
@@ -164,9 +164,7 @@ def _offers(view: View, worker: Worker) -> list[UsdPerHour | None]:
 
 def step_seconds(view: View, status: TrainingJobStatus) -> Decimal | None:
     """How long a step takes, as those say who train, or as was measured before."""
-    reports = [w.agent.report.progress for w in members(view, status) if w.agent is not None]
-    told = [report.step_seconds for report in reports if report is not None]
-    known = [seconds for seconds in told if seconds]
+    known = [one.step_seconds for one in progress_told(view, status) if one.step_seconds]
     if known:
         return Decimal(f"{median(known):.6f}")
     pace = status.pace

@@ -5,7 +5,7 @@ from statistics import median
 
 from spotrun.api.amounts import Amount
 from spotrun.api.status import Pace, TrainingJobStatus
-from spotrun.decide.crew import generation, members, training
+from spotrun.decide.crew import generation, members, progress_told, training
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 
@@ -40,9 +40,8 @@ def launched_at(view: View, worker: Worker) -> datetime | None:
 
 def _steps(view: View, status: TrainingJobStatus, old: Pace) -> dict[str, object]:
     present, size = generation(status), len(training(status))
-    reports = [w.agent.report.progress for w in members(view, status) if w.agent is not None]
-    told = [r.step_seconds for r in reports if r is not None and r.generation == present]
-    known = [seconds for seconds in told if seconds]
+    told = (one for one in progress_told(view, status) if one.generation == present)
+    known = [one.step_seconds for one in told if one.step_seconds]
     if not known:
         return {}
     seconds = median(known)

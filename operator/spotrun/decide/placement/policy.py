@@ -94,8 +94,7 @@ def _in_full_slots(view: View, status: TrainingJobStatus, size: int) -> int:
     workers = view.job.spec.workers
     if workers.per_replica == 1:
         return 0
-    going = retiring(view, status, size)
-    slots = by_slot((w for w in view.staying if w.serial not in going), workers)
+    slots = by_slot(lasting(view, status, size), workers)
     return sum(max(len(slot) - size // workers.per_replica, 0) for slot in slots)
 
 
@@ -104,6 +103,12 @@ def retiring(view: View, status: TrainingJobStatus, size: int) -> frozenset[int]
     if not view.job.market.pools:
         return frozenset()
     return plan(view, status, size).leaving
+
+
+def lasting(view: View, status: TrainingJobStatus, size: int) -> list[Worker]:
+    """Those who stay, and for longer than until a replacement is ready."""
+    going = retiring(view, status, size)
+    return [worker for worker in view.staying if worker.serial not in going]
 
 
 def withdrawals(view: View, status: TrainingJobStatus, size: int) -> tuple[Withdraw, ...]:

@@ -148,8 +148,8 @@ def _ask(facts: SizingFacts, memory: ScalingStatus, found: Wish, now: datetime) 
     """Ask for another size, and remember from which one, until that is done."""
     reason = found.reason.value
     last = Resize(time=Time.of(now), before=facts.wanted, after=found.size, reason=reason)
-    memory = changed(memory, size=found.size, reason=reason, last=last)
-    memory = changed(memory, more_since=None, fewer_since=None)
+    asked = {"size": found.size, "reason": reason, "last": last}
+    memory = changed(memory, **asked, more_since=None, fewer_since=None)
     return Choice(found.size, memory, found.reason, found.why, _numbers(facts, found))
 
 
