@@ -59,6 +59,7 @@ async def lives(cluster: Cluster, number: int) -> None:
         "USD",
         lives=sum(map(len, finals.values())),
         kills=sum(result.num_kills for result in results["killed"]),
+        in_a_pool=round(max(map(max, map(_in_pools, results.values()))), 9),
         **facts,
     )
     unseen = await live(cluster, SEED, UNSEEN, jobs=JOBS)
@@ -93,6 +94,10 @@ def _errors(results: list[Result]) -> list[float]:
 
 def _finals(results: list[Result]) -> list[float]:
     return [float(error) for result in results for error in result.final_errors_usd]
+
+
+def _in_pools(results: list[Result]) -> list[float]:
+    return [float(error) for result in results for error in result.pool_errors_usd]
 
 
 if __name__ == "__main__":

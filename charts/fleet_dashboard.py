@@ -9,6 +9,7 @@ def _of(metric: str) -> str:
 
 
 _SPENT = f"increase({_of('cost_usd_total')}[$__range])"
+_SPENT_IN_POOLS = f"increase({_of('pool_cost_usd_total')}[$__range])"
 _ON_DEMAND = f"increase({_of('on_demand_cost_usd_total')}[$__range])"
 
 FLEET = Dashboard(
@@ -88,6 +89,14 @@ FLEET = Dashboard(
                     is_stacked=True,
                 ),
                 Panel(
+                    "Month to date by pool",
+                    "Spent since the first of the month, by the CapacityPool of the nodes.",
+                    [Query(f"sort_desc(sum by (pool) ({_SPENT_IN_POOLS}))", "{{pool}}")],
+                    "currencyUSD",
+                    kind="bargauge",
+                    since="now/M",
+                ),
+                Panel(
                     "Workers taken away",
                     "Interruptions in an hour, by namespace.",
                     [
@@ -96,12 +105,14 @@ FLEET = Dashboard(
                             "{{namespace}}",
                         )
                     ],
+                    width=8,
                 ),
                 Panel(
                     "Jobs by phase",
                     "All jobs of the cluster.",
                     [Query("sum by (phase) (spotrun_trainingjobs)", "{{phase}}")],
                     is_stacked=True,
+                    width=8,
                 ),
                 Panel(
                     "Dearest jobs",
@@ -114,6 +125,7 @@ FLEET = Dashboard(
                     ],
                     "currencyUSD",
                     kind="bargauge",
+                    width=8,
                 ),
             ],
         ),

@@ -141,8 +141,8 @@ JOB = Dashboard(
                 ),
                 Panel(
                     "What was wasted",
-                    "Steps done again and standstills, which are the lost work; and waiting for "
-                    "other workers or for data inside of useful steps.",
+                    "Steps done again and standstills, which are the lost work; waiting for other "
+                    "workers or for data inside of useful steps; and saving between them.",
                     [Query(_mine("wasted_cost_usd_total"), "{{what}}")],
                     "currencyUSD",
                     is_stacked=True,

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.core import Metric
 
 from spotrun.api.amounts import Amount, Percent, SignedAmount
-from spotrun.api.cost import Accumulators, Cost, Pricing, Waste
+from spotrun.api.cost import Accumulators, Cost, PoolCost, Pricing, Waste
 from spotrun.api.meta import Condition, ConditionStatus, ReasonText
 from spotrun.api.names import LABEL_TEAM, ConditionType
 from spotrun.api.scaling import ScalingStatus
@@ -96,6 +96,7 @@ _COST = Cost(
     lost_work_usd=Amount("0.5"),
     idle_usd=Amount("0.2"),
     estimated_transfer_usd=Amount("0.4"),
+    by_pool=(PoolCost(pool="g5-spot", usd=Amount("7.5")),),
     waste=Waste(redone_usd=Amount("0.3"), peers_usd=Amount("0.6")),
     goodput=Percent("89%"),
     forecast_usd=Amount("40"),

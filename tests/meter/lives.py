@@ -47,6 +47,7 @@ class Result:
 
     errors_usd: list[Fraction]  # at every look
     final_errors_usd: list[Fraction]  # of each job's exact sum
+    pool_errors_usd: list[Fraction]  # of each exact sum of a job in a pool
     costs_usd: list[Fraction]
     num_kills: int
     pod_writes_per_worker: float  # creations and releases
@@ -219,10 +220,24 @@ def _compared(lives: Lives, meter: Meter, final: dict[str, Manifest]) -> Result:
         abs(Fraction(job["status"]["accumulators"]["usd"]) - costs[name])
         for name, job in final.items()
     ]
+    in_pools = [
+        error for name, job in final.items() for error in _errors_in_pools(meter, name, job)
+    ]
     writes = [write.what for write in writes_of(lives.proxy.log)]
     made = sum(job["status"]["nextSerial"] for job in final.values())
     pods = writes.count("create pods") + writes.count("patch pods")
-    return Result(errors, finals, list(costs.values()), lives.deployment.num_kills, pods / made)
+    kills = lives.deployment.num_kills
+    return Result(errors, finals, in_pools, list(costs.values()), kills, pods / made)
+
+
+def _errors_in_pools(meter: Meter, name: str, job: Manifest) -> list[Fraction]:
+    """Nodes of a pool have its name as a label, and others are in none."""
+    told = job["status"]["accumulators"].get("byPool", ())
+    said = {one["pool"]: Fraction(one["usd"]) for one in told}
+    known = meter.usd_by(POOL_LABEL, name, _as_of(job))
+    nothing = Fraction(0)
+    pools = {*said, *known}
+    return [abs(said.get(pool, nothing) - known.get(pool, nothing)) for pool in pools]
 
 
 async def _all_noted(meter: Meter, names: list[str]) -> None:

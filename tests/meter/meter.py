@@ -60,6 +60,14 @@ class Meter:
         """What the workers of a job have cost by a moment."""
         return sum((self._cost(pod, until) for pod in self._of(job)), Fraction(0))
 
+    def usd_by(self, label: str, job: str, until: datetime) -> dict[str, Fraction]:
+        """The same by the value of a label of their nodes, empty where a node has none."""
+        found: dict[str, Fraction] = {}
+        for pod in self._of(job):
+            value = pod.node.labels.get(label, "") if pod.node is not None else ""
+            found[value] = found.get(value, Fraction(0)) + self._cost(pod, until)
+        return found
+
     async def has_seen_all_ends(self, job: str) -> None:
         """Wait until every worker of a job that had a node is known to have ended."""
 

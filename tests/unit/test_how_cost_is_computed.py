@@ -6,6 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.cost import MOST_POOLS, OTHER_POOLS
 from spotrun.decide.cost.policy import to_show
 from spotrun.money.budget import reserve, stop_at, used_percent
 from spotrun.money.builtin import built_in_tables
@@ -19,6 +20,8 @@ from spotrun.money.shares import Resources, share_of
 from spotrun.money.table import PriceTable
 from spotrun.money.transfer import Place, ring_usd
 from spotrun.money.units import Usd, UsdPerHour
+from spotrun.observe.dialects import Identity
+from spotrun.observe.membership import pool_name
 
 PAGE = (Path(__file__).parents[2] / "docs/how-cost-is-computed.md").read_text()
 PROSE = " ".join(PAGE.split())
@@ -56,7 +59,7 @@ FIRST = [Segment(n, at("12:00"), at("13:30"), SHARE, SPOT_PRICES) for n in (0, 1
 SECOND = [Segment(n, at("13:32"), None, SHARE, LIST_PRICE) for n in (2, 3)]
 PAID = cost([*FIRST, *SECOND], NOW).usd
 RATE = LISTED * SHARE + LISTED * SHARE
-STEPS, STEP_SECONDS = 12_600, Decimal("0.5")
+STEPS, STEP_SECONDS, SAVING_SECONDS = 12_600, Decimal("0.5"), 20
 MARKS = [Mark(0, Usd()), Mark(9_240, cost(FIRST, NOW).usd), Mark(12_600, PAID)]
 
 
@@ -121,13 +124,28 @@ def test_what_the_status_says() -> None:
         "`lostWorkUsd`": lost.usd.amount,
         "`waste.redoneUsd`": to_show(lost.redone),
         "`waste.standstillUsd`": to_show(lost.standstill),
+        "`waste.checkpointUsd`": to_show(RATE.over(SAVING_SECONDS)),
         "`waste.peersUsd`": to_show(USEFUL * Decimal("0.05")),
         "`forecastUsd`": told.usd.amount,
         "`forecastLowUsd`": to_show(told.low),
         "`forecastHighUsd`": to_show(told.high),
     }
+    assert f"stood still for {SAVING_SECONDS} seconds to save" in PROSE
     assert f"9,240 steps for {cost(FIRST, NOW).usd} on spot" in PROSE
     assert f"3,360 steps for ${cost(SECOND, NOW).usd.amount} on demand" in PROSE
+
+
+def test_where_it_was_spent() -> None:
+    spent = [(SPOT, FIRST), (ON_DEMAND, SECOND)]
+    pools = [Identity(one.instance_type, one.zone, one.capacity) for one, _ in spent]
+    rows = [
+        [pool_name(pool), cost(held, NOW).usd.amount]
+        for pool, (_, held) in zip(pools, spent, strict=True)
+    ]
+    assert table("`byPool` | Spent") == rows
+    assert MOST_POOLS == 16
+    assert "the first sixteen pools" in PROSE
+    assert f"all others are in one sum, `{OTHER_POOLS}`" in PROSE
 
 
 def test_what_the_budget_says() -> None:

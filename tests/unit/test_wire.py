@@ -68,6 +68,7 @@ REPORTS = st.builds(
         microbatches=st.none() | COUNTS,
         sync_bytes=st.none() | COUNTS,
         epoch_samples=st.none() | COUNTS,
+        checkpoint_seconds=st.none() | st.floats(0, 1e9),
     ),
     committed=st.none() | SAVED,
     completed=st.booleans(),
@@ -230,6 +231,10 @@ def test_bytes_that_are_no_json_are_refused(body: bytes) -> None:
         (b'{"wire": 1, "progress": {"step": 1, "compute": 1.5}}', "compute is a number from 0 to"),
         (b'{"wire": 1, "progress": {"step": 1, "data": -0.1}}', "data is a number from 0 to 1"),
         (b'{"wire": 1, "progress": {"step": 1, "communicate": "x"}}', "communicate is a number"),
+        (
+            b'{"wire": 1, "progress": {"step": 1, "checkpointSeconds": 2e9}}',
+            "checkpointSeconds is a",
+        ),
         (b'{"wire": 1, "progress": {"step": 1, "microbatches": 0.5}}', "microbatches is a whole"),
         (b'{"wire": 1, "progress": {"step": 1, "syncBytes": -1}}', "syncBytes is a whole number"),
         (b'{"wire": 1, "progress": {"step": 9007199254740992}}', "from 0 to 9007199254740991"),

@@ -36,6 +36,39 @@ class Waste(Model):
     data_usd: Amount | None = Field(
         None, description="The same for waiting for training data, in USD."
     )
+    checkpoint_usd: Amount | None = Field(
+        None,
+        description="Time between steps in which training stood still to save, in USD; absent "
+        "where the trainer does not measure it.",
+    )
+
+
+MOST_POOLS = 16
+"""Of which each job's cost is told apart; what it costs in others is told together."""
+OTHER_POOLS = "(other)"
+"""What these are called; no CapacityPool can have this name."""
+
+
+class PoolCost(Model):
+    """What the job has cost in a pool."""
+
+    pool: ShortText = Field(
+        description=f"Name of the CapacityPool; {OTHER_POOLS} for all beyond the first "
+        f"{MOST_POOLS}, empty for nodes of none."
+    )
+    usd: Amount = Field(description="Spent there so far, in USD.")
+
+
+PoolCosts = Annotated[
+    tuple[PoolCost, ...],
+    Field(
+        max_length=MOST_POOLS + 2,
+        json_schema_extra={
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["pool"],
+        },
+    ),
+]
 
 
 class Cost(Model):
@@ -45,6 +78,9 @@ class Cost(Model):
     usd_per_hour: Amount | None = Field(None, description="Spent now, in USD per hour.")
     spot_usd: Amount | None = Field(
         None, description="Spent so far on spot capacity, in USD; contained in usd."
+    )
+    by_pool: PoolCosts | None = Field(
+        None, description="The same sum as usd, by the CapacityPools of the nodes."
     )
     on_demand_usd: Amount | None = Field(
         None, description="The same useful work on the cheapest fitting on-demand capacity, in USD."
@@ -125,6 +161,9 @@ class Rate(Model):
         description="From when on; absent: since they have their nodes. A later one replaces it.",
     )
     is_spot: bool | None = Field(None, description="Whether they are on spot capacity.")
+    pool: ShortText | None = Field(
+        None, description="Under which name this counts in byPool; absent: under none."
+    )
 
 
 class Mark(Model):
@@ -139,6 +178,7 @@ class Accumulators(Model):
 
     usd: Amount | None = Field(None, description="Cost of settled workers, in USD.")
     spot_usd: Amount | None = Field(None, description="Of that what was spent on spot, in USD.")
+    by_pool: PoolCosts | None = Field(None, description="The same as usd, by pools.")
     unpriced_seconds: Amount | None = Field(
         None,
         description="Time of settled workers whose price was never known, in seconds; it is in no "
@@ -176,6 +216,15 @@ class Accumulators(Model):
     )
     data_usd: Amount | None = Field(
         None, description="Of that the time in which they waited for data, in USD."
+    )
+    checkpoint_usd: Amount | None = Field(
+        None, description="What the time has cost in which training stood still to save, in USD."
+    )
+    checkpoint_seconds: Amount | None = Field(
+        None, description="Of that time what lies in the world checkpointGeneration, in seconds."
+    )
+    checkpoint_generation: Count | None = Field(
+        None, description="The world in which training stood still last to save."
     )
     first_step: Long | None = Field(None, description="The step that the job began with.")
     peak_step: Long | None = Field(None, description="The furthest step that was ever done.")

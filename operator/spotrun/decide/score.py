@@ -13,12 +13,10 @@ from statistics import median
 from spotrun.api.capacitypool import Capacity
 from spotrun.decide.market import PoolFacts
 from spotrun.money.shares import Resources, share_of
+from spotrun.money.transfer import DEAREST_USD_PER_GB, Place, usd_per_gb
 
 SPOT_SHARE = 0.35
 """Of the on-demand price, where a spot price is not known: the usual discount is two thirds."""
-ZONE_CROSSING_USD_PER_GB = 0.02
-"""What large clouds take for traffic between zones of a region: a cent each way."""
-_BYTES_PER_GB = 1e9
 
 # Dense half-precision tensor throughput in TFLOPS, as the vendors state it. Of use only to compare
 # models before the job's own speed on them is measured.
@@ -91,15 +89,7 @@ def speed_of(accelerator: str) -> float:
     return next((_TFLOPS[word] for word in words if word in _TFLOPS), 100.0) / 100
 
 
-def transfer_usd_per_hour(
-    bytes_per_step: float, step_seconds: float, workers: int, zones: int
-) -> float:
-    """What a ring over several zones pays for its traffic between them.
-
-    In an all-reduce each worker sends 2 (n-1)/n of the gradients to the next one, and a ring over
-    z zones crosses from one to another z times.
-    """
-    if zones < 2 or workers < 2 or step_seconds <= 0:
-        return 0.0
-    per_link = 2 * (workers - 1) / workers * bytes_per_step / _BYTES_PER_GB
-    return zones * per_link * ZONE_CROSSING_USD_PER_GB * 3600 / step_seconds
+def link_usd_per_hour(one: Place, other: Place, gb_per_hour: float) -> float:
+    """What traffic between two places costs, the dearest known price where theirs is not."""
+    price = usd_per_gb(one, other)
+    return float(DEAREST_USD_PER_GB if price is None else price) * gb_per_hour

@@ -10,14 +10,13 @@ from spotrun.api.amounts import Amount
 from spotrun.api.cost import Accumulators
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Release
-from spotrun.decide.cost.policy import priced
+from spotrun.decide.cost.policy import charged, priced
 from spotrun.decide.cost.rates import read_book, write_book
 from spotrun.decide.cost.times import may_still_cost, started_at
 from spotrun.decide.placement.policy import missing
 from spotrun.decide.serials import numbers, union
 from spotrun.decide.sizes import wanted
 from spotrun.decide.view import View, holds_back
-from spotrun.money.units import Usd
 
 
 def settle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
@@ -64,9 +63,7 @@ def _charged(view: View, sums: Accumulators, ended: Collection[int]) -> Accumula
     new = priced(view, [view.by_serial[serial] for serial in ended], book)
     update: dict[str, object] = {}
     if not book.keys().isdisjoint(ended):
-        update["usd"] = (Usd.of(sums.usd) + new.usd).amount
-        if new.spot_usd:
-            update["spot_usd"] = (Usd.of(sums.spot_usd) + new.spot_usd).amount
+        update |= charged(sums, new)
         update["rates"] = write_book({n: book[n] for n in book if n not in ended})
     if any(serial not in book and started_at(view.by_serial[serial]) for serial in ended):
         unpriced = new.unpriced_seconds + (sums.unpriced_seconds or Amount("0")).decimal

@@ -33,33 +33,45 @@ class _Cloud:
 
 
 # As the price lists had it in 2026. AWS takes a cent from who sends and a cent from who receives;
-# its regions in China, which bill another currency, are not among these. Azure takes nothing.
+# its regions in China, which bill another currency, are not among these.
 _CLOUDS = (
     _Cloud(re.compile(r"(?!cn-)[a-z]{2}(-[a-z]+)+-\d+"), re.compile("[a-z]"), Decimal("0.02")),
     _Cloud(re.compile(r"[a-z]+-[a-z]+\d+"), re.compile("-[a-z]"), Decimal("0.01")),  # GCP
+    _Cloud(re.compile(r"[a-z]+\d?"), re.compile(r"-\d"), Decimal(0)),  # Azure
 )
+DEAREST_USD_PER_GB = max(cloud.usd_per_gb for cloud in _CLOUDS)
 
 
 def ring_usd(places: Sequence[Place], ranks: int, num_bytes: int) -> Usd:
     """What it costs to add up so many bytes of gradients around a ring of workers.
 
     `places` are those of the workers in the order of their ranks, of which there may be several in
-    a worker. In an all-reduce of n ranks 2 (n-1)/n of the bytes go over every link of the ring.
-    Links whose price nobody knows are not in the sum.
+    a worker. Links whose price nobody knows are not in the sum.
     """
     if len(places) < 2:
         return NO_USD
     links = zip(places, (*places[1:], places[0]), strict=True)
-    usd_per_gb = sum((_usd_per_gb(one, other) for one, other in links), Decimal(0))
-    return Usd(Fraction(usd_per_gb) * Fraction(2 * (ranks - 1), ranks) * num_bytes / _BYTES_PER_GB)
+    prices = (usd_per_gb(one, other) for one, other in links)
+    known = sum((price for price in prices if price is not None), Decimal(0))
+    return Usd(Fraction(known) * gb_per_link(ranks, num_bytes))
 
 
-def _usd_per_gb(one: Place, other: Place) -> Decimal:
-    """Between two zones of a region; what leaves it has a price for every pair of regions."""
-    if one.zone == other.zone or one.region != other.region:
+def gb_per_link(ranks: int, num_bytes: int) -> Fraction:
+    """What goes over every link of a ring in an all-reduce: 2 (n-1)/n of the bytes, as n ranks."""
+    return Fraction(2 * (ranks - 1), ranks) * num_bytes / _BYTES_PER_GB
+
+
+def usd_per_gb(one: Place, other: Place) -> Decimal | None:
+    """From place to place; None: nobody knows.
+
+    What leaves a region has a price for every pair of regions, which are not among these.
+    """
+    if one == other:
         return Decimal(0)
+    if one.region != other.region:
+        return None
     prices = (cloud.usd_per_gb for cloud in _CLOUDS if _is_of(cloud, one) and _is_of(cloud, other))
-    return next(prices, Decimal(0))
+    return next(prices, None)
 
 
 def _is_of(cloud: _Cloud, place: Place) -> bool:

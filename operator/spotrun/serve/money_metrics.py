@@ -38,6 +38,12 @@ def money_families(jobs: Iterable[Published]) -> Iterator[Metric]:
         ((*labels, what), usd) for labels, money in known for what, usd in _wasted(money.cost)
     ]
     yield from families(_OF_WASTE, (*LABELS, "what"), wasted)
+    pools = [
+        ((*labels, spent.pool), spent.usd)
+        for labels, money in known
+        for spent in money.cost.by_pool or ()
+    ]
+    yield from families(_OF_POOLS, (*LABELS, "pool"), pools)
 
 
 def _num_unpriced(job: Published) -> int:
@@ -54,6 +60,7 @@ def _wasted(cost: Cost) -> Iterator[tuple[str, Amount | None]]:
     yield "standstill", waste.standstill_usd
     yield "peers", waste.peers_usd
     yield "data", waste.data_usd
+    yield "checkpoint", waste.checkpoint_usd
 
 
 def _ratio(percent: Percent | None) -> Decimal | None:
@@ -139,7 +146,17 @@ _OF_MONEY: tuple[Figure[_Money], ...] = (
 _OF_WASTE: tuple[Figure[Amount | None], ...] = (
     Figure(
         "wasted_cost_usd",
-        "Spent on steps done again, standstills, and waiting for peers or data inside of steps.",
+        "Spent on steps done again, standstills, waiting for peers or data inside of steps, and on "
+        "saving between them.",
+        True,
+        lambda usd: usd,
+    ),
+)
+
+_OF_POOLS: tuple[Figure[Amount], ...] = (
+    Figure(
+        "pool_cost_usd",
+        "What was spent, by the CapacityPool of the nodes (empty: none).",
         True,
         lambda usd: usd,
     ),

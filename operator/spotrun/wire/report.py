@@ -18,6 +18,7 @@ from spotrun.wire.version import OLDEST_SERVED, WIRE, OldWireError
 REPORT_BYTES = 16_384
 MOST_SUSPECTS = 8
 MOST_EXIT_CODE = 255
+_MOST_SECONDS = 1e9  # thirty years
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Progress:
     microbatches: int | None = None  # of a step, of all workers together
     sync_bytes: int | None = None  # of gradients that all processes add up in a step
     epoch_samples: int | None = None  # in an epoch, where the dataset says
+    checkpoint_seconds: float | None = None  # of this generation, in which saving held steps up
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,7 @@ def write_report(report: Report) -> bytes:
             step_seconds="stepSeconds",
             sync_bytes="syncBytes",
             epoch_samples="epochSamples",
+            checkpoint_seconds="checkpointSeconds",
         ),
         "committed": report.committed and {"checkpoint": report.committed.name},
         "completed": report.completed,
@@ -193,6 +196,7 @@ def _progress(value: object) -> Progress | None:
         microbatches=_optional(content, "microbatches"),
         sync_bytes=_optional(content, "syncBytes"),
         epoch_samples=_optional(content, "epochSamples"),
+        checkpoint_seconds=number(content, "checkpointSeconds", _MOST_SECONDS),
     )
 
 

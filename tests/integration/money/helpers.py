@@ -5,7 +5,7 @@ from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
-from devcluster.client import Manifest
+from devcluster.client import Manifest, at
 from tests.meter.meter import Meter
 from tests.operator_world import World
 
@@ -13,7 +13,7 @@ PRICE = "spotrun.dev/usd-per-hour"
 ROOM = {"cpu": "4", "memory": "16Gi"}
 ASKED = {"requests": {"cpu": "1", "memory": "4Gi"}}
 CENT = Fraction(1, 100)
-_ROUNDING = Fraction(1, 10**9)
+ROUNDING = Fraction(1, 10**9)
 
 
 async def add_node(world: World, name: str, usd_per_hour: str | None = None) -> None:
@@ -43,6 +43,17 @@ def all_settled(status: Manifest) -> bool:
     return status.get("phase") == "Succeeded" and len(numbers) == status["nextSerial"]
 
 
+async def events_of(world: World, words: str) -> list[Manifest]:
+    """The events that say so, once there are any."""
+
+    async def told() -> list[Manifest]:
+        events = await world.kube.list(at("events", world.namespace, group="events.k8s.io/v1"))
+        return [event for event in events if words in event.get("note", "")]
+
+    found: list[Manifest] = await world.until(told)
+    return found
+
+
 async def assert_agrees(job: Manifest, meter: Meter, *, exact: bool = True) -> None:
     """To the cent, and where somebody says when everything happened to the last digit."""
     cost, sums = job["status"]["cost"], job["status"]["accumulators"]
@@ -50,4 +61,4 @@ async def assert_agrees(job: Manifest, meter: Meter, *, exact: bool = True) -> N
     metered = meter.usd("job", datetime.fromisoformat(cost["asOf"]))
     assert metered > 0, "it has cost something"
     assert abs(Fraction(cost["usd"]) - metered) < CENT
-    assert not exact or abs(Fraction(sums["usd"]) - metered) < _ROUNDING
+    assert not exact or abs(Fraction(sums["usd"]) - metered) < ROUNDING

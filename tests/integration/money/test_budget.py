@@ -1,7 +1,7 @@
 from fractions import Fraction
 from typing import Any
 
-from tests.integration.money.helpers import add_node, assert_agrees, workers
+from tests.integration.money.helpers import add_node, assert_agrees, events_of, workers
 from tests.meter.meter import Meter
 from tests.operator_world import World
 
@@ -28,6 +28,8 @@ async def test_a_job_stops_at_its_budget_with_a_checkpoint_and_goes_on_when_it_i
         await assert_agrees(job, meter)
         shown = world.cluster.kubectl("get", "tjob", "-n", world.namespace).stdout
         assert status["cost"]["budgetUsedPercent"] in shown
+        [warned] = await events_of(world, "% of the budget is used")
+        assert (warned["type"], warned["reason"]) == ("Warning", "BudgetWarning")
 
         await world.patch_job({"budget": {"maxCostUsd": "20"}})
         job = await world.until_job(lambda s: s["phase"] == "Running")

@@ -1,17 +1,30 @@
+from datetime import datetime
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
+
 from devcluster.client import Manifest, at
+from spotrun.controller import Controller
 from tests.integration.money.helpers import (
     PRICE,
+    ROOM,
+    ROUNDING,
     add_node,
     all_settled,
     assert_agrees,
+    events_of,
     let_time_pass,
     workers,
 )
 from tests.meter.meter import Meter
-from tests.operator_world import World
+from tests.operator_world import GROUP, World
+from tests.scripted_agent import Times
+
+POOL = "pool"
+"""The label of nodes that says which pool they are in."""
 
 
 def costs(status: Manifest) -> Any:
@@ -34,7 +47,7 @@ async def test_a_job_costs_its_share_of_its_nodes(world: World, meter: Meter) ->
         assert job["status"]["cost"]["usdPerHour"] == "0"
         assert before < _shown_cost(world) == Decimal(job["status"]["cost"]["usd"])
         job = await _annotated(world, job)
-        [told] = await _events(world, "the job has cost")
+        [told] = await events_of(world, "the job has cost")
     assert job["metadata"]["annotations"]["spotrun.dev/cost-usd-per-hour"] == "0"
     assert told["reason"] == "Completed"
 
@@ -53,6 +66,42 @@ async def test_the_price_of_the_time_counts(world: World, meter: Meter) -> None:
         await assert_agrees(job, meter, exact=False)
 
 
+async def test_the_cost_is_told_by_pool_and_no_counter_falls_with_an_operator(
+    world: World, meter: Meter
+) -> None:
+    await _add_pool(world, "a", capacity="Reserved", usdPerHour="12.5")
+    await _add_pool(world, "b", capacity="OnDemand", usdPerHour="36")
+    await world.create_job(workers=_one_to_a_node(2))
+    async with world.operator() as operator:
+        await world.until_phase("Running")
+        await let_time_pass()
+        world.play().may_finish.set()
+        job = await world.until_job(all_settled)
+        await assert_agrees(job, meter)
+        shown = {one["pool"]: float(one["usd"]) for one in job["status"]["cost"]["byPool"]}
+        await world.until(lambda: _tells(world, operator, shown))
+    async with world.operator() as operator:
+        await world.until(lambda: _tells(world, operator, shown))
+    metered = meter.usd_by(POOL, "job", datetime.fromisoformat(job["status"]["cost"]["asOf"]))
+    told = job["status"]["accumulators"]["byPool"]
+    assert {one["pool"] for one in told} == set(metered) == set(shown)
+    assert all(abs(Fraction(one["usd"]) - metered[one["pool"]]) < ROUNDING for one in told)
+
+
+async def test_the_time_in_which_training_stands_still_to_save_has_a_price(world: World) -> None:
+    await add_node(world, "a", "36")
+    play = world.play()
+    play.step_times, play.save_seconds = lambda _: Times(0.0001), 1.0
+    await world.create_job(workers=workers(1))
+    async with world.operator():
+        await world.until_phase("Running")
+        await world.until(lambda: _has_told_of_saving(world))
+        await let_time_pass()
+        play.may_finish.set()
+        job = await world.until_job(all_settled)
+    assert job["status"]["cost"]["waste"]["checkpointUsd"] == "0.0025"  # a second at $9/h
+
+
 async def test_an_unknown_price_is_shown_as_partial_and_never_as_nothing(world: World) -> None:
     await add_node(world, "a")
     await world.create_job(workers=workers(1))
@@ -69,10 +118,7 @@ async def test_of_a_node_that_vanishes_its_last_sign_of_life_counts(
 ) -> None:
     await add_node(world, "a", "36")
     await add_node(world, "b", "36")
-    container = workers(2, min=2)
-    spread = {"cpu": "3", "memory": "4Gi"}
-    container["template"]["spec"]["containers"][0]["resources"] = {"requests": spread}
-    await world.create_job(workers=container)
+    await world.create_job(workers=_one_to_a_node(2))
     async with world.operator():
         await world.until_phase("Running")
         await let_time_pass()
@@ -90,12 +136,16 @@ async def test_a_job_that_is_deleted_while_it_runs_says_its_cost_and_holds_nothi
 ) -> None:
     await add_node(world, "a", "36")
     await world.create_job(workers=workers(2))
-    async with world.operator():
+    async with world.operator() as operator:
         await world.until_phase("Running")
-        await world.until_job(lambda s: costs(s).get("usdPerHour") == "18")
+        job = await world.until_job(lambda s: costs(s).get("usdPerHour") == "18")
+        await let_time_pass()
         await world.kube.delete(world.jobs("job"))
-        [told] = await _events(world, "the job was deleted: it has cost $")
+        [told] = await events_of(world, "the job was deleted: it has cost $")
         assert "$18.00/h at last" in told["note"]
+        [usd] = (await _counted(world, operator, "cost_usd_total")).values()
+        # Two seconds more at half a cent each.
+        assert Decimal(str(usd)) >= Decimal(job["status"]["cost"]["usd"]) + Decimal("0.01")
 
         async def gone() -> bool:
             return await world.pods() == []
@@ -113,6 +163,42 @@ async def test_labels_by_which_costs_are_grouped_are_copied_to_pods(world: World
         [pod] = await world.pods()
     assert pod["metadata"]["labels"]["team"] == "vision"
     assert "other" not in pod["metadata"]["labels"]
+
+
+def _one_to_a_node(number: int) -> Any:
+    wanted = workers(number, min=number)
+    spread = {"requests": {"cpu": "3", "memory": "4Gi"}}
+    wanted["template"]["spec"]["containers"][0]["resources"] = spread
+    return wanted
+
+
+async def _add_pool(world: World, name: str, **spec: str) -> None:
+    """A pool of that price, and a node in it that is marked with the pool's name."""
+    pool = f"{world.namespace}-{name}"
+    body = {"apiVersion": GROUP, "kind": "CapacityPool", "metadata": {"name": pool}}
+    body["spec"] = {"nodeSelector": {POOL: pool}, **spec}
+    await world.kube.create(at("capacitypools", group=GROUP), body)
+    await world.nodes.add(name, capacity=ROOM, labels={POOL: pool})
+
+
+async def _has_told_of_saving(world: World) -> bool:
+    progress = world.agent(0).report.progress
+    return progress is not None and progress.checkpoint_seconds is not None
+
+
+async def _tells(world: World, operator: Controller, shown: dict[str, float]) -> bool:
+    """Whether Prometheus would read these sums by pool."""
+    return await _counted(world, operator, "pool_cost_usd_total") == shown
+
+
+async def _counted(world: World, operator: Controller, figure: str) -> dict[str, float]:
+    """What Prometheus would read, by pool where that is said."""
+    url = f"http://{world.host}:{operator.plain.port}/metrics"
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        families = text_string_to_metric_families(await response.text())
+        samples = [sample for family in families for sample in family.samples]
+    name = f"spotrun_trainingjob_{figure}"
+    return {s.labels.get("pool", ""): s.value for s in samples if s.name == name}
 
 
 def _shown_cost(world: World) -> Decimal:
@@ -133,12 +219,3 @@ async def _annotated(world: World, job: Manifest) -> Manifest:
 
     annotated: Manifest = await world.until(told)
     return annotated
-
-
-async def _events(world: World, words: str) -> list[Manifest]:
-    async def told() -> list[Manifest]:
-        events = await world.kube.list(at("events", world.namespace, group="events.k8s.io/v1"))
-        return [event for event in events if words in event.get("note", "")]
-
-    found: list[Manifest] = await world.until(told)
-    return found

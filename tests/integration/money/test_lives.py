@@ -26,3 +26,4 @@ async def test_an_independent_meter_agrees_with_what_is_said(
     assert max(result.costs_usd) > CENT, "something was spent"
     assert max(result.errors_usd) < CENT
     assert max(result.final_errors_usd) < final_usd
+    assert max(result.pool_errors_usd) < final_usd

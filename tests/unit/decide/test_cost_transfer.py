@@ -7,18 +7,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spotrun.api.amounts import Amount
 from spotrun.api.cost import Cost
+from spotrun.api.status import Pace
 from spotrun.decide.actions import Decision
+from spotrun.decide.placement.rank import rank
 from spotrun.decide.ranks import along_the_ring
-from spotrun.decide.score import transfer_usd_per_hour
+from spotrun.decide.snapshot import Node
+from spotrun.money.shares import Resources
 from spotrun.money.transfer import Place, ring_usd
+from spotrun.money.units import Usd
 from spotrun.wire import MOST_STEPS, Progress
 from tests.decide_builders import JobBuilder, a_job, a_worker, later
+from tests.market_builders import a_spot_pool, on_market
 from tests.priced_nodes import a_node, at_work
 
 GB = 10**9
 # Steps of 10 s that send 10 GB; of two workers in two zones each sends it all to the other.
 STEP_USD = 2 * 10 * 0.02
+STEPS_PER_HOUR = 360
 
 
 def at_step(step: int, job: JobBuilder | None = None, *zones: str, **facts: Any) -> JobBuilder:
@@ -99,13 +106,37 @@ def test_a_job_that_is_held_back_sends_nothing() -> None:
     assert sent(held.decide(later(900))) is None
 
 
-@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=8), st.integers(1, 10**10))
-def test_what_is_shown_is_what_placement_expects_of_workers_in_the_order_of_their_ranks(
-    letters: list[str], num_bytes: int
+@given(
+    st.lists(st.sampled_from("abc"), min_size=1, max_size=7),
+    st.integers(1, 10**10),
+    st.sampled_from(("us-east-1", "us-central1-")),
+    st.sampled_from((1, 8)),
+)
+def test_placement_weighs_what_a_zone_more_would_add_to_what_is_shown(
+    letters: list[str], num_bytes: int, prefix: str, processes: int
 ) -> None:
-    nodes = [a_node(f"n{n}", zone=f"us-east-1{letter}") for n, letter in enumerate(letters)]
+    region, size = prefix.removesuffix("-"), len(letters) + 1
+    nodes = [
+        a_node(f"n{n}", zone=f"{prefix}{letter}", region=region)
+        for n, letter in enumerate((*letters, letters[0], "d"))
+    ]
+    job = a_job(size)
+    for serial, node in enumerate(nodes[:-2]):
+        job = at_work(job, serial, node=node)
+    far = a_spot_pool("far", zone=f"{prefix}d", region=region)
+    pace = Pace(step_seconds=Amount("10"), workers=len(letters))
+    job = on_market(job.with_status(pace=pace), far, sync_bytes_per_step=float(num_bytes))
+    job = job.with_facts(requests=Resources(gpus=processes))  # a process on each
+    [weighed] = rank(job.view(), job.status, [far], new=1)
+
+    near, spread = (ring([*nodes[:-2], last], processes, num_bytes) for last in nodes[-2:])
+    added = float((spread - near).exact) * STEPS_PER_HOUR
+    assert weighed.score.transfer_usd_per_hour == pytest.approx(added)
+
+
+def ring(nodes: list[Node], processes: int, num_bytes: int) -> Usd:
+    """What one step of workers on these nodes, in the order of their ranks, is said to cost."""
     workers = along_the_ring(a_worker(n, node=node) for n, node in enumerate(nodes))
-    zones = [worker.node.zone for worker in workers if worker.node is not None]
-    shown = ring_usd([Place("us-east-1", zone) for zone in zones], len(zones), num_bytes)
-    expected = transfer_usd_per_hour(num_bytes, 10.0, len(zones), len(set(zones)))
-    assert float(shown.exact) * 360 == pytest.approx(expected)
+    at = [worker.node for worker in workers if worker.node is not None]
+    places = [Place(node.region, node.zone) for node in at]
+    return ring_usd(places, len(at) * processes, num_bytes)

@@ -6,12 +6,13 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.decide.hazard import PRIOR_PER_HOUR, interruptions_per_hour
 from spotrun.decide.score import (
     Score,
+    link_usd_per_hour,
     node_usd_per_hour,
     share_in,
     speed_of,
-    transfer_usd_per_hour,
 )
 from spotrun.money.shares import Resources
+from spotrun.money.transfer import Place
 from tests.market_builders import a_pool, a_spot_pool, an_on_demand_pool
 
 
@@ -29,14 +30,21 @@ def test_the_expected_price_has_traffic_and_interruptions_in_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("megabytes", "zones", "usd"),
-    [(100, 2, 25.2), (1, 2, 0.252), (100, 3, 37.8), (100, 1, 0.0)],
+    ("one", "other", "usd"),
+    [
+        pytest.param(("us-east-1", "a"), ("us-east-1", "b"), 0.2, id="AWS"),
+        pytest.param(("us-central1", "-a"), ("us-central1", "-f"), 0.1, id="GCP"),
+        pytest.param(("eastus", "-1"), ("eastus", "-2"), 0.0, id="Azure takes nothing"),
+        pytest.param(("cellar", "-left"), ("cellar", "-right"), 0.2, id="of unknown price"),
+        pytest.param(("us-east-1", "a"), ("us-west-2", "a"), 0.2, id="between regions"),
+        pytest.param(("us-east-1", "a"), ("us-east-1", "a"), 0.0, id="in one zone"),
+    ],
 )
-def test_a_ring_pays_for_every_time_it_crosses_zones(
-    megabytes: float, zones: int, usd: float
+def test_traffic_is_weighed_at_the_price_of_the_cloud_and_at_the_dearest_where_none_is_known(
+    one: tuple[str, str], other: tuple[str, str], usd: float
 ) -> None:
-    found = transfer_usd_per_hour(megabytes * 1e6, step_seconds=1.0, workers=8, zones=zones)
-    assert found == pytest.approx(usd)
+    here, there = (Place(region, region + suffix) for region, suffix in (one, other))
+    assert link_usd_per_hour(here, there, gb_per_hour=10.0) == pytest.approx(usd)
 
 
 def test_an_unknown_price_is_taken_to_be_as_usual() -> None:

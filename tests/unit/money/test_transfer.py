@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.money.transfer import Place, ring_usd
+from spotrun.money.transfer import Place, ring_usd, usd_per_gb
 from spotrun.money.units import Usd
 
 GB = 10**9
@@ -55,6 +55,13 @@ def test_a_price_that_nobody_knows_is_not_guessed(
 ) -> None:
     places = [Place(region, region + suffix) for region, suffix in (one, other)]
     assert ring_usd(places, 2, GB) == Usd(Decimal(usd))
+
+
+def test_what_costs_nothing_is_told_from_what_nobody_knows() -> None:
+    zones = [Place("eastus", f"eastus-{number}") for number in (1, 2)]
+    assert usd_per_gb(*zones) == 0
+    assert usd_per_gb(A, ELSEWHERE) is None
+    assert usd_per_gb(Place("", "rack-1"), Place("", "rack-2")) is None
 
 
 def test_a_link_between_regions_is_in_no_sum_and_the_others_are() -> None:

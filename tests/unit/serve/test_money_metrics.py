@@ -1,10 +1,19 @@
+import re
 from dataclasses import replace
 from decimal import Decimal
 
 from prometheus_client import generate_latest
 
 from spotrun.api.amounts import Amount, Percent, SignedAmount
-from spotrun.api.cost import Accumulators, Cost, Pricing, Rate, Waste
+from spotrun.api.cost import (
+    OTHER_POOLS,
+    Accumulators,
+    Cost,
+    PoolCost,
+    Pricing,
+    Rate,
+    Waste,
+)
 from spotrun.api.status import TrainingJobStatus
 from spotrun.serve.metrics import Meter
 from spotrun.serve.told import Published
@@ -65,7 +74,7 @@ def test_what_is_known_of_a_jobs_money_has_a_series() -> None:
 
 
 def test_what_was_wasted_is_told_apart_as_far_as_it_is_known() -> None:
-    waste = Waste(redone_usd=Amount("0.3"), peers_usd=Amount("0.6"))
+    waste = Waste(redone_usd=Amount("0.3"), peers_usd=Amount("0.6"), checkpoint_usd=Amount("0.1"))
     published = job(pods=0)
     status = published.status.model_copy(update={"cost": Cost(waste=waste)})
 
@@ -73,7 +82,20 @@ def test_what_was_wasted_is_told_apart_as_far_as_it_is_known() -> None:
 
     name = "spotrun_trainingjob_wasted_cost_usd_total"
     told = {key.split('what="')[1].rstrip('"}'): v for key, v in found.items() if name in key}
-    assert told == {"redone": 0.3, "peers": 0.6}
+    assert told == {"redone": 0.3, "peers": 0.6, "checkpoint": 0.1}
+
+
+def test_what_was_spent_is_told_by_pool() -> None:
+    spent = [("", "0.5"), (OTHER_POOLS, "1"), ("spot-g5", "11")]
+    by_pool = tuple(PoolCost(pool=pool, usd=Amount(usd)) for pool, usd in spent)
+    published = job(pods=0)
+    status = published.status.model_copy(update={"cost": Cost(by_pool=by_pool)})
+
+    found = series(replace(published, status=status))
+
+    name = "spotrun_trainingjob_pool_cost_usd_total"
+    told = {re.findall('pool="(.*?)"', key)[0]: v for key, v in found.items() if name in key}
+    assert told == {pool: float(usd) for pool, usd in spent}
 
 
 def test_an_operator_that_restarts_says_what_was_said_before() -> None:

@@ -1,6 +1,7 @@
 """The meter: it notes what workers cost that have just got a node, or whose price has changed."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -8,7 +9,8 @@ from functools import lru_cache
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Accumulators
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.cost.policy import priced
+from spotrun.decide.cost.policy import charged, priced
+from spotrun.decide.cost.pools import Names
 from spotrun.decide.cost.rates import (
     MOST_ENTRIES,
     Book,
@@ -23,7 +25,7 @@ from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 from spotrun.money.prices import EVER, PriceHistory
 from spotrun.money.shares import Resources, normalised, share_of
-from spotrun.money.units import Usd, UsdPerHour
+from spotrun.money.units import UsdPerHour
 
 
 def meter(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
@@ -38,9 +40,7 @@ def meter(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     if num_entries(book) > MOST_ENTRIES:
         last = {serial: charges[-1:] for serial, charges in book.items()}
         workers = unsettled(view, status)
-        both, kept = priced(view, workers, book), priced(view, workers, last)
-        update["usd"] = (Usd.of(sums.usd) + both.usd - kept.usd).amount
-        update["spot_usd"] = (Usd.of(sums.spot_usd) + both.spot_usd - kept.spot_usd).amount
+        update |= charged(sums, priced(view, workers, book) - priced(view, workers, last))
         book = last
     update["rates"] = write_book(book)
     return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
@@ -49,7 +49,9 @@ def meter(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
 def _changes(view: View, status: TrainingJobStatus, book: Book) -> Iterator[tuple[int, Charges]]:
     """The workers whose charges are not as they were noted, with all of these."""
     on_node: dict[str, list[Worker]] = {}
-    for worker in unsettled(view, status):
+    workers = unsettled(view, status)
+    names = Names(status.accumulators or Accumulators(), book, workers)
+    for worker in workers:
         node, known = worker.node, book.get(worker.serial, ())
         if node is None or not node.prices.changes:
             continue
@@ -61,10 +63,10 @@ def _changes(view: View, status: TrainingJobStatus, book: Book) -> Iterator[tupl
                 yield worker.serial, charges
         elif node.allocatable is not None:
             on_node.setdefault(node.name, []).append(worker)
-    for workers in on_node.values():
-        for worker, share in zip(workers, shares_of(workers), strict=True):
+    for together in on_node.values():
+        for worker, share in zip(together, shares_of(together), strict=True):
             known = book.get(worker.serial, ())
-            charges = _charges(view, worker, share, known)
+            charges = _charges(view, worker, share, known, names)
             if charges != known:
                 yield worker.serial, charges
 
@@ -80,7 +82,7 @@ def _followed(known: Charges, history: PriceHistory, since: datetime, end: datet
             continue
         if before is not None and before.exact:
             rate = charges[-1].usd_per_hour * (price.exact / before.exact)
-            charges.append(Charge(moment, UsdPerHour(rate.decimal), known[-1].is_spot))
+            charges.append(replace(known[-1], since=moment, usd_per_hour=UsdPerHour(rate.decimal)))
         before = price
     return tuple(charges)
 
@@ -97,28 +99,34 @@ def _allocatable(worker: Worker) -> Resources:
     return worker.node.allocatable
 
 
-def _charges(view: View, worker: Worker, share: Decimal, known: Charges) -> Charges:
+def _charges(view: View, worker: Worker, share: Decimal, known: Charges, names: Names) -> Charges:
     """What is known, and what has changed since.
 
     A price that becomes known late counts from the beginning: until then nothing was said. One that
-    nobody knows any more goes on as it was.
+    nobody knows any more goes on as it was. Another pool counts from when it is seen: what was told
+    of the one before stays.
     """
     assert worker.node is not None, "it is on one"
-    history, start = worker.node.prices, started_at(worker) or view.now
-    if len(known) == len(history.changes) == 1:  # as nearly always: nothing has changed
+    history, start, pool = worker.node.prices, started_at(worker) or view.now, worker.node.pool
+    is_same_pool = bool(known) and pool in {"", known[-1].pool}
+    if is_same_pool and len(known) == len(history.changes) == 1:  # as nearly always
         [(_, price)] = history.changes
         if price is not None and _rate(price, share) == known[0].usd_per_hour:
             return known
     charges, is_spot = list(known), worker.node.capacity is Capacity.SPOT
+    pool = known[-1].pool if is_same_pool else names.of(pool)
     changes = [(moment, price) for moment, price in history.changes if start < moment <= view.now]
     for moment, price in ((EVER, history.at(start)), *changes, (view.now, history.at(view.now))):
         rate = _rate(price, share) if price is not None else None
         if rate is None or (charges and moment <= charges[-1].since):
             continue
         if not charges:
-            charges.append(Charge(EVER, rate, is_spot))
-        elif rate != charges[-1].usd_per_hour:
-            charges.append(Charge(moment, rate, is_spot))
+            charges.append(Charge(EVER, rate, is_spot, pool))
+            continue
+        last = charges[-1]
+        there = pool if moment == view.now else last.pool
+        if (rate, there) != (last.usd_per_hour, last.pool):
+            charges.append(Charge(moment, rate, is_spot, there))
     return tuple(charges)
 
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 from spotrun.api.amounts import Amount
 from spotrun.api.cost import Accumulators
 from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.cost.pools import ByPool, added, read_pools, write_pools
 from spotrun.decide.cost.rates import Book, Charge, Charges, read_book
 from spotrun.decide.cost.times import ended_at, started_at, unsettled
 from spotrun.decide.snapshot import Worker
@@ -31,6 +32,7 @@ class Bill:
 
     usd: Usd
     spot_usd: Usd  # of that
+    by_pool: ByPool  # the same as `usd`
     usd_per_hour: UsdPerHour
     running: tuple[Worker, ...]  # that cost something now, at a known price or not
     unpriced: tuple[Worker, ...]  # those of them whose price is unknown
@@ -47,6 +49,7 @@ def bill(view: View, status: TrainingJobStatus) -> Bill:
     return Bill(
         usd=Usd.of(sums.usd) + total.usd,
         spot_usd=Usd.of(sums.spot_usd) + total.spot_usd,
+        by_pool=added(read_pools(sums.by_pool), total.by_pool),
         usd_per_hour=_rate(running, book),
         running=running,
         unpriced=tuple(worker for worker in running if worker.serial not in book),
@@ -61,7 +64,16 @@ class Spent:
 
     usd: Usd = NO_USD
     spot_usd: Usd = NO_USD  # of that
+    by_pool: ByPool = field(default_factory=dict)  # the same as `usd`
     unpriced_seconds: Decimal = Decimal(0)
+
+    def __sub__(self, part: "Spent") -> "Spent":
+        return Spent(
+            self.usd - part.usd,
+            self.spot_usd - part.spot_usd,
+            {pool: usd - part.by_pool.get(pool, NO_USD) for pool, usd in self.by_pool.items()},
+            self.unpriced_seconds - part.unpriced_seconds,
+        )
 
 
 def priced(view: View, workers: Iterable[Worker], book: Book) -> Spent:
@@ -72,6 +84,16 @@ def priced(view: View, workers: Iterable[Worker], book: Book) -> Spent:
         if start is not None and start < end:
             tally.add(book.get(worker.serial, ()), start, end)
     return tally.total()
+
+
+def charged(sums: Accumulators, spent: Spent) -> dict[str, object]:
+    """What changes in the sums when they take that in, so that it is not reckoned anew."""
+    update: dict[str, object] = {"usd": (Usd.of(sums.usd) + spent.usd).amount}
+    if spent.spot_usd:
+        update["spot_usd"] = (Usd.of(sums.spot_usd) + spent.spot_usd).amount
+    if spent.by_pool:
+        update["by_pool"] = write_pools(added(read_pools(sums.by_pool), spent.by_pool))
+    return update
 
 
 def to_show(money: Money) -> Amount:
@@ -117,11 +139,12 @@ class _Tally:
                 self.times[id(charge)] = (charge, known + length)
 
     def total(self) -> Spent:
-        usd = spot_usd = NO_USD
+        usd, spot_usd, by_pool = NO_USD, NO_USD, dict[str, Usd]()
         for charge, time in self.times.values():
             part = charge.usd_per_hour.over(_length(time))
             usd, spot_usd = usd + part, spot_usd + part if charge.is_spot else spot_usd
-        return Spent(usd, spot_usd, _length(self.unknown))
+            by_pool[charge.pool] = by_pool.get(charge.pool, NO_USD) + part
+        return Spent(usd, spot_usd, by_pool, _length(self.unknown))
 
 
 def _length(time: timedelta) -> Decimal:

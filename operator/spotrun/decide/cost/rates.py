@@ -25,6 +25,7 @@ class Charge:
     since: datetime  # EVER: since the worker has its node
     usd_per_hour: UsdPerHour
     is_spot: bool = False
+    pool: str = ""  # under which it is told, see `pools`; "": none
 
 
 Charges = tuple[Charge, ...]
@@ -41,7 +42,8 @@ def read_book(sums: Accumulators | None) -> dict[int, Charges]:
     """The charges as status holds them."""
     book: dict[int, Charges] = {}
     for rate in (sums.rates if sums is not None else None) or ():
-        charge = _charge(rate.usd_per_hour, rate.since, is_spot=bool(rate.is_spot))
+        is_spot, pool = bool(rate.is_spot), rate.pool or ""
+        charge = _charge(rate.usd_per_hour, rate.since, is_spot=is_spot, pool=pool)
         for serial in ordered(Serials(rate.workers)):
             book[serial] = (*book.get(serial, ()), charge)
     return book
@@ -68,10 +70,11 @@ def _rate(charge: Charge, serials: Iterable[int]) -> Rate:
         usd_per_hour=charge.usd_per_hour.amount,
         since=None if charge.since == EVER else Time.of(charge.since),
         is_spot=charge.is_spot or None,
+        pool=charge.pool or None,
     )
 
 
 @lru_cache(maxsize=4096)
-def _charge(usd_per_hour: str, since: str | None, *, is_spot: bool) -> Charge:
+def _charge(usd_per_hour: str, since: str | None, *, is_spot: bool, pool: str) -> Charge:
     moment = EVER if since is None else Time(since).datetime.astimezone(UTC)
-    return Charge(moment, UsdPerHour.of(Amount(usd_per_hour)), is_spot)
+    return Charge(moment, UsdPerHour.of(Amount(usd_per_hour)), is_spot, pool)

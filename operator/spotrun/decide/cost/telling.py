@@ -12,7 +12,9 @@ from spotrun.api.amounts import Amount
 from spotrun.api.cost import Cost, Pricing
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import TrainingJobStatus
+from spotrun.api.values import Time
 from spotrun.decide.actions import Annotate, Announce
+from spotrun.decide.cost.policy import to_show
 from spotrun.decide.ledger import find, read_reason
 from spotrun.decide.serials import numbers
 from spotrun.decide.snapshot import JobSnapshot
@@ -61,19 +63,29 @@ def final_cost(old: TrainingJobStatus, new: TrainingJobStatus) -> tuple[Announce
     return (Announce(reason, "; ".join(words)),)
 
 
-def cost_of_deleted(job: JobSnapshot, now: datetime) -> tuple[Announce, ...]:
-    """The last word on a job that was deleted while it cost something, as it was seen last.
+def cost_at_deletion(job: JobSnapshot, now: datetime) -> Cost | None:
+    """What a job has cost that was deleted while it cost something, as it was seen last.
 
     Its workers end by themselves, and the status in which they would be settled is gone.
     """
     cost = job.status.cost
-    if cost is None or cost.usd is None or cost.as_of is None or not cost.usd_per_hour:
-        return ()
+    if cost is None or cost.usd is None or cost.as_of is None or cost.usd_per_hour is None:
+        return None
     rate = UsdPerHour.of(cost.usd_per_hour)
     if not rate:
-        return ()
+        return None
     since = rate.over(max(seconds_between(cost.as_of.datetime, now), Decimal(0)))
-    words = f"the job was deleted: it has cost {Usd.of(cost.usd) + since} by then, {rate} at last"
+    update = {"usd": to_show(Usd.of(cost.usd) + since), "usd_per_hour": None}
+    return cost.model_copy(update={**update, "as_of": Time.of(now)})
+
+
+def cost_of_deleted(job: JobSnapshot, now: datetime) -> tuple[Announce, ...]:
+    """The last word on it."""
+    cost, before = cost_at_deletion(job, now), job.status.cost
+    if cost is None or before is None:
+        return ()
+    usd, rate = Usd.of(cost.usd), UsdPerHour.of(before.usd_per_hour)
+    words = f"the job was deleted: it has cost {usd} by then, {rate} at last"
     return (Announce(Reason.DELETED, words),)
 
 

@@ -28,8 +28,8 @@ def transferred(
     # Where several workers hold one copy of the model, each adds its part up with its likes.
     places, apart = [_place(worker) for worker in members(view, status)], workers.per_replica
     rings = [places[first::apart] for first in range(apart)]
-    processes = workers.processes or view.job.requests.gpus or 1
-    usd = sum((ring_usd(ring, len(ring) * processes, num_bytes) for ring in rings), NO_USD)
+    apiece = view.job.processes
+    usd = sum((ring_usd(ring, len(ring) * apiece, num_bytes) for ring in rings), NO_USD)
     return {"transfer_usd": (Usd.of(sums.transfer_usd) + usd).amount} if usd else {}
 
 

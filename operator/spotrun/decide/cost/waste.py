@@ -33,6 +33,7 @@ def waste_shown(status: TrainingJobStatus) -> Waste | None:
         "standstill_usd": max(lost - redone, Usd()),
         "peers_usd": Usd.of(sums.peers_usd),
         "data_usd": Usd.of(sums.data_usd),
+        "checkpoint_usd": Usd.of(sums.checkpoint_usd),
     }
     shown = {name: to_show(usd) for name, usd in known.items() if usd}
     return Waste(**shown) if shown else None

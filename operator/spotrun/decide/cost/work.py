@@ -13,6 +13,7 @@ from spotrun.api.cost import Accumulators, Mark
 from spotrun.api.status import Interruptions, TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.cost.policy import as_shown, bill, to_show
+from spotrun.decide.cost.saving import saving_seconds
 from spotrun.decide.cost.transfer import transferred
 from spotrun.decide.crew import generation, members, progress_told, training
 from spotrun.decide.snapshot import Worker
@@ -93,7 +94,8 @@ def _lost(
     """A world stands still around its changes; otherwise steps take what they take."""
     sums, now, stall = status.accumulators or Accumulators(), bill(view, status), Decimal(0)
     if sums.generation != generation(status):
-        stall = max(idle_seconds, Decimal(0))
+        # What saving has held up in this world already has a name of its own.
+        stall = max(idle_seconds - saving_seconds(view, status), Decimal(0))
     lost = lost_work(
         redone_steps=redone, step_seconds=seconds, stall_seconds=stall, rate=now.usd_per_hour
     )

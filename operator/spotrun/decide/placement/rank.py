@@ -11,13 +11,14 @@ from spotrun.decide.market import PoolFacts
 from spotrun.decide.pacing.course import changeovers
 from spotrun.decide.score import (
     Score,
+    link_usd_per_hour,
     node_usd_per_hour,
     share_in,
     speed_of,
-    transfer_usd_per_hour,
 )
 from spotrun.decide.sizes import smallest, wanted
 from spotrun.decide.view import View
+from spotrun.money.transfer import Place, gb_per_link
 
 
 @dataclass(frozen=True)
@@ -42,15 +43,14 @@ def rank(
     bare = sorted((_rank(view, status, pool, market) for pool in pools), key=_order)
     if status.pace is None or view.job.sync_bytes_per_step is None or not bare:
         return bare
-    zones = home_zones(view, bare)
-    crossing = _crossing_usd_per_hour(view, status, len(zones)) / max(new, 1)
-    return sorted((_with_traffic(one, zones, crossing) for one in bare), key=_order)
+    homes = _homes(view, bare)
+    gb_per_hour = _crossing_gb_per_hour(view, status, len(homes)) / max(new, 1)
+    return sorted((_with_traffic(one, homes, gb_per_hour) for one in bare), key=_order)
 
 
 def home_zones(view: View, ranked: Sequence[Ranked]) -> frozenset[str]:
     """The zones in which workers are, or while there are none the one of the best pool."""
-    there = frozenset(w.node.zone for w in view.staying if w.node is not None and w.node.zone)
-    return there or frozenset([zone for one in ranked for zone in one.pool.zones][:1])
+    return frozenset(home.zone for home in _homes(view, ranked))
 
 
 def main_zone(view: View, ranked: Sequence[Ranked]) -> str:
@@ -96,20 +96,35 @@ def _interruption_usd(view: View, status: TrainingJobStatus, usd_per_hour: float
     return usd_per_hour * waiting * usual_seconds / 3600
 
 
-def _crossing_usd_per_hour(view: View, status: TrainingJobStatus, zones: int) -> float:
-    """What the whole world would pay more for its traffic in one zone more."""
-    pace, sent = status.pace, view.job.sync_bytes_per_step
-    if sent is None or pace is None or pace.step_seconds is None:
+def _homes(view: View, ranked: Sequence[Ranked]) -> frozenset[Place]:
+    nodes = [worker.node for worker in view.staying if worker.node is not None]
+    there = frozenset(Place(node.region, node.zone) for node in nodes if node.zone)
+    first = [Place(one.pool.region, zone) for one in ranked for zone in one.pool.zones][:1]
+    return there or frozenset(first)
+
+
+def _crossing_gb_per_hour(view: View, status: TrainingJobStatus, zones: int) -> float:
+    """What would cross to and from one zone more, of all rings in which gradients are added up."""
+    pace, sent, workers = status.pace, view.job.sync_bytes_per_step, view.job.spec.workers
+    apart = workers.per_replica
+    ring = wanted(workers) // apart
+    seconds = float(pace.step_seconds.decimal) if pace and pace.step_seconds else 0.0
+    if sent is None or not seconds or ring < 2:
         return 0.0
-    size, seconds = wanted(view.job.spec.workers), float(pace.step_seconds.decimal)
-    before = transfer_usd_per_hour(sent, seconds, size, zones)
-    return transfer_usd_per_hour(sent, seconds, size, zones + 1) - before
+    links = 2 if zones < 2 else 1  # a ring over z zones crosses z times, but over one zone never
+    gb_per_step = float(gb_per_link(ring * view.job.processes, int(sent)))
+    return apart * links * gb_per_step * 3600 / seconds
 
 
-def _with_traffic(one: Ranked, zones: frozenset[str], crossing_usd_per_hour: float) -> Ranked:
-    if not one.pool.zones or not zones.isdisjoint(one.pool.zones):
+def _with_traffic(one: Ranked, homes: frozenset[Place], gb_per_hour: float) -> Ranked:
+    if not one.pool.zones or any(home.zone in one.pool.zones for home in homes):
         return one
-    return replace(one, score=replace(one.score, transfer_usd_per_hour=crossing_usd_per_hour))
+    prices = (
+        link_usd_per_hour(home, Place(one.pool.region or home.region, zone), gb_per_hour)
+        for home in homes
+        for zone in one.pool.zones
+    )
+    return replace(one, score=replace(one.score, transfer_usd_per_hour=min(prices, default=0.0)))
 
 
 def _words(one: Ranked) -> str:
