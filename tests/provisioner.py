@@ -1,12 +1,14 @@
 """An autoscaler played in Python: it makes nodes for pods that find none, when the test lets it.
 
-Real ones take minutes, which nobody waits for here: `may_deliver` is what they take.
+Real ones take minutes, which nobody waits for here: `may_deliver` is what they take. Where nothing
+that it sells will do it says so, with an event as the real one writes it.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from devcluster.client import Manifest, at
 from devcluster.platforms import Capacity, Marks, Platform, pool_labels
@@ -15,6 +17,35 @@ from tests.operator_world import World
 ROOM = {"cpu": "8", "memory": "32Gi"}
 UNREGISTERED = {"key": "karpenter.sh/unregistered", "effect": "NoExecute"}
 """On every node of Karpenter's until Karpenter has had a look at it."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """How an autoscaler says that it makes no node."""
+
+    by: str
+    kind: str
+    reason: str
+    message: str
+
+    @property
+    def words(self) -> str:
+        """As they are quoted."""
+        return f"{self.by}: {self.message}"
+
+
+BY_KARPENTER = Refusal(
+    "karpenter",
+    "Warning",
+    "FailedScheduling",
+    "Failed to schedule pod, no instance type which had enough resources",
+)
+BY_CLUSTER_AUTOSCALER = Refusal(
+    "cluster-autoscaler",
+    "Normal",
+    "NotTriggerScaleUp",
+    "pod didn't trigger scale-up: 1 max node group size reached",
+)
 
 
 @dataclass(frozen=True)
@@ -36,6 +67,12 @@ class Provisioner:
     offerings: Sequence[Offering]  # the cheapest first
     may_deliver: asyncio.Event = field(default_factory=asyncio.Event)
     asked: dict[str, Offering] = field(default_factory=dict)  # by the name of the pod
+    refused: set[str] = field(default_factory=set)  # the names of pods
+
+    @property
+    def refusal(self) -> Refusal:
+        """What it says to those for whom it has nothing."""
+        return BY_KARPENTER if self.platform is Platform.KARPENTER else BY_CLUSTER_AUTOSCALER
 
     async def run(self) -> None:
         """Look at pods until cancelled."""
@@ -44,11 +81,15 @@ class Provisioner:
             async for event in events:
                 pod = event.object
                 name = pod["metadata"]["name"]
-                if event.type != "DELETED" and name not in self.asked and finds_no_node(pod):
-                    offering = self.choose(pod)
-                    if offering is not None:
-                        self.asked[name] = offering
-                        tasks.create_task(self._deliver(f"node-{len(self.asked)}", offering))
+                if event.type == "DELETED" or name in self.asked or not finds_no_node(pod):
+                    continue
+                offering = self.choose(pod)
+                if offering is not None:
+                    self.asked[name] = offering
+                    tasks.create_task(self._deliver(f"node-{len(self.asked)}", offering))
+                elif name not in self.refused:
+                    self.refused.add(name)
+                    await self._refuse(pod)
 
     def choose(self, pod: Manifest) -> Offering | None:
         """The cheapest that the pod accepts; Karpenter goes by what it prefers, too."""
@@ -67,6 +108,23 @@ class Provisioner:
             zone=offering.zone,
             instance_type=offering.instance_type,
         )
+
+    async def _refuse(self, pod: Manifest) -> None:
+        meta, said, now = pod["metadata"], self.refusal, datetime.now(UTC)
+        about = {name: meta[name] for name in ("namespace", "name", "uid")}
+        event = {
+            "metadata": {"name": f"{meta['name']}.refused"},
+            "involvedObject": {"apiVersion": "v1", "kind": "Pod", **about},
+            "type": said.kind,
+            "reason": said.reason,
+            "message": said.message,
+            "source": {"component": said.by},
+            "reportingComponent": said.by,
+            "firstTimestamp": f"{now:%Y-%m-%dT%H:%M:%SZ}",
+            "lastTimestamp": f"{now:%Y-%m-%dT%H:%M:%SZ}",
+            "count": 1,
+        }
+        await self.world.kube.create(at("events", self.world.namespace), event)
 
     async def _deliver(self, name: str, offering: Offering) -> None:
         if offering.is_dry:
@@ -128,15 +186,16 @@ def _holds(term: Manifest, labels: Mapping[str, str]) -> bool:
 
 
 def _is_met(wanted: Manifest, labels: Mapping[str, str]) -> bool:
-    value = labels.get(wanted["key"])
-    match wanted["operator"]:
-        case "In":
-            return value in wanted["values"]
-        case "NotIn":
-            return value not in wanted["values"]
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case operator:
-            raise NotImplementedError(operator)
+    holds = _OPERATORS[wanted["operator"]]
+    return holds(labels.get(wanted["key"]), wanted.get("values", ()))
+
+
+_OPERATORS: Mapping[str, Callable[[str | None, Sequence[str]], bool]] = {
+    "In": lambda value, wanted: value in wanted,
+    "NotIn": lambda value, wanted: value not in wanted,
+    "Exists": lambda value, _: value is not None,
+    "DoesNotExist": lambda value, _: value is None,
+    "Gt": lambda value, wanted: value is not None and int(value) > int(wanted[0]),
+    "Lt": lambda value, wanted: value is not None and int(value) < int(wanted[0]),
+}
+"""All that Kubernetes has."""

@@ -40,8 +40,13 @@ def check_capacity(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
 
 def no_node(view: View) -> str | None:
     """How many workers find no node, and why; None if that is said of none."""
-    words = [w.pod.unschedulable for w in view.alive if w.pod.node is None]
-    return _said("find no node", words)
+    waiting = [worker for worker in view.alive if worker.pod.node is None]
+    refusals = (view.job.turned_down.get(worker.serial, "") for worker in waiting)
+    said = (
+        _said("find no node", (worker.pod.unschedulable for worker in waiting)),
+        _said("get none from an autoscaler", refusals),
+    )
+    return "; ".join(filter(None, said)) or None
 
 
 def no_start(view: View) -> str | None:

@@ -4,7 +4,7 @@ The status is all that is remembered: an operator that starts anew goes on from 
 to `asOf` is in it, so nothing is counted twice.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -31,6 +31,9 @@ LONG_REST = timedelta(minutes=30)
 """Of capacity that was lost 16-28 % is back after ten minutes, and half of it after an hour."""
 PATIENCE_SECONDS = 600.0
 """Autoscalers bring a node within this, as a rule; it holds until a pool has shown its own time."""
+TURNED_DOWN_SECONDS = 20.0
+"""Autoscalers look at what waits every ten seconds: after two looks another one, which may make the
+node that the first does not, has said so, too."""
 DROUGHT_SECONDS = 1800.0
 """Who waited longer waited for capacity; that says nothing of how long a machine takes to start."""
 EMPTY = timedelta(days=7)
@@ -63,6 +66,7 @@ class PoolSnapshot:
     on_demand: Quote | None = None
     provisioned: tuple[tuple[datetime, float], ...] = ()  # when, and for how long it was waited
     waiting: tuple[datetime, ...] = ()  # since when workers wait that would fit an empty node
+    turned_down: tuple[datetime, ...] = ()  # of these, who gets no node from an autoscaler
     is_asked: bool = False  # some worker waits for it, whether it would fit or not
     written_seconds: float = float("inf")  # since status was last written
 
@@ -105,7 +109,7 @@ def again_seconds(pool: PoolSnapshot, status: CapacityPoolStatus, now: datetime)
     """When time alone changes something."""
     moments = [next_age_at(born_at, now) for born_at in pool.nodes]
     moments += [one.time.datetime + DAY for one in status.interruptions or ()]
-    moments += [since + _patience(status) for since in _waiting(pool)]
+    moments += _dry_at(pool, status)
     if status.retry_at is not None:
         moments.append(status.retry_at.datetime)
     if pool.quote is not None and pool.quote.stale_at is not None:
@@ -203,7 +207,7 @@ def _availability(
     is_resting = retry_at is not None and now < retry_at.datetime
     if is_resting:
         return status
-    if any(now >= since + _patience(status) for since in _waiting(pool)):
+    if any(now >= moment for moment in _dry_at(pool, status)):
         rest = LONG_REST if retry_at is not None else REST
         return _available(status, ConditionStatus.FALSE, Time.of(now + rest))
     if was is ConditionStatus.FALSE:
@@ -267,10 +271,19 @@ def _is_new(status: CapacityPoolStatus, moment: datetime | None) -> bool:
     return status.as_of is None or moment > status.as_of.datetime
 
 
-def _waiting(pool: PoolSnapshot) -> list[datetime]:
-    """Since when workers wait in vain: a new node begins another attempt for all who still do."""
+def _dry_at(pool: PoolSnapshot, status: CapacityPoolStatus) -> list[datetime]:
+    """When it is concluded from each of those who wait that there are no more nodes."""
+    soon = timedelta(seconds=TURNED_DOWN_SECONDS)
+    return [
+        *(since + _patience(status) for since in _attempts(pool, pool.waiting)),
+        *(since + soon for since in _attempts(pool, pool.turned_down)),
+    ]
+
+
+def _attempts(pool: PoolSnapshot, waiting: Iterable[datetime]) -> list[datetime]:
+    """Since when they wait in vain: a new node begins another attempt for all who still do."""
     newest = max(pool.nodes, default=None)
-    return [since if newest is None else max(since, newest) for since in pool.waiting]
+    return [since if newest is None else max(since, newest) for since in waiting]
 
 
 def _patience(status: CapacityPoolStatus) -> timedelta:

@@ -136,6 +136,8 @@ class Worker:
     node: Node | None = None  # None while it is not scheduled
     agent: Agent | None = None  # None until it has called
     speaks_old_wire: bool = False  # its reports are refused: their version is no longer served
+    # By metrics.k8s.io, smoothed; asked only of jobs whose workers tell nothing of their steps.
+    used: Utilization | None = None
 
     @property
     def serial(self) -> int:
@@ -178,6 +180,7 @@ class JobSnapshot:
     missed_seconds: Mapping[int, float] = field(default_factory=dict)  # by both neighbours
     restart_seconds: float = 0.0  # until worlds may be restarted again: all jobs share an allowance
     may_hold_nodes: bool = True  # False: other gangs come first, this one waits without nodes
+    turned_down: Mapping[int, str] = field(default_factory=dict)  # why autoscalers make no node
     volume_is_shared: bool | None = None  # whether several nodes can mount checkpoint.volume
     volume_zones: frozenset[str] | None = None  # where its claims can be mounted; None: anywhere
     market: Market = field(default_factory=Market)  # the pools that its workers may come from
@@ -189,6 +192,13 @@ class JobSnapshot:
     shared_nodes: frozenset[str] = frozenset()  # nodes of its workers that other jobs have as well
     # Of gradients, that all workers add up in a step; None: not measured.
     sync_bytes_per_step: float | None = None
+    is_mute: bool = False  # its script does not train through `Run`: nobody tells of steps
+    use_unknown: str = ""  # why then not even what its workers use is known
+
+    @property
+    def processes(self) -> int:
+        """How many each of its workers runs."""
+        return self.spec.workers.processes or self.requests.gpus or 1
 
     def worker(self, serial: int) -> Worker | None:
         """The worker of that number, if it has a pod."""

@@ -12,7 +12,9 @@ from datetime import datetime
 from typing import Any, Self
 
 from spotrun.api.names import LABEL_JOB, LABEL_JOB_UID
+from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.decide.gang import wants_nodes
 from spotrun.decide.snapshot import JobSnapshot, Node
 from spotrun.kube.client import Client, Selection
 from spotrun.kube.reflector import Reflector
@@ -39,6 +41,7 @@ from spotrun.observe.pool_caches import Listeners, PoolCaches
 from spotrun.observe.price_tables import NOBODY, PriceSources, PriceTables
 from spotrun.observe.prices import Prices
 from spotrun.observe.snapshot import BrokenJob, Readings, job_snapshot
+from spotrun.observe.usage import Usage
 from spotrun.observe.volumes import NO_CLAIMS, UNKNOWN, Claims, Storage, claims_of
 
 log = logging.getLogger(__name__)
@@ -81,6 +84,7 @@ class Caches(Following):
             client, Selection(NODES), NodeObject, self._node_changed
         )
         self._gangs = Gangs(wake, wall)
+        self.usage = Usage(client, clock=clock, wake=wake, pods_of=self._pods_of)
         self.pools = PoolCaches(
             client,
             namespace=namespace,
@@ -88,7 +92,7 @@ class Caches(Following):
             pods_on=self._pods_on,
             job_of=self._job_of,
             catalog=lambda: self.prices.catalog,
-            listeners=Listeners(pool=wake_pool, node=self._wake_on, market=self._wake_all),
+            listeners=Listeners(wake_pool, self._wake_on, self._wake_job_of, self._wake_all),
             wall=wall,
         )
         self._node_book = Nodes(
@@ -138,12 +142,8 @@ class Caches(Following):
 
     def claims_of(self, key: Key) -> Claims:
         """The claims that all workers of a job will have to mount."""
-        job = self._jobs.get(*key)
-        spec = self._readings.spec(job).spec if job is not None else None
-        status = self._readings.status(job).status if job is not None else None
-        if spec is None or status is None:
-            return NO_CLAIMS
-        return claims_of(spec, status, key.namespace)
+        said = self._said(key)
+        return NO_CLAIMS if said is None else claims_of(*said, key.namespace)
 
     def snapshot(
         self, key: Key, memory: Memory, leading_since: float, storage: Storage = UNKNOWN
@@ -155,7 +155,7 @@ class Caches(Following):
         self._renamed(key, job.metadata.uid)
         seen = job_snapshot(
             job,
-            self._pods.by_index("job", key),
+            self._pods_of(key),
             self._look_at,
             self.agents,
             readings=self._readings,
@@ -169,30 +169,44 @@ class Caches(Following):
             self._gangs.forget(key)
             return seen
         seen = replace(
-            seen,
+            self.usage.added_to(seen),
             market=self.pools.market_for(seen),
             requests=self.pools.requests_of(seen),
+            turned_down=self.pools.turned_down(seen),
             shared_nodes=shared_nodes(seen, self._pods_on),
             volume_zones=storage.zones,
         )
         return replace(seen, may_hold_nodes=self._gangs.may_hold_nodes(seen))
 
     async def survey(self) -> None:
-        """Look at all jobs once, so that their order is known before the first is decided."""
+        """Look once at all jobs that may stand in line, before the first is decided."""
         for key in self.all_keys():
             try:
-                self.snapshot(key, Memory(), self._clock())
+                if self._wants_nodes(key):
+                    self.snapshot(key, Memory(), self._clock())
             except Exception:
                 # A bug that its own turn will show again; the other jobs must not wait for it.
                 log.exception("looking at %s/%s failed", *key)
             await asyncio.sleep(0)  # thousands take a while
+
+    def _wants_nodes(self, key: Key) -> bool:
+        """Told without a look at its pods: of thousands that train nobody stands in line."""
+        said = self._said(key)
+        return said is not None and wants_nodes(*said)
+
+    def _said(self, key: Key) -> tuple[TrainingJobSpec, TrainingJobStatus] | None:
+        """What a job's object says; None if there is none, or it makes no sense."""
+        job = self._jobs.get(*key)
+        spec = self._readings.spec(job).spec if job is not None else None
+        status = self._readings.status(job).status if job is not None else None
+        return None if spec is None or status is None else (spec, status)
 
     def again_seconds(self, key: Key) -> float:
         """When a job has to be looked at again though nothing happens.
 
         A node may turn out to be gone, or the job's turn to hold nodes be over.
         """
-        names = {pod.spec.node_name for pod in self._pods.by_index("job", key)}
+        names = {pod.spec.node_name for pod in self._pods_of(key)}
         waits = (self._node_book.again_seconds(name) for name in names if name)
         return min(self._gangs.again_seconds(key), *waits, float("inf"))
 
@@ -200,11 +214,12 @@ class Caches(Following):
         """The pods of that name's former jobs that still wait for us."""
         job = self._jobs.get(*key)
         uid = job.metadata.uid if job is not None else None
-        return orphans_among(self._pods.by_index("job", key), uid)
+        return orphans_among(self._pods_of(key), uid)
 
     def forget(self, key: Key) -> None:
         """The job is gone."""
         self._gangs.forget(key)
+        self.usage.forget(key)
         self._renamed(key, None)
 
     def _look_at(self, node: str) -> Node:
@@ -215,7 +230,6 @@ class Caches(Following):
         known = self._uids.get(key)
         if known is not None and known != uid:
             self.agents.forget(known)
-            self._readings.forget(known)
             del self._uids[key]
         if uid is not None:
             self._uids[key] = uid
@@ -223,13 +237,15 @@ class Caches(Following):
     def _job_changed(self, old: JobObject | None, new: JobObject | None) -> None:
         job = new or old
         assert job is not None, "a change has an old or a new side"
+        if new is None:  # not only where it is decided: every replica reads it
+            self._readings.forget(job.metadata.uid)
         self._wake(Key(job.metadata.namespace, job.metadata.name))
 
     def _pod_changed(self, old: PodObject | None, new: PodObject | None) -> None:
         self.pools.pools.pod_changed(old, new)
         for pod in (old, new):
             if pod is not None:
-                self._wake(_key_of(pod))
+                self._wake_job_of(pod)
 
     def _node_changed(self, old: NodeObject | None, new: NodeObject | None) -> None:
         if old is not None and new is not None and _matters(old) == _matters(new):
@@ -241,7 +257,13 @@ class Caches(Following):
 
     def _wake_on(self, node: str) -> None:
         for pod in self._pods_on(node):
-            self._wake(_key_of(pod))
+            self._wake_job_of(pod)
+
+    def _wake_job_of(self, pod: PodObject) -> None:
+        self._wake(_key_of(pod))
+
+    def _pods_of(self, key: Key) -> Iterable[PodObject]:
+        return self._pods.by_index("job", key)
 
     def _pods_on(self, node: str) -> Iterable[PodObject]:
         return self._pods.by_index("node", node)

@@ -15,6 +15,7 @@ class Gangs:
         self._wake = wake
         self._wall = wall
         self._line: dict[Key, Place] = {}
+        self._first: Place | None = None  # of the line
         self._waiting: set[Key] = set()
         self._again_at: dict[Key, datetime] = {}
 
@@ -30,7 +31,7 @@ class Gangs:
             self._again_at.pop(key, None)
         else:
             self._again_at[key] = since + PATIENCE
-        may = not self._line or not stands or place <= self._first()
+        may = self._first is None or not stands or place <= self._first
         (self._waiting.discard if may else self._waiting.add)(key)
         return may
 
@@ -46,14 +47,13 @@ class Gangs:
         self._again_at.pop(key, None)
 
     def _put(self, key: Key, place: Place | None) -> None:
-        before = self._first() if self._line else None
+        if self._line.get(key) == place:
+            return  # as nearly always: who is first is not asked anew among thousands
         if place is None:
-            self._line.pop(key, None)
+            del self._line[key]
         else:
             self._line[key] = place
-        if before != (self._first() if self._line else None):
+        before, self._first = self._first, min(self._line.values(), default=None)
+        if before != self._first:
             for other in (self._line.keys() | self._waiting) - {key}:
                 self._wake(other)
-
-    def _first(self) -> Place:
-        return min(self._line.values())

@@ -13,13 +13,23 @@ from spotrun.kube.client import Client, Selection
 from spotrun.kube.reflector import Reflector
 from spotrun.kube.tasks import running
 from spotrun.observe.nodes import created_at
-from spotrun.observe.notices import INTERRUPTED, REBALANCE, REBALANCED, SILENCE, WARNING, Said
+from spotrun.observe.notices import (
+    INTERRUPTED,
+    REBALANCE,
+    REBALANCED,
+    SILENCE,
+    WARNING,
+    Said,
+    time_of,
+)
 from spotrun.observe.objects import EVENTS, EventObject, NodeObject
 
 NAMESPACE = "default"
 """Where Kubernetes keeps the events of what is in no namespace."""
 _OVERDUE = timedelta(minutes=10)
 """So long after its end a machine that was interrupted may still be there, but not for ever."""
+_SKEW = timedelta(minutes=1)
+"""By so much the clock of who writes events may be ahead of ours."""
 
 
 class Hints:
@@ -73,7 +83,9 @@ class Hints:
             (
                 at
                 for at in moments
-                if at is not None and now < at + good_for and (born_at is None or at >= born_at)
+                if at is not None
+                and now - good_for < at <= now + _SKEW
+                and (born_at is None or at >= born_at)
             ),
             default=None,
         )
@@ -88,5 +100,4 @@ def _of_node(event: EventObject) -> Iterable[str]:
 
 
 def _moment(event: EventObject) -> datetime | None:
-    text = event.deprecated_last_timestamp or event.event_time
-    return datetime.fromisoformat(text) if text else None
+    return time_of(event.deprecated_last_timestamp or event.event_time)

@@ -103,10 +103,10 @@ def _ends(node: NodeObject, seen_at: datetime, *, is_spot: bool) -> list[datetim
 
 
 def _karpenter(node: NodeObject, seen_at: datetime, *, is_spot: bool) -> Iterable[datetime]:
-    deleted_at = _time(node.metadata.deletion_timestamp)
+    deleted_at = time_of(node.metadata.deletion_timestamp)
     if deleted_at is None and not is_karpenters(node):
         return
-    hard = _time(node.metadata.annotations.get(_KARPENTER_END))
+    hard = time_of(node.metadata.annotations.get(_KARPENTER_END))
     if hard is not None:
         yield hard
     if hard is None or is_spot:
@@ -142,7 +142,7 @@ def _stated_by_handler(node: NodeObject, seen_at: datetime) -> datetime | None:
 
 def _shutdown(conditions: Iterable[ObjectCondition], seen_at: datetime) -> Iterable[datetime]:
     for condition in filter(_is_shutting_down, conditions):
-        yield (_time(condition.last_transition_time) or seen_at) + SHUTDOWN
+        yield (time_of(condition.last_transition_time) or seen_at) + SHUTDOWN
 
 
 def _is_shutting_down(condition: ObjectCondition) -> bool:
@@ -161,9 +161,10 @@ def _unix(text: str) -> datetime | None:
     return datetime.fromtimestamp(int(text), UTC)
 
 
-def _time(text: str | None) -> datetime | None:
+def time_of(text: str | None) -> datetime | None:
+    """A moment that others wrote; None for one with which no sum can be done."""
     try:
         moment = datetime.fromisoformat(text or "")
     except ValueError:
         return None
-    return moment if moment.tzinfo is not None else None
+    return moment if moment.tzinfo is not None and 2000 <= moment.year < 3000 else None

@@ -29,6 +29,7 @@ CONFIG_MAPS = Resource("", "v1", "configmaps")
 CAPACITY_POOLS = Resource(GROUP, VERSION, "capacitypools")
 NAMESPACES = Resource("", "v1", "namespaces")
 EVENTS = Resource("events.k8s.io", "v1", "events")
+POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods")
 
 
 class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
@@ -155,6 +156,7 @@ class Requirements(msgspec.Struct, frozen=True):
     """What a container asks for; the API server fills in requests where only limits are given."""
 
     requests: dict[str, str] = msgspec.field(default_factory=dict)
+    limits: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class ContainerSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -162,6 +164,7 @@ class ContainerSpec(msgspec.Struct, frozen=True, rename="camel"):
 
     resources: Requirements = Requirements()
     restart_policy: str | None = None
+    name: str = ""
 
 
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -254,6 +257,7 @@ class Regarding(msgspec.Struct, frozen=True):
 
     kind: str = ""
     name: str = ""
+    uid: str = ""
 
 
 class EventObject(msgspec.Struct, frozen=True, rename="camel"):
@@ -262,8 +266,24 @@ class EventObject(msgspec.Struct, frozen=True, rename="camel"):
     metadata: Meta
     regarding: Regarding = Regarding()
     reason: str = ""
+    note: str = ""
     event_time: str | None = None
     deprecated_last_timestamp: str | None = None  # of those that were written as core events
+
+
+class ContainerMetrics(msgspec.Struct, frozen=True):
+    """What one container of a pod uses."""
+
+    name: str = ""
+    usage: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class PodMetricsObject(msgspec.Struct, frozen=True):
+    """What a pod uses, as metrics.k8s.io has it; nobody stores it, so it has no version."""
+
+    metadata: Meta
+    timestamp: str = ""
+    containers: tuple[ContainerMetrics, ...] = ()
 
 
 class ConfigMapObject(msgspec.Struct, frozen=True):

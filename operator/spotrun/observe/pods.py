@@ -136,7 +136,7 @@ def _unschedulable(pod: PodObject) -> str:
         for c in pod.status.conditions
         if c.type == "PodScheduled" and c.status == "False" and c.reason == "Unschedulable"
     )
-    return _bounded(next(found, ""))
+    return bounded(next(found, ""))
 
 
 def _stuck(pod: PodObject) -> str:
@@ -150,15 +150,16 @@ def _stuck(pod: PodObject) -> str:
         if waiting is None or waiting.reason in _NORMAL:
             continue
         if waiting.reason not in _PULLING:
-            return _bounded(f"{waiting.reason}: {waiting.message}".removesuffix(": "))
+            return bounded(f"{waiting.reason}: {waiting.message}".removesuffix(": "))
         _, is_given, cause = waiting.message.rpartition("ErrImagePull: ")
         cause = cause if is_given or waiting.reason == "ErrImagePull" else ""
         said = f"image {container.image or 'of ' + container.name} cannot be pulled"
-        return _bounded(f"{said}: {cause}" if cause else said)
+        return bounded(f"{said}: {cause}" if cause else said)
     return ""
 
 
-def _bounded(words: str) -> str:
+def bounded(words: str) -> str:
+    """Other people's words as one line that is not too long."""
     return one_line(" ".join(words.split())[:MOST_WORDS])
 
 

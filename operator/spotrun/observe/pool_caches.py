@@ -1,4 +1,4 @@
-"""The caches behind pools: CapacityPools, labels of namespaces, and what events say of nodes."""
+"""The caches behind pools: CapacityPools, labels of namespaces, what events say."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AsyncExitStack
@@ -8,16 +8,19 @@ from typing import Any, Self
 
 from spotrun.api.capacitypool import Capacity, Price
 from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.api.values import Time
 from spotrun.decide.market import Market
 from spotrun.decide.pool import PoolSnapshot
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.decide.view import FINISHED
 from spotrun.kube.client import Client, Selection
 from spotrun.kube.reflector import Reflector
+from spotrun.kube.resource import Key
 from spotrun.kube.tasks import running
 from spotrun.money.catalog import Catalog
 from spotrun.money.rows import Offering
 from spotrun.money.shares import Resources
+from spotrun.observe.autoscalers import Autoscalers
 from spotrun.observe.fits import Demand, Demands
 from spotrun.observe.hints import Hints
 from spotrun.observe.market import Markets
@@ -30,6 +33,7 @@ from spotrun.observe.objects import (
     PodObject,
     PoolObject,
 )
+from spotrun.observe.pool_objects import asked
 from spotrun.observe.pool_snapshot import offerings_of, pool_snapshot
 from spotrun.observe.pools import Pools
 
@@ -43,6 +47,7 @@ class Listeners:
 
     pool: Callable[[str], None]  # something is new of a pool
     node: Callable[[str], None]  # an event says something of a node
+    pod: Callable[[PodObject], None]  # something is new of what a worker waits for
     market: Callable[[], None]  # people have declared other pools: all jobs may choose anew
 
 
@@ -69,6 +74,7 @@ class PoolCaches:
             client, Selection(NAMESPACES, field_selector=only), NamespaceObject, lambda *_: None
         )
         self._hints = Hints(client, self._node_told, wall)
+        self._autoscalers = Autoscalers(client, namespace, self._pod_told, wall)
         self._sees_all = namespace is None
         self._find = nodes
         self._listeners = listeners
@@ -89,6 +95,7 @@ class PoolCaches:
         await self._stack.enter_async_context(running(self.objects.run()))
         await self._stack.enter_async_context(running(self._namespaces.run()))
         await self._stack.enter_async_context(self._hints)
+        await self._stack.enter_async_context(self._autoscalers)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -103,6 +110,7 @@ class PoolCaches:
             "namespaces": self._namespaces,
             "interruptions": interrupted,
             "recommendations": rebalanced,
+            **self._autoscalers.reflectors,
         }
 
     def names(self) -> list[str]:
@@ -134,7 +142,15 @@ class PoolCaches:
             self._demand_of,
             written_seconds,
             sees_all=self._sees_all,
+            is_turned_down=self._is_turned_down,
         )
+
+    def turned_down(self, job: JobSnapshot) -> dict[int, str]:
+        """In whose words autoscalers make no nodes for workers, by serial."""
+        waiting = (worker.pod for worker in job.workers if worker.pod.unschedulable)
+        refusal_of = self._autoscalers.refusal_of
+        found = {pod.serial: refusal_of(job.namespace, pod.uid) for pod in waiting}
+        return {serial: words for serial, words in found.items() if words}
 
     def said(self, node: NodeObject) -> Said:
         """What events say of a node."""
@@ -149,6 +165,10 @@ class PoolCaches:
         found = (self.pools.get(name) for name in self.names())
         return (one for pool in found if pool is not None for one in offerings_of(pool))
 
+    def has_namespace(self, name: str) -> bool:
+        """Whether there is such a namespace."""
+        return self._namespaces.get("", name) is not None
+
     def price_of(self, pool: str) -> Price | None:
         """What a node of a pool costs."""
         return self.pools.price_of(pool)
@@ -158,8 +178,29 @@ class PoolCaches:
         return self._demands.of(*job) if job is not None else None
 
     def _pool_changed(self, old: PoolObject | None, new: PoolObject | None) -> None:
+        one = new or old
+        assert one is not None, "a change has an old or a new side"
+        name = one.metadata.name
+        before = self._rests_until(name)
         if self.pools.pool_changed(old, new):
             self._listeners.market()
+        elif self._rests_until(name) != before:
+            for pod in self.pools.waiting.values():
+                if name in asked(pod):
+                    self._listeners.pod(pod)
+
+    def _rests_until(self, name: str) -> Time | None:
+        pool = self.pools.get(name)
+        return pool.status.retry_at if pool is not None else None
+
+    def _is_turned_down(self, pod: PodObject) -> bool:
+        return bool(self._autoscalers.refusal_of(pod.metadata.namespace, pod.metadata.uid))
+
+    def _pod_told(self, key: Key, uid: str) -> None:
+        pod = self.pools.waiting.get(key)
+        if pod is not None and pod.metadata.uid == uid:
+            self.pools.touch_asked(pod)
+            self._listeners.pod(pod)
 
     def _node_told(self, name: str) -> None:
         node = self._find(name)

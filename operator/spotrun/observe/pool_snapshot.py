@@ -1,6 +1,6 @@
 """A pool as its next status is concluded from it. Pure."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
 from spotrun.api.amounts import Amount
@@ -32,6 +32,7 @@ def pool_snapshot(
     written_seconds: float,
     *,
     sees_all: bool = True,
+    is_turned_down: Callable[[PodObject], bool] = lambda _: False,
 ) -> PoolSnapshot:
     """All that the next status of a pool is concluded from.
 
@@ -42,6 +43,7 @@ def pool_snapshot(
     present = [Life(one.born_at) for one in members if one.reclaimed_at is None]
     quote, on_demand = quotes_of(pool, catalog)
     waiting = [pod for pod in pools.waiting.values() if pool.name in asked(pod)]
+    fitting = [pod for pod in waiting if _would_fit(pools, pool, pod, demand)]
     news = pools.news(pool.name)
     return PoolSnapshot(
         name=pool.name,
@@ -56,11 +58,8 @@ def pool_snapshot(
         quote=quote,
         on_demand=on_demand,
         provisioned=tuple(news.provisioned),
-        waiting=tuple(
-            datetime.fromisoformat(pod.metadata.creation_timestamp)
-            for pod in waiting
-            if pod.metadata.creation_timestamp and _would_fit(pools, pool, pod, demand)
-        ),
+        waiting=tuple(_since(fitting)),
+        turned_down=tuple(_since(filter(is_turned_down, fitting))),
         is_asked=bool(waiting),
         written_seconds=written_seconds,
     )
@@ -115,6 +114,12 @@ def _offering(spec: CapacityPoolSpec, instance_type: str) -> Offering:
         region=spec.region or "",
         zone=zones[0] if len(zones) == 1 else "",
     )
+
+
+def _since(waiting: Iterable[PodObject]) -> Iterator[datetime]:
+    for pod in waiting:
+        if pod.metadata.creation_timestamp:
+            yield datetime.fromisoformat(pod.metadata.creation_timestamp)
 
 
 def _would_fit(pools: Pools, pool: Pool, pod: PodObject, demand_of_pod: DemandOf) -> bool:

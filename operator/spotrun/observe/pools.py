@@ -143,15 +143,19 @@ class Pools:
         waits = new is not None and new.spec.node_name is None and not is_over(new)
         if waits and new is not None:
             self.waiting[key] = new
-            for name in asked(new):
-                if name in self._pools or name in self._members:
-                    self._touch(name)
+            self.touch_asked(new)
         elif self.waiting.pop(key, None) is not None and new is not None:
             self._was_bound(new)
         if _holds(old) != _holds(new):
             for node in (_holds(old), _holds(new)):
                 if node is not None:
                     self._count(node)
+
+    def touch_asked(self, pod: PodObject) -> None:
+        """Something is new of the pools that a worker waits for."""
+        for name in asked(pod):
+            if name in self._pools or name in self._members:
+                self._touch(name)
 
     # ---------------------------------------------------------------------------------------------
 

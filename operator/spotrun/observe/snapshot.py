@@ -1,8 +1,9 @@
 """One job's snapshot, from what the caches hold."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import itemgetter
 
 import msgspec
 from pydantic import ValidationError
@@ -55,11 +56,12 @@ class _Status:
 
 
 class Readings:
-    """Specs and statuses, parsed once: the one per generation, the other per version."""
+    """What objects say, read once: a spec per generation, a status and a pod per version."""
 
     def __init__(self) -> None:
         self._specs: dict[str, _Spec] = {}
         self._statuses: dict[str, _Status] = {}
+        self._pods: dict[str, dict[int, tuple[PodObject, Pod]]] = {}  # by job, by serial
 
     def spec(self, job: JobObject) -> _Spec:
         """The spec and its template's hash, or what is wrong with it."""
@@ -77,10 +79,23 @@ class Readings:
             known = self._statuses[meta.uid] = _read_status(job)
         return known
 
+    def pods(self, uid: str, objects: Iterable[tuple[int, PodObject]]) -> list[Pod]:
+        """The facts of a job's pods, by serial; of the others that it had nothing is kept."""
+        known = self._pods.get(uid, {})
+        read: dict[int, tuple[PodObject, Pod]] = {}
+        for serial, pod in sorted(objects, key=itemgetter(0)):
+            before = known.get(serial)
+            if before is None or before[0] is not pod:
+                before = pod, pod_facts(pod, serial)
+            read[serial] = before
+        self._pods[uid] = read
+        return [facts for _, facts in read.values()]
+
     def forget(self, uid: str) -> None:
         """The job is gone."""
         self._specs.pop(uid, None)
         self._statuses.pop(uid, None)
+        self._pods.pop(uid, None)
 
 
 def job_snapshot(
@@ -101,7 +116,7 @@ def job_snapshot(
     spec, status = readings.spec(job), readings.status(job)
     if spec.spec is None or status.status is None:
         return _broken(job, spec, status)
-    facts = _worker_pods(job, pods, status.status)
+    facts = readings.pods(meta.uid, _worker_pods(job, pods, status.status))
     agents.keep(meta.uid, {pod.serial for pod in facts})
     workers = tuple(_worker(pod, meta.uid, look_at_node, agents) for pod in facts)
     snapshot = JobSnapshot(
@@ -147,12 +162,15 @@ def _present(named: CostAnnotations | CostLabels) -> dict[str, str]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _worker_pods(job: JobObject, pods: Iterable[PodObject], status: TrainingJobStatus) -> list[Pod]:
-    """The job's own workers among the pods, by serial."""
+def _worker_pods(
+    job: JobObject, pods: Iterable[PodObject], status: TrainingJobStatus
+) -> Iterator[tuple[int, PodObject]]:
+    """The job's own workers among the pods, with their serials."""
     meta, given_out = job.metadata, status.next_serial or 0
-    ours = [(pod, serial_in(pod, meta.name, meta.uid, given_out)) for pod in pods]
-    facts = (pod_facts(pod, serial) for pod, serial in ours if serial is not None)
-    return sorted(facts, key=lambda pod: pod.serial)
+    for pod in pods:
+        serial = serial_in(pod, meta.name, meta.uid, given_out)
+        if serial is not None:
+            yield serial, pod
 
 
 def _worker(pod: Pod, uid: str, look_at_node: Callable[[str], Node], agents: Agents) -> Worker:

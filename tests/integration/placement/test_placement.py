@@ -5,10 +5,9 @@ from typing import Any
 
 from devcluster.client import Manifest
 from tests.integration.spot.helpers import (
-    ONE_PER_NODE,
     add_node,
     create_job,
-    declare,
+    declare_dry_spot,
     lack,
     pod_of,
     until_gone,
@@ -19,19 +18,6 @@ from tests.operator_world import World
 
 SPOT = "spot-g5-xlarge-us-east-1a"
 SAVED: dict[str, Any] = {"checkpoint": {"volume": {"emptyDir": {}}, "every": "1s"}}
-
-
-async def declared_spot(world: World) -> None:
-    """Spot capacity that somebody says there is, and of which no node ever comes."""
-    await declare(
-        world,
-        "dry",
-        capacity="Spot",
-        instanceTypes=["g5.2xlarge"],
-        zones=["us-east-1a"],
-        nodeSelector={"karpenter.sh/capacity-type": "spot"},
-        usdPerHour="0.10",
-    )
 
 
 async def until_on(world: World, serial: int, capacity: str) -> Manifest:
@@ -74,7 +60,7 @@ async def test_a_worker_is_asked_from_the_cheapest_pool_and_says_so(world: World
 
 
 async def test_a_pool_without_nodes_is_asked_and_its_first_node_is_used(world: World) -> None:
-    await declared_spot(world)
+    await declare_dry_spot(world)
     async with world.operator():
         await until_pools(world, 1)
         await create_job(world, 1, placement={"capacity": "Spot"})
@@ -87,7 +73,7 @@ async def test_a_pool_without_nodes_is_asked_and_its_first_node_is_used(world: W
 
 
 async def test_where_spot_does_not_come_on_demand_takes_over(world: World) -> None:
-    await declared_spot(world)
+    await declare_dry_spot(world)
     await add_node(world, "b", capacity="on-demand")
     async with world.operator():
         await until_pools(world, 2)
@@ -101,7 +87,7 @@ async def test_where_spot_does_not_come_on_demand_takes_over(world: World) -> No
 
 
 async def test_spot_takes_over_again_when_it_is_to_be_had(world: World) -> None:
-    await declared_spot(world)
+    await declare_dry_spot(world)
     await add_node(world, "b", capacity="on-demand")
     async with world.operator():
         await until_pools(world, 2)
@@ -121,9 +107,7 @@ async def test_of_two_jobs_that_want_the_last_node_one_gets_it_and_the_other_wai
     await add_node(world, "a")
     async with world.operator():
         await until_pools(world, 1)
-        container = {"name": "trainer", "image": "x", "args": ["t.py"], "resources": ONE_PER_NODE}
-        workers = {"template": {"spec": {"containers": [container]}}}
-        await asyncio.gather(*(world.create_job(name, workers=workers) for name in ("x", "y")))
+        await asyncio.gather(*(create_job(world, 1, name=name) for name in ("x", "y")))
         running = await world.until(lambda: _in_phase(world, "Running"))
         waiting = next(name for name in ("x", "y") if name not in running)
         await world.until_job(lambda s: s.get("phase") == "Pending", waiting)

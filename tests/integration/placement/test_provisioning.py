@@ -6,6 +6,7 @@ import pytest
 
 from devcluster.platforms import Platform
 from tests.integration.spot.helpers import (
+    add_node,
     create_job,
     declare,
     lack,
@@ -72,6 +73,34 @@ async def test_where_spot_nodes_are_never_made_on_demand_nodes_are(world: World)
     assert list(provisioner.asked.values()) == [never, ON_DEMAND]
     assert status["settled"] == "0"
     assert status["workers"]["onDemand"] == 1
+
+
+@pytest.mark.parametrize("platform", SPOT_OF)
+async def test_who_fits_no_node_of_any_pool_is_told_so_in_the_autoscalers_words(
+    world: World, platform: Platform
+) -> None:
+    await add_node(world, "a", platform=platform, room={"cpu": "2"})
+    async with world.operator(), provisioning(world, platform) as provisioner:
+        await until_pools(world, 1)
+        await create_job(world, 1)
+        words = f"get none from an autoscaler: {provisioner.refusal.words}; no known pool can take"
+        job = await world.until_job(lambda s: words in lack(s))
+    assert "a node has too few CPU for a worker" in lack(job["status"])
+
+
+async def test_a_pool_of_which_autoscalers_make_no_node_is_dry_at_once(world: World) -> None:
+    await add_node(world, "a")
+    async with world.operator(), provisioning(world, Platform.EKS) as provisioner:
+        await until_pools(world, 1)
+        await create_job(world, 2, placement={"capacity": "Spot"})
+        await world.until_job(lambda s: provisioner.refusal.words in lack(s))
+        # Without these words a pool has ten minutes until its nodes have shown their own time.
+        pool = await until_pool(
+            world, "spot-g5-xlarge-us-east-1a", lambda s: s.get("available") == "False"
+        )
+        pods = await world.pods()
+    assert "retryAt" in pool["status"]
+    assert len(pods) == 2, "asked from the same pool again it would not fare better"
 
 
 async def test_in_a_cluster_that_knows_no_pool_spot_is_asked_for_first(world: World) -> None:

@@ -10,6 +10,7 @@ from spotrun.decide.ledger import find
 from tests.decide_builders import JobBuilder, a_job
 
 FULL = "0/3 nodes are available: 3 Insufficient cpu."
+REFUSED = "cluster-autoscaler: pod didn't trigger scale-up: 1 max node group size reached"
 NO_IMAGE = "image x cannot be pulled: not found"
 LACKING: dict[str, Any] = {"node": None, "unschedulable": FULL}
 
@@ -38,6 +39,14 @@ def after(job: JobBuilder, then: JobBuilder) -> TrainingJobStatus:
         (
             a_job(3, min=2).training(0, 1).with_worker(2, **LACKING),
             ("False", "WaitingForCapacity", f"of 3 workers 1 find no node: {FULL}"),
+        ),
+        (
+            a_job(2).with_workers(0, 1, **LACKING).with_facts(turned_down={1: REFUSED}),
+            (
+                "False",
+                "WaitingForCapacity",
+                f"of 2 workers 2 find no node: {FULL}; 1 get none from an autoscaler: {REFUSED}",
+            ),
         ),
         (a_job(2, suspend=True).with_workers(0, 1, **LACKING), None),
     ],

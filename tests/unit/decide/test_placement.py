@@ -12,6 +12,7 @@ from spotrun.api.status import Pace, Progress
 from spotrun.decide.actions import Create, Placed, Remove, Withdraw
 from spotrun.decide.ledger import state
 from spotrun.decide.market import PoolFacts
+from spotrun.decide.pool import TURNED_DOWN_SECONDS
 from spotrun.wire import Progress as Reported
 from tests.decide_builders import NOW, ON_CLAIM, JobBuilder, a_job, ago, later
 from tests.market_builders import a_node_of, a_spot_pool, an_on_demand_pool, on_market
@@ -19,6 +20,7 @@ from tests.market_builders import a_node_of, a_spot_pool, an_on_demand_pool, on_
 HOUR = 3600.0
 SPOT, OD = a_spot_pool(), an_on_demand_pool()
 DRY = a_spot_pool(available=False, retry_at=later(600))
+REFUSED = {0: "cluster-autoscaler: pod didn't trigger scale-up: 1 max node group size reached"}
 
 
 def places(job: JobBuilder) -> list[Placed]:
@@ -292,6 +294,19 @@ def test_a_worker_that_waits_too_long_is_asked_from_other_pools() -> None:
 def test_a_worker_that_would_be_asked_from_the_same_pools_waits_on() -> None:
     job = waiting(a_job(1), 0, pools=(SPOT,), seconds=10_000)
     assert withdrawn(on_market(job, SPOT)) == []
+    assert withdrawn(on_market(job, SPOT).with_facts(turned_down=REFUSED)) == []
+
+
+def test_a_worker_that_autoscalers_turn_down_is_soon_asked_from_other_pools() -> None:
+    here, there = a_spot_pool("here", provision_seconds=300.0), a_spot_pool("there")
+
+    def after(seconds: float) -> JobBuilder:
+        job = waiting(a_job(1), 0, pools=(here,), seconds=seconds)
+        return on_market(job, here, there).with_facts(turned_down=REFUSED)
+
+    assert withdrawn(after(TURNED_DOWN_SECONDS - 1)) == []
+    assert after(TURNED_DOWN_SECONDS - 1).decide().again_seconds <= 1.0
+    assert withdrawn(after(TURNED_DOWN_SECONDS)) == [(0, "BetterPool")]
 
 
 @pytest.mark.parametrize(("declared", "patience"), [(False, 60.0), (True, 600.0)])
@@ -337,6 +352,13 @@ def test_a_job_behind_its_pace_does_not_wait_for_spot_longer_than_it_usually_tak
     behind = on_market(waiting(due(30, 28), 0, pools=(SPOT,), seconds=60), SPOT, OD)
     assert (withdrawn(job), asked(job)) == ([], [])
     assert (withdrawn(behind), asked(behind)) == ([(0, "Fallback")], ["OnDemand"])
+
+
+def test_a_job_behind_its_pace_does_not_wait_for_spot_that_autoscalers_do_not_make() -> None:
+    scaled = replace(SPOT, declared=True)
+    behind = on_market(waiting(due(30, 28), 0, pools=(scaled,), seconds=30), scaled, OD)
+    assert asked(behind) == []
+    assert asked(behind.with_facts(turned_down=REFUSED)) == ["OnDemand"]
 
 
 def test_without_time_for_two_changeovers_nobody_waits_for_spot() -> None:
@@ -452,6 +474,22 @@ def test_an_on_demand_worker_trains_until_the_one_from_spot_is_ready() -> None:
     assert (world.members, world.switch, world.restore) == ("1", True, f"step-{38 * 3600}.g1")
     after = ready.with_status(**vars(ready.decide().status))
     assert removed(after) == [(0, "BackToSpot")]
+
+
+def by_a_new_leader(job: JobBuilder) -> JobBuilder:
+    """The same job, of whose agents nobody has come over yet."""
+    workers = {serial: replace(worker, agent=None) for serial, worker in job.workers.items()}
+    return replace(job, workers=workers).with_facts(leading_seconds=5.0)
+
+
+def test_a_new_leader_goes_on_with_a_return_that_was_begun() -> None:
+    begun = back(due(30, 10)).with_status(next_serial=2)
+    assert asked(by_a_new_leader(begun)) == ["Spot"]
+
+
+def test_a_new_leader_replaces_nobody_who_trains_as_status_has_it() -> None:
+    job = on_market(working(due(10.17, 10), SPOT, 0), SPOT, OD)
+    assert asked(by_a_new_leader(job)) == []
 
 
 def test_what_is_not_saved_is_saved_before_spot_takes_over() -> None:

@@ -24,6 +24,7 @@ from spotrun.decide.pool import (
     EMPTY,
     LIFETIMES_SECONDS,
     PATIENCE_SECONDS,
+    TURNED_DOWN_SECONDS,
     WRITE_SECONDS,
     PoolSnapshot,
     again_seconds,
@@ -177,6 +178,27 @@ def test_a_pool_is_dry_when_who_would_fit_has_waited_in_vain() -> None:
     assert again_seconds(waits, next_pool(waits, NOW), NOW) == 1
     dry = a_pool(waiting=(ago(PATIENCE_SECONDS),))
     assert available(dry) == ("False", Time.of(later(600)))
+
+
+def test_a_pool_is_dry_soon_where_autoscalers_will_make_no_node() -> None:
+    def turned_down(seconds: float) -> PoolSnapshot:
+        return a_pool(waiting=(ago(seconds),), turned_down=(ago(seconds),))
+
+    early = turned_down(TURNED_DOWN_SECONDS - 1)
+    assert available(early) == ("Unknown", None), "another one may yet make it"
+    assert again_seconds(early, next_pool(early, NOW), NOW) == 1
+    assert available(turned_down(TURNED_DOWN_SECONDS)) == ("False", Time.of(later(600)))
+
+
+def test_a_node_that_came_since_speaks_against_a_refusal() -> None:
+    since = (ago(60),)
+    pool = a_pool(
+        status=CapacityPoolStatus(as_of=Time.of(ago(5))),
+        lives=(Life(ago(10)),),
+        waiting=since,
+        turned_down=since,
+    )
+    assert available(pool)[0] == "Unknown"
 
 
 def test_who_would_fit_no_node_says_nothing_of_the_pool() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from spotrun.api.names import LABEL_JOB, LABEL_JOB_UID
 from spotrun.kube.client import Client
+from spotrun.kube.resource import Key
 from spotrun.observe.caches import Caches
 from spotrun.observe.naming import worker_name
 from spotrun.observe.objects import JobObject, PodObject
@@ -73,3 +74,35 @@ async def test_a_job_that_trips_the_operator_keeps_nobody_waiting(
     monkeypatch.setattr(caches, "snapshot", trip)
     await caches.survey()
     assert "looking at ns/job failed" in caplog.text
+
+
+@pytest.mark.parametrize(("trains", "looked_at"), [(True, []), (False, ["job"])])
+async def test_of_thousands_that_train_none_is_looked_at_twice(
+    caches: Caches, monkeypatch: pytest.MonkeyPatch, trains: bool, looked_at: list[str]
+) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(caches, "snapshot", lambda key, *_: seen.append(key.name))
+    if trains:
+        world = {"generation": 1, "members": "0-1", "switch": "2026-03-02T11:30:00Z"}
+        job = caches._jobs.get("ns", "job")
+        assert job is not None
+        status = msgspec.Raw(msgspec.json.encode({"nextSerial": 2, "world": world}))
+        meta = msgspec.structs.replace(job.metadata, resource_version="2")
+        caches._jobs.store.put(msgspec.structs.replace(job, metadata=meta, status=status))
+
+    await caches.survey()
+
+    assert looked_at == seen
+
+
+def test_what_was_read_of_a_job_goes_with_it_also_where_nobody_decides(caches: Caches) -> None:
+    # A standby is asked by its pools whose workers were bound, and never for a snapshot.
+    job = caches._jobs.get("ns", "job")
+    assert caches._job_of(pod(0)) is not None
+
+    caches._jobs._tell(caches._jobs.store.remove(Key("ns", "job")))
+
+    assert caches._job_of(pod(0)) is None
+    assert job is not None
+    assert UID not in caches._readings._specs
+    assert UID not in caches._readings._statuses

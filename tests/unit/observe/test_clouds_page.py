@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spotrun.observe import dialects, notices
+from spotrun.observe import autoscalers, dialects, notices
 
 PAGE = (Path(__file__).parents[3] / "docs/clouds.md").read_text()
 MARKS = [
@@ -20,6 +20,8 @@ MARKS = [
     notices._NTH_TIME,
     notices.INTERRUPTED,
     notices.REBALANCED,
+    *autoscalers.AUTOSCALERS,
+    *sorted(autoscalers._REFUSALS | autoscalers._PROMISES),
 ]
 
 

@@ -57,8 +57,22 @@ def test_the_last_event_of_each_kind_counts() -> None:
         an_event(INTERRUPTED, 30, regarding={"kind": "NodeClaim", "name": "n1"}),
         an_event(INTERRUPTED, 30, deprecatedLastTimestamp=None),
         an_event(INTERRUPTED, 721),
+        an_event(INTERRUPTED, -61),  # nobody knows what is to come
+        an_event(INTERRUPTED, 0, deprecatedLastTimestamp="9999-12-31T23:59:59Z"),
+        an_event(REBALANCED, 0, deprecatedLastTimestamp="9999-12-31T23:59:59Z"),
+        an_event(INTERRUPTED, 0, deprecatedLastTimestamp="0000-01-01T00:00:00Z"),
     ],
-    ids=["over", "another node", "no node", "no time", "never came"],
+    ids=[
+        "over",
+        "another node",
+        "no node",
+        "no time",
+        "never came",
+        "to come",
+        "at the end of time",
+        "a recommendation at the end of time",
+        "before all time",
+    ],
 )
 def test_what_does_not_count(event: EventObject) -> None:
     made, _ = hints(event)

@@ -89,6 +89,7 @@ class Scene:
         self.pods: dict[str, PodObject] = {}
         self.nodes: dict[str, NodeObject] = {}
         self.said: dict[str, Said] = {}
+        self.turned_down: set[str] = set()  # the names of pods
         self.changed: list[str] = []
         self.is_worker = True
         self.pools = Pools(
@@ -137,6 +138,7 @@ class Scene:
             lambda _: needs,
             float("inf"),
             sees_all=self.sees_all,
+            is_turned_down=lambda pod: pod.metadata.name in self.turned_down,
         )
 
     def _on(self, node: str) -> Iterable[PodObject]:
@@ -435,6 +437,14 @@ def test_who_waits_for_a_pool_that_it_would_fit(scene: Scene) -> None:
     assert not scene.snapshot().is_asked
 
 
+def test_of_those_who_wait_some_are_turned_down(scene: Scene) -> None:
+    scene.node(a_node())
+    for name, age in (("w0", 90), ("w1", 30)):
+        scene.pod(a_pod(name, asked=POOL, age=age))
+    scene.turned_down = {"w1"}
+    assert scene.snapshot().turned_down == (NOW - timedelta(seconds=30),)
+
+
 @pytest.mark.parametrize(
     "demand",
     [
@@ -446,8 +456,9 @@ def test_who_waits_for_a_pool_that_it_would_fit(scene: Scene) -> None:
 def test_an_impossible_wish_says_nothing_of_a_pool(scene: Scene, demand: Demand) -> None:
     scene.node(a_node())
     scene.pod(a_pod("w0", asked=POOL))
+    scene.turned_down = {"w0"}
     seen = scene.snapshot(demand=demand)
-    assert (seen.waiting, seen.is_asked) == ((), True)
+    assert (seen.waiting, seen.turned_down, seen.is_asked) == ((), (), True)
 
 
 def test_of_an_empty_pool_it_is_known_what_its_nodes_were(scene: Scene) -> None:

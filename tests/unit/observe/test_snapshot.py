@@ -109,6 +109,16 @@ def test_a_job_with_its_pods_nodes_and_agents() -> None:
     assert seen.refusal is None
 
 
+def test_a_pod_is_read_again_only_when_it_has_changed() -> None:
+    bench, of_three = Bench(), job(status={"nextSerial": 3})
+    stays, goes, changes = pod(0), pod(1), pod(2)
+    before = bench.see(of_three, stays, goes, changes)
+    after = bench.see(of_three, stays, pod(2, "n0"))
+    assert [worker.pod.serial for worker in after.workers] == [0, 2]
+    assert after.workers[0].pod is before.workers[0].pod
+    assert [before.workers[2].pod.node, after.workers[1].pod.node] == [None, "n0"]
+
+
 def test_what_the_process_remembers() -> None:
     bench = Bench()
     bench.memory.written_at = 998.0

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from spotrun.api.schedule import Schedule
 from spotrun.api.status import Pace, TrainingJobStatus
-from spotrun.decide.crew import generation, has_arrived, training
+from spotrun.decide.crew import generation, has_arrived, some_unheard, training
 from spotrun.decide.deadline import finishes_by
 from spotrun.decide.pacing.measures import launched_at
 from spotrun.decide.pacing.policy import Course
@@ -80,8 +80,13 @@ def changeovers(pace: Pace | None) -> tuple[float, float]:
 
 
 def works(view: View, status: TrainingJobStatus, worker: Worker) -> bool:
-    """Whether a worker trains: what it needed to begin is behind it."""
-    return worker.serial in training(status) and has_arrived(worker, generation(status))
+    """Whether a worker trains: what it needed to begin is behind it.
+
+    To a new leader it trains as status says, until its agent has come over.
+    """
+    if worker.serial not in training(status):
+        return False
+    return has_arrived(worker, generation(status)) or some_unheard(view, (worker,))
 
 
 def _ahead_seconds(view: View, status: TrainingJobStatus, usual_seconds: float) -> float:

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from spotrun.api.placement import CapacityPolicy
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.crew import all_in_process, members
+from spotrun.decide.crew import all_in_process, members, some_unheard
 from spotrun.decide.pacing.course import changeovers, course, works
 from spotrun.decide.pacing.measures import launched_at
 from spotrun.decide.pacing.policy import paid_off_seconds
@@ -93,4 +93,6 @@ def _may_move(view: View, status: TrainingJobStatus) -> bool:
 
 def _can_hand_over(view: View, status: TrainingJobStatus) -> bool:
     crew = members(view, status)
-    return view.job.spec.checkpoint is not None or (len(crew) > 1 and all_in_process(crew))
+    if view.job.spec.checkpoint is not None or some_unheard(view, crew):
+        return True  # what was begun is not given up before a new leader knows
+    return len(crew) > 1 and all_in_process(crew)

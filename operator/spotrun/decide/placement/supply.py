@@ -9,6 +9,7 @@ from spotrun.decide.market import PoolFacts
 from spotrun.decide.offers import offers
 from spotrun.decide.placement.pools import FIXED, below_on_demand, is_resting
 from spotrun.decide.placement.rank import Ranked, rank
+from spotrun.decide.pool import TURNED_DOWN_SECONDS
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 
@@ -93,6 +94,8 @@ def waits_seconds(view: View, worker: Worker) -> float:
 
 def patience_seconds(view: View, worker: Worker) -> float:
     """How long it may wait before other pools are asked."""
+    if worker.serial in view.job.turned_down:
+        return TURNED_DOWN_SECONDS
     pools = [pool for name in worker.pod.pools if (pool := view.job.market.pool(name))]
     if len(pools) == 1 and pools[0].free_slots > 0:
         return _FIXED_SECONDS  # it was told that there is room
