@@ -13,6 +13,9 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [metrics.k8s.io]
+  resources: [pods]
+  verbs: [list]
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get]
@@ -24,7 +27,7 @@
   verbs: [create, patch]
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create]
+  verbs: [list, watch, create]
 {{- end -}}
 
 {{- define "spotrun.rights.cluster" -}}

@@ -203,7 +203,10 @@ class Reason(Choice):
     WAITING_FOR_CAPACITY = "WaitingForCapacity", "no pool has room for the smallest world"
     WAITING_FOR_WORKERS = "WaitingForWorkers", "pods exist and are not ready yet"
     CANNOT_START = "CannotStart", "Kubernetes cannot start the workers' containers; it says why"
-    WAITING_FOR_GANG = "WaitingForGang", "a job of higher priority completes its gang first"
+    WAITING_FOR_GANG = (
+        "WaitingForGang",
+        "another job completes its gang first: by priority, then by age",
+    )
     PLACED = "Placed", "new workers are asked from capacity pools"
     BACK_TO_SPOT = "BackToSpot", "spot capacity takes over from on-demand capacity"
     FALLBACK = "Fallback", "on-demand capacity takes over where spot capacity is not to be had"
@@ -255,10 +258,10 @@ class ScalingReason(Choice):
     WITHIN_TOLERANCE = "WithinTolerance", "utilization is as near its target as is asked"
     BEST_SIZE = "BestSize", "no other size does the same work for less"
     NO_BENEFIT = "NoBenefit", "utilization asks for another size, and it would bring too little"
-    TRIED_BEFORE = "TriedBefore", "so many workers were tried of late, and brought too little"
+    TRIED_BEFORE = "TriedBefore", "so many workers were tried of late, and were too many"
     NOT_REPAID = "NotRepaid", "the change would not pay for its stall in the time that is left"
     AT_LARGEST_SIZE = "AtLargestSize", "workers.max, sizes or the microbatches allow no more"
     AT_SMALLEST_SIZE = "AtSmallestSize", "workers.min or sizes allow no fewer"
     NO_CAPACITY = "NoCapacity", "more cannot be had at present"
     BUDGET_LIMIT = "BudgetLimit", "budget.maxUsdPerHour allows no more"
-    NO_UTILIZATION = "NoUtilization", "the workers do not tell what there is a target for"
+    NO_UTILIZATION = "NoUtilization", "nobody tells of what there is a target for"

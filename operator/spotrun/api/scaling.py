@@ -30,11 +30,13 @@ class Measured(Model):
 
 
 class Rejected(Model):
-    """A growth that brought too little, and was taken back."""
+    """A growth that brought too little, or was more than is used, and was taken back."""
 
     workers: Count = Field(description="Sizes from this one on are not tried.")
-    efficiency: Amount = Field(
-        description="The share of the added workers that showed up as added throughput."
+    efficiency: Amount | None = Field(
+        None,
+        description="The share of the added workers that showed up as added throughput; absent "
+        "where nobody tells of steps.",
     )
     until: Time = Field(description="When it may be tried again.")
 

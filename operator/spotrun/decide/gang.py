@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import TrainingJobStatus
+from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.decide.crew import relied_on, training
 from spotrun.decide.ledger import find
 from spotrun.decide.sizes import smallest
@@ -57,10 +58,15 @@ def lacks_nodes(job: JobSnapshot) -> bool:
 
 def is_incomplete(job: JobSnapshot) -> bool:
     """Whether a job wants to train, and does not have the nodes for its smallest world yet."""
-    if job.deleting or holds_back(job.status) or job.spec.suspend or training(job.status):
+    if job.deleting or not wants_nodes(job.spec, job.status):
         return False
     placed = sum(worker.pod.node is not None for worker in _there(job))
     return placed < smallest(job.spec.workers)
+
+
+def wants_nodes(spec: TrainingJobSpec, status: TrainingJobStatus) -> bool:
+    """Whether a job is to train, and does not yet."""
+    return not (spec.suspend or holds_back(status) or training(status))
 
 
 def must_wait(view: View, status: TrainingJobStatus) -> bool:

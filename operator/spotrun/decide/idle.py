@@ -13,7 +13,7 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.api.workers import TargetResource
 from spotrun.decide.crew import generation, has_arrived, members, training
 from spotrun.decide.ledger import find, state
-from spotrun.decide.scaling.gauges import used_share
+from spotrun.decide.scaling.gauges import used_by_pod, used_share
 from spotrun.decide.snapshot import Agent, JobSnapshot, Worker
 from spotrun.decide.view import View
 
@@ -68,6 +68,9 @@ def _crew(view: View, status: TrainingJobStatus) -> list[Worker]:
 
 def _used(job: JobSnapshot, worker: Worker) -> float | None:
     """None where nobody can say: a share of a whole machine says nothing of one worker."""
+    if worker.used is not None:
+        resource = TargetResource.GPU if job.requests.gpus else TargetResource.CPU
+        return used_by_pod(resource, worker.used)
     if worker.agent is None:
         return None
     told = worker.agent.report.utilization

@@ -18,6 +18,7 @@ from spotrun.decide.complete import complete
 from spotrun.decide.cost.goodput import count_useful
 from spotrun.decide.cost.idle import count_idle
 from spotrun.decide.cost.meter import meter
+from spotrun.decide.cost.saving import count_saving
 from spotrun.decide.cost.show import show_cost
 from spotrun.decide.cost.telling import annotations, final_cost
 from spotrun.decide.cost.work import count_work
@@ -67,6 +68,7 @@ POLICIES: tuple[Policy, ...] = (
     suspend,  # does anybody hold it back?
     count_work,  # what did the money buy?
     count_useful,  # and how much of it did?
+    count_saving,  # what went into saving?
     count_idle,  # what did nodes cost besides?
     order_checkpoint,  # must its state be saved first?
     settle,  # who has ended, and is charged now?

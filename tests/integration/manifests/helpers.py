@@ -14,6 +14,7 @@ import yaml
 
 from devcluster.cluster import Cluster
 from tests.api_cases import Manifest
+from tests.integration.asking import Answer, ask
 
 FOLDER = Path(__file__).parents[3] / "manifests"
 OPERATOR = "system:serviceaccount:spotrun-system:spotrun"
@@ -87,24 +88,6 @@ def until(holds: Callable[[], bool], what: str, timeout_seconds: float = 30) -> 
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What the API server says to a request."""
-
-    status: int
-    body: dict[str, Any]
-    headers: dict[str, str]
-
-    @property
-    def accepted(self) -> bool:
-        assert self.status in (200, 201, 403, 422), self.body
-        return self.status in (200, 201)
-
-    @property
-    def message(self) -> str:
-        return str(self.body.get("message", ""))
-
-
-@dataclass(frozen=True)
 class Server:
     """The API server for an admin who speaks for others, faster than kubectl."""
 
@@ -115,12 +98,9 @@ class Server:
     def ask(
         self, user: str, verb: str, path: str, body: Manifest | None = None, kind: str = "json"
     ) -> Answer:
-        headers = {"Content-Type": f"application/{kind}", "Impersonate-User": user}
         connection = http.client.HTTPSConnection(self.host, self.port, context=self.tls, timeout=30)
         with contextlib.closing(connection):
-            connection.request(verb, path, json.dumps(body) if body else None, headers)
-            response = connection.getresponse()
-            return Answer(response.status, json.loads(response.read()), dict(response.headers))
+            return ask(connection, verb, path, body, kind=kind, Impersonate_User=user)
 
     def may(self, user: str, verb: str, **what: str) -> bool:
         """What `kubectl auth can-i` asks; `what` as in resourceAttributes."""

@@ -5,15 +5,22 @@ from typing import Any
 
 import pytest
 
-from devcluster.client import Manifest, at
+from devcluster.client import at
+from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import Rule
+from tests.integration.scaling.helpers import (
+    AT_ONCE,
+    ROOMY,
+    an_autoscaler,
+    events_of,
+    size_of,
+    until_reason,
+    until_trained,
+)
 from tests.operator_world import PATIENCE_SECONDS, World
 from tests.plans.replica import deployed
 from tests.scripted_agent import Times
-
-AT_ONCE = {"scaleUpAfter": "0s", "scaleDownAfter": "0s"}
-ROOMY = {"cpu": "64", "memory": "64Gi"}
 
 
 def linear(size: int) -> Times:
@@ -41,22 +48,6 @@ async def a_job(world: World, steps: Any, replicas: int, **spec: Any) -> None:
     await world.create_job(workers=workers, scaling={**AT_ONCE, **spec.pop("scaling", {})}, **spec)
 
 
-async def until_trained(world: World, size: int) -> Manifest:
-    """Wait until a world of that size trains, as `replicas` says."""
-
-    def holds(status: Manifest) -> bool:
-        formed = status.get("world", {})
-        return bool(formed.get("switch")) and _size(formed["members"]) == size
-
-    job = await world.until_job(holds)
-    assert job["spec"]["workers"]["replicas"] == size
-    return job
-
-
-async def until_reason(world: World, reason: str) -> Manifest:
-    return await world.until_job(lambda status: status.get("scaling", {}).get("reason") == reason)
-
-
 async def test_a_busy_job_grows_as_far_as_it_pays(world: World) -> None:
     await world.nodes.add("a", capacity=ROOMY)
     await a_job(world, linear, 2)
@@ -67,7 +58,7 @@ async def test_a_busy_job_grows_as_far_as_it_pays(world: World) -> None:
         assert job["status"]["scaling"]["decisions"] == {"UtilizationHigh": 1, "AtLargestSize": 1}
         grown = [one for one in job["status"]["decisions"] if one["what"] == "Grow"]
         assert [one["numbers"]["reason"] for one in grown] == ["UtilizationHigh"]
-        events = await world.until(lambda: _events(world, "UtilizationHigh"))
+        events = await world.until(lambda: events_of(world, "UtilizationHigh"))
         assert [event["note"] for event in events] == [grown[0]["why"]]
 
 
@@ -115,7 +106,7 @@ async def test_what_cannot_be_had_is_not_waited_for_and_joins_when_it_comes(worl
     await a_job(world, linear, 2, workers={"template": template})
     async with world.operator():
         job = await world.until_job(
-            lambda s: s.get("world", {}).get("switch") and _size(s["world"]["members"]) == 3
+            lambda s: s.get("world", {}).get("switch") and size_of(s["world"]["members"]) == 3
         )
         assert job["spec"]["workers"]["replicas"] == 4
         allowed = {"size": 3, "reason": "WaitingForCapacity"}
@@ -125,6 +116,21 @@ async def test_what_cannot_be_had_is_not_waited_for_and_joins_when_it_comes(worl
         await until_trained(world, 4)
 
 
+async def test_no_more_are_asked_for_than_an_hour_may_cost(world: World) -> None:
+    """A quarter of a node that costs $4 an hour each; three and a half may be spent."""
+    price = {str(ANNOTATION_NODE_USD_PER_HOUR): "4"}
+    await world.nodes.add("a", capacity=ROOMY, annotations=price)
+    quarter = {"requests": {"cpu": "16", "memory": "16Gi"}}
+    container = {"name": "trainer", "image": "x", "args": ["train.py"], "resources": quarter}
+    workers = {"template": {"spec": {"containers": [container]}}}
+    await a_job(world, linear, 2, workers=workers, budget={"maxUsdPerHour": "3.5"})
+    async with world.operator():
+        await until_trained(world, 3)
+        job = await until_reason(world, "BudgetLimit")
+        assert job["spec"]["workers"]["replicas"] == 3
+        assert (await world.pods())[-1]["metadata"]["labels"]["spotrun.dev/serial"] == "2"
+
+
 async def test_in_mode_manual_the_size_is_an_autoscalers(world: World) -> None:
     """A real one, of the controller manager: what it does without metrics is to keep its limits."""
     await world.nodes.add("a", capacity=ROOMY)
@@ -132,30 +138,7 @@ async def test_in_mode_manual_the_size_is_an_autoscalers(world: World) -> None:
     async with world.operator():
         await world.until_phase("Running")
         path = at("horizontalpodautoscalers", world.namespace, group="autoscaling/v2")
-        autoscaler = {
-            "apiVersion": "autoscaling/v2",
-            "kind": "HorizontalPodAutoscaler",
-            "metadata": {"name": "job"},
-            "spec": {
-                "scaleTargetRef": {
-                    "apiVersion": "spotrun.dev/v1alpha1",
-                    "kind": "TrainingJob",
-                    "name": "job",
-                },
-                "minReplicas": 2,
-                "maxReplicas": 3,
-                "metrics": [
-                    {
-                        "type": "Resource",
-                        "resource": {
-                            "name": "cpu",
-                            "target": {"type": "Utilization", "averageUtilization": 70},
-                        },
-                    }
-                ],
-            },
-        }
-        await world.kube.create(path, autoscaler)
+        await world.kube.create(path, an_autoscaler())
         job = await until_trained(world, 2)
         assert "scaling" not in job["status"]
 
@@ -216,17 +199,7 @@ async def test_a_size_that_somebody_else_writes_is_gone_on_from(world: World) ->
         assert counted["status"]["scaling"]["decisions"]["ReplicasSet"] == 1
 
 
-def _size(members: str) -> int:
-    parts = (part.partition("-") for part in members.split(",") if part)
-    return sum(int(last or first) - int(first) + 1 for first, _, last in parts)
-
-
 async def _running(world: World, count: int) -> bool:
     pods = await world.pods()
     running = [pod for pod in pods if pod["status"].get("phase") == "Running"]
     return len(running) == count
-
-
-async def _events(world: World, reason: str) -> list[Manifest]:
-    events = await world.kube.list(at("events", world.namespace, group="events.k8s.io/v1"))
-    return [event for event in events if event["reason"] == reason]

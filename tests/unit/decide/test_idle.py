@@ -45,6 +45,13 @@ def test_who_tells_nothing_is_not_called_idle() -> None:
     assert idleness(a_training(Utilization(), Utilization()))[1] is None
 
 
+def test_of_who_tells_nothing_the_pods_cpu_counts_where_it_is_known() -> None:
+    job = a_training(Utilization(), Utilization())
+    for used, is_idle in ((0.01, True), (0.5, False)):
+        workers = {n: replace(w, used=Utilization(cpu=used)) for n, w in job.workers.items()}
+        assert (idleness(replace(job, workers=workers))[1] is not None) is is_idle
+
+
 def test_of_workers_with_gpus_these_count() -> None:
     """The data loaders are busy, and somebody forgot to move the model."""
     job = a_training(BUSY, BUSY).with_facts(requests=Resources(gpus=1))

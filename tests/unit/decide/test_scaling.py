@@ -135,6 +135,37 @@ def test_scripts_that_tell_nothing_of_their_steps_keep_their_size() -> None:
     assert (scaling(job), resizes(decision)) == (ScalingStatus(size=2), [])
 
 
+def mute(job: JobBuilder, size: int, used: float | None, **facts: Any) -> JobBuilder:
+    """With a world of that size, whose script does not train through `Run`."""
+    job = job.training(*range(size)).with_facts(is_mute=True, **facts)
+    told = Utilization(cpu=used) if used is not None else None
+    return replace(job, workers={n: replace(w, used=told) for n, w in job.workers.items()})
+
+
+def test_of_scripts_that_tell_nothing_what_their_pods_use_decides() -> None:
+    job = a_job(2, **AUTO, **AT_ONCE, checkpoint={"uri": "s3://your-bucket/job"})
+    job, decision = decided(mute(job, 2, 1.0))
+    assert resizes(decision) == [3]
+    made = (job.status.decisions or ())[-1]
+    assert made.what == "Grow"
+    assert made.why == (
+        "2 -> 3 workers: CPU 100% of a target of 70%; it asks for 3, "
+        "and nobody tells of steps by which to judge that"
+    )
+
+
+def test_that_nobody_knows_what_is_used_is_said_once() -> None:
+    job = mute(a_job(2, **AUTO), 2, None, use_unknown="this cluster serves no metrics.k8s.io")
+    job, decision = decided(job)
+    assert scaling(job).reason == ScalingReason.NO_UTILIZATION
+    assert (job.status.decisions or ())[-1].why == (
+        "2 workers: this cluster serves no metrics.k8s.io"
+    )
+    after, decision = decided(job, later(60))
+    assert (after.status.scaling, decision.announcements) == (job.status.scaling, ())
+    assert after.status.decisions == job.status.decisions
+
+
 def test_pending_workers_are_no_utilization() -> None:
     """Four are wanted and two train: what these two use says nothing about four."""
     job = trained(a_job(4, **AUTO, **AT_ONCE), 2, used=0.2).with_workers(2, 3, node=None)

@@ -143,6 +143,29 @@ def test_cpu_counts_against_the_limit_or_the_request(resources: Any, used: float
     assert gauge.told == (used,)
 
 
+@pytest.mark.parametrize(
+    ("target", "told", "silent"),
+    [
+        pytest.param("CPU", (0.5, 0.9), 1, id="as metrics.k8s.io says, of nothing but the pod"),
+        pytest.param("Memory", (0.25,), 2, id="of whom it says that"),
+        pytest.param("GPU", (), 3, id="it knows no GPUs"),
+    ],
+)
+def test_where_scripts_tell_nothing_it_counts_what_their_pods_use(
+    target: str, told: tuple[float, ...], silent: int
+) -> None:
+    used = (Utilization(cpu=0.5, memory=0.25), Utilization(cpu=0.9), None)
+    job = with_readings(
+        a_job(3, max=8, scaling={"targets": [{"resource": target}]}), None, None, None
+    )
+    job = job.with_facts(is_mute=True, use_unknown="because")
+    workers = {n: replace(a_member(n, None), used=one) for n, one in enumerate(used)}
+    found = facts(replace(job, workers=workers))
+    [gauge] = found.gauges
+    assert (gauge.told, gauge.silent) == (told, silent)
+    assert (found.is_mute, found.use_unknown, found.has_checkpoints) == (True, "because", False)
+
+
 def test_members_that_tell_nothing_are_counted() -> None:
     [gauge] = facts(with_readings(a_job(3, max=8), READING, None, None)).gauges
     assert (gauge.told, gauge.silent) == ((0.5,), 2)

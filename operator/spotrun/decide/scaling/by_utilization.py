@@ -22,15 +22,14 @@ def by_utilization(those: Options) -> Wish:
     if asked is None:
         return Wish(base, ScalingReason.NO_UTILIZATION, ScalingReason.NO_UTILIZATION.purpose)
     usage = asked.gauge.usage or 0.0
-    used = f"{asked.gauge.resource.value} {usage:.0%} of a target of {asked.gauge.target:.0%}"
-    numbers = {"utilization": f"{usage:.2f}", "proposed": str(asked.size)}
     if asked.size > base:
         found = _more(those, asked)
     elif asked.size < base or (usage < asked.gauge.lowest and not those.smaller):
         found = _fewer(those, asked)
     else:
-        found = Wish(base, ScalingReason.WITHIN_TOLERANCE, "as near as is asked")
-    return replace(found, why=f"{used}; {found.why}", numbers={**numbers, **found.numbers})
+        found = Wish(base, ScalingReason.WITHIN_TOLERANCE, asked.why_neither)
+    why = f"{asked.why}; {found.why}"
+    return replace(found, why=why, numbers={**asked.numbers, **found.numbers})
 
 
 def _before(those: Options, poor: Poor) -> Wish:

@@ -13,9 +13,17 @@ from spotrun.api.names import ScalingReason
 from spotrun.api.scaling import Resize, ScalingStatus
 from spotrun.api.values import Time
 from spotrun.decide.scaling.benefit import Curve
+from spotrun.decide.scaling.by_use import by_use
 from spotrun.decide.scaling.facts import Pause, SizingFacts
 from spotrun.decide.scaling.first import first_size
-from spotrun.decide.scaling.memory import KEPT_FOR, changed, curve, reject, remember
+from spotrun.decide.scaling.memory import (
+    KEPT_FOR,
+    changed,
+    curve,
+    reject,
+    rejected_from,
+    remember,
+)
 from spotrun.decide.scaling.options import Wish, options
 from spotrun.decide.scaling.probe import heed, next_probe, probe
 from spotrun.decide.scaling.wish import wish
@@ -45,12 +53,14 @@ def choose_size(facts: SizingFacts, memory: ScalingStatus | None, now: datetime)
     memory = _with_utilization(remember(heed(memory, facts), facts, now), facts)
     known = curve(memory, facts)
     hindrance = _hindrance(facts, known)
-    if hindrance is not None or known is None:
-        return _wait(facts, memory, hindrance or Pause.MEASURING)
+    if hindrance is not None:
+        return _wait(facts, memory, hindrance)
+    if facts.is_mute or known is None:
+        return _settle(facts, memory, _within_caps(facts, _by_use(facts, memory)), now)
     those = options(facts, memory, known)
     found = _within_caps(facts, wish(those))
     found = probe(those, found, memory, now) or found
-    return _settle(facts, memory, known, found, now)
+    return _settle(facts, memory, found, now)
 
 
 def _hindrance(facts: SizingFacts, known: Curve | None) -> Pause | None:
@@ -61,9 +71,16 @@ def _hindrance(facts: SizingFacts, known: Curve | None) -> Pause | None:
     is_capped = cap is not None and cap.size <= facts.running
     if facts.running > facts.wanted or (facts.running < facts.wanted and not is_capped):
         return Pause.RESIZING
+    if facts.is_mute:
+        return None if facts.is_use_settled else Pause.MEASURING
     if facts.step is None or known is None:
         return Pause.MEASURING
     return None
+
+
+def _by_use(facts: SizingFacts, memory: ScalingStatus) -> Wish:
+    tried = rejected_from(memory)
+    return by_use(facts, tried.workers if tried is not None else None)
 
 
 def _within_caps(facts: SizingFacts, found: Wish) -> Wish:
@@ -83,9 +100,7 @@ def _within_caps(facts: SizingFacts, found: Wish) -> Wish:
     return replace(found, size=facts.wanted, reason=cap.reason, why=why)
 
 
-def _settle(
-    facts: SizingFacts, memory: ScalingStatus, known: Curve, found: Wish, now: datetime
-) -> Choice:
+def _settle(facts: SizingFacts, memory: ScalingStatus, found: Wish, now: datetime) -> Choice:
     """Change the size once that was justified for long enough without a break."""
     direction = (found.size > facts.wanted) - (found.size < facts.wanted)
     if not direction:
@@ -95,7 +110,7 @@ def _settle(
     patience = _patience_seconds(facts, memory, found)
     left = patience - (now - begun.datetime) / timedelta(seconds=1)
     if left <= 0:
-        return _ask(facts, _with_rejection(facts, memory, known, found, now), found, now)
+        return _ask(facts, _with_rejection(facts, memory, found, now), found, now)
     more, fewer = (begun, None) if direction > 0 else (None, begun)
     memory = changed(memory, size=facts.wanted, more_since=more, fewer_since=fewer)
     why = f"{found.size} workers are justified ({found.why}), for {left:.0f} s not long enough yet"
@@ -103,9 +118,13 @@ def _settle(
 
 
 def _with_rejection(
-    facts: SizingFacts, memory: ScalingStatus, known: Curve, found: Wish, now: datetime
+    facts: SizingFacts, memory: ScalingStatus, found: Wish, now: datetime
 ) -> ScalingStatus:
     """What was in vain is not tried again soon; nor is a look taken again, should it be in vain."""
+    known = curve(memory, facts)
+    if facts.is_mute or known is None:
+        is_vain = found.size < facts.running and _has_grown_last(facts, memory)
+        return reject(memory, facts.running, None, now + KEPT_FOR) if is_vain else memory
     if found.reason is ScalingReason.EFFICIENCY_LOW:
         share = known.efficiency(found.size, facts.running)
         return reject(memory, facts.running, share, now + KEPT_FOR)
@@ -127,7 +146,13 @@ def _is_new_and_in_vain(facts: SizingFacts, memory: ScalingStatus) -> bool:
     last, measured = memory.last, {one.workers for one in memory.measured or ()}
     if last is None or memory.reason != last.reason:
         return False
-    return last.before < last.after == facts.running and {last.before, last.after} <= measured
+    return _has_grown_last(facts, memory) and {last.before, last.after} <= measured
+
+
+def _has_grown_last(facts: SizingFacts, memory: ScalingStatus) -> bool:
+    """Whether the last change was a growth to the size that trains."""
+    last = memory.last
+    return last is not None and last.before < last.after == facts.running
 
 
 def _wait(facts: SizingFacts, memory: ScalingStatus, pause: Pause) -> Choice:

@@ -91,6 +91,15 @@ class SizingFacts:
     caps: tuple[Cap, ...] = ()
     free: int | None = None  # workers more that there may be room for; None: no limit is known
     accelerator: str = ""  # on which the world trains
+    is_mute: bool = False  # its script tells nothing of steps: there will be no `step`
+    use_unknown: str = ""  # why then not even what its workers use is known
+    has_checkpoints: bool = True  # where processes that are started again can go on from
+
+    @property
+    def is_use_settled(self) -> bool:
+        """Whether it is known what workers use, or that it will not be."""
+        is_told = any(gauge.told for gauge in self.gauges)
+        return is_told or bool(self.use_unknown) or self.hour_worth_usd == 0
 
     @property
     def cap(self) -> Cap | None:

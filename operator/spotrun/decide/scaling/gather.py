@@ -59,6 +59,9 @@ def sizing_facts(view: View, status: TrainingJobStatus) -> SizingFacts:
         caps=tuple(_caps(view, status, now)),
         free=_free(view),
         accelerator=_accelerator(view, crew),
+        is_mute=job.is_mute,
+        use_unknown=job.use_unknown,
+        has_checkpoints=job.spec.checkpoint is not None,
     )
 
 
@@ -101,10 +104,7 @@ def _microbatches(job: JobSnapshot, crew: Iterable[Worker]) -> int | None:
 
 
 def _processes(job: JobSnapshot) -> int:
-    workers = job.spec.workers
-    if workers.per_replica > 1:
-        return 1
-    return workers.processes or job.requests.gpus or 1
+    return 1 if job.spec.workers.per_replica > 1 else job.processes
 
 
 def _usd_per_hour(now: Bill) -> float | None:

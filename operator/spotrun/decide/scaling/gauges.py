@@ -13,7 +13,7 @@ _NAMES = {TargetResource.CPU: "cpu", TargetResource.MEMORY: "memory"}  # as cont
 
 def gauges(job: JobSnapshot, crew: Sequence[Worker]) -> tuple[Gauge, ...]:
     """One for each target."""
-    return tuple(_gauge(target, job, crew) for target in _targets(job))
+    return tuple(_gauge(target, job, crew) for target in targets(job))
 
 
 def readings(crew: Iterable[Worker]) -> list[Reading]:
@@ -21,7 +21,8 @@ def readings(crew: Iterable[Worker]) -> list[Reading]:
     return [w.agent.reading for w in crew if w.agent is not None and w.agent.reading is not None]
 
 
-def _targets(job: JobSnapshot) -> tuple[Target, ...]:
+def targets(job: JobSnapshot) -> tuple[Target, ...]:
+    """Those that the user gives, or the one that goes without saying."""
     if job.spec.scaling.targets:
         return job.spec.scaling.targets
     resource = TargetResource.GPU if job.requests.gpus else TargetResource.CPU
@@ -41,10 +42,17 @@ def _gauge(target: Target, job: JobSnapshot, crew: Sequence[Worker]) -> Gauge:
 
 
 def _share(resource: TargetResource, job: JobSnapshot, worker: Worker) -> float | None:
+    if worker.used is not None:
+        return used_by_pod(resource, worker.used)
     reading = worker.agent.reading if worker.agent is not None else None
     if reading is None or not reading.is_enough:
         return None
     return used_share(resource, job, worker, reading.utilization)
+
+
+def used_by_pod(resource: TargetResource, used: Utilization) -> float | None:
+    """As metrics.k8s.io says it: it knows no GPUs, and was compared with limit or request."""
+    return None if resource is TargetResource.GPU else getattr(used, _NAMES[resource])
 
 
 def used_share(

@@ -50,10 +50,10 @@ def curve(memory: ScalingStatus, facts: SizingFacts) -> Curve | None:
 
 
 def reject(
-    memory: ScalingStatus, workers: int, efficiency: float, until: datetime
+    memory: ScalingStatus, workers: int, efficiency: float | None, until: datetime
 ) -> ScalingStatus:
     """So many workers were in vain: they are not tried again until then, or as was said before."""
-    share = Amount(f"{min(max(efficiency, 0.0), 1e6):.2f}")
+    share = None if efficiency is None else Amount(f"{min(max(efficiency, 0.0), 1e6):.2f}")
     others = [known for known in memory.rejected or () if known.workers < workers]
     same = (known.until for known in memory.rejected or () if known.workers == workers)
     last = max((Time.of(until), *same), key=lambda moment: moment.datetime)

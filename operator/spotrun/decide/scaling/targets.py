@@ -22,6 +22,25 @@ class Proposal:
     size: int
     gauge: Gauge  # the one that asks for so many
 
+    @property
+    def why(self) -> str:
+        """In words."""
+        gauge = self.gauge
+        return f"{gauge.resource.value} {gauge.usage or 0:.0%} of a target of {gauge.target:.0%}"
+
+    @property
+    def why_neither(self) -> str:
+        """Why neither more nor fewer are proposed."""
+        silent = self.gauge.silent
+        if not silent:
+            return "as near as is asked"
+        return f"nothing is known of {silent} workers, and nothing is changed on a guess"
+
+    @property
+    def numbers(self) -> dict[str, str]:
+        """For those who decide."""
+        return {"utilization": f"{self.gauge.usage or 0:.2f}", "proposed": str(self.size)}
+
 
 def proposal(gauges: tuple[Gauge, ...], running: int) -> Proposal | None:
     """The size that utilization asks for; None if the workers tell too little to say."""
