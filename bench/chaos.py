@@ -26,9 +26,12 @@ from collections import Counter
 from pathlib import Path
 
 from bench.chaos_bursts import Chaos, StuckError
-from bench.chaos_training import train
+from bench.chaos_training import Alone, train
 from bench.operator_bench import say
-from tests.trainer_world import PATIENCE_SECONDS, Process
+from tests.trainer_world import Process
+
+ALONE_SECONDS = 1800.0
+Line = dict[str, float]
 
 
 def main() -> None:
@@ -57,6 +60,7 @@ def main() -> None:
                 errors += [f"seed {seed}: {said}" for said in chaos.end()]
             bursts += chaos.bursts
             aimed += chaos.num_aimed
+            print(f"seed {seed}: {chaos.bursts.total()} bursts", file=sys.stderr)
         mismatches = compare(Path(scratch))
     for wrong in (*errors, *mismatches):
         print(wrong, file=sys.stderr)
@@ -70,11 +74,12 @@ def main() -> None:
 def compare(scratch: Path) -> list[str]:
     """Where a worker's lines are not those of a training that nobody disturbs."""
     found = {file: _lines(file) for file in sorted(scratch.glob("*/*.jsonl"))}
-    last = max(line["step"] for lines in found.values() for line in lines)
-    alone = scratch / "alone.jsonl"
-    ended = Process({}, train, scratch, last).ended(time.monotonic() + 10 * PATIENCE_SECONDS)
+    noted = {_key(line) for lines in found.values() for line in lines}
+    evaluated = frozenset(step for step, is_mean in noted if is_mean)
+    alone = Alone(max(step for step, _ in noted), evaluated)
+    ended = Process({}, train, scratch, alone).ended(time.monotonic() + ALONE_SECONDS)
     assert not ended.error, ended.said
-    expected = {_key(line): line for line in _lines(alone)}
+    expected = {_key(line): line for line in _lines(scratch / "alone.jsonl")}
     wrong = []
     for file, lines in found.items():
         wrong += [f"{file}: {line}" for line in lines if not _is_as(line, expected[_key(line)])]
@@ -83,16 +88,16 @@ def compare(scratch: Path) -> list[str]:
     return wrong
 
 
-def _lines(file: Path) -> list[dict[str, float]]:
+def _lines(file: Path) -> list[Line]:
     whole = file.read_text().rpartition("\n")[0]
     return [json.loads(line) for line in whole.splitlines()]
 
 
-def _key(line: dict[str, float]) -> tuple[float, bool]:
-    return line["step"], "mean" in line
+def _key(line: Line) -> tuple[int, bool]:
+    return int(line["step"]), "mean" in line
 
 
-def _is_as(line: dict[str, float], expected: dict[str, float]) -> bool:
+def _is_as(line: Line, expected: Line) -> bool:
     if "mean" in line:  # a sum over processes, in their order
         return abs(line["mean"] - expected["mean"]) < 1e-6
     return line == expected

@@ -20,6 +20,7 @@ SECONDS = 15.0
 WARM_SECONDS = 60.0  # until a newcomer is warm, for which nobody waits
 STACKS_SECONDS = 1.0  # until those that are stuck have said where
 MOST_WORKERS = 4
+AT_RANDOM = 0.2  # of the kills; the others are ordered to a point
 AIMED = frozenset({"reduce", "reduced", "commit", "committed", "apply"})
 
 
@@ -52,15 +53,8 @@ class Chaos:
 
     def burst(self) -> None:
         """Let something happen, and wait until all train on; raises StuckError."""
-        many = len(self._members) > 1
-        room = MOST_WORKERS - len(self._members)
-        choices: list[Callable[[], None]] = [self._two_worlds, *[self._join] * (2 * room)]
-        if many:
-            choices += [self._lose, self._lose_while_away, self._leave, *[self._replace] * 7]
-            choices += [self._stop, self._stop_shortly, self._stop_while_forming]
-            choices += [self._cut_off, self._cut_off_shortly, self._agent_stops]
-        choices += [self._lose, self._lose, self._lose_while_forming] if room < 2 else []
-        choice = self._dice.choice(choices)
+        likely = self._likely()
+        (choice,) = self._dice.choices([*likely], [*likely.values()])
         self._last = choice.__name__.strip("_")
         self.bursts[self._last] += 1
         choice()
@@ -72,6 +66,19 @@ class Chaos:
             self._job.signal(worker, signal.SIGKILL)
         self._job.close()
         return [*self._alone, *self._job.errors]
+
+    def _likely(self) -> dict[Callable[[], None], int]:
+        """What may happen now, and how likely: most of all what kills and what joins."""
+        room = MOST_WORKERS - len(self._members)
+        likely = {self._two_worlds: 1, self._join: 3 * room}
+        if len(self._members) > 1:
+            rest = (self._lose, self._lose_while_away, self._leave, self._agent_stops)
+            stops = (self._stop, self._stop_shortly, self._stop_while_forming)
+            links = (self._cut_off, self._cut_off_shortly)
+            likely |= {self._replace: 14, **dict.fromkeys((*rest, *stops, *links), 1)}
+        if room < 2:
+            likely |= {self._lose: 3, self._lose_while_forming: 2}
+        return likely
 
     # What happens.
 
@@ -195,7 +202,7 @@ class Chaos:
 
     def _kill(self, count: int) -> None:
         for worker in self._dice.sample(self._members, count):
-            if self._dice.random() < 0.3:
+            if self._dice.random() < AT_RANDOM:
                 time.sleep(self._dice.uniform(0, 0.1))
                 self._kill_at_once(worker)
                 continue

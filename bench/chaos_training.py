@@ -10,6 +10,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -30,16 +31,24 @@ POINTS = ("reduce", "reduced", "commit", "committed", "apply", "applied")
 """Where a worker can be ordered to die."""
 
 
-def train(folder: Path, total: int | None) -> None:
-    """Train under an operator, for ever; or alone, for so many steps."""
+@dataclass(frozen=True)
+class Alone:
+    """What a training is to do that nobody disturbs."""
+
+    steps: int
+    evaluated: frozenset[int]  # steps after which it evaluates
+
+
+def train(folder: Path, alone: Alone | None) -> None:
+    """Train under an operator, for ever; or alone."""
     worker = os.environ.get("SPOTRUN_WORKER", "alone")
     with (folder / f"{worker}.stacks").open("w") as stacks:
         faulthandler.register(signal.SIGUSR1, stacks)  # for a burst that gets stuck
         chaos_links.obey(folder, worker)
-        _train(folder, worker, total)
+        _train(folder, worker, alone)
 
 
-def _train(folder: Path, worker: str, total: int | None) -> None:
+def _train(folder: Path, worker: str, alone: Alone | None) -> None:
     aim(folder)
     run = Run(seed=3, deterministic=True)
     torch.manual_seed(3)
@@ -57,7 +66,7 @@ def _train(folder: Path, worker: str, total: int | None) -> None:
     tracked = Tracked()
     tracked.add("model", model)
     tracked.add("optimizer", optimizer)
-    data = dataset()
+    data, total = dataset(), alone.steps if alone else None
     with (folder / f"{worker}.jsonl").open("a", buffering=1) as lines:
         for step in run.steps(
             data, global_batch=GLOBAL_BATCH, microbatch=MICROBATCH, total=total, num_workers=0
@@ -70,7 +79,7 @@ def _train(folder: Path, worker: str, total: int | None) -> None:
             if run.every(1):
                 found = agreement.checksum(tracked)
                 lines.write(json.dumps({"step": step.number, "sum": found}) + "\n")
-            if run.every(EVALUATE_EVERY if total is None else 1):
+            if run.step in alone.evaluated if alone else run.every(EVALUATE_EVERY):
                 mean = run.evaluate(model, data, evaluate, microbatch=64)
                 # Not step.number: who was away meanwhile evaluates what it has been given.
                 lines.write(json.dumps({"step": run.step, "mean": round(mean, 9)}) + "\n")

@@ -24,7 +24,7 @@ from typing import Any
 
 from bench.operator_bench import ROOT, say
 from devcluster.cluster import Cluster
-from tests.integration.trainer.helpers import Place, open_place
+from tests.integration.trainer.helpers import Place, open_telling_place
 from tests.integration.trainer.traces import Trace
 from tests.operator_world import install_crds
 
@@ -89,7 +89,7 @@ async def moved_about(
     """A job to which so many things happen."""
     await asyncio.to_thread(folder.mkdir)
     chosen = random.Random(1)  # noqa: S311 - the same changes in each run
-    async with open_place(cluster, folder) as place:
+    async with open_telling_place(cluster, folder) as place:
         await place.add_nodes(*(f"n{number}" for number in range(MOST_WORKERS)))
         arguments = (folder, f"--steps={steps}", f"--pause={PAUSE_SECONDS}", *flags)
         sizes = {"min": 1, "max": MOST_WORKERS}

@@ -57,7 +57,7 @@ from bench.recovery_stock import (
 from bench.recovery_training import layers_of
 from devcluster.cluster import Cluster
 from spotrun_trainer.telemetry import timeline
-from tests.integration.trainer.helpers import Place, open_place
+from tests.integration.trainer.helpers import Place, open_telling_place
 from tests.integration.trainer.traces import Trace
 from tests.operator_world import install_crds
 
@@ -180,7 +180,7 @@ async def disturb(bench: Bench, folder: Path, event: Event) -> Held:
     """Train, let it happen, and return what it cost."""
     prepare(folder)
     way = "ddp" if event.kind is Kind.RESTART else "run"
-    async with open_place(bench.cluster, folder) as place:
+    async with open_telling_place(bench.cluster, folder) as place:
         most = max(event.workers, event.workers_after)
         await place.add_nodes(*(f"n{number}" for number in range(most)))
         await place.start(
@@ -219,7 +219,7 @@ def notes(file: Path) -> Iterator[Callable[[float, str], None]]:
 
         handler = logging.Handler()
         handler.emit = lambda record: note(record.created, record.getMessage())  # type: ignore[method-assign]
-        log = logging.getLogger("spotrun.controller")
+        log = logging.getLogger("spotrun.reconciler")
         log.setLevel(logging.INFO)
         log.addHandler(handler)
         try:

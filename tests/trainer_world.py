@@ -23,9 +23,10 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in _
 
 PATIENCE_SECONDS = 120.0
 
-_SERVER = multiprocessing.get_context("forkserver")
+SERVER = multiprocessing.get_context("forkserver")
+# There is one such server in a process: who starts it says what the children of all have.
 # The first optimizer of a process would import dynamo, for a second.
-_SERVER.set_forkserver_preload(["spotrun_trainer.run", "torch._dynamo"])
+SERVER.set_forkserver_preload(["spotrun_trainer.run", "torch._dynamo"])
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,8 @@ class Process:
         handle, name = tempfile.mkstemp()
         os.close(handle)
         self._said = Path(name)
-        self._results, sender = _SERVER.Pipe(duplex=False)
-        self._process: ForkServerProcess = _SERVER.Process(
+        self._results, sender = SERVER.Pipe(duplex=False)
+        self._process: ForkServerProcess = SERVER.Process(
             target=_run, args=(dict(env), name, sender, function, arguments)
         )
         self._process.start()

@@ -34,6 +34,7 @@ class Connections:
         self._to_store = set[int]()
         self._held = set[int]()
         self._to_peers = dict[int, int]()
+        self._are_strangers_among_them = False
         self.are_cut = False
 
     def begin(self) -> None:
@@ -47,8 +48,12 @@ class Connections:
         with self._lock:
             self._to_store = set(self._opened().values())
 
-    def complete(self) -> None:
-        """The group has all its connections; what is opened later is somebody else's."""
+    def complete(self, peers: int) -> None:
+        """The group has all its connections, so many to peers; what is opened later is another's.
+
+        Meanwhile a thread may have opened one of its own, or one that still tries to connect in a
+        world before this. The sockets do not tell which, so their ends say nothing then.
+        """
         with self._lock:
             self._own = self._opened()
             self._to_peers = {
@@ -56,12 +61,14 @@ class Connections:
                 for descriptor, inode in self._own.items()
                 if inode not in self._to_store and _is_connected(descriptor)
             }
+            self._are_strangers_among_them = len(self._to_peers) > peers
 
     @property
     def are_left(self) -> bool:
         """Whether one that led to a peer does so no more, whoever has closed it."""
         with self._lock:
-            return any(_is_closed(*each) for each in self._to_peers.items())
+            ends = any(_is_closed(*each) for each in self._to_peers.items())
+            return ends and not self._are_strangers_among_them
 
     def check(self) -> None:
         """Raise PeerLostError if they are cut."""

@@ -173,8 +173,6 @@ class Context:
                 self.seat = seat_in(world, self.seat)
                 self.logbook.is_printed = self.seat.rank == 0
                 return
-            if self.interrupt.reason():
-                self.leave("told to end while waiting for the next world")
             if world is None or world.generation > after:
                 until = time.monotonic() + seconds  # the operator knows, and will call when it can
             if time.monotonic() > until:
@@ -203,6 +201,7 @@ class Context:
         if self.replica is not None:
             self.replica.enter(group.replica)
         self.trace.mark("group", generation=generation)
+        self.meter.enter_world()  # first: what is measured is told of the world that is told
         self.reporter.tell(generation=generation)
         return group
 
@@ -240,20 +239,15 @@ def open_context(
         seat.directory, local_rank=seat.local_rank, measured=open_vitals(meter, env)
     )
     install_failure_note(reporter)
-    if deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else cuBLAS refuses
-        torch.use_deterministic_algorithms(True)
-        torch.backends.cudnn.benchmark = False
-    context = Context(
+    _set_up_torch(device, deterministic=deterministic)
+    seed_all(seed, 0)
+    return Context(
         seat=seat,
         seed=seed,
         deterministic=deterministic,
         device=device,
         world_file=world_file,
-        interrupt=Interrupt(
-            float(env.get("SPOTRUN_GRACE_SECONDS", GRACE_SECONDS)),
-            stop_at=lambda: _stop_at(world_file),
-        ),
+        interrupt=_interrupt(env, world_file),
         meter=meter,
         trace=trace,
         reporter=reporter,
@@ -262,15 +256,23 @@ def open_context(
         keep=keep,
         replica=ReplicaGroup.make_default(seat.shard, shards) if shards > 1 else None,
     )
-    if context.device.type == "cuda":
-        torch.cuda.set_device(context.device)
-    seed_all(seed, 0)
-    return context
 
 
-def _stop_at(world_file: WorldFile | None) -> float | None:
-    answer = world_file.read() if world_file is not None else None
-    return answer.stop_at if answer is not None else None
+def _set_up_torch(device: torch.device, *, deterministic: bool) -> None:
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else cuBLAS refuses
+        torch.use_deterministic_algorithms(True)
+        torch.backends.cudnn.benchmark = False
+
+
+def _interrupt(env: Mapping[str, str], world_file: WorldFile | None) -> Interrupt:
+    def stop_at() -> float | None:
+        answer = world_file.read() if world_file is not None else None
+        return answer.stop_at if answer is not None else None
+
+    return Interrupt(float(env.get("SPOTRUN_GRACE_SECONDS", GRACE_SECONDS)), stop_at=stop_at)
 
 
 def _find_seat(env: Mapping[str, str], world_file: WorldFile | None) -> Seat:

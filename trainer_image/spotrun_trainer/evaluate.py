@@ -6,12 +6,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from spotrun_trainer.context import Context
 from spotrun_trainer.data.deal import Block, deal
 from spotrun_trainer.data.source import Source
 from spotrun_trainer.device import moved
 from spotrun_trainer.group import Group
+from spotrun_trainer.loop import Loop
+from spotrun_trainer.lost import PeerLostError, WorldChangedError
+from spotrun_trainer.worlds import Worlds
 
 Result = Tensor | tuple[Tensor, float | Tensor]
 LossFunction = Callable[[Any, Any], Result]
@@ -22,6 +26,63 @@ class InterruptedEvaluationError(Exception):
     """Some process has to end; all of them know, and none goes on evaluating."""
 
 
+class Together:
+    """The processes that come to one mean, which has no part in a training."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+
+    def commit(self, totals: Tensor) -> None:
+        """Sum over all of them, in place; raises WorldChangedError if nothing came of it."""
+        self.group.all_reduce(totals).wait()
+
+    def is_told_to_end(self) -> bool:
+        """Whether this process gives up: only who trains has to save what it has, and leave."""
+        return False
+
+
+class TrainingTogether(Together):
+    """The processes of a training's world: a mean is a commit of theirs."""
+
+    def __init__(self, context: Context, worlds: Worlds) -> None:
+        super().__init__(context.group)
+        self._context = context
+        self._worlds = worlds
+
+    @override
+    def commit(self, totals: Tensor) -> None:
+        self._worlds.commit(totals)
+
+    @override
+    def is_told_to_end(self) -> bool:
+        return self._context.interrupt.reason() is not None
+
+
+def in_whichever_world(context: Context, loop: Loop, attempt: Callable[[Together], float]) -> float:
+    """The mean of all that train, of the world in which they come to one."""
+    worlds = loop.worlds
+    with worlds.evaluation():
+        while True:
+            try:
+                if worlds.evaluates_alone:
+                    worlds.evaluates_alone = False
+                    # Nobody is there to give it up with: who is told to end does so in a step.
+                    return attempt(Together(Group()))
+                return _unless_told(loop, attempt, TrainingTogether(context, worlds))
+            except WorldChangedError:
+                continue
+            except PeerLostError as error:
+                worlds.change(error)
+
+
+def _unless_told(loop: Loop, attempt: Callable[[Together], float], together: Together) -> float:
+    try:
+        return attempt(together)
+    except InterruptedEvaluationError:
+        loop.leave_if_told()
+        raise WorldChangedError from None
+
+
 def mean_loss(
     context: Context,
     model: nn.Module,
@@ -29,20 +90,16 @@ def mean_loss(
     microbatch: int,
     loss: LossFunction,
     *,
-    group: Group,
-    commit: Callable[[Tensor], None],
+    together: Together,
 ) -> float:
-    """The mean over all samples, the same on all processes of the group.
-
-    `commit` sums over them, or raises WorldChangedError.
-    """
+    """The mean over all samples, the same on all processes; raises WorldChangedError."""
     if not source.length:
         raise ValueError("run.evaluate needs a dataset with a length, and samples in it")
     rounds = -(-source.length // microbatch)
     totals = torch.zeros(2, dtype=torch.float64, device=context.device)
-    peers = group.peers
+    peers = together.group.peers
     own = _batches(source, plan(source.length, microbatch, peers.size, peers.rank))
-    alarm = _Alarm(context, group)
+    alarm = _Alarm(together, context.device)
     with evaluating(model), context.meter.span("evaluate"):
         for _ in range(-(-rounds // peers.size)):  # as many as the busiest process has
             for batch, samples in _at_most_one(own):
@@ -50,7 +107,7 @@ def mean_loss(
                 totals += _weighted(result, samples, context.device)
             alarm.look()
             context.reporter.sign()
-        commit(totals)
+        together.commit(totals)
     mean: float = (totals[0] / totals[1]).item()
     return mean
 
@@ -82,21 +139,20 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 class _Alarm:
     """Tells all processes in the same round that one has to end: the round before says so."""
 
-    def __init__(self, context: Context, group: Group) -> None:
-        self._context = context
-        self._group = group
+    def __init__(self, together: Together, device: torch.device) -> None:
+        self._together = together
+        self._device = device
         self._raise = self._ring()
 
     def look(self) -> None:
         """Raise InterruptedEvaluationError if a process said so in the round before."""
-        self._group.check()
+        self._together.group.check()
         self._raise()
         self._raise = self._ring()
 
     def _ring(self) -> Callable[[], None]:
-        said = torch.tensor([float(self._context.interrupt.reason() is not None)])
-        said = said.to(self._context.device)
-        pending = self._group.all_reduce(said)
+        said = torch.tensor([float(self._together.is_told_to_end())], device=self._device)
+        pending = self._together.group.all_reduce(said)
 
         def check() -> None:
             pending.wait()

@@ -58,6 +58,7 @@ class Telling:
     microbatches: int | None = None  # of a step, of all processes together
     sync_bytes: int | None = None  # of gradients that all processes add up in a step
     epoch_samples: int | None = None  # in an epoch, where the dataset says
+    checkpoint_seconds: float | None = None  # of this generation, in which saving held steps up
     checkpoint: str | None = None  # the newest durable checkpoint, by name (step-N.gG)
     completed: bool = False  # training complete and the final checkpoint durable
     utilization: wire.Utilization = field(default_factory=wire.Utilization)
@@ -177,6 +178,7 @@ def _read_telling(body: bytes) -> Telling:
         microbatches=_optional(content, "microbatches"),
         sync_bytes=_optional(content, "syncBytes"),
         epoch_samples=_optional(content, "epochSamples"),
+        checkpoint_seconds=_number(content, "checkpointSeconds", most=1e9),
         checkpoint=_checkpoint(content),
         completed=_flag(content, "completed"),
         utilization=_utilization(content.get("utilization")),

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from spotrun_trainer.group import Group, Pending
+from spotrun_trainer.group import Group
+from spotrun_trainer.work import Pending
 
 BUCKET_BYTES = 25 * 2**20  # as DDP: large enough for bandwidth, small enough to overlap
 

@@ -4,14 +4,13 @@ torch's default group is left alone: it is the user's, and lives as long as the 
 that is alone uses nothing of torch.distributed.
 """
 
-import ctypes
 import os
 import time
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, distributed
@@ -24,6 +23,7 @@ from spotrun_trainer.conversation import Conversation
 from spotrun_trainer.data.deal import NOBODY
 from spotrun_trainer.lost import PeerLostError
 from spotrun_trainer.seat import Seat
+from spotrun_trainer.work import POLL_SECONDS, Done, Pending, Work, first_line, keep, let_go
 
 ARRIVAL_SECONDS = 600.0  # as long as torchrun's own join_timeout
 # All are there when they connect, and who has died in between is not waited for so long (`form`).
@@ -33,67 +33,7 @@ CONNECT_SECONDS_EACH = 0.02
 # A lost peer breaks its connections, or the agent says so; waiting long is for slow microbatches.
 COLLECTIVE_SECONDS = 1800.0
 _TEXT_BYTES = 512
-_POLL_SECONDS = 0.0001
-_SLICE = timedelta(seconds=0.1)
 _END_SECONDS = 0.1  # a collective that was cut ends within a millisecond, or with its time-out
-_KEPT = list[tuple[Any, list[Any]]]()  # groups that cannot be let go of yet, with their works
-
-
-class Pending(Protocol):
-    """A collective that is under way."""
-
-    def wait(self) -> None:
-        """Return once its result is there for the host; raises PeerLostError."""
-
-
-class _Done:
-    def wait(self) -> None:
-        pass
-
-
-class _Work:
-    def __init__(
-        self,
-        work: Any,  # noqa: ANN401 - torch's, untyped
-        connections: Connections,
-        *,
-        is_on_gpu: bool,
-    ) -> None:
-        self._work = work
-        self._connections = connections
-        self._is_on_gpu = is_on_gpu
-
-    def wait(self) -> None:
-        try:
-            if self._is_on_gpu:
-                self._work.wait()
-            else:
-                self._wait_for_host()
-            # NCCL's wait only orders streams. But kernels of a broken communicator end early, and
-            # what is enqueued after them would take partial sums for results.
-            while self._is_on_gpu and not self._work.is_completed():
-                self._connections.check()
-                time.sleep(_POLL_SECONDS)
-        except RuntimeError as error:
-            raise PeerLostError(f"a peer is gone: {_first_line(error)}") from error
-
-    def _wait_for_host(self) -> None:
-        """Wait, but not for what gloo has forgotten: it misses an end in the moment of a begin."""
-        was_over = False
-        while not self._is_there():
-            if was_over:
-                raise PeerLostError("the connections of this world have ended")
-            was_over = self._connections.are_cut or self._connections.are_left
-
-    def _is_there(self) -> bool:
-        try:
-            self._work.wait(_SLICE)
-        except RuntimeError:
-            if not self._work.is_completed():
-                return False
-            # It failed, or it ended in the moment in which the wait did: now it says which.
-            self._work.wait(_SLICE)
-        return True
 
 
 class Group:
@@ -148,9 +88,10 @@ class Group:
                 lambda: _connect(store, seat, connections, is_nccl=is_nccl), connections.check
             )
         except RuntimeError as error:  # its store or a peer went away in between
-            raise PeerLostError(f"world {seat.generation}: {_first_line(error)}") from error
+            raise PeerLostError(f"world {seat.generation}: {first_line(error)}") from error
         finally:
-            connections.complete()  # also if it failed: what is opened next is another world's
+            # Also if it failed: what is opened next is another world's.
+            connections.complete(_num_connections(seat))
 
     @property
     def peers(self) -> "Group":
@@ -169,13 +110,13 @@ class Group:
     def all_reduce(self, tensor: Tensor) -> Pending:
         """Begin to sum a tensor over all processes, in place."""
         if self.size == 1:
-            return _Done()
+            return Done()
         return self._begin(lambda: self._backend.allreduce([tensor]), tensor)
 
     def broadcast(self, tensor: Tensor, source: int) -> Pending:
         """Begin to give all processes what one of them has, in place."""
         if self.size == 1:
-            return _Done()
+            return Done()
         options = distributed.BroadcastOptions()
         options.rootRank = source
         return self._begin(lambda: self._backend.broadcast([tensor], options), tensor)
@@ -195,7 +136,7 @@ class Group:
         """Begin to send each process its piece of `given`; pieces arrive in rank order."""
         if self.size == 1:
             output.copy_(given)
-            return _Done()
+            return Done()
         return self._begin(
             lambda: self._backend.alltoall_base(output, given, output_sizes, given_sizes), given
         )
@@ -229,9 +170,9 @@ class Group:
         for part in (self.replica, self._peers):
             if part is not None:
                 part.close()
-        _let_go()
+        let_go()
         if not self._is_quiet():
-            _keep(self._backend, self._begun)
+            keep(self._backend, self._begun)
         self._backend = None
 
     def _converse(self, say: Callable[[Tensor], Any], tensors: Iterable[Tensor]) -> Pending:
@@ -239,17 +180,17 @@ class Group:
             return self._begin(lambda: Conversation(say, tensors))
         for tensor in tensors:
             self._begin(partial(say, tensor), tensor).wait()
-        return _Done()
+        return Done()
 
     def _begin(self, collective: Callable[[], Any], tensor: Tensor | None = None) -> Pending:
         try:
             work = collective()
         except distributed.DistError as error:
-            raise PeerLostError(f"a peer is gone: {_first_line(error)}") from error
+            raise PeerLostError(f"a peer is gone: {first_line(error)}") from error
         self._begun = [one for one in self._begun if not one.is_completed()]
         self._begun.append(work)
         is_on_gpu = self.is_nccl and tensor is not None and tensor.is_cuda
-        return _Work(work, self._connections, is_on_gpu=is_on_gpu)
+        return Work(work, self._connections, is_on_gpu=is_on_gpu)
 
     def _is_quiet(self) -> bool:
         """Whether nothing is under way any more, also of what nobody waits for."""
@@ -257,7 +198,7 @@ class Group:
         while not all(work.is_completed() for work in self._begun):
             if time.monotonic() > until:
                 return False
-            time.sleep(_POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
         return True
 
 
@@ -275,6 +216,12 @@ def _connect(store: Store, seat: Seat, connections: Connections, *, is_nccl: boo
     return group("world", seat.rank, seat.size, peers=peers, replica=replica)
 
 
+def _num_connections(seat: Seat) -> int:
+    """Of gloo, which connects each to each in every group of `_connect`."""
+    in_parts = seat.replicas + seat.shards - 2 if seat.shards > 1 else 0
+    return seat.size - 1 + in_parts
+
+
 def _backend(store: Store, rank: int, size: int, *, is_nccl: bool) -> Any:  # noqa: ANN401
     timeout = timedelta(seconds=COLLECTIVE_SECONDS)
     if not is_nccl:
@@ -287,22 +234,3 @@ def _backend(store: Store, rank: int, size: int, *, is_nccl: bool) -> Any:  # no
     options = distributed.ProcessGroupNCCL.Options()
     options._timeout = timeout  # noqa: SLF001 - torch gives it no other name
     return distributed.ProcessGroupNCCL(store, rank, size, options)
-
-
-def _keep(backend: Any, works: list[Any]) -> None:  # noqa: ANN401 - torch's, untyped
-    """Nothing ends it before its works have ended, the end of the process included."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(backend))
-    _KEPT.append((backend, works))
-
-
-def _let_go() -> None:
-    """Of groups whose works have ended by now."""
-    for kept in list(_KEPT):
-        backend, works = kept
-        if all(work.is_completed() for work in works):
-            _KEPT.remove(kept)
-            ctypes.pythonapi.Py_DecRef(ctypes.py_object(backend))
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from spotrun_trainer.flat import JSON, Spec
-from spotrun_trainer.group import Group, Pending
+from spotrun_trainer.group import Group
 from spotrun_trainer.tracked import Tracked
+from spotrun_trainer.work import Pending
 
 _PART_BYTES = 4 * 2**20
 """Larger tensors go as they are; smaller ones together, for each message costs a round trip."""

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Literal
 
 Reason = Literal["departed", "preempted"]
+Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
 
 GRACE_SECONDS = 30.0  # what Kubernetes gives unless told otherwise
 
@@ -37,7 +38,7 @@ class Interrupt:
         self._clock = clock
         self._wall_clock = wall_clock
         self._terminated_at: float | None = None
-        self._before: object = None
+        self._before: Handler = None
 
     def listen(self) -> None:
         """Take note of SIGTERM from now on; only the main thread can ask for that."""
@@ -47,7 +48,8 @@ class Interrupt:
         """Give the signal back to whoever had it; what came is past."""
         self._terminated_at = None
         if signal.getsignal(signal.SIGTERM) == self._note:
-            signal.signal(signal.SIGTERM, self._before)  # type: ignore[arg-type]
+            # What no Python code has set, such as faulthandler's, cannot be put back.
+            signal.signal(signal.SIGTERM, self._before or signal.SIG_DFL)
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
         if self._terminated_at is None:

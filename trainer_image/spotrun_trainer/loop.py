@@ -23,11 +23,10 @@ from spotrun_trainer.phase import Outcome
 from spotrun_trainer.restore import restore
 from spotrun_trainer.rig import Rig
 from spotrun_trainer.saves import FINISH_SECONDS, MARGIN_SECONDS, Saves
-from spotrun_trainer.seat import has_boundary
 from spotrun_trainer.step import Step
+from spotrun_trainer.wishes import Wishes
 from spotrun_trainer.worlds import Worlds
 
-CHECKSUM_STEPS = 100
 _LOOK_SECONDS = 0.1
 
 
@@ -37,7 +36,7 @@ class Loop:
     def __init__(
         self, context: Context, saves: Saves, source: Source, batch: Batch, total: int | None
     ) -> None:
-        self.is_stopping = False  # run.stop() was called
+        self.wishes = Wishes(context, saves)
         self.settled: list[Outcome] = []
         self.worlds = Worlds(context, self)
         self._context = context
@@ -46,10 +45,8 @@ class Loop:
         self._batch = batch
         self._total = total
         self._samples = 0
-        self._orders = context.orders()  # those that came before are about another process
         self._said = Ballot()  # by all together, in the step that was done last
         self._began = 0.0
-        self._step_seconds = 0.0
         self._rig: Rig | None = None
 
     def steps(self) -> Iterator[Step]:
@@ -67,7 +64,7 @@ class Loop:
 
     def done(self, said: Ballot) -> None:
         """A step was applied, on all processes."""
-        self._step_seconds = time.monotonic() - self._began
+        self.wishes.step_seconds = time.monotonic() - self._began
         self._context.step += 1
         self._context.is_at_boundary = True
         self._samples += self._batch.global_batch
@@ -87,7 +84,9 @@ class Loop:
         Under spotrun the others go on in the next world.
         """
         context = self._context
-        said = torch.tensor(commit.encode(self._vote()), dtype=torch.float64, device=context.device)
+        said = torch.tensor(
+            commit.encode(self.wishes.ballot()), dtype=torch.float64, device=context.device
+        )
         context.group.all_reduce(said).wait()
         self._said = commit.decode(said.tolist())
         self._act()
@@ -119,12 +118,15 @@ class Loop:
 
     def pack(self) -> dict[str, Any]:
         """What a newcomer needs to know beside what is tracked."""
-        return {**self._extra(), "settled": outcomes.pack(self.settled)}
+        settled, stop = outcomes.pack(self.settled), self._said.stop
+        return {**self._extra(), "settled": settled, "stop": stop}
 
     def unpack(self, extra: dict[str, Any]) -> None:
         """Go on as the process from which this came."""
+        self._saves.before_change()  # what it has begun to save of another state
         self._go_on(extra)
         self.settled[:] = outcomes.unpack(extra["settled"], self._context.device)
+        self._said = Ballot(stop=extra["stop"])
         self._context.is_at_boundary = False
         # The step that comes first here the others compute alone.
         samples, group = self._samples + self._batch.global_batch, self._context.group.peers
@@ -132,12 +134,15 @@ class Loop:
 
     def wait(self) -> None:
         """There is no world to be in: what was saved before may become durable."""
+        if self._context.interrupt.reason() is not None:
+            self._leave("told to end while waiting for the next world")
         self._saves.look_while_waiting()
 
     def arrived(self) -> None:
         """Another group than before trains on with the same state."""
         context = self._context
         self._said = commit.without_plans(self._said)
+        self.settled[:] = map(outcomes.without_plans, self.settled)
         self._say_if_idle()
         if context.seat.elastic:
             self._saves.entered()
@@ -146,7 +151,6 @@ class Loop:
         else:
             self._rig.enter(context.group)
         context.group.peers.idle = self.worlds.idle
-        context.meter.enter_world()
         context.reporter.tell(step=context.step, total=self._total, samples=self._samples)
         context.reporter.tell(ready=True, in_process=True)
 
@@ -193,8 +197,8 @@ class Loop:
             seed=context.seed,
             deterministic=context.deterministic and not is_rehearsal,
             meter=context.meter,
-            check_time=self._check_time,
-            vote=self._vote,
+            check_time=self.wishes.check_time,
+            vote=self.wishes.ballot,
             commit=self.worlds.commit,
             before_change=self._saves.before_change,
             is_rehearsal=is_rehearsal,
@@ -212,16 +216,16 @@ class Loop:
         if context.deterministic:
             platform_facts.check(extra["platform"], platform_facts.facts(context.device))
         context.step, self._samples = extra["step"], extra["samples"]
-        self._orders = extra["orders"] if context.seat.elastic else 0
+        self.wishes.orders = extra["orders"] if context.seat.elastic else 0
         self._source.restore(extra["data"], self._samples)
 
     def _act(self) -> None:
         """Do what all processes agreed on in the last step: save, leave, change worlds."""
         said, context = self._said, self._context
         self._report()
-        self._saves.look(self._step_seconds)
+        self._saves.look(self.wishes.step_seconds)
         if (said.save or said.leave) and not said.hopeless:
-            self._orders = context.orders()
+            self.wishes.orders = context.orders()
             self._saves.begin(self._extra())
         if said.leave and (context.interrupt.reason() is not None or not context.seat.elastic):
             hurry = ", with too little time to save it" if said.hopeless and context.place else ""
@@ -269,37 +273,10 @@ class Loop:
         return {
             "step": context.step,
             "samples": self._samples,
-            "orders": self._orders,
+            "orders": self.wishes.orders,
             "data": self._source.state(),
             "platform": platform_facts.facts(context.device) if context.deterministic else None,
         }
-
-    def _vote(self) -> Ballot:
-        """What this process has to say; it is asked at the end of a step."""
-        context = self._context
-        number = context.step + 1
-        is_ordered = context.orders() > self._orders
-        is_leaving = context.interrupt.reason() is not None
-        is_hopeless = is_leaving and not self._saves.fits(context.interrupt.seconds_left())
-        # Over all processes, so it compares nothing where they hold different parts of the model.
-        is_alike = context.seat.shards == 1
-        is_compared = context.deterministic and is_alike and number % CHECKSUM_STEPS == 0
-        return Ballot(
-            save=int(is_ordered or self._saves.is_due(number)),
-            leave=int(is_leaving),
-            hopeless=int(is_hopeless),
-            stop=int(self.is_stopping),
-            change=int(has_boundary(context.world(), context.seat.generation)),
-            checksum=agreement.checksum(context.tracked) if is_compared else 0,
-        )
-
-    def _check_time(self) -> None:
-        interrupt = self._context.interrupt
-        if interrupt.reason() and interrupt.seconds_left() < self._step_seconds:
-            raise InterruptedStepError(
-                f"{interrupt.seconds_left():.1f} s are left, and a step takes "
-                f"{self._step_seconds:.1f} s"
-            )
 
     def _is_over(self) -> bool:
         is_last = self._total is not None and self._context.step >= self._total

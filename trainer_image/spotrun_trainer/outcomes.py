@@ -1,17 +1,23 @@
-"""Outcomes of phases as JSON, for newcomers that come in the middle of a step."""
+"""Outcomes of phases that outlive a world: of a step that comes again, in the middle."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
 
+from spotrun_trainer import commit
 from spotrun_trainer.commit import Ballot
 from spotrun_trainer.phase import Outcome
 
 
+def without_plans(outcome: Outcome) -> Outcome:
+    """What counts of it in another world: what was to be done with its step is said anew."""
+    return replace(outcome, said=commit.without_plans(outcome.said))
+
+
 def pack(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """In floats, which JSON carries exactly."""
+    """As JSON, for newcomers: in floats, which it carries exactly."""
     return [
         {
             "said": asdict(one.said),

@@ -10,7 +10,8 @@ from typing import Any
 from torch import Tensor, distributed
 from torch.distributed import HashStore  # type: ignore[attr-defined]  # not in its __all__
 
-from spotrun_trainer.group import Group, Pending
+from spotrun_trainer.group import Group
+from spotrun_trainer.work import Pending
 
 _BACKEND = "spotrun"
 _ProcessGroup: Any = distributed.ProcessGroup  # whose stubs know another form of each method

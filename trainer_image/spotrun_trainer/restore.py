@@ -1,5 +1,6 @@
 """Which checkpoint training begins at."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -23,11 +24,9 @@ def restore(
 ) -> Restored | None:
     """Load the checkpoint to start from; None: there is none.
 
-    Under spotrun the world names it. Elsewhere rank 0 chooses, and a damaged one is passed over.
+    All load the same one: rank 0 proposes, and one that is damaged for anybody is passed over.
     """
-    if seat.elastic:
-        return _load_named(seat.restore, checkpoints, tracked)
-    candidates = iter(checkpoints.complete() if group.rank == 0 else ())
+    candidates = _candidates(seat, checkpoints) if group.rank == 0 else iter(())
     damaged = None
     while name := group.text_from(0, next(candidates, ""), device=device):
         extra, damage = _try_load(name, checkpoints, tracked)
@@ -42,15 +41,13 @@ def restore(
     return None
 
 
-def _load_named(name: str | None, checkpoints: Checkpoints, tracked: Tracked) -> Restored | None:
-    if name is None:
-        return None
-    extra, damage = _try_load(name, checkpoints, tracked)
-    if damage is not None:
-        raise DamagedCheckpointError(
-            f"the world starts from {name}, which the operator acknowledged, but: {damage}"
-        ) from damage
-    return Restored(name, extra)
+def _candidates(seat: Seat, checkpoints: Checkpoints) -> Iterator[str]:
+    """Newest first; under spotrun from that on which the world names, and none if it names none."""
+    if not seat.elastic:
+        yield from checkpoints.complete()
+    elif seat.restore is not None:
+        yield seat.restore
+        yield from checkpoints.complete_before(seat.restore)
 
 
 def _try_load(

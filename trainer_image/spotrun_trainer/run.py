@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Literal, ParamSpec, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from spotrun_trainer.batch import Batch, total_steps
 from spotrun_trainer.cadence import Cadence
 from spotrun_trainer.context import open_context
-from spotrun_trainer.evaluate import InterruptedEvaluationError, LossFunction, mean_loss
+from spotrun_trainer.evaluate import LossFunction, Together, in_whichever_world, mean_loss
 from spotrun_trainer.group import Group
 from spotrun_trainer.logbook import Value
 from spotrun_trainer.loop import Loop
-from spotrun_trainer.lost import PeerLostError, WorldChangedError
 from spotrun_trainer.once import first_of_a_worker
 from spotrun_trainer.saves import Saves
 from spotrun_trainer.sources import Collate, Data, Sources
@@ -61,13 +60,13 @@ class Run:
             seed,
             deterministic=deterministic,
             place=str(checkpoint or os.environ.get("SPOTRUN_CHECKPOINT") or "") or None,
-            keep=keep or int(os.environ.get("SPOTRUN_CHECKPOINT_KEEP", KEEP)),
+            keep=int(os.environ.get("SPOTRUN_CHECKPOINT_KEEP", KEEP)) if keep is None else keep,
             device=device,
             shards=shards,
         )
-        self._saves = Saves(
-            self._context, Cadence(every or os.environ.get("SPOTRUN_CHECKPOINT_EVERY", "auto"))
-        )
+        if every is None:
+            every = os.environ.get("SPOTRUN_CHECKPOINT_EVERY", "auto")
+        self._saves = Saves(self._context, Cadence(every))
         self._loop: Loop | None = None
         self._onces = 0
         self._sources = Sources(seed, self._context.seat.local_size)
@@ -153,7 +152,7 @@ class Run:
     def stop(self) -> None:
         """End the training with the next step that all processes agree on; any rank may call it."""
         if self._loop is not None:
-            self._loop.is_stopping = True
+            self._loop.wishes.is_stopping = True
 
     def every(self, steps: int) -> bool:
         """Whether the number of steps done is a multiple; the same on all ranks."""
@@ -180,32 +179,20 @@ class Run:
         """
         context, loop = self._context, self._loop
 
-        def attempt(group: Group, commit: Callable[[Tensor], None]) -> float:
+        def attempt(together: Together) -> float:
             with self._sources.to_evaluate(data, microbatch) as (source, size):
-                return mean_loss(context, model, source, size, loss, group=group, commit=commit)
+                return mean_loss(context, model, source, size, loss, together=together)
 
-        if loop is None:
-            if context.seat.shards > 1:
-                raise ValueError(
-                    "run.evaluate before run.steps: the processes that hold the model together meet"
-                    " when its first step begins, so evaluate in the loop"
-                )
-            # Who joins the others later comes by here alone; their world is not to be met for this.
-            group = Group() if context.seat.joins else context.group
-            return attempt(group, _sum_over(group))
-        with loop.worlds.evaluation():
-            while True:
-                try:
-                    if loop.worlds.evaluates_alone:
-                        loop.worlds.evaluates_alone = False
-                        return attempt(Group(), _sum_over(Group()))
-                    return attempt(context.group, loop.worlds.commit)
-                except WorldChangedError:
-                    continue
-                except PeerLostError as error:
-                    loop.worlds.change(error)
-                except InterruptedEvaluationError:
-                    loop.leave_if_told()
+        if loop is not None:
+            return in_whichever_world(context, loop, attempt)
+        if context.seat.shards > 1:
+            raise ValueError(
+                "run.evaluate before run.steps: the processes that hold the model together meet"
+                " when its first step begins, so evaluate in the loop"
+            )
+        # Who joins the others later comes by here alone; their world is not to be met for this.
+        group = Group() if context.seat.joins else context.group
+        return attempt(Together(group))
 
 
 def _check_plain(name: str, thing: object) -> None:
@@ -215,7 +202,3 @@ def _check_plain(name: str, thing: object) -> None:
             f"{name} has parameters that torch has sharded (DTensor), which cannot be tracked yet: "
             "with Run(shards=...) let each process hold its part as plain tensors"
         )
-
-
-def _sum_over(group: Group) -> Callable[[Tensor], None]:
-    return lambda totals: group.all_reduce(totals).wait()

@@ -20,7 +20,7 @@ _COME_TOGETHER_SECONDS = 0.3
 
 
 class Watch:
-    """Looks at world.json for one process, in whichever world it is."""
+    """Looks at world.json for one process, in whichever world it is, as long as that lives."""
 
     def __init__(self, directory: Path) -> None:
         self._file = WorldFile(directory)
@@ -28,7 +28,6 @@ class Watch:
         self._is_formed = False
         self._given_up_since: float | None = None
         self._connections = Connections()
-        self._closing = threading.Event()
         threading.Thread(target=self._run, name="spotrun-watch", daemon=True).start()
 
     def meets(self, generation: int) -> Connections:
@@ -41,12 +40,9 @@ class Watch:
         """The world is there."""
         self._is_formed = True
 
-    def close(self) -> None:
-        """Look no more."""
-        self._closing.set()
-
     def _run(self) -> None:
-        while not self._closing.wait(_LOOK_SECONDS):
+        while True:
+            time.sleep(_LOOK_SECONDS)
             try:
                 self._look()
             except (OSError, ValueError):

@@ -21,9 +21,9 @@ from torch import Tensor
 from spotrun_trainer import handover
 from spotrun_trainer.context import Context
 from spotrun_trainer.data.deal import NOBODY
-from spotrun_trainer.group import Pending
 from spotrun_trainer.lineage import NOTHING, Commit, Part, Standing, Verdict, conclude
 from spotrun_trainer.lost import PeerLostError, StrandedError, WorldChangedError
+from spotrun_trainer.work import Pending
 
 
 class Cargo(Protocol):
@@ -36,7 +36,7 @@ class Cargo(Protocol):
         """What a newcomer needs to know, as JSON."""
 
     def unpack(self, extra: dict[str, Any]) -> None:
-        """Go on from there."""
+        """Go on from there; what is tracked is about to change."""
 
     def wait(self) -> None:
         """Called again and again while there is no world to be in."""
@@ -56,6 +56,7 @@ class Worlds:
         self._committed = NOTHING
         self._numbers = torch.empty(0)  # that the last commit brought
         self._is_evaluating = False
+        self._is_torn = False  # what is tracked is in part an old state, in part another one's
         self._giving: list[Pending] = []
 
     def enter(self) -> None:
@@ -133,6 +134,7 @@ class Worlds:
         standings = self._exchange(standing) if context.seat.elastic else ()
         verdict = conclude(standings, context.seat.shards)
         if verdict.is_beginning:
+            self._check_whole()
             self._cargo.begin()
             self._committed, self.idle = Commit(context.seat.generation, 0), NOBODY
             return Part.KEEPS
@@ -178,13 +180,22 @@ class Worlds:
 
     def _take(self, verdict: Verdict, rank: int) -> None:
         context = self._context
-        self._committed = NOTHING  # until all of it is here, it is nobody's state
+        # Until all of it is here, it is nobody's state.
+        self._committed, self._is_torn = NOTHING, True
         source = _source(verdict, rank)
         with context.meter.span("restore"):
             header = handover.take_header(context.group, source, context.device)
             # First: samples are loaded while weights arrive.
             self._cargo.unpack(header.extra)
             handover.take(context.group, source, context.tracked, header, context.device)
+        self._is_torn = False
+
+    def _check_whole(self) -> None:
+        if self._is_torn:
+            raise StrandedError(
+                "whoever had the state was lost before this process had all of it, so it has "
+                "nothing to begin with; it is started again"
+            )
 
 
 def _source(verdict: Verdict, rank: int) -> int:

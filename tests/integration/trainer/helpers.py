@@ -6,7 +6,7 @@ import os
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -217,6 +217,18 @@ async def open_place(cluster: Cluster, folder: Path) -> AsyncIterator[Place]:
                 yield place
             finally:
                 await leave_nothing(kube, namespace)
+
+
+@asynccontextmanager
+async def open_telling_place(cluster: Cluster, folder: Path) -> AsyncIterator[Place]:
+    """The same for a bench, which says on stderr where all stand if it loses patience."""
+    async with open_place(cluster, folder) as place:
+        try:
+            yield place
+        except TimeoutError:
+            with redirect_stdout(sys.stderr):
+                await place.show()
+            raise
 
 
 async def _exists(kube: Client, path: str) -> bool:

@@ -6,14 +6,9 @@ import time
 from pathlib import Path
 
 from tests.integration.trainer.helpers import Place
-from tests.integration.trainer.traces import Trace, pids_of, trains
+from tests.integration.trainer.traces import Trace, pids_of, steps_of, trains
 
 LONG = ("--steps", 100_000, "--pause", 0.02)
-
-
-def seen(lines: Trace, pid: int) -> list[int]:
-    """The steps that a process has made."""
-    return [line["step"] for line in lines if line["pid"] == pid]
 
 
 def pid_of(lines: Trace, rank: int) -> int:
@@ -34,7 +29,7 @@ async def test_a_survivor_goes_on_with_the_very_next_step(place: Place) -> None:
         await place.machine(await place.member(0)).vanish(delete_node=True)
         lines = await place.until_trace(trains(1))
         job = await place.job()
-    steps = seen(lines, survivor)
+    steps = steps_of(lines, survivor)
     assert list(range(1, len(steps) + 1)) == steps
     back_at = min(line["time"] for line in lines if line["size"] == 1)
     print(f"rank 0 lost, the other one goes on: {back_at - lost_at:.2f} s")
@@ -56,7 +51,7 @@ async def test_a_worker_whose_process_was_killed_comes_back_while_the_others_tra
             lambda lines: any(x["size"] == 2 and x["pid"] not in before for x in lines)
         )
         job = await place.job()
-    steps = seen(lines, survivor)
+    steps = steps_of(lines, survivor)
     assert list(range(1, len(steps) + 1)) == steps
     assert job["status"]["world"]["how"] == "Boundary"
     assert job["status"]["restarts"]["failures"] == 1
@@ -77,6 +72,6 @@ async def test_a_training_grows_and_shrinks_under_way(place: Place) -> None:
         job = await place.job()
     last = lines[-1]["step"]
     assert sorted({line["step"] for line in lines}) == list(range(1, last + 1))
-    assert len(seen(lines, first)) >= len(lines) // 3
+    assert len(steps_of(lines, first)) >= len(lines) // 3
     assert job["status"]["world"]["how"] == "Boundary"
     assert (job["status"].get("restarts") or {}).get("failures", 0) == 0

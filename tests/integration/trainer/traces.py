@@ -22,6 +22,11 @@ def pids_of(lines: Iterable[Line]) -> frozenset[int]:
     return frozenset(line["pid"] for line in lines)
 
 
+def steps_of(lines: Iterable[Line], pid: int) -> list[int]:
+    """The steps that a process has made."""
+    return [line["step"] for line in lines if line["pid"] == pid]
+
+
 def trains(size: int, *, but: frozenset[int] = frozenset()) -> Callable[[Trace], bool]:
     """Holds once all ranks of a world of that size have made a step, in processes but these."""
 

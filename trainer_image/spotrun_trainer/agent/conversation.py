@@ -16,6 +16,8 @@ LOOK_SECONDS = 0.05
 """Between looks at progress.json, each of which is one stat."""
 CALM_SECONDS = 2.0
 """Between reports of mere progress."""
+BEHIND_SECONDS = 0.2
+"""Until a replica is asked again that is behind: it does not hold a poll, for it has an answer."""
 _BUG_PAUSE_SECONDS = 1.0
 
 
@@ -90,7 +92,8 @@ class Conversation:
             self._num_losses += 1
             self._closing.wait(self._polls.pause_seconds(error))
         else:
-            self._state.take(answer)
+            if not self._state.take(answer):
+                self._closing.wait(BEHIND_SECONDS)
 
     def _report(self) -> None:
         with self._state.news:

@@ -86,14 +86,17 @@ class State:
         """Of the newest answer."""
         return self._answer.version if self._answer is not None else ""
 
-    def take(self, answer: Answer) -> None:
-        """Take in what the operator says; the trainer finds it in its file before anybody else."""
+    def take(self, answer: Answer) -> bool:
+        """Take in what the operator says; the trainer finds it in its file before anybody else.
+
+        False if it is older than what is known: a replica is behind, and will be told more soon.
+        """
         with self.news:
             world = answer.world
             if answer.version == self.version:
-                return
+                return True
             if world is not None and world.generation < self._newest:
-                return  # a replica that is behind; the next answer will be newer
+                return False
             # First what can fail: an answer that was not taken in comes again.
             if world is not None and world.store is not None:
                 self._stores.hand_out(world.store, world.generation)
@@ -107,6 +110,7 @@ class State:
                 if world.generation == self._generation:
                     self._enter_again(world)
             self.news.notify_all()
+            return True
 
     def job_is_gone(self) -> None:
         """The operator says that the job was deleted."""
@@ -181,7 +185,7 @@ class State:
 
     @property
     def has_failed(self) -> bool:
-        """Whether its processes have failed in the world that they were started for."""
+        """Whether its processes have failed."""
         return self._failed is not None
 
     def suspect(self, generation: int, places: tuple[int, ...]) -> None:
@@ -243,6 +247,7 @@ class State:
     def report(self) -> Report:
         """What the operator is to know."""
         told = self.telling
+        saved = told.checkpoint
         # What a process said that has ended is no news of the next one.
         is_up = not self._is_waiting and self._failed is None
         progress = Progress(**{name: getattr(told, name) for name in _TOLD})
@@ -254,7 +259,7 @@ class State:
             store_port=self._stores.spare_port,
             utilization=told.utilization,
             progress=progress if told.generation else None,
-            committed=_checkpoint(told.checkpoint),
+            committed=Checkpoint(saved, step_of(saved)) if saved else None,
             completed=self._is_completed or told.completed,
             in_process=told.in_process and is_up,
         )
@@ -290,9 +295,3 @@ class State:
         """What the last processes told is not what the next ones are."""
         with suppress(FileNotFoundError):
             (self._settings.directory / PROGRESS_FILE).unlink()
-
-
-def _checkpoint(name: str | None) -> Checkpoint | None:
-    if name is None:
-        return None
-    return Checkpoint(name, step_of(name))

@@ -110,6 +110,11 @@ class Checkpoints:
         """The complete checkpoints by their markers, newest first; content is not verified."""
         return [str(name) for name in reversed(self._place.names()) if self._is_complete(name)]
 
+    def complete_before(self, name: str) -> list[str]:
+        """Those of them that are older than one, which need not be there."""
+        limit = Name.parse(name)
+        return [one for one in self.complete() if Name.parse(one) < limit]
+
     def newest(self) -> str | None:
         """The newest complete checkpoint."""
         names = reversed(self._place.names())

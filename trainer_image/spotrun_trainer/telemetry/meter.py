@@ -79,6 +79,7 @@ class Meter:
         self._num_steps = 0
         self._steps = deque[StepTimes](maxlen=WINDOW_STEPS)
         self._is_in_new_world = False
+        self._saved_before = 0  # nanoseconds, in other worlds
 
     def span(self, activity: Activity) -> "Span":
         """`with meter.span("data"):` counts what is done in there as that."""
@@ -87,6 +88,7 @@ class Meter:
     def enter_world(self) -> None:
         """What the next step takes is said of no usual one: the world is new."""
         self._is_in_new_world = True
+        self._saved_before = self._ledger.nanoseconds["checkpoint"]
 
     def step_done(self) -> StepTimes:
         """End a step; the first one still belongs to the start and is none of the recent ones."""
@@ -124,6 +126,11 @@ class Meter:
         )
         typical = median(step.seconds for step in self._steps)
         return Recent(typical, compute, data, communicate)
+
+    @property
+    def saving_seconds(self) -> float:
+        """How long saving has held the loop up in this world; a save counts once it is over."""
+        return (self._ledger.nanoseconds["checkpoint"] - self._saved_before) / _SECOND
 
     def _make(self, activity: Activity) -> "Span":
         device = self._device if activity in _EXPOSED else None

@@ -47,6 +47,7 @@ class Vitals:
         return {
             **shares,
             "step_seconds": recent and recent.step_seconds,
+            "checkpoint_seconds": self._meter.saving_seconds,
             "utilization": Utilization(gpu=gpu, cpu=sample.cpu, memory=sample.memory),
         }
 

@@ -1,9 +1,17 @@
+import threading
+import time
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
-from spotrun.wire import Checkpoint, Failure, Progress, Report, Utilization
-from spotrun_trainer.agent.conversation import CALM_SECONDS, is_due
+from spotrun.wire import Answer, Checkpoint, Failure, Progress, Report, Utilization
+from spotrun_trainer.agent.conversation import BEHIND_SECONDS, CALM_SECONDS, Conversation, is_due
+from spotrun_trainer.agent.state import State
+from spotrun_trainer.agent.stores import Stores
+from tests.unit.trainer.agent.builders import ScriptedOperator, a_world, an_answer, settings
 
 SENT = Report(arrived=1, store_port=29_500, progress=Progress(1, 10))
 
@@ -40,3 +48,37 @@ def test_nothing_new_is_no_report() -> None:
 
 def test_what_may_have_been_lost_is_reported_again() -> None:
     assert is_due(SENT, None, age_seconds=0.0)
+
+
+class Behind(ScriptedOperator):
+    """A replica that knows of an older world only, and says so whenever it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.say(an_answer(a_world(1)))
+        self.polled_at: list[float] = []
+        self.is_polled_again = threading.Event()
+
+    @override
+    def poll(self, seen: str) -> Answer:
+        self.polled_at.append(time.monotonic())
+        if len(self.polled_at) == 2:
+            self.is_polled_again.set()
+        return super().poll(seen)
+
+
+@pytest.fixture
+def behind(tmp_path: Path) -> Iterator[Behind]:
+    chosen, operator = settings(tmp_path), Behind()
+    chosen.directory.mkdir()
+    state = State(chosen, Stores(chosen.address))
+    state.take(an_answer(a_world(2)))
+    conversation = Conversation(state, operator, operator)
+    yield operator
+    conversation.close()
+
+
+def test_a_replica_that_is_behind_is_not_asked_again_at_once(behind: Behind) -> None:
+    assert behind.is_polled_again.wait(10)
+    first, second, *_ = behind.polled_at
+    assert second - first >= BEHIND_SECONDS

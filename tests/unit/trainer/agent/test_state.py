@@ -180,6 +180,7 @@ def test_what_the_trainer_measures_is_reported(state: State, tmp_path: Path) -> 
         "microbatches": 64,
         "sync_bytes": 4_000_000,
         "epoch_samples": 50_000,
+        "checkpoint_seconds": 1.5,
     }
     write_telling(tmp_path / "run", Telling(generation=2, step=7, samples=56, **measured))  # type: ignore[arg-type]
     state.look()

@@ -1,13 +1,11 @@
 """Real processes write one checkpoint without a process group, and are killed at any moment."""
 
 import contextlib
-import multiprocessing
 import os
 import random
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import pytest
 import torch
 
 from spotrun_trainer.checkpoint import Checkpoints
+from tests.trainer_world import SERVER
 from tests.unit.trainer.checkpoint.states import Held, checkpoints, tracked
 
 TENSORS, ELEMENTS = 12, 60_000  # 2.9 MB
@@ -49,21 +48,14 @@ def load_and_check(place: Path, name: str) -> int:
     return mark
 
 
-@pytest.fixture(scope="module")
-def processes() -> ForkServerContext:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, be_a_rank.__module__])
-    return context
-
-
 @contextlib.contextmanager
 def ranks(
-    context: ForkServerContext, place: Path, name: str, *, size: int, mark: int, seconds: float
+    place: Path, name: str, *, size: int, mark: int, seconds: float
 ) -> Iterator[Sequence[BaseProcess]]:
     started = []
     for rank in range(size):
         known = {"rank": rank, "size": size, "mark": mark, "seconds": seconds}
-        process = context.Process(target=be_a_rank, args=(place, name), kwargs=known, daemon=True)
+        process = SERVER.Process(target=be_a_rank, args=(place, name), kwargs=known, daemon=True)
         process.start()
         started.append(process)
     try:
@@ -77,10 +69,8 @@ def ranks(
 
 
 @pytest.mark.parametrize("size", [2, 4])
-def test_processes_complete_a_checkpoint_together(
-    tmp_path: Path, processes: ForkServerContext, size: int
-) -> None:
-    with ranks(processes, tmp_path, "step-1.g1", size=size, mark=7, seconds=PATIENCE_SECONDS):
+def test_processes_complete_a_checkpoint_together(tmp_path: Path, size: int) -> None:
+    with ranks(tmp_path, "step-1.g1", size=size, mark=7, seconds=PATIENCE_SECONDS):
         pass
 
     assert load_and_check(tmp_path, "step-1.g1") == 7
@@ -89,14 +79,12 @@ def test_processes_complete_a_checkpoint_together(
     assert {"COMPLETE"} | expected == files
 
 
-def test_whenever_a_rank_is_killed_the_newest_checkpoint_loads(
-    tmp_path: Path, processes: ForkServerContext
-) -> None:
+def test_whenever_a_rank_is_killed_the_newest_checkpoint_loads(tmp_path: Path) -> None:
     dice = random.Random(1)  # noqa: S311
     completed = 0
     for mark in range(TRIES):
         name = f"step-{mark // 3}.g0"  # starts that failed save the same steps again
-        with ranks(processes, tmp_path, name, size=3, mark=mark, seconds=0.05) as started:
+        with ranks(tmp_path, name, size=3, mark=mark, seconds=0.05) as started:
             time.sleep(dice.uniform(0, 0.1))  # when it is killed: at any moment
             pid = dice.choice(started).pid
             assert pid is not None

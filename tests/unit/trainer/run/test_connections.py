@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from spotrun_trainer.connections import Connections, _sockets
-from spotrun_trainer.group import _KEPT, Group, _Work
+from spotrun_trainer.group import Group
 from spotrun_trainer.lost import PeerLostError
+from spotrun_trainer.work import _KEPT, Work
 
 PATIENCE_SECONDS = 20.0
 
@@ -32,7 +33,7 @@ def test_a_peer_that_closes_its_end_has_left(sockets: ExitStack) -> None:
     connections = Connections()
     connections.begin()
     _, peer = connect(sockets)
-    connections.complete()
+    connections.complete(2)
     assert not connections.are_left
     peer.close()
     assert connections.are_left
@@ -42,7 +43,7 @@ def test_a_connection_that_was_closed_here_leads_to_nobody(sockets: ExitStack) -
     connections = Connections()
     connections.begin()
     own, _ = connect(sockets)
-    connections.complete()
+    connections.complete(2)
     own.close()
     assert connections.are_left
 
@@ -54,11 +55,24 @@ def test_the_store_may_go_and_so_may_what_is_not_the_groups(sockets: ExitStack) 
     store = connect(sockets)
     connections.met()
     connect(sockets)
-    connections.complete()
+    connections.complete(2)
     after = connect(sockets)
     for _, other in (before, store, after):
         other.close()
     assert not connections.are_left
+
+
+def test_where_another_thread_has_connected_meanwhile_an_end_says_nothing(
+    sockets: ExitStack,
+) -> None:
+    connections = Connections()
+    connections.begin()
+    _, peer = connect(sockets)
+    _, stranger = connect(sockets)
+    connections.complete(3)  # but four ends are there, for the peers' are in this process too
+    for other in (stranger, peer):
+        other.close()
+        assert not connections.are_left
 
 
 def connected(sockets: ExitStack) -> tuple[Connections, socket.socket, socket.socket]:
@@ -67,7 +81,7 @@ def connected(sockets: ExitStack) -> tuple[Connections, socket.socket, socket.so
     connections = Connections()
     connections.begin()
     own = sockets.enter_context(socket.create_connection(listening.getsockname()))
-    connections.complete()
+    connections.complete(2)
     peer = sockets.enter_context(listening.accept()[0])
     peer.settimeout(PATIENCE_SECONDS)
     return connections, own, peer
@@ -112,10 +126,10 @@ def test_a_collective_is_not_waited_for_once_a_peer_has_left(sockets: ExitStack)
     connections = Connections()
     connections.begin()
     _, peer = connect(sockets)
-    connections.complete()
+    connections.complete(2)
     peer.close()
     with pytest.raises(PeerLostError, match="have ended"):
-        _Work(Forgotten(), connections, is_on_gpu=False).wait()
+        Work(Forgotten(), connections, is_on_gpu=False).wait()
 
 
 def test_a_group_whose_collective_does_not_end_is_kept_until_it_has() -> None:

@@ -9,10 +9,11 @@ from typing_extensions import override
 
 from spotrun_trainer.agreement import checksum
 from spotrun_trainer.gradients import Bucketed, Own, split
-from spotrun_trainer.group import Group, Pending
+from spotrun_trainer.group import Group
 from spotrun_trainer.lost import PeerLostError
 from spotrun_trainer.seat import Seat, find_seat
 from spotrun_trainer.tracked import Tracked
+from spotrun_trainer.work import Pending
 from tests.trainer_world import run_world
 
 

@@ -2,8 +2,10 @@
 
 import fcntl
 import os
+import socket
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from spotrun_trainer.connections import Connections
 from spotrun_trainer.group import CONNECT_SECONDS, Group
 from spotrun_trainer.lost import PeerLostError
 from spotrun_trainer.seat import find_seat
+from spotrun_trainer.work import SLICE
 from tests.trainer_world import run_world
 from tests.unit.trainer.run.elastic import die
 
@@ -104,7 +107,7 @@ def send_late() -> list[float]:
     seat = find_seat(os.environ, None)
     group, said = Group.form(seat, device=CPU), torch.zeros(2)
     if seat.rank == 0:
-        time.sleep(3 * group_module._SLICE.total_seconds())
+        time.sleep(3 * SLICE.total_seconds())
         group.send([torch.ones(2)], 1).wait()
     else:
         group.receive([said], 0).wait()
@@ -116,6 +119,43 @@ def send_late() -> list[float]:
 def test_a_message_may_take_its_time() -> None:
     ended = run_world(2, send_late)
     assert [one.value for one in ended] == [[0, 0, 2], [1, 1, 2]], [one.said for one in ended]
+
+
+def sum_beside_a_stranger() -> float:
+    """A thread connects to somewhere else amid this; and rank 0 takes part in a sum only late."""
+    seat, connect = find_seat(os.environ, None), group_module._backend
+    with ExitStack() as strangers:
+
+        def connecting(*args: Any, **kwargs: Any) -> object:
+            listening = strangers.enter_context(socket.create_server(("127.0.0.1", 0)))
+            strangers.enter_context(socket.create_connection(listening.getsockname()))
+            return connect(*args, **kwargs)
+
+        group_module._backend = connecting
+        group = Group.form(seat, device=CPU)
+    if seat.rank == 0:
+        time.sleep(5 * SLICE.total_seconds())
+    total = torch.ones(1)
+    group.all_reduce(total).wait()
+    return total.item()
+
+
+def test_a_connection_of_another_thread_that_ends_breaks_no_world() -> None:
+    ended = run_world(2, sum_beside_a_stranger)
+    assert [one.value for one in ended] == [2, 2], [one.said for one in ended]
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_each_is_connected_to_each_and_to_nobody_else(size: int) -> None:
+    ended = run_world(size, num_strangers)
+    assert [one.value for one in ended] == [0] * size, [one.said for one in ended]
+
+
+def num_strangers() -> int:
+    """Connections beside those that a group of gloo has."""
+    seat, connections = find_seat(os.environ, None), Connections()
+    Group.form(seat, device=CPU, connections=connections)
+    return len(connections._to_peers) - (seat.size - 1)
 
 
 def wait_in_vain() -> bool:

@@ -1,5 +1,6 @@
 """The small pure parts around the loop."""
 
+import faulthandler
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -158,6 +159,17 @@ def test_sigterm_is_noted_and_its_grace_runs_out() -> None:
     finally:
         interrupt.unlisten()
     assert before == signal.getsignal(signal.SIGTERM)
+
+
+def test_who_had_the_signal_from_elsewhere_than_python_has_it_no_more() -> None:
+    faulthandler.register(signal.SIGTERM)
+    try:
+        interrupt = Interrupt()
+        interrupt.listen()
+        interrupt.unlisten()
+    finally:
+        faulthandler.unregister(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def test_past_its_time_a_process_departs() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from spotrun.wire import Answer, How, Orders, World
+from spotrun_trainer.context import open_context
 from spotrun_trainer.files import read_telling, write_world
 from spotrun_trainer.run import Run
 from tests.trainer_world import Ended, run_world
@@ -77,6 +78,29 @@ def test_a_complete_training_is_told_with_its_checkpoint(tmp_path: Path) -> None
         assert telling.microbatches == PLAN.global_batch // PLAN.microbatch
         assert telling.sync_bytes
         assert telling.epoch_samples == SAMPLES
+        assert telling.checkpoint_seconds
+
+
+def test_a_save_in_the_world_before_is_not_told_of_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spotrun_trainer.context.install_failure_note", lambda _reporter: None)
+    alone = answer(0)
+    assert alone.world is not None
+    write_world(tmp_path, replace(alone, world=replace(alone.world, size=1)))
+    ranks = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
+    env = {"SPOTRUN_DIR": str(tmp_path), "SPOTRUN_GENERATION": str(GENERATION), **ranks}
+    context = open_context(0, deterministic=False, place=None, keep=1, device="cpu", env=env)
+    with context.meter.span("checkpoint"):
+        pass
+    context.reporter.tell(ready=True)
+    before = read_telling(tmp_path)
+    context.group.close()
+    after = read_telling(tmp_path)
+    context.close()
+    assert before.checkpoint_seconds
+    assert (before.generation, after.generation) == (0, GENERATION)
+    assert after.checkpoint_seconds == 0.0
 
 
 def terminate_rank_1(run: Run, step: int, count: int) -> None:
@@ -91,8 +115,7 @@ def test_who_is_told_to_end_leaves_and_the_others_wait(tmp_path: Path) -> None:
     assert read_telling(tmp_path / "worker-1").exiting == "preempted"
     assert read_telling(tmp_path / "worker-0").broken == GENERATION
     assert "a process of it was told to end" in left.said
-    for rank in range(2):
-        assert read_telling(tmp_path / f"worker-{rank}").checkpoint == f"step-3.g{GENERATION}"
+    assert read_telling(tmp_path / "worker-1").checkpoint == f"step-3.g{GENERATION}"
 
 
 def fail_on_rank_0(run: Run, step: int, count: int) -> None:
@@ -122,6 +145,18 @@ def test_an_order_is_a_checkpoint_at_the_end_of_the_step(tmp_path: Path) -> None
     assert names == {"step-2.g5", "step-4.g5"}
 
 
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before_by_all(tmp_path: Path) -> None:
+    place = tmp_path / "checkpoints"
+    for total in (2, 3, 4):
+        run_world(2, train, replace(PLAN, checkpoint=str(place), total=total))
+    (place / "step-3.g0/rank-1.safetensors").write_bytes(b"")
+    plan = replace(PLAN, checkpoint=str(place))
+    for ended in run_under_spotrun(tmp_path, plan, restore="step-3.g0"):
+        assert ended.error == "", ended.said
+        assert PLAN.total - 2 == len(ended.value.losses)
+        assert "step-3.g0/rank-1.safetensors is damaged" in ended.said
+
+
 def stop_in_step_2(run: Run, step: int, count: int) -> None:
     if (run.rank, step, count) == (0, 2, 0):
         for rank in range(2):
@@ -147,12 +182,12 @@ def test_the_world_says_where_to_begin(tmp_path: Path) -> None:
     assert [len(one.value.losses) for one in ended] == [1, 1]
 
 
-def test_a_damaged_checkpoint_that_the_world_names_is_an_error(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_before_which_there_is_none_is_an_error(tmp_path: Path) -> None:
     plan = replace(PLAN, checkpoint=str(tmp_path / "checkpoints"))
     run_under_spotrun(tmp_path, plan)
     (tmp_path / "checkpoints/step-4.g5/rank-0.json").write_text("{}")
     for ended in run_under_spotrun(tmp_path, plan, restore="step-4.g5"):
-        assert "the world starts from step-4.g5, which the operator acknowledged" in ended.said
+        assert "step-4.g5/rank-0.json is damaged" in ended.error
 
 
 def test_without_a_name_training_begins_anew(tmp_path: Path) -> None:

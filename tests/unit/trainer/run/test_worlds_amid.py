@@ -14,8 +14,9 @@ from torch.nn import functional
 from spotrun.wire import How
 from spotrun_trainer import Run
 from spotrun_trainer.checkpoint import Checkpoints
-from spotrun_trainer.group import Group, Pending
+from spotrun_trainer.group import Group
 from spotrun_trainer.lost import PeerLostError
+from spotrun_trainer.work import Pending
 from spotrun_trainer.worlds import Worlds
 from tests.trainer_world import run_alone
 from tests.unit.trainer.run.elastic import Jobs, die, this_is

@@ -159,6 +159,16 @@ def a_phase_without_update(made: Made) -> None:
         list(step)
 
 
+def saving_all_the_time(_made: Made) -> None:
+    Run(every=0)
+
+
+def keeping_no_checkpoints(_made: Made) -> None:
+    run = Run(checkpoint="nowhere", keep=0)
+    run.track(model=nn.Linear(1, 1))
+    first_step(run)
+
+
 @pytest.mark.parametrize(
     ("use", "message"),
     [
@@ -178,11 +188,13 @@ def a_phase_without_update(made: Made) -> None:
         (steps_without_track, "comes before run.steps"),
         (track_after_steps, "run.track came after run.steps"),
         (microbatches_that_do_not_divide, "global_batch=4 is not a multiple of microbatch=3"),
-        (an_unsized_dataset, "."),
+        (an_unsized_dataset, "epochs=1 needs a dataset with a length"),
         (two_optimizers_of_one_parameter, "share a parameter"),
         (evaluate_before_steps, "needs to be told: microbatch="),
         (a_loop_before_a_phase, "the phase late began after the step's own loop"),
         (a_phase_without_update, "phase d of step 1 ended without"),
+        (saving_all_the_time, "every=0: a number of seconds above 0"),
+        (keeping_no_checkpoints, "at least one checkpoint is kept, not 0"),
     ],
 )
 def test_wrong_use_is_said_in_a_sentence(

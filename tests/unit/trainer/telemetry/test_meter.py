@@ -116,6 +116,19 @@ def test_a_step_is_what_it_computed_and_waited_for_and_not_what_was_done_aside(
     assert times.seconds == pytest.approx(8.0)
 
 
+def test_the_time_of_saves_is_told_of_the_world_that_they_are_made_in(
+    meter: Meter, clock: Clock
+) -> None:
+    step(meter, clock, checkpoint=3.0)
+    assert meter.saving_seconds == 3.0
+    meter.enter_world()
+    assert meter.saving_seconds == 0.0
+    with meter.span("checkpoint"):
+        clock.passes(2)
+        assert meter.saving_seconds == 0.0  # another thread may ask meanwhile
+    assert meter.saving_seconds == 2.0
+
+
 def test_a_first_step_inside_a_span_ends_the_start_all_the_same(meter: Meter, clock: Clock) -> None:
     with meter.span("wait"):
         meter.step_done()

@@ -35,6 +35,7 @@ def test_gpu_is_the_compute_share_of_recent_steps(meter: Meter) -> None:
         "compute": pytest.approx(0.6),
         "data": pytest.approx(0.3),
         "communicate": pytest.approx(0.1),
+        "checkpoint_seconds": 0.0,
         "utilization": Utilization(gpu=pytest.approx(0.6), cpu=0.25, memory=0.5),  # type: ignore[arg-type]
     }
 
@@ -42,7 +43,11 @@ def test_gpu_is_the_compute_share_of_recent_steps(meter: Meter) -> None:
 def test_before_there_is_a_step_its_length_and_share_are_unknown() -> None:
     vitals = Vitals(Meter(), lambda: Sample(memory=0.5))
 
-    assert vitals() == {"step_seconds": None, "utilization": Utilization(memory=0.5)}
+    assert vitals() == {
+        "step_seconds": None,
+        "checkpoint_seconds": 0.0,
+        "utilization": Utilization(memory=0.5),
+    }
 
 
 def test_a_correction_that_comes_late_makes_no_share_beyond_all() -> None:

@@ -1,0 +1,122 @@
+"""Checkpoints that are being written when the world breaks under them."""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from spotrun.wire import How
+from spotrun_trainer import Run
+from spotrun_trainer.checkpoint import Checkpoints
+from spotrun_trainer.checkpoint.memory import bytes_of
+from spotrun_trainer.checkpoint.saver import Saver
+from spotrun_trainer.checkpoint.staging import Staging
+from spotrun_trainer.checkpoint.writer import Part
+from spotrun_trainer.flat import Flat
+from tests.unit.trainer.run.elastic import Jobs, this_is
+from tests.unit.trainer.run.scripts import Plan, train
+from tests.unit.trainer.run.test_newcomers import wait_for
+from tests.unit.trainer.run.test_worlds import Hold
+
+LATE_SECONDS = 0.5  # a hundred times what it takes to leave without it
+
+
+@dataclass(frozen=True)
+class TellOneOfTwo:
+    """One is told to end in a step, and the other writes its part of the checkpoint late."""
+
+    folder: Path
+
+    def __call__(self, _run: Run, step: int, count: int) -> None:
+        if (step, count) != (3, 0):
+            return
+        if this_is("a"):
+            os.kill(os.getpid(), signal.SIGTERM)
+        else:
+            finish = Staging.finish
+
+            def late(staging: Staging) -> Tensor:
+                wait_for(self.folder / "told")
+                time.sleep(LATE_SECONDS)
+                return finish(staging)
+
+            Staging.finish = late  # type: ignore[method-assign,assignment]
+
+
+def test_who_is_told_to_end_while_it_waits_for_a_world_writes_what_it_has_begun_to(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    place = tmp_path / "checkpoints"
+    plan = Plan(checkpoint=str(place), nuisance=TellOneOfTwo(tmp_path))
+    job = jobs.start(train, plan, workers="ab")
+    job.until(lambda: job.telling("b").broken)
+    job.signal("b", signal.SIGTERM)
+    (tmp_path / "told").touch()
+    assert [one.exit_code for one in job.ended("a", "b")] == [0, 0]
+    assert Checkpoints(place, keep=3).newest() == "step-3.g1"
+
+
+@dataclass(frozen=True)
+class CopyLate:
+    """A worker stands still, and its thread copies what is being saved only once it is back."""
+
+    worker: str
+    hold: Hold
+
+    def __call__(self, run: Run, step: int, count: int) -> None:
+        if not this_is(self.worker):
+            self.hold(run, step, count)
+        elif (step, count) == (2, 0):
+            self._watch_what_is_saved()
+        elif (step, count) == (3, 0):
+            self._note("stands")
+            wait_for(self.hold.folder / "reached")
+        elif step > self.hold.at:
+            self._note("taken")
+
+    def _note(self, name: str) -> None:
+        (self.hold.folder / name).touch()
+
+    def _watch_what_is_saved(self) -> None:
+        save, finish = Saver.save, Staging.finish
+        expected = bytearray()
+
+        def noted(saver: Saver, part: Part, flat: Flat) -> None:
+            for one in part.slices:
+                run = flat.tensors[one.tensor].clone().flatten()[one.start : one.stop]
+                expected.extend(bytes_of(run))
+            Saver.save = save  # type: ignore[method-assign]
+            save(saver, part, flat)
+
+        def late(staging: Staging) -> Tensor:
+            wait_for(self.hold.folder / "taken")
+            memory = finish(staging)
+            Staging.finish = finish  # type: ignore[method-assign]
+            is_as_it_was = bytes(bytes_of(memory)) == bytes(expected)
+            (self.hold.folder / "saved").write_text(f"as it was: {is_as_it_was}")
+            return memory
+
+        Saver.save = noted  # type: ignore[method-assign,assignment]
+        Staging.finish = late  # type: ignore[method-assign,assignment]
+
+
+def test_what_is_being_saved_is_copied_before_another_state_takes_its_place(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    late = CopyLate("b", Hold(tmp_path, at=5))
+    place = tmp_path / "checkpoints"
+    plan = Plan(total=7, checkpoint=str(place), every="2 steps", nuisance=late)
+    job = jobs.start(train, plan, workers="abc")
+    job.until((tmp_path / "stands").exists)
+    job.isolate("b")
+    job.publish(How.ABORT, "a", "c")
+    job.until((tmp_path / "held").exists)
+    job.publish(How.BOUNDARY, "a", "b", "c")
+    job.reach("b")
+    for name in ("reached", "go"):
+        (tmp_path / name).touch()
+    assert [one.error for one in job.ended("a", "b", "c")] == [""] * 3
+    assert (tmp_path / "saved").read_text() == "as it was: True"
