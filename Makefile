@@ -6,13 +6,12 @@ READY := $(VENV)/.ready
 # Two workers, each with a control plane of its own: what two cores carry.
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
-LIVES := spot/test_lives.py
-LIVE_PROMETHEUS := monitoring/test_firing.py monitoring/test_panels.py
 TORCH = $(shell sed -n 's/.*"torch>=\([0-9.]*\),.*/\1/p' pyproject.toml)
 OLDEST_TORCH = .oldest-torch
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-training test-lives test-panels test-faults test-demo bench-smoke bench-market bench-scaling test-oldest test-oldest-torch e2e e2e-down demo demo-down crds chart lock binaries cluster-up cluster-down clean
+.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-training test-lives test-panels test-faults test-demo bench-smoke bench-market bench-scaling test-oldest test-oldest-torch e2e e2e-short e2e-down demo demo-down crds chart lock binaries cluster-up cluster-down clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,16 +53,16 @@ test-deep: setup ## the properties among the unit tests, with thousands of examp
 	HYPOTHESIS_PROFILE=deep $(PYTEST) tests/unit -n $(WORKERS)
 
 test-integration: binaries ## API, operator and faults on a real etcd, API server, controller manager and scheduler
-	$(PYTEST) tests/integration $(addprefix --ignore=tests/integration/,bench demo trainer $(LIVES) $(LIVE_PROMETHEUS)) -n $(WORKERS)
+	$(PYTEST) tests/integration $(addprefix --ignore=tests/integration/,bench demo trainer) -n $(WORKERS)
 
 test-training: binaries ## jobs whose pods are real torchruns, under the operator: minutes
 	$(PYTEST) tests/integration/trainer
 
-test-lives: binaries ## whole lives of spot jobs, undisturbed and with the operator killed: minutes
-	$(PYTEST) $(addprefix tests/integration/,$(LIVES)) -n $(WORKERS)
+test-lives: binaries ## part of test-integration: whole lives of spot jobs, undisturbed and with the operator killed: minutes
+	$(PYTEST) tests/integration/spot/test_lives.py -n $(WORKERS)
 
-test-panels: binaries ## each panel and each alert, asked of a live Prometheus that reads the operator: a minute
-	$(PYTEST) $(addprefix tests/integration/,$(LIVE_PROMETHEUS))
+test-panels: binaries ## part of test-integration: alerts and panels, also asked of a live Prometheus: a minute
+	$(PYTEST) tests/integration/monitoring -n $(WORKERS)
 
 test-faults: binaries ## lives of jobs with their writes disturbed: about 80 plans in 3 min; ALL=1: every plan
 	$(PYTEST) tests/integration/faults -n $(WORKERS) $(if $(ALL),--all-plans)
@@ -94,8 +93,11 @@ crds: setup ## write crds/*.yaml and docs/api.md from the models in spotrun.api
 chart: setup ## write manifests/, the chart's README and docs/configuration.md from charts/spotrun (builds Helm where there is none)
 	$(BIN)/python -m charts
 
-lock: setup ## resolve pyproject.toml anew into requirements.lock, for every platform, with hashes
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --extra dev --no-emit-index-url --no-header pyproject.toml -o requirements.lock
+lock: setup ## resolve pyproject.toml anew, for every platform, with hashes: requirements.lock, and locks/ for images
+	$(COMPILE) --upgrade --extra dev pyproject.toml -o requirements.lock
+	$(COMPILE) --constraint requirements.lock --extra operator --extra aws pyproject.toml -o locks/operator.lock
+	echo numpy | $(COMPILE) --constraint requirements.lock --extra trainer pyproject.toml - -o locks/trainer.lock
+	echo hatchling | $(COMPILE) --constraint requirements.lock - -o locks/build.lock
 
 binaries: setup ## build Kubernetes, Helm and Prometheus into the cache (does nothing when they are there)
 	@$(BIN)/python -m devcluster build >/dev/null
@@ -103,6 +105,9 @@ binaries: setup ## build Kubernetes, Helm and Prometheus into the cache (does no
 
 e2e: setup ## the built images on real kubelets: kind with Docker, or with podman as root (KEEP=1 leaves it up)
 	KEEP=$(KEEP) $(PYTEST) tests/e2e -v
+
+e2e-short: setup ## of these what every change is tried with: a training, notices, a power loss, deletion
+	KEEP=$(KEEP) $(PYTEST) tests/e2e -m short -v
 
 e2e-down: setup ## remove a kind cluster that was left up
 	@$(BIN)/python -m tests.e2e.kind down

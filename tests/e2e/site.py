@@ -178,7 +178,7 @@ async def open_site(kind: Kind, image: str, name: str) -> AsyncIterator[Site]:
         try:
             yield site
         finally:
-            await site.kubectl("delete", "namespace", namespace, "--timeout=180s")
+            await site.kubectl("delete", "namespace", namespace, "--timeout=300s")
             await site.kubectl("delete", "persistentvolume", namespace, "--timeout=60s")
 
 

@@ -40,7 +40,7 @@ async def test_nothing_is_left_of_a_deleted_job_in_whatever_phase_it_is(site: Si
         name = phase.lower()
         await site.until(partial(is_in, phase), name)
 
-        await site.kubectl("delete", "trainingjob", name, "--timeout=60s")
+        await site.kubectl("delete", "trainingjob", name, "--timeout=180s")
 
         mine = f"--selector=spotrun.dev/job={name}"
         await site.kubectl("wait", "--for=delete", OWNED, mine, "--timeout=180s")

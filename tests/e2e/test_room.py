@@ -19,7 +19,7 @@ async def test_a_job_waits_until_another_one_gives_its_nodes_back(site: Site) ->
     await site.until(lambda s: s.get("reason") in WAITING, "second")
     assert is_whole(await site.status("first"))
 
-    await site.kubectl("delete", "trainingjob", "first", "--timeout=60s")
+    await site.kubectl("delete", "trainingjob", "first", "--timeout=180s")
 
     ended = await site.until_end("second")
     assert ended["phase"] == "Succeeded", ended["message"]

@@ -29,7 +29,7 @@ async def test_nothing_waits_for_an_operator_that_is_gone(site: Site, installed:
         assert [pod["metadata"]["uid"] for pod in left] == [w["metadata"]["uid"] for w in workers]
         assert not any(pod["metadata"].get("finalizers") for pod in left)
 
-        await site.kubectl("delete", "trainingjob", JOB, "--timeout=60s")
+        await site.kubectl("delete", "trainingjob", JOB, "--timeout=180s")
         await site.until_no_workers()
     finally:
         await asyncio.to_thread(install, installed.kind, installed.operator)

@@ -1,6 +1,6 @@
 """The cluster of the end-to-end tests: `up` to look around in, `down`, and `ready`.
 
-`ready` ends with 0 where `up` takes minutes, and else says why it would not.
+`ready` ends with 0 where `up` takes minutes, and else says why it would take more, or fail.
 """
 
 import argparse
@@ -8,7 +8,7 @@ import sys
 import time
 
 from devcluster.binaries import BuildError
-from tests.e2e.kind.cluster import KUBECONFIG, Kind, find_kind
+from tests.e2e.kind.cluster import KUBECONFIG, find_kind
 from tests.e2e.kind.machine import SetupError
 
 
@@ -26,26 +26,16 @@ def main() -> int:
         kind = find_kind(tell)
         if command == "down":
             kind.down()
-            return 0
-        if command == "ready":
-            return _ready(kind)
-        kind.up()
+        elif command == "ready":
+            kind.require_warm()
+        else:
+            kind.up()
+            tell("it is up")
+            print(f"export KUBECONFIG={KUBECONFIG}")
     except (SetupError, BuildError) as error:
         print(f"e2e: {error}", file=sys.stderr)
         return 1
-    tell("it is up")
-    print(f"export KUBECONFIG={KUBECONFIG}")
     return 0
-
-
-def _ready(kind: Kind) -> int:
-    if kind.is_warm():
-        return 0
-    print(
-        "e2e: images and programs are not made yet, which takes a quarter of an hour: `make e2e`",
-        file=sys.stderr,
-    )
-    return 1
 
 
 if __name__ == "__main__":

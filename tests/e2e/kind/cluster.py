@@ -11,7 +11,7 @@ import yaml
 
 from tests.e2e.kind import images, programs, sysctls
 from tests.e2e.kind.engine import Engine, find_engine
-from tests.e2e.kind.machine import HOME, run
+from tests.e2e.kind.machine import HOME, SetupError, run
 from tests.e2e.kind.nodes import CLUSTER, WORKERS, kind_config
 
 Progress = Callable[[str], None]
@@ -20,6 +20,9 @@ KUBECONFIG = HOME / "kubeconfig"
 FILES = HOME / "files"
 """Stands in for a file server: every node has it at `FILES_AT_NODES`."""
 FILES_AT_NODES = "/files"
+_ROOM_BYTES = 20e9
+"""For a trainer's image with another PyTorch: its layer, once more while that is written, and
+unpacked for the nodes."""
 _NODE_IMAGE = "localhost/spotrun-kind-node"
 _HERE = Path(__file__).parent
 _RECIPE = _HERE / "node-image.sh"
@@ -44,12 +47,22 @@ class Kind:
             list(pool.map(lambda node: self._share(node, shared.values()), self._nodes()))
         return {purpose: image.name for purpose, image in shared.items()}
 
-    def is_warm(self) -> bool:
-        """Whether `up` takes minutes: all is there that takes a quarter of an hour to make."""
+    def require_warm(self) -> None:
+        """Raise `SetupError` with the reason why `up` would fail here or take more than minutes."""
         made = [images.name_of(purpose) for purpose in images.DOCKERFILES]
         if self.engine.is_podman:
             made.append(_node_image_name())
-        return all(map(self.engine.has_image, made))
+        if not all(map(self.engine.has_image, made)):
+            raise SetupError(
+                "images and programs are not made yet, which takes a quarter of an hour: `make e2e`"
+            )
+        free_bytes = shutil.disk_usage(HOME).free
+        if free_bytes < _ROOM_BYTES:
+            raise SetupError(
+                f"{free_bytes / 1e9:.0f} GB are free where {HOME} is, and {_ROOM_BYTES / 1e9:.0f} "
+                "may be needed: make room there, or set XDG_CACHE_HOME"
+            )
+        self.engine("run", "--rm", "--privileged", "--entrypoint=true", made[-1])
 
     def down(self) -> None:
         """Remove the cluster and all that it left on this machine; images and programs are kept."""

@@ -140,15 +140,38 @@ def test_memory_is_not_promised_twice_while_nodes_run(
     assert (overcommit.read_text(), limit.read_text()) == ("0", "1\n")
 
 
-def test_a_cluster_is_soon_up_once_its_images_were_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: set[str] = set()
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The images of an engine that runs anything, on a disk with room."""
+    made: list[str] = []
     monkeypatch.setattr(Engine, "has_image", lambda _, name: name in made)
+    monkeypatch.setattr(Engine, "__call__", lambda *_: "")
+    monkeypatch.setattr(cluster, "HOME", tmp_path)
+    monkeypatch.setattr(cluster, "_ROOM_BYTES", 0)
+    return made
+
+
+def test_a_cluster_is_soon_up_once_its_images_were_made(made: list[str]) -> None:
     on_docker, on_podman = (Kind(Engine(name), print) for name in ("docker", "podman"))
 
-    made.update(map(images.name_of, images.DOCKERFILES))
-    assert (on_docker.is_warm(), on_podman.is_warm()) == (True, False)  # kind's own node image
+    made.extend(map(images.name_of, images.DOCKERFILES))
+    on_docker.require_warm()  # kind has a node image for it
+    with pytest.raises(SetupError, match="not made yet"):
+        on_podman.require_warm()
 
-    made.add(cluster._node_image_name())
-    assert on_podman.is_warm()
+    made.append(cluster._node_image_name())
+    on_podman.require_warm()
     made.remove("localhost/spotrun-trainer:e2e")
-    assert (on_docker.is_warm(), on_podman.is_warm()) == (False, False)
+    for kind in (on_docker, on_podman):
+        with pytest.raises(SetupError, match="not made yet"):
+            kind.require_warm()
+
+
+def test_a_cluster_is_not_soon_up_where_it_has_no_room(
+    made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.extend(map(images.name_of, images.DOCKERFILES))
+    monkeypatch.setattr(cluster, "_ROOM_BYTES", 1e18)
+
+    with pytest.raises(SetupError, match=r"GB are free where .* make room there"):
+        Kind(Engine("docker"), print).require_warm()
