@@ -20,7 +20,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -34,6 +34,7 @@ from devcluster.cluster import Cluster
 from spotrun.kube.access import Credentials, from_kubeconfig
 from spotrun.kube.client import Client as KubeClient
 from spotrun.kube.client import Selection
+from spotrun.kube.events import Added, Bookmark, Codec, Deleted, Identity, Modified
 from spotrun.kube.transport import Transport
 
 T = TypeVar("T")
@@ -222,18 +223,39 @@ class Rig:
         bodies = (job(name, size, **spec) for name in names)
         await in_parallel([partial(self.kube.create, JOBS, body) for body in bodies])
 
-    async def lines(self, selection: Selection, version: int) -> AsyncGenerator[bytes, None]:
+    def lines(self, selection: Selection, version: int) -> AsyncGenerator[bytes, None]:
         """Follow a collection from a version on; nothing is decoded, bookmarks are left out."""
-        stream = self._raw.watch(selection, version=version, seconds=3600, silence_seconds=3600)
-        async for lines in stream:
-            for line in lines:
-                if not line.startswith(b'{"type":"BOOKMARK"'):
-                    yield line
-        raise RuntimeError(f"the watch of {selection.resource.plural} has ended")
+        return follow(self._raw, selection, version)
 
     async def version(self, path: str) -> int:
         """The version that a collection has now."""
         return int((await self.kube.get(path, limit="1"))["metadata"]["resourceVersion"])
+
+
+async def follow(
+    client: KubeClient, selection: Selection, version: int
+) -> AsyncGenerator[bytes, None]:
+    """Follow a collection for as long as it takes.
+
+    The API server ends a watch that cannot keep up: it is taken up again where it stopped.
+    """
+    while True:
+        last = b""
+        stream = client.watch(selection, version=version, seconds=3600, silence_seconds=3600)
+        async with aclosing(stream):
+            async for lines in stream:
+                for last in lines:
+                    if not last.startswith(b'{"type":"BOOKMARK"'):
+                        yield last
+        version = _version_after(last) if last else version
+
+
+def _version_after(line: bytes) -> int:
+    """Where a watch goes on whose last line was this."""
+    event = Codec(Identity).event(line)
+    if isinstance(event, Added | Modified | Deleted | Bookmark):
+        return event.object.metadata.version
+    raise RuntimeError(f"a watch has failed: {line.decode()}")
 
 
 def _is_established(kind: Manifest | None) -> bool:

@@ -55,7 +55,7 @@ class Measured(Controller):
         say("synced", jobs=self._caches.num_jobs)
 
     def stats(self) -> dict[str, object]:
-        writes = dict(self._executor.writes)
+        writes = dict(self._reconciler._executor.writes)  # noqa: SLF001
         return {"writes": writes, "decisions": self.num_decisions, "leads": self.leads}
 
     @override

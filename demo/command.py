@@ -92,6 +92,8 @@ async def _play(cluster: Cluster, job: Job, screen: Screen, *, keep: bool) -> in
 
 async def _say_why(stage: Stage, scene: Scene, why: str) -> None:
     logs = [(worker.pod, await stage.last_lines(worker.pod)) for worker in scene.workers]
+    if not scene.phase:  # the operator has not said a word about the job
+        logs.append(("the operator", stage.operator.last_lines()))
     _say(why, *last_lines(logs), "")
 
 

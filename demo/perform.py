@@ -25,8 +25,8 @@ class StuckError(Exception):
         where = f"the job is {scene.phase or 'not known to the operator'}"
         why = scene.message or "without a word"
         super().__init__(
-            f"nothing has happened for {PATIENCE_SECONDS:.0f} s: {where}, {why}. The workers' logs "
-            "are above; if they say nothing, the machine may be too busy: try again"
+            f"nothing has happened for {PATIENCE_SECONDS:.0f} s: {where}, {why}. What logs say is "
+            "above; if that is nothing, the machine may be too busy: try again"
         )
         self.scene = scene
 

@@ -5,17 +5,24 @@ import asyncio
 import contextlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from devcluster import binaries, supervisor
-from devcluster.arguments import parser
-from devcluster.cluster import Cluster, to_stderr
-from devcluster.controlplane import COMPONENTS, ControlPlaneError
-from devcluster.nodecommands import NodeCommands
+try:
+    from devcluster import binaries, supervisor
+    from devcluster.arguments import parser
+    from devcluster.cluster import Cluster, to_stderr
+    from devcluster.controlplane import COMPONENTS, ControlPlaneError
+    from devcluster.nodecommands import NodeCommands
+except ModuleNotFoundError as error:
+    sys.exit(
+        f"devcluster: {sys.executable} has no {error.name}: run it with the project's Python, "
+        ".venv/bin/python, which `make setup` makes"
+    )
 
 _LAST_WORDS = 15
 
@@ -27,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _COMMANDS.get(options.command, _tell)(options)
     except (
         ValueError,
+        OSError,
         supervisor.NotRunningError,
         binaries.BuildError,
         ControlPlaneError,
@@ -54,17 +62,28 @@ def _up(options: argparse.Namespace) -> int:
             return 0
         to_stderr(f"{options.name!r} was killed: cleaning up after it")
         supervisor.end(directory)
-    binaries.ensure(binaries.pin(options.kubernetes), to_stderr)
+    supervisor.require_own(directory)
+    pin = binaries.pin(options.kubernetes)
+    binaries.ensure(pin, to_stderr)
+    to_stderr(f"starting Kubernetes {pin.kubernetes}")
     if not _start_supervisor(directory, options):
         return 1
-    print(f'devcluster: {options.name!r} is ready. Next: eval "$(python -m devcluster env)"')
+    print(f'devcluster: {options.name!r} is ready. Next: eval "$({_env_command(options)})"')
     return 0
+
+
+def _env_command(options: argparse.Namespace) -> str:
+    """What prints the variables of this cluster, with the Python that can."""
+    python = os.path.relpath(sys.executable)
+    told = {"--name": options.name != "dev" and options.name, "--directory": options.directory}
+    which = [f"{flag}={value}" for flag, value in told.items() if value]
+    return shlex.join([min(python, sys.executable, key=len), "-m", "devcluster", "env", *which])
 
 
 def _start_supervisor(directory: Path, options: argparse.Namespace) -> bool:
     directory.mkdir(parents=True, exist_ok=True)
     read_end, write_end = os.pipe()
-    words = directory / "supervisor.log"
+    words = directory / supervisor.LOG
     command = [sys.executable, "-m", "devcluster", "run", *_forwarded(options)]
     with words.open("wb") as log:
         process = subprocess.Popen(
@@ -105,6 +124,7 @@ def _run(options: argparse.Namespace) -> int:
         logs=options.logs,
         extra_flags=extra_flags(options.flag),
     )
+    supervisor.require_own(_directory(options))
     supervisor.write_state(_directory(options), cluster)
     try:
         with cluster:

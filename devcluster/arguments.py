@@ -1,6 +1,7 @@
 """The command line of `python -m devcluster`, with its help."""
 
 import argparse
+import re
 from pathlib import Path
 from typing import Protocol
 
@@ -81,7 +82,7 @@ def _add_nodes(commands: Commands) -> None:
     )
     add.add_argument("--cpu", default="8", help="capacity, as a quantity (default 8)")
     add.add_argument("--memory", default="32Gi", help="capacity, as a quantity (default 32Gi)")
-    add.add_argument("--gpus", type=int, default=0, help="emulated nvidia.com/gpu (default 0)")
+    add.add_argument("--gpus", type=_count, default=0, help="emulated nvidia.com/gpu (default 0)")
     add.add_argument(
         "--platform",
         choices=[p.value for p in Platform],
@@ -116,7 +117,7 @@ def _add_node(command: argparse.ArgumentParser) -> None:
 
 
 def _add_cluster(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--name", default="dev", help="which cluster (default dev)")
+    command.add_argument("--name", type=_name, default="dev", help="which cluster (default dev)")
     command.add_argument("--directory", type=Path, help="where it lives (default .devcluster/NAME)")
 
 
@@ -127,3 +128,16 @@ def _add_kubernetes(command: argparse.ArgumentParser) -> None:
         choices=["current", "oldest"],
         help="the newest or the oldest supported Kubernetes (default current)",
     )
+
+
+def _name(text: str) -> str:
+    """It is that of a folder, which `down` removes: no way out of where clusters live."""
+    if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]{0,62}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name: use letters, digits, '-' and '_'")
+    return text
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of them: use 0, 1, 2 ...")
+    return int(text)

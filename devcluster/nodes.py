@@ -182,7 +182,11 @@ class Nodes:
             finalizers=finalizers,
             provider_id=provider_id,
         )
-        node = await self._kubelet.add_node(spec, runtime or self._runtime)
+        try:
+            node = await self._kubelet.add_node(spec, runtime or self._runtime)
+        except ApiError:  # half of it may be there
+            await delete_node_object(self.client, name)
+            raise
         self._machines[name] = machine = Machine(node, self._kubelet)
         # Admission puts the taint on every new node; the node lifecycle controller takes it off.
         await self.client.until(at("nodes"), name, _is_ready, timeout_seconds=READY_SECONDS)

@@ -18,6 +18,7 @@ from typing import Any
 from devcluster.cluster import Cluster, remove_leftovers
 
 STATE = "state.json"
+LOG = "supervisor.log"
 _SOCKET = "control.sock"
 
 Command = Mapping[str, Any]
@@ -35,6 +36,17 @@ class State:
     marker: str
     pid: int
     kubernetes: str
+
+
+def require_own(directory: Path) -> None:
+    """Raise ValueError for a directory that holds anything else: it goes with the cluster."""
+    if (directory / STATE).exists() or not directory.exists():
+        return
+    if not directory.is_dir() or {entry.name for entry in directory.iterdir()} - {LOG}:
+        raise ValueError(
+            f"{directory} is not empty, and no cluster's, and `down` would remove all of it: "
+            "name a directory that does not exist yet"
+        )
 
 
 def read_state(directory: Path) -> State | None:
@@ -118,14 +130,12 @@ def end(directory: Path, timeout_seconds: float = 30) -> bool:
 
 @contextlib.contextmanager
 def _connected(directory: Path) -> Iterator[socket.socket]:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        with _short_path(directory) as short:
-            connection.connect(f"{short}/{_SOCKET}")
-    except OSError as error:
-        connection.close()
-        raise NotRunningError(f"no cluster runs in {directory}") from error
-    with connection:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        try:
+            with _short_path(directory) as short:
+                connection.connect(f"{short}/{_SOCKET}")
+        except OSError as error:
+            raise NotRunningError(f"no cluster runs in {directory}: start it with `up`") from error
         yield connection
 
 
@@ -135,7 +145,7 @@ def _short_path(directory: Path) -> Iterator[str]:
     try:
         descriptor = os.open(directory, os.O_PATH)
     except FileNotFoundError as error:
-        raise NotRunningError(f"there is no {directory}") from error
+        raise NotRunningError(f"there is no {directory}: start a cluster with `up`") from error
     try:
         yield f"/proc/self/fd/{descriptor}"
     finally:

@@ -74,7 +74,11 @@ class Kubelet:
             raise ValueError(f"there is a node {spec.name} already")
         node = KubeletNode(spec, runtime, self.api, self.endpoint, self.timing)
         self.nodes[spec.name] = node
-        await self.join(node)
+        try:
+            await self.join(node)
+        except BaseException:
+            del self.nodes[spec.name]
+            raise
         return node
 
     async def join(self, node: KubeletNode) -> None:

@@ -1,13 +1,15 @@
 """The console script `spotrun`: the operator's process, and tools that need no cluster."""
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from spotrun import options
 from spotrun.cli import cleanup_flags, flags, simulate
 from spotrun.cli.console import NOT_BUILT_YET, CommandLine
+
+_Prepare = Callable[[Namespace], Callable[[], int]]
 
 _INTERRUPTED = 130
 """As a shell says it of what Ctrl-C has ended."""
@@ -30,18 +32,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         "simulate": (simulation, _prepare_simulation),
         "cleanup": (cleaning, _prepare_cleanup),
     }[chosen.command]
+    try:
+        return _prepared(parser, prepare, chosen)()
+    except KeyboardInterrupt:
+        print(f"\nspotrun {chosen.command}: interrupted before its end", file=sys.stderr)
+        return _INTERRUPTED
+
+
+def _prepared(parser: ArgumentParser, prepare: _Prepare, chosen: Namespace) -> Callable[[], int]:
+    """What runs a command; ends the process where it was asked for wrongly."""
     # Only here: agents' images have this console script, too, and none of its libraries.
     try:
-        run = prepare(chosen)
+        return prepare(chosen)
     except ValueError as error:
         parser.error(str(error))
     except ModuleNotFoundError as error:
         parser.error(f"its libraries are not installed ({error}): pip install 'spotrun[operator]'")
-    try:
-        return run()
-    except KeyboardInterrupt:
-        print(f"\nspotrun {chosen.command}: interrupted before its end", file=sys.stderr)
-        return _INTERRUPTED
 
 
 def _prepare_operator(chosen: Namespace) -> Callable[[], int]:

@@ -1,10 +1,11 @@
 """What a decision changes, in lines for the log."""
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 
 from spotrun.api.status import TrainingJobStatus, World
 from spotrun.api.values import Serials
-from spotrun.decide.actions import Create, Decision, DeleteJob, Remove, Resize, Withdraw
+from spotrun.decide.actions import Action, Create, Decision, DeleteJob, Remove, Resize, Withdraw
 
 
 def entries(before: TrainingJobStatus, decision: Decision) -> Iterator[str]:
@@ -18,16 +19,31 @@ def entries(before: TrainingJobStatus, decision: Decision) -> Iterator[str]:
         yield f"world {new.generation}: {members}{'' if new.switch else ', being prepared'}"
     created = [action.serial for action in decision.actions if isinstance(action, Create)]
     if created:
-        yield f"create workers {Serials.of(tuple(sorted(created)))}"
+        yield f"create {_workers(created)}"
+    for why, serials in _by_reason(decision.actions, Remove).items():
+        yield f"remove {_workers(serials)}: {why}"
+    for why, serials in _by_reason(decision.actions, Withdraw).items():
+        yield f"take {_workers(serials)} back: {why}"
     for action in decision.actions:
-        if isinstance(action, Remove):
-            yield f"remove worker {action.serial}: {action.why}"
-        elif isinstance(action, Withdraw):
-            yield f"take worker {action.serial} back: {action.why}"
-        elif isinstance(action, Resize):
+        if isinstance(action, Resize):
             yield f"ask for {action.replicas} workers: {action.why}"
         elif isinstance(action, DeleteJob):
             yield f"delete the job: {action.why}"
+
+
+def _by_reason(
+    actions: Iterable[Action], kind: type[Remove] | type[Withdraw]
+) -> Mapping[str, list[int]]:
+    """A gang that gives way is one line, not a thousand."""
+    serials = defaultdict[str, list[int]](list)
+    for action in actions:
+        if isinstance(action, kind):
+            serials[action.why].append(action.serial)
+    return serials
+
+
+def _workers(serials: list[int]) -> str:
+    return f"worker{'s' if len(serials) > 1 else ''} {Serials.of(tuple(sorted(serials)))}"
 
 
 def _told(world: World) -> tuple[int, bool]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 from spotrun.kube.client import Client, Selection
@@ -38,6 +38,19 @@ async def explain(client: Client, selections: Sequence[Selection]) -> None:
         await asyncio.sleep(PAUSE_SECONDS)
     if said:
         log.info("everything can be listed now")
+
+
+async def say_if_missing(
+    namespace: str, synced: Callable[[], Awaitable[None]], is_there: Callable[[], bool]
+) -> None:
+    """A namespace that is misspelled has no jobs, and never will have any."""
+    await synced()
+    if not is_there():
+        log.warning(
+            "the namespace %s is not there: until it is made nothing is served; is it spelled as "
+            "--watch-namespace has it?",
+            namespace,
+        )
 
 
 def advice(error: KubeError, what: str) -> str:

@@ -29,6 +29,9 @@ class Service(Protocol):
     def ages_seconds(self) -> dict[str, float]:
         """For how long each part has given no sign of life; raises if one is beyond hope."""
 
+    async def until_broken(self) -> None:
+        """Return, or raise, only where it can no longer do what it is for."""
+
 
 OpenService = Callable[[], AbstractAsyncContextManager[Service]]
 
@@ -59,7 +62,7 @@ class _Guest:
         try:
             async with self._open() as service:
                 self.service = service
-                await asyncio.Event().wait()
+                await service.until_broken()
         except Exception as error:  # raised again by `host`, when kopf has ended
             self.failure = error
         finally:
@@ -140,7 +143,9 @@ def _require_free(liveness: str | None) -> None:
     """Raise at once if somebody else listens there: kopf would say so 5 s after it failed."""
     if liveness is not None:
         url = urlsplit(liveness)
-        socket.create_server((url.hostname or "", url.port or 80)).close()
+        host = url.hostname or ""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        socket.create_server((host, url.port or 80), family=family).close()
 
 
 async def _heed_signals(ready: asyncio.Event, stop: asyncio.Event) -> None:

@@ -1,6 +1,7 @@
 """What a replica says of its own health."""
 
-from typing import Any, cast
+import asyncio
+from typing import Any, NoReturn, cast
 
 import pytest
 
@@ -41,3 +42,14 @@ async def test_a_cache_that_fails_is_at_work(controller: Controller) -> None:
     controller._caches._pods.failures = 3
 
     assert controller.ages_seconds()["pods"] > HOUR - 1
+
+
+async def test_a_replica_that_can_no_longer_decide_is_broken(controller: Controller) -> None:
+    # Else it would keep the Lease, and nobody would ever decide.
+    async def lead() -> NoReturn:
+        raise LookupError("a mistake of ours")
+
+    controller._leading = asyncio.create_task(lead())
+
+    with pytest.raises(LookupError, match="a mistake of ours"):
+        await asyncio.wait_for(controller.until_broken(), 5)

@@ -1,7 +1,7 @@
 from spotrun.api.names import Phase, Reason
 from spotrun.api.status import How, TrainingJobStatus, World
 from spotrun.api.values import Serials
-from spotrun.decide.actions import Create, Decision, DeleteJob, Release, Remove
+from spotrun.decide.actions import Create, Decision, DeleteJob, Release, Remove, Withdraw
 from spotrun.diary import entries
 
 RUNNING = TrainingJobStatus(phase=Phase.RUNNING, reason="Training", message="2 workers train")
@@ -52,3 +52,16 @@ def test_a_world_may_be_empty() -> None:
     after = RUNNING.model_copy(update={"world": world(2)})
 
     assert list(entries(before, Decision(after))) == ["world 2: nobody"]
+
+
+def test_many_workers_that_go_for_one_reason_are_one_line() -> None:
+    reason = next(iter(Reason))
+    gone = [Remove(serial, "u", reason, "a gang comes first") for serial in (7, 3, 4, 5)]
+    other = Remove(9, "u", reason, "its node is going")
+    unbound = [Withdraw(serial, "u", "1", reason, "no node in time") for serial in (11, 12)]
+
+    assert list(entries(RUNNING, Decision(RUNNING, (*gone, other, *unbound)))) == [
+        "remove workers 3-5,7: a gang comes first",
+        "remove worker 9: its node is going",
+        "take workers 11-12 back: no node in time",
+    ]

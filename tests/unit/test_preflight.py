@@ -69,3 +69,15 @@ async def test_what_is_in_the_way_is_said_once_and_when_it_is_gone(
 )
 def test_advice_says_what_to_try(error: KubeError, words: str) -> None:
     assert words in preflight.advice(error, "pods")
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_a_namespace_that_is_misspelled_is_told_of(
+    is_there: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def synced() -> None:
+        await asyncio.sleep(0)
+
+    await preflight.say_if_missing("nowhere", synced, lambda: is_there)
+
+    assert ("the namespace nowhere is not there" in caplog.text) is not is_there

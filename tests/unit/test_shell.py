@@ -23,11 +23,15 @@ class Scripted:
         self.may_open = asyncio.Event()
         self.may_open.set()
         self.trouble: Exception | None = None
+        self.mistake = asyncio.get_running_loop().create_future()
 
     def ages_seconds(self) -> dict[str, float]:
         if self.trouble is not None:
             raise self.trouble
         return {"pods": 1.5}
+
+    async def until_broken(self) -> None:
+        await self.mistake
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator["Scripted"]:
@@ -44,6 +48,15 @@ class Scripted:
 def endpoint() -> str:
     with socket.create_server(("127.0.0.1", 0)) as free:
         return f"http://127.0.0.1:{free.getsockname()[1]}/healthz"
+
+
+@pytest.fixture
+def endpoint_of_ipv6() -> str:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6) as free:
+            return f"http://[::1]:{free.getsockname()[1]}/healthz"
+    except OSError as error:
+        pytest.skip(f"this machine has no IPv6: {error}")
 
 
 async def answer(url: str) -> tuple[int, str]:
@@ -111,6 +124,16 @@ async def test_liveness_tells_ages_and_fails_at_once_with_the_service(endpoint: 
     await host
 
 
+async def test_liveness_is_served_where_all_addresses_are_of_ipv6(endpoint_of_ipv6: str) -> None:
+    service = Scripted()
+    host = asyncio.create_task(shell.host(service.open, liveness=endpoint_of_ipv6))
+
+    assert (await answer(endpoint_of_ipv6))[0] == 200
+    os.kill(os.getpid(), signal.SIGTERM)
+    async with asyncio.timeout(5):
+        await host
+
+
 async def test_a_service_that_breaks_ends_the_process_with_its_error(endpoint: str) -> None:
     @asynccontextmanager
     async def broken() -> AsyncIterator[Scripted]:
@@ -120,6 +143,18 @@ async def test_a_service_that_breaks_ends_the_process_with_its_error(endpoint: s
     async with asyncio.timeout(2):
         with pytest.raises(OSError, match="port in use"):
             await shell.host(broken, liveness=endpoint)
+
+
+async def test_a_service_that_breaks_at_work_ends_the_process_with_its_error() -> None:
+    service = Scripted()
+    host = asyncio.create_task(shell.host(service.open))
+    await service.opened.wait()
+    service.mistake.set_exception(LookupError("a mistake of ours"))
+
+    with pytest.raises(LookupError, match="a mistake of ours"):
+        async with asyncio.timeout(5):
+            await host
+    assert service.closed
 
 
 async def test_a_liveness_port_in_use_ends_the_process(endpoint: str) -> None:

@@ -26,7 +26,7 @@ from spotrun.decide.suspend import what_holds
 
 MOST_PER_HOUR = 10
 _HOUR_SECONDS = 3600.0
-_NOTE_CHARACTERS = 1024  # the API's own limit
+_NOTE_BYTES, _INSTANCE_CHARACTERS = 1024, 128  # the API's own limits
 _PLACEMENTS = frozenset({Reason.PLACED, Reason.FALLBACK, Reason.BACK_TO_SPOT})
 _OVER = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 
@@ -58,11 +58,11 @@ def event(job: JobSnapshot, told: Announce, now: datetime, instance: str) -> Man
             "metadata": {"name": f"{job.name}.{tag}", "namespace": job.namespace},
             "eventTime": moment,
             "reportingController": f"{MANAGED_BY}.dev/operator",
-            "reportingInstance": instance,
+            "reportingInstance": instance[:_INSTANCE_CHARACTERS],
             "action": "Reconcile",
             "type": "Warning" if told.is_warning else "Normal",
             "reason": told.reason,
-            "note": told.message[:_NOTE_CHARACTERS],
+            "note": told.message.encode()[:_NOTE_BYTES].decode(errors="ignore"),
             "regarding": {
                 "apiVersion": API_VERSION,
                 "kind": TRAINING_JOB,

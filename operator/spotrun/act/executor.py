@@ -183,7 +183,7 @@ class Executor:
         self, job: JobSnapshot | BrokenJob, error: KubeError, memory: Memory
     ) -> Trouble:
         """Look again, later each time; what conflicts again and again was decided on an old job."""
-        if not isinstance(error, Conflict):
+        if not isinstance(error, (Conflict, NotFound)):  # changed or deleted, and not seen yet
             return on_write(error)
         memory.conflicts += 1
         if memory.conflicts > BELIEVED_CONFLICTS:

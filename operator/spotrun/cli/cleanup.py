@@ -43,11 +43,13 @@ def run(options: Options, deployment: str | None) -> int:
 async def _clean_up(options: Options, deployment: str | None) -> None:
     home = cluster.own_namespace(options)
     credentials = Credentials(cluster.access(options))
+    await credentials.current()  # what is wrong with a kubeconfig is no failure of the cleaning
     async with Transport(credentials, user_agent=f"spotrun/{version('spotrun')}") as transport:
         client = Client(transport, field_manager="spotrun")
         if deployment is not None:
-            print(f"stopping deployment/{deployment} in {home}")
+            print(f"stopping deployment/{deployment} in {home}", flush=True)
             await stop(client, Key(home, deployment))
+        print(f"watching the Lease in {home} for as long as a leader may be silent", flush=True)
         await until_nobody_leads(client, home, attempts=_ATTEMPTS if deployment else 1)
         released = await let_go_of_pods(client, options.watch_namespace)
     for job, number in sorted(released.items()):

@@ -16,16 +16,24 @@ class CommandLine:
         self, prog: str, description: str, planned: Mapping[str, str] | None = None
     ) -> None:
         """`planned` maps the name of each command that is to come to what it will do."""
-        self.parser = argparse.ArgumentParser(prog=prog, description=description)
+        # A flag that is cut short would mean another one as soon as there are more.
+        self.parser = argparse.ArgumentParser(
+            prog=prog, description=description, allow_abbrev=False
+        )
         self.parser.add_argument(
             "--version", action="version", version=f"spotrun {version('spotrun')}"
         )
         self._choices = self.parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+        self._commands: dict[str, argparse.ArgumentParser] = {}
         self._planned = planned or {}
 
     def add(self, name: str, text: str) -> argparse.ArgumentParser:
         """Announce a command that is there."""
-        return self._choices.add_parser(name, help=text, description=f"{text.capitalize()}.")
+        added = self._choices.add_parser(
+            name, help=text, description=f"{text.capitalize()}.", allow_abbrev=False
+        )
+        self._commands[name] = added
+        return added
 
     def read(self, argv: Sequence[str] | None) -> argparse.Namespace | None:
         """What was asked for; None, and a word on standard error, if it is still to be built."""
@@ -36,7 +44,10 @@ class CommandLine:
         chosen, rest = self.parser.parse_known_args(argv)
         if chosen.command not in self._planned:
             if rest:
-                self.parser.error(f"unrecognized arguments: {' '.join(rest)}")
+                command = self._commands[chosen.command]
+                command.error(
+                    f"unrecognized arguments: {' '.join(rest)}; `{command.prog} --help` has all"
+                )
             return chosen
         # Options of a command that is not there are not wrong: the answer is the same with them.
         print(

@@ -13,6 +13,7 @@ _EXAMPLES = """\
 examples:
   on your machine, with the cluster of your kubeconfig; its pods must reach this machine:
       kubectl apply --server-side -f crds/
+      kubectl create namespace spotrun-system
       spotrun operator --advertise 192.0.2.7:8443
 
   in a pod, for all namespaces; agents come to a Service in front of all replicas:

@@ -1,5 +1,6 @@
 """`spotrun operator`: the operator's process, from options to exit code."""
 
+import errno
 import logging
 import os
 import socket
@@ -32,6 +33,12 @@ log = logging.getLogger(__name__)
 
 BROKEN, WRONGLY_STARTED = 1, 2
 
+_NOT_TO_BE_HAD = frozenset({errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES})
+_PORTS = (
+    "; where it listens is for --agents-port, --metrics-port and --liveness-port to say, "
+    "and for --agents-host and --metrics-host"
+)
+
 
 def run(options: Options) -> int:
     """Be the operator until told to end; returns the exit code."""
@@ -42,7 +49,8 @@ def run(options: Options) -> int:
         print(f"spotrun operator: {error}", file=sys.stderr)
         return WRONGLY_STARTED
     except OSError as error:
-        log.error("the operator ends: %s", error)  # noqa: TRY400 - a port in use needs no traceback
+        hint = _PORTS if error.errno in _NOT_TO_BE_HAD else ""
+        log.error("the operator ends: %s%s", error, hint)  # noqa: TRY400 - no traceback needed
         return BROKEN
     except Exception:
         log.exception("the operator ends by a mistake of its own: please report this")
@@ -129,10 +137,11 @@ def _own_address(server: str) -> str:
         with socket.socket(family, kind) as probe:
             probe.connect(there)
             return str(probe.getsockname()[0])
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter: no name in the DNS is like that
         raise ValueError(
-            f"--address is missing: which of this machine's addresses leads to {server} could not "
-            f"be found out ({error}); say where agents reach this replica, as HOST:PORT"
+            f"the API server {server} cannot be found ({error}), and so not which of this "
+            "machine's addresses leads there: mend the kubeconfig, or say with --address HOST:PORT "
+            "where agents reach this replica"
         ) from error
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import yaml
 from kubernetes.aio.client import Configuration
@@ -61,11 +62,11 @@ def in_cluster(
         loader = InClusterConfigLoader(token_file, ca_file, try_refresh_token=False)
         try:
             loader.load_and_set(configuration)
-        except (ConfigException, OSError) as error:
+            return _access(configuration, FRESH_SECONDS)
+        except (ConfigException, OSError, ValueError) as error:
             raise AccessError(
                 f"this does not run in a pod, or its token is gone: {error}"
             ) from error
-        return _access(configuration, FRESH_SECONDS)
 
     return load
 
@@ -79,26 +80,15 @@ def from_kubeconfig(path: Path, context: str | None = None) -> Load:
             loader = await kube_config.load_kube_config(
                 str(path), context, client_configuration=configuration, persist_config=False
             )
-        except (
-            ConfigException,
-            OSError,
-            ValueError,
-            TypeError,
-            AttributeError,
-            yaml.YAMLError,
-        ) as error:
-            # The loader walks a file of other types than it expects until it trips over one.
+            return _access(configuration, _fresh_seconds(loader, configuration, path))
+        except (ConfigException, OSError, ValueError, yaml.YAMLError) as error:
             raise AccessError(f"{path} cannot be used: {error}") from error
-        user = loader._user or {}  # noqa: SLF001 - nothing public tells which way it went
-        if "exec" in user and not (_token(configuration) or configuration.cert_file):
-            # The loader has only logged why; going on as nobody would hide it behind a 403.
+        except (TypeError, AttributeError, LookupError) as error:
+            # The loader walks a file of other types than it expects until it trips over one.
             raise AccessError(
-                f"the exec plugin that {path} names gave no credentials (see the log)"
-            )
-        fresh_seconds = FRESH_SECONDS if "tokenFile" in user else None
-        if hasattr(loader, "exec_plugin_expiry"):
-            fresh_seconds = _seconds_until(loader.exec_plugin_expiry) - _EXPIRY_SLACK_SECONDS
-        return _access(configuration, fresh_seconds)
+                f"{path} cannot be used: it is no kubeconfig, or names a cluster or a user that it "
+                f"does not have; compare it with what `kubectl config view` prints ({error!r})"
+            ) from error
 
     return load
 
@@ -150,6 +140,19 @@ class Credentials:
             return old
 
 
+def _fresh_seconds(
+    loader: kube_config.KubeConfigLoader, configuration: Configuration, path: Path
+) -> float | None:
+    """How long what a kubeconfig led to may be used; None: until it is refused."""
+    user = loader._user or {}  # noqa: SLF001 - nothing public tells which way it went
+    if "exec" in user and not (_token(configuration) or configuration.cert_file):
+        # The loader has only logged why; going on as nobody would hide it behind a 403.
+        raise AccessError(f"the exec plugin that {path} names gave no credentials (see the log)")
+    if hasattr(loader, "exec_plugin_expiry"):
+        return _seconds_until(loader.exec_plugin_expiry) - _EXPIRY_SLACK_SECONDS
+    return FRESH_SECONDS if "tokenFile" in user else None
+
+
 def _token(configuration: Configuration) -> str | None:
     token: str | None = configuration.api_key.get("BearerToken")
     return token
@@ -160,6 +163,8 @@ def _seconds_until(time_of_day: datetime.datetime) -> float:
 
 
 def _access(configuration: Configuration, fresh_seconds: float | None) -> Access:
+    """Raises ValueError and OSError, with what is wrong."""
+    _require_url(configuration.host)
     tls, digest = None, b""
     if configuration.host.startswith("https:"):
         tls, digest = _tls(configuration)
@@ -175,16 +180,34 @@ def _access(configuration: Configuration, fresh_seconds: float | None) -> Access
     )
 
 
+def _require_url(server: str) -> None:
+    try:
+        parts = urlsplit(server)
+        is_url = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets, or a port, that are none
+        is_url = False
+    if not is_url:
+        raise ValueError(f"the server {server!r} is no URL: write it like https://192.0.2.7:6443")
+
+
 def _tls(configuration: Configuration) -> tuple[ssl.SSLContext, bytes]:
     files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
     digest = hashlib.sha256(repr(configuration.verify_ssl).encode())
     for name in files:
         digest.update(Path(name).read_bytes() if name else b"-")
-    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    try:
+        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    except ssl.SSLError as error:
+        raise ValueError(f"its certificate authority is no certificate: {error}") from error
     # Authorities of real clusters lack extensions that Python 3.13 started to ask for.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if configuration.cert_file:
-        context.load_cert_chain(configuration.cert_file, configuration.key_file)
+        try:
+            context.load_cert_chain(configuration.cert_file, configuration.key_file)
+        except ssl.SSLError as error:
+            raise ValueError(
+                f"its client certificate and key are none, or not of each other: {error}"
+            ) from error
     if not configuration.verify_ssl:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -1,5 +1,6 @@
-"""How long to wait before the next try."""
+"""How long to wait before the next try, and how loudly."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -27,3 +28,11 @@ class Backoff:
         if retry_after_seconds is None:
             return pause
         return max(pause, retry_after_seconds * (1 + 0.1 * roll()))
+
+
+def log_level(failures: int) -> int:
+    """How loud the last of so many failures in a row is: every one would drown what to do about it.
+
+    The 1st, 2nd, 4th, 8th and so on are warnings.
+    """
+    return logging.WARNING if failures & (failures - 1) == 0 else logging.DEBUG

@@ -135,12 +135,21 @@ def from_status(
     status = status or said.code or 500
     details = said.details or StatusDetails()
     return error_class(status, said.reason, write=write)(
-        said.message[:_MAX_MESSAGE] or said.reason or f"HTTP {status}",
+        _shortened(said.message) or said.reason or f"HTTP {status}",
         status=status,
         reason=said.reason,
         causes=details.causes or (),
         retry_after_seconds=_seconds(retry_after, details.retry_after_seconds),
     )
+
+
+def _shortened(message: str) -> str:
+    """Both ends of it: the API server repeats the object that it refuses, and then says why."""
+    if len(message) <= _MAX_MESSAGE:
+        return message
+    cut = " ... "
+    head = (_MAX_MESSAGE - len(cut)) // 2
+    return message[:head] + cut + message[head + len(cut) - _MAX_MESSAGE :]
 
 
 def _seconds(header: str | None, in_body: float | None) -> float | None:

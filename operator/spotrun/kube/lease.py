@@ -142,6 +142,9 @@ class Election:
                 log.debug("lease %s changed under us, looking again", self._name)
             except (KubeError, TimeoutError) as error:
                 log.warning("lease %s: %s", self._name, str(error) or "no answer in time")
+            except Exception:
+                # A bug: a candidate that ended would neither renew its lead nor ever give it up.
+                log.exception("lease %s: the attempt failed", self._name)
             if self._clock() >= self._until:
                 self._give_up("it could not be renewed")
             await self._sleep(self._pause_seconds())

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Generic, NoReturn, TypeVar
 
-from spotrun.kube.backoff import Backoff, Roll
+from spotrun.kube.backoff import Backoff, Roll, log_level
 from spotrun.kube.client import PAGE, Client, Selection, version_of
 from spotrun.kube.errors import Gone, KubeError, Retryable, Silent, from_status
 from spotrun.kube.events import Added, Broken, Codec, Deleted, Failure, Modified
@@ -128,7 +128,8 @@ class Reflector(Generic[T]):
         pause_seconds = self._timing.backoff.pause_seconds(
             self.failures, self._roll, retry_after_seconds
         )
-        log.warning(
+        log.log(
+            log_level(self.failures),
             "%s: %s (%d failures in a row), on again in %.1f s",
             self.selection.resource.plural,
             error,

@@ -12,6 +12,8 @@ K = TypeVar("K", bound=Hashable)
 
 URGENT_IN_A_ROW = 8
 """After so many urgent keys one ordinary key is taken, so that nobody starves."""
+_SLACK = 64
+"""Alarms that are overtaken and not worth the trouble of dropping them."""
 
 
 class Lane(Generic[K]):
@@ -118,6 +120,8 @@ class Schedule(Generic[K]):
         self._alarms[key] = when
         self._ticket += 1
         heapq.heappush(self._heap, (when, self._ticket, key))
+        if len(self._heap) > 2 * len(self._alarms) + _SLACK:
+            self._drop_overtaken()
 
     def take(self, now: float) -> K | None:
         """The next key to work on, None where there is none; say `done` or `failed` after."""
@@ -178,6 +182,12 @@ class Schedule(Generic[K]):
         again = self._working.pop(key)
         if again is not None:
             self.add(key, now, urgent=again)
+
+    def _drop_overtaken(self) -> None:
+        """Alarms that are days ahead, and were overtaken every second, would pile up till then."""
+        live = {alarm[2]: alarm for alarm in self._heap if self._alarms.get(alarm[2]) == alarm[0]}
+        self._heap = list(live.values())
+        heapq.heapify(self._heap)
 
     def _ring(self, now: float) -> None:
         while (when := self.next_alarm()) is not None and when <= now:

@@ -1,16 +1,26 @@
 """Work in the background of a block."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 
+log = logging.getLogger(__name__)
+
 
 @asynccontextmanager
-async def running(work: Coroutine[object, object, None]) -> AsyncIterator[None]:
-    """Let some work run while the block lasts, and cancel it after; what it raises is its own."""
-    task = asyncio.create_task(work)
+async def running(work: Coroutine[object, object, None]) -> AsyncIterator[asyncio.Task[None]]:
+    """Let some work run while the block lasts, and cancel it after; what it raises is logged."""
+    task = asyncio.create_task(work, name=getattr(work, "__qualname__", None))
+    task.add_done_callback(_say_why)
     try:
-        yield
+        yield task
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+def _say_why(task: asyncio.Task[None]) -> None:
+    """Nobody may wait for it: without a word, what it was for would not be done any more."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("%s has ended by a mistake: please report this", task.get_name(), exc_info=error)

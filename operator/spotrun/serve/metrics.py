@@ -16,6 +16,7 @@ from spotrun.api.names import Phase
 from spotrun.api.status import WorkersStatus
 from spotrun.decide.view import FINISHED
 from spotrun.kube.queue import WorkQueue
+from spotrun.serve.farewells import Farewells
 from spotrun.serve.money_metrics import money_families
 from spotrun.serve.progress_metrics import progress_families
 from spotrun.serve.queue_metrics import Queues
@@ -39,9 +40,10 @@ class Meter:
         queues: Mapping[str, WorkQueue[Any]] | None = None,
         *,
         most_jobs: int = MOST_JOBS,
+        farewells: Farewells | None = None,
     ) -> None:
         self.registry = CollectorRegistry()
-        self.registry.register(_Jobs(jobs, leads, most_jobs))
+        self.registry.register(_Jobs(jobs, leads, most_jobs, farewells))
         self.registry.register(Queues(queues or {}, leads))
         Info("spotrun_build", "The operator's version.", registry=self.registry).info(
             {"version": importlib.metadata.version("spotrun")}
@@ -96,11 +98,16 @@ class _Jobs(Collector):
     """Read from status when asked, so that no counter falls when the operator restarts."""
 
     def __init__(
-        self, jobs: Callable[[], Iterable[Published]], leads: Callable[[], bool], most: int
+        self,
+        jobs: Callable[[], Iterable[Published]],
+        leads: Callable[[], bool],
+        most: int,
+        farewells: Farewells | None,
     ) -> None:
         self._jobs = jobs
         self._leads = leads
         self._most = most
+        self._farewells = farewells
 
     @override
     def collect(self) -> Iterator[Metric]:
@@ -120,7 +127,8 @@ class _Jobs(Collector):
         shown = list(islice(jobs, self._most))
         yield from _families(shown)
         yield from progress_families(shown)
-        yield from money_families(shown)
+        gone = self._farewells.besides(jobs) if self._farewells is not None else []
+        yield from money_families([*shown, *gone])
         yield from scaling_families(shown)
 
 

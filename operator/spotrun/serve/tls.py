@@ -20,7 +20,7 @@ from typing import Protocol
 import msgspec
 
 from spotrun.api.names import LABEL_MANAGED_BY, MANAGED_BY
-from spotrun.kube.backoff import Backoff
+from spotrun.kube.backoff import Backoff, log_level
 from spotrun.kube.client import Client
 from spotrun.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Retryable
 from spotrun.kube.resource import Meta, Resource
@@ -98,7 +98,7 @@ class OwnSecret:
                 return _identity(contents)
             made = _carry_out(plan, contents, self._now())
             if await self._write(found, made):
-                log.info("the certificates in the Secret %s were renewed: %s", self._name, plan)
+                log.info("the Secret %s has new certificates", self._name)
                 return _identity(made)
         raise Retryable(f"the Secret {self._namespace}/{self._name} is written by others all along")
 
@@ -118,7 +118,7 @@ class OwnSecret:
             if found is None:
                 there = {name: text for name, text in data.items() if text is not None}
                 body = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": there}
-                await self._client.create(SECRETS, body, SecretObject, namespace=self._namespace)
+                await self._create(body)
             else:
                 meta["resourceVersion"] = found.metadata.resource_version
                 patch = {"metadata": meta, "data": data}
@@ -128,6 +128,15 @@ class OwnSecret:
         except (AlreadyExists, Conflict, NotFound):
             return False
         return True
+
+    async def _create(self, secret: Mapping[str, object]) -> None:
+        try:
+            await self._client.create(SECRETS, secret, SecretObject, namespace=self._namespace)
+        except NotFound as error:
+            raise Retryable(
+                f"there is no namespace {self._namespace} for the operator's own objects: make it "
+                f"(`kubectl create namespace {self._namespace}`), or name another with --namespace"
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -254,7 +263,8 @@ async def load_patiently(source: Source) -> Identity:
             failures += 1
             retry_after_seconds = getattr(error, "retry_after_seconds", None)
             pause_seconds = Backoff().pause_seconds(failures, roll, retry_after_seconds)
-            log.warning(
+            log.log(
+                log_level(failures),
                 "waiting for the certificates that agents are shown, again in %.1f s: %s",
                 pause_seconds,
                 error,

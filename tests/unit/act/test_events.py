@@ -171,6 +171,20 @@ def test_an_event() -> None:
     }
 
 
+def test_an_operator_at_a_long_address_may_tell_as_well() -> None:
+    job = a_job().snapshot()
+    told = event(job, Announce(Reason.TRAINING, "m"), NOW, instance=f"{'a' * 250}:8443")
+
+    assert told["reportingInstance"] == "a" * 128
+
+
+def test_what_is_told_in_another_script_is_cut_as_kubernetes_counts() -> None:
+    told = event(a_job().snapshot(), Announce(Reason.TRAINING, "a" + "\u6f22" * 1024), NOW, "one")
+
+    assert told["note"] == "a" + "\u6f22" * 341
+    assert len(told["note"].encode()) == 1024
+
+
 def test_ten_an_hour() -> None:
     times: deque[float] = deque()
     assert [may_tell(times, second) for second in range(11)] == [True] * 10 + [False]

@@ -3,17 +3,7 @@ import asyncio
 from spotrun.act.writes import Writes
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.resource import Key, Resource
-
-
-class NoCaches:
-    def last_version(self, resource: Resource) -> int:
-        raise AssertionError("nobody asks")
-
-    def version_of(self, resource: Resource, key: Key) -> int | None:
-        raise AssertionError("nobody asks")
-
-    def listed_at(self, resource: Resource) -> float:
-        raise AssertionError("nobody asks")
+from tests.unit.act.helpers import NoCaches
 
 
 async def test_a_status_does_not_wait_for_the_pods_of_another_job() -> None:

@@ -34,3 +34,15 @@ def test_without_a_kubeconfig_it_says_what_to_name(
 
     assert main(["cleanup", "--kubeconfig", str(tmp_path / "none")]) == 2
     assert "there is no kubeconfig at" in capsys.readouterr().err
+
+
+def test_a_kubeconfig_that_cannot_be_used_is_a_wrong_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    (tmp_path / "config").write_text("clusters: [")
+
+    assert main(["cleanup", "--kubeconfig", str(tmp_path / "config")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"spotrun cleanup: {tmp_path / 'config'} cannot be used: ")
+    assert "not done" not in said

@@ -75,7 +75,8 @@ def test_a_wrong_command_line_is_a_usage_error(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--fly"], "unrecognized arguments: --fly"),
+        (["--fly"], "unrecognized arguments: --fly; `spotrun operator --help` has all"),
+        (["--agents-por", "1"], "unrecognized arguments: --agents-por 1"),
         (["--agents-port", "0"], "--agents-port: '0' is no port: use a number from 1 to 65535"),
         (["--tls-cert", "a"], "--tls-cert, --tls-key and --tls-ca go together"),
     ],
@@ -119,3 +120,15 @@ def test_missing_libraries_are_named(
 
     assert ended.value.code == 2
     assert "pip install 'spotrun[operator]'" in capsys.readouterr().err
+
+
+def test_ctrl_c_while_the_libraries_are_loaded_is_no_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("spotrun.options.read", interrupted)
+
+    assert spotrun(["operator"]) == 130
+    assert capsys.readouterr().err == "\nspotrun operator: interrupted before its end\n"

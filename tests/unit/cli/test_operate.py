@@ -81,8 +81,14 @@ def test_addresses_of_ipv6_are_written_in_brackets(monkeypatch: pytest.MonkeyPat
     assert operate._liveness(Options(), settings) == "http://[::]:8081/healthz"
 
 
+@pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".invalid"])
+def test_a_name_that_nobody_can_have_is_no_way_to_find_our_address(host: str) -> None:
+    with pytest.raises(ValueError, match=rf"https://{host}:6443 cannot be found .* --address"):
+        operate._settings(Options(), f"https://{host}:6443")
+
+
 def test_an_api_server_without_an_address_is_no_way_to_find_ours() -> None:
-    with pytest.raises(ValueError, match=r"--address is missing: .*https://nowhere\.invalid"):
+    with pytest.raises(ValueError, match=r"https://nowhere\.invalid cannot be found .* --address"):
         operate._settings(Options(), "https://nowhere.invalid")
 
 

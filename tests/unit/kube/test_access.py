@@ -1,11 +1,14 @@
 """When credentials are read again, and what happens when they cannot be."""
 
 import asyncio
+import json
 import ssl
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from spotrun.kube.access import Access, AccessError, Credentials
+from spotrun.kube.access import Access, AccessError, Credentials, from_kubeconfig
 
 
 class Loads:
@@ -68,3 +71,68 @@ async def test_without_any_credentials_there_is_an_error() -> None:
 
 def test_tokens_are_not_shown() -> None:
     assert "secret" not in repr(Access("https://x", "secret"))
+
+
+SERVER = {"server": "https://192.0.2.7:6443"}
+
+
+def a_kubeconfig(cluster: dict[str, Any], user: dict[str, Any], **parts: Any) -> str:
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "one", "user": "me"}}],
+        "clusters": [{"name": "one", "cluster": cluster}],
+        "users": [{"name": "me", "user": user}],
+    }
+    return json.dumps(content | parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        pytest.param("", "it is no kubeconfig", id="empty"),
+        pytest.param("some words", "it is no kubeconfig", id="not a mapping"),
+        pytest.param("clusters: [", "while parsing a flow", id="not YAML"),
+        pytest.param(a_kubeconfig(SERVER, {}, users=[]), "it is no kubeconfig, or", id="no user"),
+        pytest.param(a_kubeconfig(SERVER, {}, clusters=[]), "name one", id="no cluster"),
+        pytest.param(a_kubeconfig({"server": "192.0.2.7:6443"}, {}), "no URL", id="no scheme"),
+        pytest.param(a_kubeconfig({"server": "https://[::1"}, {}), "no URL", id="half a bracket"),
+        pytest.param(
+            a_kubeconfig(SERVER | {"certificate-authority-data": "bm9uZQ=="}, {}),
+            "its certificate authority is no certificate",
+            id="no authority",
+        ),
+        pytest.param(
+            a_kubeconfig(
+                SERVER, {"client-certificate-data": "bm9uZQ==", "client-key-data": "bm9uZQ=="}
+            ),
+            "its client certificate and key are none",
+            id="no certificate",
+        ),
+    ],
+)
+async def test_what_is_wrong_with_a_kubeconfig_is_said(
+    tmp_path: Path, text: str, complaint: str
+) -> None:
+    file = tmp_path / "config"
+    file.write_text(text)
+
+    with pytest.raises(AccessError) as refused:
+        await from_kubeconfig(file)()
+
+    assert str(refused.value).startswith(f"{file} cannot be used: ")
+    assert complaint in str(refused.value)
+
+
+async def test_a_certificate_that_is_half_written_leaves_the_old_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "config"
+    file.write_text(a_kubeconfig(SERVER, {"token": "old"}))
+    credentials = Credentials(from_kubeconfig(file))
+    old = await credentials.current()
+    file.write_text(a_kubeconfig(SERVER | {"certificate-authority-data": "LS0t"}, {"token": "new"}))
+
+    assert (await credentials.replace(old)).authorization == "Bearer old"
+    assert "certificate authority" in caplog.text

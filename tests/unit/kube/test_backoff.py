@@ -1,7 +1,9 @@
+import logging
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.kube.backoff import Backoff
+from spotrun.kube.backoff import Backoff, log_level
 
 BACKOFF = Backoff(0.2, 15.0)
 rolls = st.floats(0, 1, exclude_max=True)
@@ -21,3 +23,9 @@ def test_pauses_stay_between_half_and_the_longest(failures: int, roll: float) ->
 def test_a_retry_after_is_never_undercut(failures: int, roll: float, asked: float) -> None:
     pause = BACKOFF.pause_seconds(failures, lambda: roll, asked)
     assert asked <= pause <= max(15.0, 1.1 * asked)
+
+
+def test_an_outage_is_told_of_ever_more_rarely() -> None:
+    loud = [failures for failures in range(1, 100) if log_level(failures) == logging.WARNING]
+
+    assert loud == [1, 2, 4, 8, 16, 32, 64]

@@ -91,6 +91,17 @@ def test_a_page_of_megabytes_becomes_a_short_message() -> None:
     assert len(refusal(500, answer(message="x" * 5_000_000)).message) == 2000
 
 
+def test_of_a_long_refusal_the_reason_at_its_end_is_kept() -> None:
+    refused = "patch: Invalid value: " + "x" * 5_000_000
+    why = 'unknown field "status.cost.soFar"'
+
+    message = refusal(422, answer(message=f"{refused}: {why}")).message
+
+    assert message.startswith("patch: Invalid value: xx")
+    assert message.endswith(f"xx: {why}")
+    assert len(message) == 2000
+
+
 @pytest.mark.parametrize(
     ("header", "in_body", "seconds"),
     [

@@ -10,7 +10,7 @@ import pytest
 from spotrun.kube.client import Client
 from spotrun.kube.errors import Ambiguous, NotFound
 from spotrun.kube.lease import Election, Terms, boot_seconds
-from tests.unit.kube.scripted import ScriptedTransport
+from tests.unit.kube.scripted import Answer, ScriptedTransport
 
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 
@@ -42,12 +42,16 @@ class Server:
         return self.lease
 
 
+def _client(answer: Answer) -> Client:
+    return Client(ScriptedTransport(answer), field_manager="test")
+
+
 class Candidate:
     """An election whose pauses end when the test says so."""
 
     def __init__(self, server: Server, name: str, clock: Callable[[], float]) -> None:
         self.election = Election(
-            Client(ScriptedTransport(server), field_manager="test"),
+            _client(server),
             namespace="ns",
             name="leader",
             identity=name,
@@ -99,7 +103,7 @@ async def test_a_leader_counts_from_before_its_renewal_was_sent() -> None:
         return server(*request)
 
     one = Candidate(server, "one", lambda: now[0])
-    one.election._client = Client(ScriptedTransport(slow), field_manager="test")
+    one.election._client = _client(slow)
     async with one.election as election:
         await one.settled()
         assert now[0] == 108  # a look and a write
@@ -123,6 +127,30 @@ async def test_a_leader_without_a_server_gives_up_in_time() -> None:
         assert election.lost.is_set()
         assert now[0] == 110.0
         assert one.pauses == [2, 2, 2, 2, 2, 2]
+
+
+async def test_a_mistake_of_ours_ends_the_lead_but_not_the_candidate(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now = [100.0]
+    server, mistakes = Server(), [LookupError("a mistake of ours")] * 6
+
+    def mistaken(*request: Any) -> Any:
+        raise mistakes.pop()
+
+    one = Candidate(server, "one", lambda: now[0])
+    async with one.election as election:
+        await one.settled()
+        scripted, one.election._client = one.election._client, _client(mistaken)
+        while election.held.is_set():
+            now[0] += one.pauses[-1]
+            await one.round()
+        assert election.lost.is_set()
+        assert "a mistake of ours" in caplog.text
+
+        one.election._client = scripted
+        await one.round()
+        assert election.leads
 
 
 async def test_a_pause_ends_when_the_lead_ends() -> None:

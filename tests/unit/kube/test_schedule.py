@@ -166,6 +166,20 @@ def test_the_oldest_wait_is_known() -> None:
     assert it.oldest() == 2
 
 
+def test_alarms_that_were_overtaken_are_not_kept_until_their_time() -> None:
+    # A pool of which something is new every second, and which is else to be looked at in two days.
+    it = schedule()
+    for second in range(2_000):
+        it.add_at(A, second + 172_800.0)
+        it.add_at(B, 10_000.0)
+        it.add_at(A, second + 1.0)
+        assert it.take(second + 1.0) == A
+        it.done(A, second + 1.0)
+
+    assert len(it._heap) < 200
+    assert it.next_alarm() == 10_000.0
+
+
 class Histories(RuleBasedStateMachine):
     """Random adds, alarms, runs and failures, against what was promised."""
 

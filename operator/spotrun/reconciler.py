@@ -1,0 +1,148 @@
+"""The work on one job: it is looked at, decided and acted upon."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from spotrun import diary, logs
+from spotrun.act import orphans
+from spotrun.act.broken import undecided
+from spotrun.act.executor import Executor
+from spotrun.decide.cost.telling import cost_at_deletion
+from spotrun.decide.fates import in_doubt
+from spotrun.decide.job import decide
+from spotrun.decide.snapshot import JobSnapshot
+from spotrun.decide.world import is_restart
+from spotrun.kube.client import Client
+from spotrun.kube.horizon import Horizon
+from spotrun.kube.queue import WorkQueue
+from spotrun.kube.resource import Key, Resource
+from spotrun.observe.caches import Caches
+from spotrun.observe.memory import Memory
+from spotrun.observe.snapshot import BrokenJob
+from spotrun.observe.volumes import Volumes
+from spotrun.serve.board import Board, WorkerKey
+from spotrun.serve.bucket import Bucket, Rate
+from spotrun.serve.farewells import Farewells
+from spotrun.serve.publishing import published
+
+log = logging.getLogger(__name__)
+
+_DOUBT_SECONDS = 0.5
+"""How often workers in doubt are asked for a sign of life; silent for 1 s, they are lost."""
+_NOT_YET_SEEN_SECONDS = 0.02
+"""Our own write comes back through the watch within milliseconds; until then nothing is decided."""
+
+_RESTARTS = Rate(per_second=10, burst=100)
+"""Of worlds, by all jobs: a thousand that fail together are back after a minute and a half."""
+
+
+class Reconciler:
+    """One for all jobs; for one job one call at a time, and only while this replica leads."""
+
+    def __init__(
+        self,
+        client: Client,
+        caches: Caches,
+        board: Board,
+        executor: Executor,
+        farewells: Farewells,
+        *,
+        queue: WorkQueue[Key],
+        horizon: Horizon[Key, Resource],
+        clock: Callable[[], float],
+        wall: Callable[[], datetime],
+    ) -> None:
+        self._client = client
+        self._caches = caches
+        self._board = board
+        self._executor = executor
+        self._farewells = farewells
+        self._queue = queue
+        self._horizon = horizon
+        self._wall = wall
+        self._volumes = Volumes(client, clock)
+        self._restarts = Bucket(_RESTARTS, clock)
+        self._memories: dict[Key, Memory] = {}
+
+    async def reconcile(self, key: Key, leading_since: float) -> float:
+        """Bring one job further; returns when to look again, infinity for when something happens.
+
+        Raises KubeError where Kubernetes does not let it, and whatever a policy trips over.
+        """
+        context = logs.about(f"{key.namespace}/{key.name}")
+        await orphans.let_go(self._client, self._executor, key, self._caches.orphans(key))
+        memory = self._memories.setdefault(key, Memory())
+        claims = self._caches.claims_of(key)
+        storage = await self._volumes.look(claims)
+        job = self._caches.snapshot(key, memory, leading_since, storage)
+        if job is None:
+            self._keep_final_cost(memory)
+            await self._executor.say_farewell(memory)
+            return self._forget(key)
+        if isinstance(job, BrokenJob):
+            outcome = await self._executor.report(job, memory)
+            if outcome.failure is not None:
+                raise outcome.failure
+            return outcome.again_seconds
+        again_seconds = await self._decide(job, memory, context)
+        others = (self._volumes.again_seconds(claims), self._caches.again_seconds(key))
+        return min(again_seconds, *others)
+
+    def unseen_seconds(self, key: Key) -> float:
+        """How long to wait for our own writes to be seen; 0: the caches show all of them.
+
+        Nothing is decided on what is older; where a write got lost on its way, it is asked again.
+        """
+        if self._horizon.caught_up(key):
+            return 0.0
+        for resource in self._horizon.overdue(key):
+            self._caches.relist(resource)
+        return max(_NOT_YET_SEEN_SECONDS, self._horizon.waited_seconds(key) / 4)
+
+    async def _decide(self, job: JobSnapshot, memory: Memory, context: logs.LogContext) -> float:
+        job = replace(job, restart_seconds=self._restarts.wait_seconds())
+        self._board.publish(published(job, job.status), int(job.version))
+        doubted = self._ask_for_signs_of_life(job)
+        try:
+            decision = decide(job, self._wall())
+        except Exception as error:
+            await self._executor.report(undecided(job, error), memory)
+            raise
+        world = decision.status.world
+        context.generation = world.generation if world is not None else None
+        outcome = await self._executor.carry_out(job, decision, memory)
+        if outcome.stored:
+            if is_restart(job.status, decision.status):
+                self._restarts.take()
+            for entry in diary.entries(job.status, decision):
+                log.info("%s", entry)
+        if outcome.failure is not None:
+            raise outcome.failure
+        again_seconds = decision.again_seconds if outcome.stored else float("inf")
+        doubt_seconds = _DOUBT_SECONDS if doubted else float("inf")
+        return min(outcome.again_seconds, again_seconds, doubt_seconds)
+
+    def _ask_for_signs_of_life(self, job: JobSnapshot) -> bool:
+        """Answer the held polls of workers in doubt: who lives asks again within milliseconds."""
+        doubted = in_doubt(job)
+        for worker in job.workers:
+            if worker.serial in doubted:
+                self._board.nudge(WorkerKey(job.namespace, job.name, worker.pod.name))
+        return bool(doubted)
+
+    def _keep_final_cost(self, memory: Memory) -> None:
+        last = memory.last
+        cost = cost_at_deletion(last, self._wall()) if last is not None else None
+        if last is not None and cost is not None:
+            status = last.status.model_copy(update={"cost": cost})
+            self._farewells.say(published(last, status))
+
+    def _forget(self, key: Key) -> float:
+        self._memories.pop(key, None)
+        self._horizon.forget(key)
+        self._queue.forget(key)
+        self._caches.forget(key)
+        self._board.withdraw(key, self._caches.jobs_version)
+        return float("inf")

@@ -1,0 +1,35 @@
+"""Jobs that were deleted while they cost something: what they cost has to be read once more."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+
+from spotrun.kube.resource import Key
+from spotrun.serve.told import Published
+
+FAREWELL_SECONDS = 300.0
+"""A Prometheus looks every minute or sooner, and may miss a look or two."""
+_MOST = 1_000  # who deletes more at once has what they cost in their last events
+
+
+class Farewells:
+    """The last figures of jobs that are gone; for as long as it takes to read them."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._said: OrderedDict[Key, tuple[float, Published]] = OrderedDict()
+
+    def say(self, job: Published) -> None:
+        """Keep it as it is, for a while."""
+        key = Key(job.namespace, job.name)
+        self._said.pop(key, None)
+        self._said[key] = (self._clock() + FAREWELL_SECONDS, job)
+        while len(self._said) > _MOST:
+            self._said.popitem(last=False)
+
+    def besides(self, jobs: Iterable[Published]) -> list[Published]:
+        """Those that are gone, where there is no other of the same name by now."""
+        now, there = self._clock(), {Key(job.namespace, job.name) for job in jobs}
+        for key, (until, _) in list(self._said.items()):
+            if until <= now:
+                del self._said[key]
+        return [job for key, (_, job) in self._said.items() if key not in there]

@@ -1,0 +1,14 @@
+from spotrun.kube.resource import Key, Resource
+
+
+class NoCaches:
+    """Of which nothing is asked."""
+
+    def last_version(self, resource: Resource) -> int:
+        raise AssertionError("nobody asks")
+
+    def version_of(self, resource: Resource, key: Key) -> int | None:
+        raise AssertionError("nobody asks")
+
+    def listed_at(self, resource: Resource) -> float:
+        raise AssertionError("nobody asks")

@@ -1,0 +1,69 @@
+from dataclasses import dataclass, replace
+
+from prometheus_client import generate_latest
+
+from spotrun.api.amounts import Amount
+from spotrun.api.cost import Cost
+from spotrun.serve.farewells import FAREWELL_SECONDS, Farewells
+from spotrun.serve.metrics import Meter
+from spotrun.serve.told import Published
+from tests.serve_builders import job
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def that_cost(usd: str, name: str = "job") -> Published:
+    made = replace(job(pods=0), name=name)
+    update = {"cost": Cost(usd=Amount(usd))}
+    return replace(made, status=made.status.model_copy(update=update))
+
+
+def test_a_job_that_is_gone_is_told_of_for_a_while() -> None:
+    farewells = Farewells(clock := Clock())
+    gone = that_cost("2.5")
+    farewells.say(gone)
+    clock.now = FAREWELL_SECONDS - 1
+    assert farewells.besides([]) == [gone]
+    clock.now = FAREWELL_SECONDS
+    assert farewells.besides([]) == []
+
+
+def test_a_new_job_of_its_name_takes_its_place() -> None:
+    farewells = Farewells(Clock())
+    farewells.say(that_cost("2.5"))
+    farewells.say(other := that_cost("1", "other"))
+    assert farewells.besides([that_cost("0")]) == [other]
+
+
+def test_a_name_that_goes_twice_is_told_once() -> None:
+    farewells = Farewells(Clock())
+    farewells.say(that_cost("2.5"))
+    farewells.say(again := that_cost("3"))
+    assert farewells.besides([]) == [again]
+
+
+def test_however_many_are_deleted_at_once_few_are_kept() -> None:
+    farewells = Farewells(Clock())
+    for number in range(1_500):
+        farewells.say(that_cost("1", f"job-{number}"))
+    assert len(farewells.besides([])) == 1_000
+
+
+def test_only_the_money_of_a_job_that_is_gone_is_left() -> None:
+    farewells = Farewells(Clock())
+    farewells.say(that_cost("2.5", "gone"))
+    meter = Meter(lambda: [that_cost("1")], lambda: True, farewells=farewells)
+    lines = generate_latest(meter.registry).decode().splitlines()
+    of_it = [line for line in lines if 'name="gone"' in line]
+    assert {line.partition("{")[0] for line in of_it} == {
+        "spotrun_trainingjob_cost_usd_total",
+        "spotrun_trainingjob_unpriced_workers",
+    }
+    [cost] = [line for line in of_it if "cost_usd_total" in line]
+    assert cost.endswith(" 2.5")
