@@ -54,9 +54,12 @@ class Play:
 
     steps: int = 1_000_000
     in_process: bool = True
+    is_mute: bool = False  # a script that does not train through `Run`, and tells nothing
     # What steps take in a world of so many processes: they are made and told only if this is given.
     step_times: Callable[[int], Times] | None = None
     sync_bytes: int | None = None  # of gradients, which such steps add up
+    save_seconds: float | None = None  # of the world, that saving took them
+    may_save: bool = True
     may_finish: asyncio.Event = field(default_factory=asyncio.Event)
     crash: dict[int, int] = field(default_factory=dict)  # serial -> exit code, as soon as it trains
     may_start: dict[int, asyncio.Event] = field(default_factory=dict)  # by serial; others may
@@ -81,7 +84,8 @@ class ScriptedAgent:
         self.context = context
         self.serial = int(context.pod["metadata"]["labels"][names.LABEL_SERIAL])
         self.answer: Answer | None = None
-        self.report = Report(ready=True, store_port=next(_SPARE_PORTS), in_process=play.in_process)
+        in_process = play.in_process and not play.is_mute
+        self.report = Report(ready=True, store_port=next(_SPARE_PORTS), in_process=in_process)
         self.worlds: list[int] = []  # the generations it trained in
         self._kube = kube
         self._play = play
@@ -142,12 +146,13 @@ class ScriptedAgent:
             return False
         self.worlds.append(world.generation)
         step = 100 * world.generation
+        made = Progress(world.generation, step, self._play.steps, samples=step * 8)
         self.report = replace(
             self.report,
             arrived=world.generation,
             store_port=next(_SPARE_PORTS),
             suspects=(),
-            progress=Progress(world.generation, step, self._play.steps, samples=step * 8),
+            progress=None if self._play.is_mute else made,
         )
         return True
 
@@ -172,6 +177,7 @@ class ScriptedAgent:
                 data=shares[1],
                 communicate=shares[2],
                 sync_bytes=self._play.sync_bytes,
+                checkpoint_seconds=self._play.save_seconds,
             ),
             utilization=Utilization(cpu=shares[0]),
         )
@@ -179,7 +185,9 @@ class ScriptedAgent:
 
     def _save(self, answer: Answer) -> bool:
         done = self.report.committed
-        if not answer.orders.checkpoint or (done and done.step >= 100 * self.report.arrived):
+        if not self._play.may_save or not answer.orders.checkpoint:
+            return False
+        if done and done.step >= 100 * self.report.arrived:
             return False
         step = 100 * self.report.arrived
         self.report = replace(

@@ -1,5 +1,6 @@
 import os
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -9,7 +10,8 @@ from spotrun.kube.client import Client
 from spotrun.kube.transport import Transport
 from tests.audit import AuditLog
 from tests.faults.proxy import FaultProxy
-from tests.operator_world import install_crds
+from tests.integration.leftovers import swept
+from tests.operator_world import World, install_crds, open_world
 
 OPERATOR = "system:serviceaccount:spotrun-system:spotrun"
 
@@ -32,6 +34,41 @@ def cluster(audit: AuditLog) -> Iterator[Cluster]:
 def crds(cluster: Cluster) -> None:
     """The CRDs, applied, served, and known to the garbage collector."""
     install_crds(cluster)
+
+
+@pytest.fixture(scope="module")
+def empty_cluster() -> Iterator[Cluster]:
+    """For one module alone, whose operator sees all namespaces or whose timing is delicate.
+
+    The shared one is swept, but fixtures keep things in it, and its controllers are still busy with
+    the namespaces of former tests.
+    """
+    with Cluster() as cluster:
+        install_crds(cluster)
+        yield cluster
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No test sees what another has made in the cluster that they share."""
+    with ExitStack() as stack:
+        for name in {"cluster", "empty_cluster"} & set(request.fixturenames):
+            stack.enter_context(swept(request.getfixturevalue(name)))
+        yield
+
+
+@pytest.fixture
+async def world(cluster: Cluster, crds: None) -> AsyncIterator[World]:
+    """A namespace of the shared cluster, for an operator that serves it alone."""
+    async with open_world(cluster) as world:
+        yield world
+
+
+@pytest.fixture
+async def alone(empty_cluster: Cluster) -> AsyncIterator[World]:
+    """A world in a cluster where nothing else is."""
+    async with open_world(empty_cluster) as world:
+        yield world
 
 
 @pytest.fixture

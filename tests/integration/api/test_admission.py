@@ -16,6 +16,7 @@ from tests.api_cases import (
 )
 from tests.api_refusals import INVALID
 from tests.integration.api.conftest import Server
+from tests.integration.asking import ask
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 
@@ -82,7 +83,7 @@ def test_the_pod_template_is_stored_as_it_was(server: Server) -> None:
 def test_unknown_fields_are_pruned_where_nobody_asks_for_strictness(server: Server) -> None:
     misspelt = job({"bugdet": {}, f"{CONTAINERS}.0.env": []})
     path = "/apis/spotrun.dev/v1alpha1/namespaces/default/trainingjobs?dryRun=All"
-    stored = server.ask("POST", path, misspelt).body
+    stored = ask(server.connection, "POST", path, misspelt).body
     assert "bugdet" not in stored["spec"]
     assert stored["spec"]["workers"]["template"]["spec"]["containers"][0]["env"] == []
 

@@ -1,7 +1,7 @@
 import asyncio
 import copy
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 import uvloop
@@ -18,7 +18,6 @@ from tests.integration.attacks.helpers import (
 )
 from tests.integration.manifests.helpers import apply, shipped, until
 from tests.integration.serve.helpers import NAMESPACES, Any_, Pods
-from tests.operator_world import World, open_world
 
 GUARD = "guard-of-attacks"
 
@@ -72,12 +71,6 @@ def made(cluster: Cluster, tenant: Tenant) -> str:
     body["metadata"]["namespace"] = tenant.namespace
     apply(cluster, body)
     return str(body["metadata"]["name"])
-
-
-@pytest.fixture
-async def world(cluster: Cluster, crds: None) -> AsyncIterator[World]:
-    async with open_world(cluster) as world:
-        yield world
 
 
 @pytest.fixture

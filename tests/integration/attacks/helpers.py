@@ -15,7 +15,8 @@ import aiohttp
 from devcluster.client import Manifest, at
 from devcluster.cluster import Cluster
 from spotrun.api import names
-from tests.integration.manifests.helpers import Answer, apply, namespace, until
+from tests.integration.asking import Answer, ask
+from tests.integration.manifests.helpers import apply, namespace, until
 from tests.operator_world import World
 
 JOBS = "apis/spotrun.dev/v1alpha1"
@@ -48,14 +49,10 @@ class Tenant:
         **headers: str,
     ) -> Answer:
         """Ask the API server for something."""
-        said = {"Authorization": f"Bearer {self.token}", "Content-Type": f"application/{kind}"}
         connection = http.client.HTTPSConnection(self.address, context=self.tls, timeout=30)
         with contextlib.closing(connection):
-            content = json.dumps(body) if body is not None else None
-            named = {name.replace("_", "-"): value for name, value in headers.items()}
-            connection.request(verb, f"/{path}", content, {**said, **named})
-            response = connection.getresponse()
-            return Answer(response.status, json.loads(response.read()), dict(response.headers))
+            said = {"Authorization": f"Bearer {self.token}", **headers}
+            return ask(connection, verb, f"/{path}", body, kind=kind, **said)
 
     def jobs(self, name: str = "", query: str = "fieldValidation=Strict") -> str:
         """The path of the jobs of its namespace, or of one."""

@@ -34,7 +34,7 @@ from tests.serve_builders import job, worker, world
 KEPT = 2_000  # of file descriptors: for pytest, and for the server's side of who is let in
 MOST = 10_000
 MIB = 2**20
-IMPATIENT = Manners(poll_seconds=30, body_seconds=0.3)
+IMPATIENT = Manners(poll_seconds=30, body_seconds=1)
 FREELY = Rate(per_second=1e6, burst=1e6)
 
 
@@ -68,7 +68,7 @@ async def flood(
                     await writer.drain()
                     sent += len(more)
         with contextlib.suppress(TimeoutError):
-            return await rest(reader, seconds=2.0), sent
+            return await rest(reader, seconds=5.0), sent
         return b"", sent
 
 
@@ -152,7 +152,7 @@ async def test_ten_thousand_connections_come_from_a_hundred_addresses(
 
 async def test_a_connection_stops_in_the_middle_of_its_handshake() -> None:
     """hung up on: a handshake has its time"""
-    async with replica(limits=Limits(introduction_seconds=0.3)) as there:
+    async with replica(limits=Limits(introduction_seconds=1)) as there:
         there.board.publish(job(world("0-2")), version=1)
         reader, writer = await asyncio.open_connection(HOST, there.server.port)
         writer.write(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")  # of a ClientHello

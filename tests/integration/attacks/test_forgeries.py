@@ -193,14 +193,18 @@ async def test_a_job_is_nested_so_deep_that_no_reader_follows(world: World) -> N
     # Python's own JSON does not write what is nested so deep.
     create = ("create", "--validate=false", "-n", world.namespace, "-f", "-")
     world.cluster.kubectl(*create, input=text)
-    await world.create_job(workers=sized(1))
-    async with world.operator():
-        await trains(world, 1)
-        # What it watches is read as well as what it lists.
-        annotate = ("annotate", "tjob", "deep", "-n", world.namespace, "example.com/a=b")
-        world.cluster.kubectl(*annotate)
-        await world.create_job("another", workers=sized(1))
-        await world.until_job(lambda s: s.get("phase") == "Running", "another")
+    try:
+        await world.create_job(workers=sized(1))
+        async with world.operator():
+            await trains(world, 1)
+            # What it watches is read as well as what it lists.
+            annotate = ("annotate", "tjob", "deep", "-n", world.namespace, "example.com/a=b")
+            world.cluster.kubectl(*annotate)
+            await world.create_job("another", workers=sized(1))
+            await world.until_job(lambda s: s.get("phase") == "Running", "another")
+    finally:
+        # Whoever sweeps the cluster is such a reader, too.
+        world.cluster.kubectl("delete", "tjob", "deep", "-n", world.namespace)
 
 
 ODD: dict[str, Manifest] = {

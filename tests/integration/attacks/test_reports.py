@@ -135,6 +135,10 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
         b'{"wire": 1, "progress": {"step": 1, "stepSeconds": 31536000}}',
         "stepSeconds is a number from 0",
     ),
+    "a century of saving": (
+        b'{"wire": 1, "progress": {"step": 1, "checkpointSeconds": 3.2e9}}',
+        "checkpointSeconds is a number from 0",
+    ),
     "more of a GPU than there is": (
         b'{"wire": 1, "utilization": {"gpu": 1.5}}',
         "gpu is a number from 0 to 1",
@@ -227,7 +231,8 @@ async def test_a_worker_reports_without_a_pause(stage: Stage) -> None:
     """refused after the first: it is asked to come again later"""
     liar = (await stage.world.pods())[1]
     async with taken_over(stage.world, liar) as traitor:
-        told = [await traitor.report({"wire": 1, "ready": True}) for _ in range(150)]
+        told = [await traitor.report({"wire": 1, "ready": True})]
+        while told[-1].status == 200 and len(told) < 2_000:  # a slow machine needs more of them
+            told.append(await traitor.report({"wire": 1, "ready": True}))
     assert told[0].status == 200
-    assert told[-1].status == 429
-    assert told[-1].message == "this worker asks too often"
+    assert told[-1] == Told(429, "this worker asks too often")

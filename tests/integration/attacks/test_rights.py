@@ -20,6 +20,7 @@ from spotrun.kube.access import Credentials, from_kubeconfig
 from spotrun.kube.client import Client
 from spotrun.kube.resource import Key
 from spotrun.kube.transport import Transport
+from spotrun.observe import usage
 from spotrun.observe.naming import owned_name, worker_name
 from spotrun.observe.price_tables import PriceSources
 from spotrun.serve.certificates import make_authority, sign_serving
@@ -129,9 +130,14 @@ async def world(cluster: Cluster) -> AsyncIterator[World]:
 
 
 async def test_the_operator_lacks_a_right_or_has_one_too_many(
-    world: World, cluster: Cluster, audit: AuditLog, tmp_path: Path
+    world: World,
+    cluster: Cluster,
+    audit: AuditLog,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """neither: all that is granted is used, and nothing that is asked for is denied"""
+    monkeypatch.setattr(usage, "IGNORED_SECONDS", 0.2)
     grant_rights(cluster, "rbac.yaml")
     account = write_kubeconfig(cluster, token(cluster), tmp_path / "kubeconfig")
     await forget_former_lives(world)
@@ -145,6 +151,7 @@ async def test_the_operator_lacks_a_right_or_has_one_too_many(
     await a_job_whose_names_are_taken(world)
     await a_claim(world)
     await a_job_that_grows(world)
+    await a_job_that_tells_nothing(world)
     await a_job_that_is_protected_by_somebody(world)
     async with operating(world, account):
         await world.kube.until(world.jobs(), "grows", _has_grown, timeout_seconds=PATIENCE_SECONDS)
@@ -225,6 +232,12 @@ async def a_job_that_grows(world: World) -> None:
     workers = {"min": 1, "max": 4, "replicas": 2, "template": TEMPLATE}
     at_once = {"scaleUpAfter": "0s", "scaleDownAfter": "0s"}
     await world.create_job("grows", workers=workers, scaling=at_once)
+
+
+async def a_job_that_tells_nothing(world: World) -> None:
+    """So what its pods use is asked for, in vain: nobody serves that here."""
+    world.play("mute").is_mute = True
+    await world.create_job("mute", workers={**sized(2), "min": 1})
 
 
 async def a_job_whose_names_are_taken(world: World) -> None:

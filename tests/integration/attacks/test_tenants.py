@@ -10,8 +10,8 @@ import pytest
 
 from tests.api_cases import CONTAINERS, TEMPLATE, changed
 from tests.api_cases import job as a_job
+from tests.integration.asking import Answer
 from tests.integration.attacks.helpers import JOBS, Tenant
-from tests.integration.manifests.helpers import Answer
 
 MINE = "mine"
 NO_PODS = "you may not create pods"

@@ -76,6 +76,16 @@ def readiness(status: str) -> Callable[[Manifest], bool]:
     return lambda node: condition(node, "Ready")["status"] == status
 
 
+async def test_a_node_that_is_refused_half_way_is_not_left_behind(nodes: Nodes) -> None:
+    name = f"n-{uuid.uuid4().hex[:8]}"
+    with pytest.raises(ApiError, match="must be greater than or equal to 0"):
+        await nodes.add(name, capacity={"cpu": "1", "nvidia.com/gpu": "-3"})
+
+    known = await nodes.client.list(NODES)
+    assert name not in {node["metadata"]["name"] for node in known}
+    await nodes.add(name, capacity={"cpu": "1", "nvidia.com/gpu": "3"})
+
+
 async def test_a_node_has_what_was_asked_for(nodes: Nodes) -> None:
     marks = pool_labels(Platform.GKE, zone="us-central1-b", instance_type="a3-highgpu-8g")
     machine = await nodes.add(

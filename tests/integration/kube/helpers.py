@@ -70,7 +70,7 @@ class Following:
     def names(self) -> set[str]:
         return {item.metadata.name for item in self.reflector.store}
 
-    async def until(self, holds: Callable[[], bool], timeout_seconds: float = 20) -> None:
+    async def until(self, holds: Callable[[], bool], timeout_seconds: float = 60) -> None:
         async with asyncio.timeout(timeout_seconds), self.news:
             await self.news.wait_for(holds)
 
@@ -124,7 +124,7 @@ async def following(
     result = Following(reflector, said, pauses)
     run = asyncio.create_task(reflector.run())
     try:
-        await asyncio.wait_for(reflector.synced.wait(), 20)
+        await asyncio.wait_for(reflector.synced.wait(), 60)
         yield result
         assert not run.done(), "nothing may end a reflector"
     finally:

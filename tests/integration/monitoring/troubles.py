@@ -9,6 +9,7 @@ from devcluster.client import Manifest
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import FOR_EVER, Rule
 from tests.integration.money.helpers import PRICE, ROOM, let_time_pass, workers
+from tests.integration.monitoring.server import Prometheus
 from tests.operator_world import World
 
 KEPT = {"volume": {"nfs": {"server": "nfs.example.com", "path": "/"}}}
@@ -32,12 +33,12 @@ async def a_job_that_trains(world: World) -> None:
     await world.until_phase("Running", "idle")
 
 
-async def all_troubles(world: World, proxy: FaultProxy) -> None:
+async def all_troubles(world: World, proxy: FaultProxy, prometheus: Prometheus) -> None:
     """One after the other, so that two cores are enough."""
     await a_price_that_nobody_knows(world)
     await a_budget_nearly_used_up(world)
     await a_budget_that_cannot_be_kept(world)
-    await workers_that_are_taken_away(world)
+    await workers_that_are_taken_away(world, prometheus)
     await writes_that_are_refused(world, proxy)
 
 
@@ -75,11 +76,13 @@ async def a_budget_that_cannot_be_kept(world: World) -> None:
     await world.until_job(lambda s: "Budget" in s.get("suspendedBy", ()), "dear")
 
 
-async def workers_that_are_taken_away(world: World) -> None:
-    """Both of two, twice."""
+async def workers_that_are_taken_away(world: World, prometheus: Prometheus) -> None:
+    """Both of two, twice; Prometheus has seen the job before, for it counts from what it saw."""
     for number in range(6):
         await world.nodes.add(f"haunted-{number}", capacity=ONE_WORKER, labels={"kind": "haunted"})
     await job_on(world, "haunted", "haunted", 2)
+    none_yet = 'spotrun_trainingjob_interruptions_total{name="haunted"} == 0'
+    await world.until(lambda: prometheus.query(none_yet))
     for members, count in (("0-1", 2), ("2-3", 4)):
         await world.until_job(partial(_trains, members), "haunted")
         lost = {pod["spec"].get("nodeName") for pod in await world.pods("haunted")} - {None}

@@ -101,7 +101,7 @@ class Space:
         return list(listed.items)
 
     async def until(self, look: Callable[[], Any], holds: Callable[[Any], bool] = bool) -> Any:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 found = await look()
                 if holds(found):
@@ -199,7 +199,7 @@ class Hand:
         return await self.executor.carry_out(job, decide(job, datetime.now(UTC)), self.memory)
 
     async def turn_until(self, holds: Callable[[JobSnapshot], bool]) -> JobSnapshot:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not holds(job := await self.look()):
                 decision = decide(job, datetime.now(UTC))
                 await self.executor.carry_out(job, decision, self.memory)

@@ -24,7 +24,7 @@ async def test_a_deleted_job_takes_its_charged_workers_along(
         propagation="Foreground",
     )
     # The garbage collector looks for new kinds, such as ours was at first, every 30 s.
-    async with asyncio.timeout(45):
+    async with asyncio.timeout(90):
         while await space.read(TRAINING_JOBS, "job") is not None:
             with suppress(NotFound):
                 await hand.turn()

@@ -11,13 +11,7 @@ from tests.integration.process.helpers import (
     token,
     write_kubeconfig,
 )
-from tests.operator_world import World, open_world
-
-
-@pytest.fixture
-async def world(cluster: Cluster, crds: None) -> AsyncIterator[World]:
-    async with open_world(cluster) as world:
-        yield world
+from tests.operator_world import World
 
 
 @pytest.fixture

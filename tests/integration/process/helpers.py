@@ -23,6 +23,8 @@ HOME = "spotrun-system"
 LEASE = at("leases", HOME, "spotrun", group="coordination.k8s.io/v1")
 AGENTS, METRICS, LIVENESS = 8443, 8080, 8081
 LEASE_SECONDS = 3
+IN_ORDER_SECONDS = 15
+"""Half of what Kubernetes gives a pod to end; it takes about one."""
 
 
 def grant_rights(cluster: Cluster, file: str, *, namespace: str | None = None) -> None:
@@ -90,7 +92,7 @@ class Replica:
     async def until_leading(self) -> None:
         await self.until_logged("leading; ")
 
-    async def ended(self, *, seconds: float = 10) -> int:
+    async def ended(self, *, seconds: float = 30) -> int:
         """Wait for its end; returns the exit code."""
         async with asyncio.timeout(seconds):
             return await self.process.wait()

@@ -13,6 +13,7 @@ from tests.operator_world import World
 
 ROOM = {"cpu": "64", "memory": "64Gi"}
 FOREIGN = "example.com/keep"
+WATCHING = "watching the Lease in spotrun-system for as long as a leader may be silent"
 
 
 async def clean_up(kubeconfig: Path, *arguments: str) -> tuple[int, str]:
@@ -58,7 +59,7 @@ async def test_pods_of_a_deleted_job_go_away(abandoned: World, account: Path) ->
     code, said = await clean_up(account, "--watch-namespace", world.namespace)
     assert (code, said.splitlines()) == (
         0,
-        [f"{world.namespace}/job: 2 pods let go of", "no pod waits for spotrun"],
+        [WATCHING, f"{world.namespace}/job: 2 pods let go of", "no pod waits for spotrun"],
     )
 
     async def all_are_gone() -> bool:
@@ -85,7 +86,7 @@ async def test_what_runs_goes_on_and_finalizers_of_others_stay(
     assert {pod["status"]["phase"] for pod in after} == {"Running"}
     assert (await world.job())["status"]["phase"] == "Running"
     again = await clean_up(account, "--watch-namespace", world.namespace)
-    assert again == (0, "no pod waits for spotrun\n")
+    assert again == (0, f"{WATCHING}\nno pod waits for spotrun\n")
 
 
 async def test_another_namespace_is_left_alone(abandoned: World, account: Path) -> None:

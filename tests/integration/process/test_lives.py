@@ -12,6 +12,7 @@ from devcluster.client import Manifest
 from devcluster.cluster import Cluster
 from tests.integration.process.helpers import (
     AGENTS,
+    IN_ORDER_SECONDS,
     LEASE,
     Launcher,
     Replica,
@@ -102,7 +103,7 @@ async def test_a_killed_operator_goes_on_where_it_was(world: World, operator: La
     world.play().may_finish.set()
     done = await world.until_job(lambda s: s["phase"] == "Succeeded" and s["settled"] == "0-3")
     assert done["status"]["nextSerial"] == 4
-    assert await second.stop() < 5
+    assert await second.stop() < IN_ORDER_SECONDS
     assert _refusals(world, second) == []
 
 
@@ -142,7 +143,7 @@ async def test_sigterm_hands_over_at_once(world: World, operator: Launcher) -> N
 
         service.target = f"{second.host}:{AGENTS}"
         stopped_seconds = await first.stop()
-        assert stopped_seconds < 5
+        assert stopped_seconds < IN_ORDER_SECONDS
         assert first.lines(message="SIGTERM: stopping (once more to end at once)")
         await second.until_leading()
         await world.until(lambda: _polls(second, 2))  # agents were hung up on, and came over

@@ -12,6 +12,7 @@ from spotrun.kube.lease import LEASES
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import FOR_EVER, Rule
 from tests.integration.process.helpers import (
+    IN_ORDER_SECONDS,
     LIVENESS,
     METRICS,
     Launcher,
@@ -82,7 +83,7 @@ async def test_what_is_wrong_at_the_start_is_said_and_waited_for(
     await replica.until_logged("everything can be listed now")
     await replica.until_leading()
     assert await _status(replica, METRICS, "/readyz") == 200
-    assert await replica.stop() < 5
+    assert await replica.stop() < IN_ORDER_SECONDS
 
 
 async def test_missing_rights_are_said_and_waited_for(
@@ -103,7 +104,7 @@ async def test_it_ends_in_order_without_an_api_server(behind: Launcher, proxy: F
     await replica.until_leading()
     proxy.inject(Rule("drop", times=FOR_EVER))
 
-    assert await replica.stop() < 5
+    assert await replica.stop() < IN_ORDER_SECONDS
 
 
 async def test_a_second_sigterm_ends_it_on_the_spot(behind: Launcher, proxy: FaultProxy) -> None:
@@ -116,7 +117,7 @@ async def test_a_second_sigterm_ends_it_on_the_spot(behind: Launcher, proxy: Fau
     assert replica.process.returncode is None, "its Lease is not released yet"
 
     replica.process.send_signal(signal.SIGTERM)
-    assert await replica.ended(seconds=1) == -signal.SIGTERM
+    assert await replica.ended() == -signal.SIGTERM
 
 
 async def test_a_port_in_use_ends_it_with_a_word(operator: Launcher) -> None:
@@ -127,6 +128,7 @@ async def test_a_port_in_use_ends_it_with_a_word(operator: Launcher) -> None:
     assert await second.ended() == 1
     (last,) = second.lines(level="error", logger="spotrun.cli.operate")
     assert "address already in use" in last["message"].lower()
+    assert "--agents-port" in last["message"]
 
 
 async def test_a_wrong_flag_ends_it_at_once(operator: Launcher) -> None:

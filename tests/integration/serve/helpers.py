@@ -158,7 +158,7 @@ def make_identity(authority: Pair | None = None, *others: Pair) -> Identity:
 
 
 async def eventually(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not holds():  # noqa: ASYNC110 - what is waited for says nothing when it happens
             await asyncio.sleep(0.01)
 
@@ -301,7 +301,7 @@ async def raw(
         writer.transport.abort()
 
 
-async def rest(reader: asyncio.StreamReader, seconds: float = 5.0) -> bytes:
+async def rest(reader: asyncio.StreamReader, seconds: float = 20.0) -> bytes:
     """What comes until the server hangs up; raises TimeoutError if it does not."""
     async with asyncio.timeout(seconds):
         try:

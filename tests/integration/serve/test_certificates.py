@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from spotrun.kube.client import Client
+from spotrun.kube.errors import Retryable
 from spotrun.serve.certificates import make_authority, sign_serving, term
 from spotrun.serve.tls import SECRETS, MountedFiles, OwnSecret, SecretObject, server_context, show
 from tests.integration.serve.helpers import Any_
@@ -67,6 +68,11 @@ async def test_replicas_that_renew_together_agree_and_the_worlds_key_stays(
     assert {one.world_key for one in seen} == {made.world_key}
     data = (await read(client, namespace)).data or {}
     assert sorted(data) == ["ca.crt", "ca.key", "tls.crt", "tls.key", "world.key"]
+
+
+async def test_without_a_namespace_it_is_said_which_one_to_make(client: Client) -> None:
+    with pytest.raises(Retryable, match="kubectl create namespace nowhere"):
+        await secret(client, "nowhere").load()
 
 
 @pytest.mark.parametrize("damage", [{"tls.crt": None}, {"ca.crt": "aGVsbG8="}, {"world.key": None}])

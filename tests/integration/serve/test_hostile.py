@@ -26,10 +26,10 @@ from tests.integration.serve.helpers import (
 )
 from tests.serve_builders import job, worker, world
 
-QUICK = Manners(poll_seconds=30, body_seconds=0.3)
+QUICK = Manners(poll_seconds=30, body_seconds=1)
 HURRIED = Limits(
-    introduction_seconds=0.3,
-    idle_seconds=0.5,
+    introduction_seconds=1,
+    idle_seconds=1.5,
     arrivals_per_address=Rate(per_second=1_000, burst=1_000),
 )
 
@@ -207,20 +207,20 @@ async def test_many_polls_of_one_worker_leave_one_open(there: Replica) -> None:
     async with Caller(there) as caller:
         seen = (await caller.poll(worker(0), TOKEN)).content["version"]
         polls = [asyncio.create_task(caller.poll(worker(0), TOKEN, seen)) for _ in range(30)]
-        done, waiting = await asyncio.wait(polls, timeout=2)
+        most = Limits().connections_per_worker
+        await eventually(lambda: sum(not poll.done() for poll in polls) <= most)
 
-        assert there.board.num_polls == 1
-        assert there.server.num_connections <= Limits().connections_per_worker
+        await eventually(lambda: there.board.num_polls == 1)
+        await eventually(lambda: there.server.num_connections <= most)
         # Those whose connection gave way were hung up on, the others were answered.
-        answered = [poll.result().status for poll in done if poll.exception() is None]
-        assert set(answered) == {200}
+        done = [poll for poll in polls if poll.done()]
+        assert {poll.result().status for poll in done if poll.exception() is None} == {200}
         there.board.release()
         await asyncio.gather(*polls, return_exceptions=True)
-        assert len(waiting) <= Limits().connections_per_worker
 
 
 async def test_a_worker_that_asks_without_a_pause() -> None:
-    manners = Manners(poll_seconds=30, requests=Rate(per_second=1, burst=5))
+    manners = Manners(poll_seconds=30, requests=Rate(per_second=0.01, burst=5))
     async with replica(manners=manners) as there, Caller(there) as caller:
         there.board.publish(job(world("0-2")), version=1)
 
@@ -257,7 +257,7 @@ async def test_a_flood_of_connections_costs_its_own_address() -> None:
 
 
 async def test_arrivals_without_end_are_turned_away_before_any_tls() -> None:
-    limits = Limits(arrivals_per_address=Rate(per_second=0.1, burst=10))
+    limits = Limits(arrivals_per_address=Rate(per_second=0.001, burst=10))
     async with replica(limits=limits) as there:
         there.board.publish(job(world("0-2")), version=1)
         good = 0

@@ -59,10 +59,10 @@ async def test_agents_follow_the_leader() -> None:
             second.leadership.leads = True
             stepping_down = asyncio.create_task(first.server.step_down())
 
-            said = await asyncio.wait_for(poll, 5)
+            said = await asyncio.wait_for(poll, 20)
             assert not stepping_down.done(), "polls are answered, not broken off"
             await stepping_down
-            await asyncio.wait_for(idle, 5)
+            await asyncio.wait_for(idle, 20)
             await first.until(connections=0)
             again = await polling(second, elsewhere, version)
             await asyncio.sleep(0.05)

@@ -71,11 +71,30 @@ async def declare(world: World, name: str, **spec: Any) -> Manifest:
     return await world.kube.create(POOLS, body)
 
 
+async def declare_dry_spot(world: World) -> None:
+    """Spot capacity that somebody says there is, and of which no node ever comes."""
+    await declare(
+        world,
+        "dry",
+        capacity="Spot",
+        instanceTypes=["g5.2xlarge"],
+        zones=["us-east-1a"],
+        nodeSelector={"karpenter.sh/capacity-type": "spot"},
+        usdPerHour="0.10",
+    )
+
+
 ONE_PER_NODE = {"requests": {"cpu": "5"}}
 
 
 async def create_job(
-    world: World, size: int, *, smallest: int = 1, largest: int | None = None, **spec: Any
+    world: World,
+    size: int,
+    *,
+    name: str = "job",
+    smallest: int = 1,
+    largest: int | None = None,
+    **spec: Any,
 ) -> Manifest:
     """A job whose workers need a node each."""
     container = {"name": "trainer", "image": "x", "args": ["train.py"], "resources": ONE_PER_NODE}
@@ -85,7 +104,7 @@ async def create_job(
         "replicas": size,
         "template": {"spec": {"containers": [container]}},
     }
-    return await world.create_job(workers=workers, **spec)
+    return await world.create_job(name, workers=workers, **spec)
 
 
 async def two_workers_on_three_nodes(world: World) -> None:

@@ -19,8 +19,10 @@ from tests.integration.spot.stories import (
     lost_together,
     lost_while_it_grows,
     lost_while_it_recovers,
+    lost_while_it_saves,
     shrunk,
     swapped,
+    waited,
     wavering,
 )
 from tests.meter.meter import Meter, metered
@@ -101,6 +103,8 @@ LIVES: dict[str, Life] = {
         Life(all_lost, ({0, 1, 2}, {3, 4, 5}), WHILE_NOBODY_LOOKED),
         Life(lost_while_it_grows, ({0, 1}, {0}, {0, 2, 3}), WHILE_NOBODY_LOOKED),
         Life(lost_while_it_recovers, ({0, 1, 2}, {0, 3, 4}), WHILE_NOBODY_LOOKED),
+        Life(lost_while_it_saves, ({0}, {1}), WHILE_NOBODY_LOOKED),
+        Life(waited, ({0},)),
         Life(wavering, ({0, 1},)),
         Life(fell_back, ({1},)),
         Life(came_back, ({1}, {2})),

@@ -11,7 +11,8 @@ from devcluster.notices import Dialect
 from tests.integration.spot.helpers import (
     add_node,
     create_job,
-    declare,
+    declare_dry_spot,
+    lack,
     node_of,
     until_gone,
     until_pools,
@@ -23,6 +24,7 @@ from tests.scripted_agent import Times
 
 SPOT_USD_PER_HOUR, ON_DEMAND_USD_PER_HOUR = "18", "36"
 """Of a node, for lives of seconds to cost something; pools are chosen by their own prices."""
+ON_DEMAND = ("c", "d")
 
 
 async def swapped(stage: Stage) -> None:
@@ -108,6 +110,38 @@ async def lost_while_it_recovers(stage: Stage) -> None:
     await _finish(stage)
 
 
+async def lost_while_it_saves(stage: Stage) -> None:
+    """The machine that is to be left goes before what it holds is saved."""
+    world = stage.world
+    await _nodes(world, 2)
+    await create_job(world, 1, checkpoint={"volume": {"emptyDir": {}}})
+    await stage.trains(0)
+    world.play().may_save = False
+    async with stage.trouble():
+        await (await node_of(world, 0)).notice(Dialect.NTH_SPOT, 120)
+        await world.until_job(lambda status: "checkpoint" in status.get("orders", {}))
+        await world.until(lambda: _runs(world, 1))
+        await _lose(stage, 0)
+        world.play().may_save = True
+        await stage.trains(1)
+    await _collect(stage)
+    await _finish(stage)
+
+
+async def waited(stage: Stage) -> None:
+    """Another job has the last node, and this one gets it when that is done."""
+    world = stage.world
+    await _nodes(world, 1)
+    await create_job(world, 1, name="other")
+    await world.until_phase("Running", "other")
+    async with stage.trouble():
+        await create_job(world, 1)
+        await world.until_job(lambda status: "find no node" in lack(status))
+        world.play("other").may_finish.set()
+        await stage.trains(0)
+    await _finish(stage)
+
+
 async def wavering(stage: Stage) -> None:
     """A notice comes and goes; nobody moves."""
     world = stage.world
@@ -159,20 +193,15 @@ async def came_back(stage: Stage) -> None:
 async def base_kept(stage: Stage) -> None:
     """The one worker on on-demand is lost, and its like replaces it."""
     world = stage.world
-    await _nodes(world, 2)
-    price = {PRICE: ON_DEMAND_USD_PER_HOUR}
-    for name in ("c", "d"):
-        await add_node(world, name, capacity="on-demand", annotations=price)
-    await until_pools(world, 2)
+    await _two_spot_and_two_on_demand(world)
     await create_job(world, 2, placement={"onDemandBase": 1})
     await stage.trains(0, 1)
-    assert (await node_of(world, 0)).name in {"c", "d"}, "rank 0 is one of them"
+    assert (await node_of(world, 0)).name in ON_DEMAND, "rank 0 is one of them"
     async with stage.trouble():
         await _lose(stage, 0)
         await stage.trains(1, 2)
-    status = (await world.job())["status"]
-    assert (status["workers"]["onDemand"], status["workers"]["spot"]) == (1, 1)
-    assert (await node_of(world, 2)).name in {"c", "d"}
+    await world.until_job(lambda s: (s["workers"]["onDemand"], s["workers"]["spot"]) == (1, 1))
+    assert (await node_of(world, 2)).name in ON_DEMAND
     await _collect(stage)
     await _finish(stage)
 
@@ -180,21 +209,16 @@ async def base_kept(stage: Stage) -> None:
 async def hurried(stage: Stage) -> None:
     """The deadline leaves no time to lose a spot worker, so all move to on-demand and stay."""
     world = stage.world
-    await _nodes(world, 2)
-    price = {PRICE: ON_DEMAND_USD_PER_HOUR}
-    for name in ("c", "d"):
-        await add_node(world, name, capacity="on-demand", annotations=price)
-    await until_pools(world, 2)
+    await _two_spot_and_two_on_demand(world)
     world.play().step_times = lambda _: Times(1.0)
     deadline = {"finishWithin": "1h", "onMissed": "OnDemand"}  # a million steps of a second
     await create_job(world, 2, deadline=deadline)
     await stage.trains(0, 1)
     async with stage.trouble():
         await stage.trains(2, 3)
-    status = (await world.job())["status"]
-    stated = {c["type"]: (c["status"], c["reason"]) for c in status["conditions"]}
+    job = await world.until_job(lambda s: s["workers"]["onDemand"] == 2)
+    stated = {c["type"]: (c["status"], c["reason"]) for c in job["status"]["conditions"]}
     assert stated["OnSchedule"] == ("False", "DeadlineAtRisk")
-    assert status["workers"]["onDemand"] == 2
     await _finish(stage)
 
 
@@ -214,18 +238,21 @@ async def _nodes(world: World, number: int) -> None:
         await add_node(world, f"n{n}", annotations=price)
 
 
-async def _dry_spot_and_on_demand(world: World) -> None:
-    await declare(
-        world,
-        "dry",
-        capacity="Spot",
-        instanceTypes=["g5.2xlarge"],
-        zones=["us-east-1a"],
-        nodeSelector={"karpenter.sh/capacity-type": "spot"},
-        usdPerHour="0.10",
-    )
+async def _on_demand(world: World, *names: str) -> None:
     price = {PRICE: ON_DEMAND_USD_PER_HOUR}
-    await add_node(world, "b", capacity="on-demand", annotations=price)
+    for name in names:
+        await add_node(world, name, capacity="on-demand", annotations=price)
+
+
+async def _two_spot_and_two_on_demand(world: World) -> None:
+    await _nodes(world, 2)
+    await _on_demand(world, *ON_DEMAND)
+    await until_pools(world, 2)
+
+
+async def _dry_spot_and_on_demand(world: World) -> None:
+    await declare_dry_spot(world)
+    await _on_demand(world, "b")
     await until_pools(world, 2)
 
 

@@ -4,12 +4,7 @@ import pytest
 
 from devcluster.cluster import Cluster
 from tests.integration.spot.lives import LIVES, Life, operator_killed
-from tests.integration.spot.stories import came_back, hurried
 from tests.plans.run import Outcome, run
-
-# A new leader does not know yet who can hand over: it may give up a number, and give out another.
-GIVEN_UP = {came_back.__name__, hurried.__name__}
-OF_EXACT_NUMBERS = [name for name in LIVES if name not in GIVEN_UP]
 
 
 def check(outcome: Outcome, life: Life) -> None:
@@ -19,15 +14,17 @@ def check(outcome: Outcome, life: Life) -> None:
 
 @pytest.mark.parametrize("name", LIVES)
 async def test_a_life_leads_by_its_worlds_and_costs_what_was_used(
-    cluster: Cluster, crds: None, name: str
+    empty_cluster: Cluster, name: str
 ) -> None:
-    check(await run(cluster, LIVES[name].play), LIVES[name])
+    check(await run(empty_cluster, LIVES[name].play), LIVES[name])
 
 
-@pytest.mark.parametrize("name", OF_EXACT_NUMBERS)
+@pytest.mark.parametrize("name", LIVES)
 async def test_an_operator_that_dies_again_and_again_is_not_missed(
-    cluster: Cluster, crds: None, name: str
+    empty_cluster: Cluster, name: str
 ) -> None:
-    outcome = await run(cluster, LIVES[name].play, trouble=lambda it: lambda: operator_killed(it))
+    outcome = await run(
+        empty_cluster, LIVES[name].play, trouble=lambda it: lambda: operator_killed(it)
+    )
     check(outcome, LIVES[name])
     assert outcome.num_kills > 0
