@@ -62,7 +62,8 @@ class Kind:
                 f"{free_bytes / 1e9:.0f} GB are free where {HOME} is, and {_ROOM_BYTES / 1e9:.0f} "
                 "may be needed: make room there, or set XDG_CACHE_HOME"
             )
-        self.engine("run", "--rm", "--privileged", "--entrypoint=true", made[-1])
+        # A network would change settings of this machine, and nobody would put them back.
+        self.engine("run", "--rm", "--privileged", "--network=none", "--entrypoint=true", made[-1])
 
     def down(self) -> None:
         """Remove the cluster and all that it left on this machine; images and programs are kept."""
