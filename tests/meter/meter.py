@@ -74,7 +74,7 @@ class Meter:
         def all_over() -> bool:
             return all(_start(pod) is None or _end(pod) is not None for pod in self._of(job))
 
-        async with asyncio.timeout(20), self._news:
+        async with asyncio.timeout(60), self._news:
             await self._news.wait_for(all_over)
 
     async def note(self, event: WatchEvent) -> None:

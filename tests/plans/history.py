@@ -56,7 +56,7 @@ class History:
             seen = {event.kind for event in self.events if event.version >= version}
             return seen.issuperset(kinds)
 
-        async with asyncio.timeout(20), self._news:
+        async with asyncio.timeout(60), self._news:
             await self._news.wait_for(enough)
 
 
