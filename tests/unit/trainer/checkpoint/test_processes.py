@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from multiprocessing.process import BaseProcess
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -26,11 +27,14 @@ def content(mark: int) -> Held:
     return Held(mark=mark, **tensors)
 
 
-def be_a_rank(place: Path, name: str, *, rank: int, size: int, mark: int, seconds: float) -> None:
+def be_a_rank(
+    place: Path, name: str, began: Barrier, *, rank: int, size: int, mark: int, seconds: float
+) -> None:
     """A training process: it knows its place among the others, and nothing else of them."""
     torch.set_num_threads(1)
     opened = Checkpoints(place, keep=1, attempt=str(mark))
     flat = tracked(held=content(mark)).flatten()
+    began.wait(PATIENCE_SECONDS)
     opened.save(name, flat, rank=rank, size=size, extra={"mark": mark})
     opened.before_change()
     opened.wait(seconds)
@@ -52,13 +56,17 @@ def load_and_check(place: Path, name: str) -> int:
 def ranks(
     place: Path, name: str, *, size: int, mark: int, seconds: float
 ) -> Iterator[Sequence[BaseProcess]]:
+    """The block begins when all of them begin to write."""
     started = []
+    began = SERVER.Barrier(size + 1)
     for rank in range(size):
         known = {"rank": rank, "size": size, "mark": mark, "seconds": seconds}
-        process = SERVER.Process(target=be_a_rank, args=(place, name), kwargs=known, daemon=True)
+        given = (place, name, began)
+        process = SERVER.Process(target=be_a_rank, args=given, kwargs=known, daemon=True)
         process.start()
         started.append(process)
     try:
+        began.wait(PATIENCE_SECONDS)
         yield started
     finally:
         for process in started:
@@ -81,11 +89,14 @@ def test_processes_complete_a_checkpoint_together(tmp_path: Path, size: int) -> 
 
 def test_whenever_a_rank_is_killed_the_newest_checkpoint_loads(tmp_path: Path) -> None:
     dice = random.Random(1)  # noqa: S311
+    with ranks(tmp_path / "undisturbed", "step-0.g0", size=3, mark=0, seconds=PATIENCE_SECONDS):
+        began = time.monotonic()
+    usual_seconds = time.monotonic() - began
     completed = 0
     for mark in range(TRIES):
         name = f"step-{mark // 3}.g0"  # starts that failed save the same steps again
-        with ranks(tmp_path, name, size=3, mark=mark, seconds=0.05) as started:
-            time.sleep(dice.uniform(0, 0.1))  # when it is killed: at any moment
+        with ranks(tmp_path, name, size=3, mark=mark, seconds=usual_seconds) as started:
+            time.sleep(dice.uniform(0, 1.5 * usual_seconds))  # when it is killed: at any moment
             pid = dice.choice(started).pid
             assert pid is not None
             with contextlib.suppress(ProcessLookupError):
