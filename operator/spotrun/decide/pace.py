@@ -9,6 +9,8 @@ from zlib import crc32
 from spotrun.api.meta import Condition, ConditionStatus
 from spotrun.api.names import ConditionType
 from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.crew import training
+from spotrun.decide.ledger import find
 from spotrun.decide.snapshot import JobSnapshot
 
 REFRESH_SECONDS = 60.0
@@ -16,6 +18,8 @@ LATEST_REFRESH_SECONDS = 90.0
 """How far a training is may be so old: between these, each job at a pace of its own."""
 GATHER_SECONDS = 2.0
 """How many workers run, and who is settled, may be so old."""
+WORDS_SECONDS = 10.0
+"""Why a job does not start may be so old: several say so, one after the other."""
 
 
 def refresh_seconds(job: JobSnapshot) -> float:
@@ -42,8 +46,11 @@ def seconds_to_write(
         return float("inf")
     if _urgent(new) != _urgent(old):
         return 0.0
-    pace = refresh_seconds if _counted(new) == _counted(old) else GATHER_SECONDS
-    return pace - written_seconds
+    if _counted(new) != _counted(old):
+        return GATHER_SECONDS - written_seconds
+    if not training(new) and _why_none_can_be_had(new) != _why_none_can_be_had(old):
+        return WORDS_SECONDS - written_seconds
+    return refresh_seconds - written_seconds
 
 
 def _urgent(status: TrainingJobStatus) -> tuple[object, ...]:
@@ -64,6 +71,11 @@ def _urgent(status: TrainingJobStatus) -> tuple[object, ...]:
         status.checkpoint if status.suspended_by else None,
         conditions,
     )
+
+
+def _why_none_can_be_had(status: TrainingJobStatus) -> str:
+    stated = find(status, ConditionType.CAPACITY_AVAILABLE)
+    return stated.message if stated is not None else ""
 
 
 def _size(status: TrainingJobStatus) -> tuple[object, ...]:

@@ -8,7 +8,7 @@ import pytest
 
 from spotrun.api.amounts import Amount
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.api.status import Pace, Progress, TrainingJobStatus
+from spotrun.api.status import How, Pace, Progress, TrainingJobStatus, World
 from spotrun.api.values import Serials
 from spotrun.decide.ledger import state
 from spotrun.decide.pace import refresh_seconds, seconds_to_write
@@ -40,6 +40,20 @@ def test_that_a_template_is_accepted_waits_for_the_next_write_unless_it_was_refu
     assert seconds_to_write(job.status, refused, 1.0) == 0.0
     assert seconds_to_write(accepted, refused, 1.0) == 0.0
     assert seconds_to_write(refused, accepted, 1.0) == 0.0
+
+
+def test_why_a_job_does_not_start_is_told_in_seconds_and_of_one_that_trains_with_the_rest() -> None:
+    def lacking(why: str) -> TrainingJobStatus:
+        kind, reason = ConditionType.CAPACITY_AVAILABLE, Reason.WAITING_FOR_CAPACITY
+        return state(job.view(), job.status, kind, reason, why, holds=False)
+
+    job = a_job(1)
+    unplaced, turned_down = lacking("no node"), lacking("no node; no autoscaler makes one")
+    assert seconds_to_write(unplaced, turned_down, 1.0) == 9.0
+    world = World(generation=1, members=Serials("0"), how=How.RESTART, switch=True)
+    trains = {"world": world}
+    both = (unplaced.model_copy(update=trains), turned_down.model_copy(update=trains))
+    assert seconds_to_write(*both, 1.0) == 59.0
 
 
 def test_jobs_that_started_together_are_not_refreshed_together() -> None:
