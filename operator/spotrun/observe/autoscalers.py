@@ -15,7 +15,7 @@ from spotrun.kube.client import Client, Selection
 from spotrun.kube.reflector import Reflector
 from spotrun.kube.resource import Key
 from spotrun.kube.tasks import running
-from spotrun.observe.notices import time_of
+from spotrun.observe.notices import said_recently
 from spotrun.observe.objects import EVENTS, EventObject
 from spotrun.observe.pods import bounded
 
@@ -25,8 +25,6 @@ AUTOSCALERS = (CLUSTER_AUTOSCALER, "karpenter", "eks-auto-mode/compute")
 GOOD_FOR = timedelta(minutes=10)
 """Who still makes no node says so again within five minutes: Karpenter by its own choice, the
 cluster autoscaler after 25 times because its client library lets no more pass."""
-_SKEW = timedelta(minutes=1)
-"""Of other machines' clocks; what is from further in the future is no event that happened."""
 
 _REFUSALS = frozenset({"NotTriggerScaleUp", "FailedScheduling"})
 _PROMISES = frozenset({"TriggeredScaleUp", "Nominated"})
@@ -92,7 +90,7 @@ class Autoscalers:
                 (at, event.reason in _PROMISES, event)
                 for event in reflector.by_index("pod", (namespace, uid))
                 if event.reason in _REFUSALS | _PROMISES
-                if (at := _moment(event)) is not None and now - GOOD_FOR < at <= now + _SKEW
+                if (at := said_recently(event, now, GOOD_FOR)) is not None
             ]
             if recent:
                 # Times are whole seconds: of two words within one the better is believed.
@@ -107,10 +105,6 @@ class Autoscalers:
 def _of_pod(event: EventObject) -> Iterable[tuple[str, str]]:
     # Who may write in another namespace only may write nothing of this one's pods.
     return ((event.metadata.namespace, event.regarding.uid),)
-
-
-def _moment(event: EventObject) -> datetime | None:
-    return time_of(event.deprecated_last_timestamp or event.event_time)
 
 
 def _words(name: str, event: EventObject) -> str:

@@ -237,8 +237,8 @@ class Caches(Following):
     def _job_changed(self, old: JobObject | None, new: JobObject | None) -> None:
         job = new or old
         assert job is not None, "a change has an old or a new side"
-        if new is None:  # not only where it is decided: every replica reads it
-            self._readings.forget(job.metadata.uid)
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._readings.forget(old.metadata.uid)  # every replica reads it, also who decides none
         self._wake(Key(job.metadata.namespace, job.metadata.name))
 
     def _pod_changed(self, old: PodObject | None, new: PodObject | None) -> None:

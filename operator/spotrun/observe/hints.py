@@ -20,7 +20,7 @@ from spotrun.observe.notices import (
     SILENCE,
     WARNING,
     Said,
-    time_of,
+    said_recently,
 )
 from spotrun.observe.objects import EVENTS, EventObject, NodeObject
 
@@ -28,8 +28,6 @@ NAMESPACE = "default"
 """Where Kubernetes keeps the events of what is in no namespace."""
 _OVERDUE = timedelta(minutes=10)
 """So long after its end a machine that was interrupted may still be there, but not for ever."""
-_SKEW = timedelta(minutes=1)
-"""By so much the clock of who writes events may be ahead of ours."""
 
 
 class Hints:
@@ -78,15 +76,9 @@ class Hints:
         """When that was said last of this machine; one of its name may have been there before."""
         born_at, now = created_at(node), self._wall()
         events = self._by_reason[reason].by_index("node", node.metadata.name)
-        moments = (_moment(event) for event in events)
+        moments = (said_recently(event, now, good_for) for event in events)
         return max(
-            (
-                at
-                for at in moments
-                if at is not None
-                and now - good_for < at <= now + _SKEW
-                and (born_at is None or at >= born_at)
-            ),
+            (at for at in moments if at is not None and (born_at is None or at >= born_at)),
             default=None,
         )
 
@@ -97,7 +89,3 @@ class Hints:
 
 def _of_node(event: EventObject) -> Iterable[str]:
     return (event.regarding.name,) if event.regarding.kind == "Node" else ()
-
-
-def _moment(event: EventObject) -> datetime | None:
-    return time_of(event.deprecated_last_timestamp or event.event_time)

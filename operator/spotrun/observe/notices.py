@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from spotrun.observe.objects import NodeObject, ObjectCondition, Taint
+from spotrun.observe.objects import EventObject, NodeObject, ObjectCondition, Taint
 
 WARNING = timedelta(minutes=2)
 """EC2 warns of a spot interruption two minutes ahead, and the autoscaler tries to evict for as long
@@ -161,6 +161,10 @@ def _unix(text: str) -> datetime | None:
     return datetime.fromtimestamp(int(text), UTC)
 
 
+_SKEW = timedelta(minutes=1)
+"""Of other machines' clocks; what is from further in the future is no event that happened."""
+
+
 def time_of(text: str | None) -> datetime | None:
     """A moment that others wrote; None for one with which no sum can be done."""
     try:
@@ -168,3 +172,9 @@ def time_of(text: str | None) -> datetime | None:
     except ValueError:
         return None
     return moment if moment.tzinfo is not None and 2000 <= moment.year < 3000 else None
+
+
+def said_recently(event: EventObject, now: datetime, good_for: timedelta) -> datetime | None:
+    """When an event was written last; None if that is too long ago, in the future, or no time."""
+    moment = time_of(event.deprecated_last_timestamp or event.event_time)
+    return moment if moment is not None and now - good_for < moment <= now + _SKEW else None

@@ -106,3 +106,16 @@ def test_what_was_read_of_a_job_goes_with_it_also_where_nobody_decides(caches: C
     assert job is not None
     assert UID not in caches._readings._specs
     assert UID not in caches._readings._statuses
+
+
+def test_what_was_read_of_a_job_is_forgotten_when_another_has_its_name(caches: Caches) -> None:
+    old = caches._jobs.get("ns", "job")
+    assert old is not None
+    first = caches._readings.spec(old)
+    new = msgspec.structs.replace(old, metadata=msgspec.structs.replace(old.metadata, uid="next"))
+
+    caches._job_changed(old, old)
+    assert caches._readings.spec(old) is first
+    caches._job_changed(old, new)  # as a list shows it, when the deletion was not seen
+
+    assert caches._readings.spec(old) is not first
