@@ -5,6 +5,7 @@ that waits for one slowed-down thread is slow as a whole. It needs no higher one
 since then training waits and leaves the cores free.
 """
 
+import atexit
 import os
 import sys
 import threading
@@ -24,6 +25,8 @@ from spotrun_trainer.flat import Flat
 NICER = 10
 """A tenth of a core's share against a thread of training."""
 FIRST_LOOK_SECONDS, SLOWEST_LOOK_SECONDS = 0.01, 1.0
+EXIT_SECONDS = 10.0
+"""What takes longer to write hangs, and must not keep a process that has failed from saying so."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,8 @@ class Saver:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="checkpoint", daemon=True)
             self._thread.start()
+            # torch (2.15) aborts a process that ends while another thread lets go of a tensor.
+            atexit.register(self.close, EXIT_SECONDS)
 
     def before_change(self) -> None:
         """Return when the tensors of the save in flight may change."""
@@ -113,13 +118,14 @@ class Saver:
         job = self._writing
         return self._pace.seconds_for(size + (job.part.bytes if job else 0))
 
-    def close(self) -> None:
-        """End the thread, once the part in flight is written."""
+    def close(self, seconds: float | None = None) -> None:
+        """End the thread, once the part in flight is written; or leave it after so many seconds."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
+        atexit.unregister(self.close)
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(seconds)
 
     def _raise_error(self) -> None:
         for outcome in self._outcomes:

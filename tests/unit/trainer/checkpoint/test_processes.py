@@ -4,6 +4,8 @@ import contextlib
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from multiprocessing.process import BaseProcess
@@ -107,3 +109,34 @@ def test_whenever_a_rank_is_killed_the_newest_checkpoint_loads(tmp_path: Path) -
             completed += load_and_check(tmp_path, newest) == mark
 
     assert 0 < completed < TRIES, "the kills hit before, during and after the writing"
+
+
+ENDS_AT_ONCE = """
+import sys, torch
+from tests.unit.trainer.checkpoint.states import Held, tracked
+from spotrun_trainer.checkpoint import Checkpoints
+
+flat = tracked(held=Held(x=torch.ones(1000, 10_000))).flatten()
+Checkpoints(sys.argv[1], keep=1).save("step-10.g1", flat, rank=0, size=1, extra={})
+"""
+HANGS = """
+import os
+from spotrun_trainer.checkpoint import saver
+
+saver.EXIT_SECONDS = 0.1
+saver.write_part = lambda *_: os.read(os.pipe()[0], 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "complete"), [(ENDS_AT_ONCE, ["step-10.g1"]), (HANGS + ENDS_AT_ONCE, [])]
+)
+def test_a_process_that_ends_still_writes_what_it_has_begun_unless_that_hangs(
+    tmp_path: Path, script: str, complete: list[str]
+) -> None:
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    seconds = 4 * PATIENCE_SECONDS  # most of it imports torch
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert [place.parent.name for place in tmp_path.glob("*/COMPLETE")] == complete
