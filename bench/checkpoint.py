@@ -120,6 +120,8 @@ class Found:
 class Ours:
     """Saving as spotrun does."""
 
+    is_beside = True
+
     def __init__(self, training: Training, place: Path) -> None:
         self._training = training
         self.checkpoints = Checkpoints(place, keep=1)
@@ -149,14 +151,14 @@ class Torch:
     def __init__(self, training: Training, place: Path, *, beside: bool) -> None:
         self._training = training
         self._place = place
-        self._beside = beside
+        self.is_beside = beside
         self._future: object = None
 
     def call(self) -> None:
         """Save, or begin to."""
         shutil.rmtree(self._place, ignore_errors=True)
         state = {"model": self._training.model.state_dict(), "opt": self._training.opt.state_dict()}
-        if self._beside:
+        if self.is_beside:
             self._future = async_save(state, checkpoint_id=self._place)
         else:
             save(state, checkpoint_id=self._place)
@@ -222,7 +224,8 @@ def save_beside(training: Training, way: Ours | Torch, found: Found) -> None:
     began = time.perf_counter()
     way.call()
     call_seconds = time.perf_counter() - began
-    beside: list[float] = []
+    # One in any case: a small model may be saved before anybody looks.
+    beside = [training.step(way.before_change)] if way.is_beside else []
     while not (done := way.is_done()) and len(beside) < MOST_STEPS_BESIDE:
         beside.append(training.step(way.before_change))
     while not done:

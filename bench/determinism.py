@@ -5,7 +5,7 @@ operator's own code on process nodes of devcluster; each change is a restart of 
 `samples_wrong` counts the samples that any step saw too often, or not at all, against a training
 that was alone and undisturbed; `hash_equal` is 1 if the final weights are the same, bit by bit.
 
-Run as `.venv/bin/python bench/determinism.py [--quick] [--changes 30]`.
+Run as `.venv/bin/python bench/determinism.py [--quick] [--changes 30] [--only deterministic]`.
 """
 
 import argparse
@@ -32,6 +32,7 @@ TRAINING = ROOT / "bench" / "determinism_training.py"
 MOST_WORKERS = 4
 PAUSE_SECONDS = 0.05
 ALONE_SECONDS = 300
+MODES = {"deterministic": (), "plain": ("--plain",)}  # what the training is told
 
 
 @dataclass(frozen=True)
@@ -49,18 +50,20 @@ class Result:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="two changes")
+    parser.add_argument("--quick", action="store_true", help="one change")
     parser.add_argument("--changes", type=int, default=30)
+    parser.add_argument("--only", choices=MODES, help="one mode")
     arguments = parser.parse_args()
-    changes = 2 if arguments.quick else arguments.changes
+    changes = 1 if arguments.quick else arguments.changes
+    modes = [arguments.only] if arguments.only else list(MODES)
     with tempfile.TemporaryDirectory() as scratch, Cluster() as cluster:
         install_crds(cluster)
-        asyncio.run(measure(cluster, Path(scratch), changes))
+        asyncio.run(measure(cluster, Path(scratch), modes, changes))
 
 
-async def measure(cluster: Cluster, scratch: Path, changes: int) -> None:
-    for mode, flags in (("deterministic", ()), ("plain", ("--plain",))):
-        steps = 60 + 30 * changes
+async def measure(cluster: Cluster, scratch: Path, modes: Iterable[str], changes: int) -> None:
+    for mode in modes:
+        steps, flags = 60 + 30 * changes, MODES[mode]
         left_alone = await asyncio.to_thread(alone, scratch / f"{mode}-alone", steps, *flags)
         moved = await moved_about(cluster, scratch / f"{mode}-moved", steps, changes, *flags)
         wrong = samples_wrong(left_alone.lines, moved.lines)

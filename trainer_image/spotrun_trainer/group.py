@@ -4,8 +4,10 @@ torch's default group is left alone: it is the user's, and lives as long as the 
 that is alone uses nothing of torch.distributed.
 """
 
+import atexit
 import os
 import time
+import weakref
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from datetime import timedelta
@@ -34,6 +36,7 @@ CONNECT_SECONDS_EACH = 0.02
 COLLECTIVE_SECONDS = 1800.0
 _TEXT_BYTES = 512
 _END_SECONDS = 0.1  # a collective that was cut ends within a millisecond, or with its time-out
+_open = weakref.WeakSet["Group"]()
 
 
 class Group:
@@ -63,6 +66,8 @@ class Group:
         self._backend = backend
         self._connections = connections or Connections()
         self._begun: list[Any] = []  # torch's works, of which some may not have ended
+        if backend is not None:
+            _open.add(self)
 
     @classmethod
     def form(
@@ -174,6 +179,7 @@ class Group:
         if not self._is_quiet():
             keep(self._backend, self._begun)
         self._backend = None
+        _open.discard(self)
 
     def _converse(self, say: Callable[[Tensor], Any], tensors: Iterable[Tensor]) -> Pending:
         if not self.is_nccl:
@@ -234,3 +240,10 @@ def _backend(store: Store, rank: int, size: int, *, is_nccl: bool) -> Any:  # no
     options = distributed.ProcessGroupNCCL.Options()
     options._timeout = timeout  # noqa: SLF001 - torch gives it no other name
     return distributed.ProcessGroupNCCL(store, rank, size, options)
+
+
+@atexit.register
+def _close_all() -> None:
+    """Else gloo would not let the process end before what is under way has, whatever peers do."""
+    for group in list(_open):
+        group.close()

@@ -1,9 +1,10 @@
 """Calls that cannot be interrupted, made so that one can leave them."""
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import TypeVar
+
+from spotrun_trainer import threads
 
 T = TypeVar("T")
 
@@ -31,5 +32,5 @@ def begin(function: Callable[[], T]) -> Future[T]:
         except Exception as error:
             result.set_exception(error)
 
-    threading.Thread(target=run, name="spotrun-call", daemon=True).start()
+    threads.start(run, name="spotrun-call")
     return result

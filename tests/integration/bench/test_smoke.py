@@ -1,16 +1,10 @@
 """Each bench of the operator runs to its end in a small size and prints what it is there for."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-ROOT = Path(__file__).parents[3]
-TIMEOUT_SECONDS = 240
+from tests.benches import figures_of
+
+TIMEOUT_SECONDS = 240.0
 
 PRINTED = {
     "chaos": {"chaos_bursts", "chaos_stuck", "chaos_aimed", "chaos_mismatches"},
@@ -32,7 +26,8 @@ PRINTED = {
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_bench_ends_well_and_prints_its_figures(name: str) -> None:
-    figures = _run(name)
+    lines = figures_of(name, "--quick", timeout_seconds=TIMEOUT_SECONDS)
+    figures = {line["metric"]: line for line in lines}
     assert PRINTED[name] <= figures.keys()
     assert all(line["value"] >= 0 and line["unit"] for line in figures.values())
     if name == "writes":  # counted, so true whatever else the machine does
@@ -41,18 +36,3 @@ def test_bench_ends_well_and_prints_its_figures(name: str) -> None:
         assert lives["value"] <= lives["allowed"]
         removed = figures["writes_per_removed_worker"]
         assert removed["value"] <= removed["allowed"]
-
-
-def _run(name: str) -> dict[str, dict[str, Any]]:
-    bench = subprocess.run(
-        [sys.executable, f"bench/{name}.py", "--quick"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-        check=False,
-        env={**os.environ, "PYTHONWARNINGS": "default"},
-    )
-    assert bench.returncode == 0, bench.stderr[-4000:]
-    lines = [json.loads(line) for line in bench.stdout.splitlines()]
-    return {line["metric"]: line for line in lines}

@@ -3,13 +3,13 @@
 import logging
 import socket
 import threading
-import time
 from collections.abc import Callable
 from datetime import timedelta
 
 from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in its __all__
 
 from spotrun.wire import World
+from spotrun_trainer import threads
 from spotrun_trainer.agent.moves import workers
 from spotrun_trainer.agent.settings import split_address
 
@@ -36,9 +36,9 @@ class Farewell:
         self._is_host = world.rank == 0
         self._tell = tell
         self._may_go = threading.Event()
+        self._ending = threading.Event()
         self.all_are_done = False
-        self._thread = threading.Thread(target=self._run, name="spotrun-farewell", daemon=True)
-        self._thread.start()
+        threads.start(self._run, name="spotrun-farewell", end=self._ending.set)
 
     def wait(self) -> None:
         """Wait until everybody has seen it, within reason."""
@@ -52,12 +52,14 @@ class Farewell:
             if store.add(f"{self._prefix}/done", 1) >= self._workers:
                 store.set(f"{self._prefix}/all", "")
             while not store.check([f"{self._prefix}/all"]):
-                time.sleep(_LOOK_SECONDS)
+                if self._ending.wait(_LOOK_SECONDS):
+                    return
             store.add(f"{self._prefix}/seen", 1)
             self.all_are_done = True
             self._tell()
             while self._is_host and store.add(f"{self._prefix}/seen", 0) < self._workers:
-                time.sleep(_LOOK_SECONDS)
+                if self._ending.wait(_LOOK_SECONDS):
+                    return
         except (OSError, RuntimeError) as error:  # torch's DistError is a RuntimeError
             log.info("the store of this world is gone: %s", error)
         self._may_go.set()

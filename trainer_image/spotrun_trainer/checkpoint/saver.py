@@ -5,13 +5,13 @@ that waits for one slowed-down thread is slow as a whole. It needs no higher one
 since then training waits and leaves the cores free.
 """
 
-import atexit
 import os
 import sys
 import threading
 import time
 from dataclasses import dataclass
 
+from spotrun_trainer import threads
 from spotrun_trainer.checkpoint.completion import Completion, is_complete_already
 from spotrun_trainer.checkpoint.errors import CheckpointError
 from spotrun_trainer.checkpoint.memory import bytes_of
@@ -79,10 +79,9 @@ class Saver:
             self._writing = _Job(part, staging, began, time.monotonic() - began)
             self._changed.notify_all()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="checkpoint", daemon=True)
-            self._thread.start()
-            # torch (2.15) aborts a process that ends while another thread lets go of a tensor.
-            atexit.register(self.close, EXIT_SECONDS)
+            self._thread = threads.start(
+                self._run, name="checkpoint", end=self._end, seconds=EXIT_SECONDS
+            )
 
     def before_change(self) -> None:
         """Return when the tensors of the save in flight may change."""
@@ -118,14 +117,16 @@ class Saver:
         job = self._writing
         return self._pace.seconds_for(size + (job.part.bytes if job else 0))
 
-    def close(self, seconds: float | None = None) -> None:
-        """End the thread, once the part in flight is written; or leave it after so many seconds."""
+    def close(self) -> None:
+        """End the thread, once the part in flight is written."""
+        self._end()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _end(self) -> None:
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-        atexit.unregister(self.close)
-        if self._thread is not None:
-            self._thread.join(seconds)
 
     def _raise_error(self) -> None:
         for outcome in self._outcomes:

@@ -4,8 +4,6 @@ import contextlib
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from multiprocessing.process import BaseProcess
@@ -18,6 +16,7 @@ import torch
 from spotrun_trainer.checkpoint import Checkpoints
 from tests.trainer_world import SERVER
 from tests.unit.trainer.checkpoint.states import Held, checkpoints, tracked
+from tests.unit.trainer.ending import run_script
 
 TENSORS, ELEMENTS = 12, 60_000  # 2.9 MB
 TRIES = 30
@@ -134,9 +133,7 @@ saver.write_part = lambda *_: os.read(os.pipe()[0], 1)
 def test_a_process_that_ends_still_writes_what_it_has_begun_unless_that_hangs(
     tmp_path: Path, script: str, complete: list[str]
 ) -> None:
-    command = [sys.executable, "-c", script, str(tmp_path)]
-    seconds = 4 * PATIENCE_SECONDS  # most of it imports torch
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+    ended = run_script(script, tmp_path)
 
     assert (ended.returncode, ended.stderr) == (0, "")
     assert [place.parent.name for place in tmp_path.glob("*/COMPLETE")] == complete

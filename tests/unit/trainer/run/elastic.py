@@ -33,13 +33,20 @@ def die() -> NoReturn:
 class Job:
     """Workers, each with one process, and the worlds that they are told of."""
 
-    def __init__(self, folder: Path, function: Callable[..., Any], *arguments: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        function: Callable[..., Any],
+        *arguments: Any,
+        restore: str | None = None,
+    ) -> None:
         wait_shortly(os.environ)  # as an agent does, which is the store's host elsewhere
         self.generation = 0
         self.errors: list[str] = []  # of processes that ended by themselves, once it is closed
         self._folder = folder
         self._function = function
         self._arguments = arguments
+        self._restore = restore
         self._stores: list[TCPStore] = []
         self._processes: dict[str, Process] = {}
         self._unreached = set[str]()
@@ -148,7 +155,7 @@ class Job:
             neighbours=(),
             how=self._how,
             switch=self._switch,
-            restore=None,
+            restore=self._restore,
         )
 
 
@@ -159,9 +166,15 @@ class Jobs:
         self._folder = folder
         self._jobs: list[Job] = []
 
-    def start(self, function: Callable[..., Any], *arguments: Any, workers: Iterable[str]) -> Job:
-        """Start a job with these workers in rank order."""
-        job = Job(self._folder, function, *arguments)
+    def start(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        workers: Iterable[str],
+        restore: str | None = None,
+    ) -> Job:
+        """Start a job with these workers in rank order, at a checkpoint if one is named."""
+        job = Job(self._folder, function, *arguments, restore=restore)
         self._jobs.append(job)
         job.publish(How.RESTART, *workers)
         job.start(*workers)

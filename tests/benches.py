@@ -1,0 +1,25 @@
+"""Runs a bench to its end, as a test does: for what it prints, not for how fast it was."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+
+
+def figures_of(name: str, *arguments: str, timeout_seconds: float) -> list[dict[str, Any]]:
+    """What a bench of that name says, line by line."""
+    bench = subprocess.run(
+        [sys.executable, f"bench/{name}.py", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout_seconds,
+        check=False,
+        env={**os.environ, "PYTHONWARNINGS": "default"},
+    )
+    assert bench.returncode == 0, bench.stderr[-4000:]
+    return [json.loads(line) for line in bench.stdout.splitlines()]

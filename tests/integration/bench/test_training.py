@@ -1,0 +1,21 @@
+"""Benches of trainings in pods run to their end in a small size."""
+
+from tests.benches import figures_of
+
+TIMEOUT_SECONDS = 400.0
+
+
+def test_a_training_that_is_moved_about_comes_out_as_one_that_is_not() -> None:
+    small = ("--quick", "--only=deterministic")
+    figures = figures_of("determinism", *small, timeout_seconds=TIMEOUT_SECONDS)
+    # Counted, so true whatever else the machine does.
+    found = [(line["metric"], line["value"]) for line in figures]
+    assert found == [("samples_wrong", 0), ("hash_equal", 1)]
+
+
+def test_a_loss_costs_no_committed_step_and_its_phases_are_told_apart() -> None:
+    small = ("--quick", "--only=node_lost_stall", "--parameters=1")
+    stall, steps_lost = figures_of("recovery", *small, timeout_seconds=TIMEOUT_SECONDS)
+    assert stall["metric"] == "node_lost_stall_seconds"
+    assert {"broken", "group"} <= stall["phases"].keys()
+    assert (steps_lost["metric"], steps_lost["value"]) == ("steps_lost", 0)

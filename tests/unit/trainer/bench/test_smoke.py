@@ -1,0 +1,27 @@
+"""Each bench of the trainer that needs no cluster runs to its end in a small size."""
+
+import pytest
+
+from tests.benches import figures_of
+
+TIMEOUT_SECONDS = 240.0
+
+WAYS = ("", "_dcp_async", "_dcp_sync")  # ours, and those of torch
+PRINTED = {
+    "checkpoint": {
+        *(f"checkpoint_call_ms{way}" for way in WAYS),
+        *(f"checkpoint_step_ratio{way}" for way in WAYS[:2]),  # nothing runs beside the last one
+        *(f"checkpoint_upload_seconds{way}" for way in WAYS),
+        "checkpoint_urgent_in_time",
+        "checkpoint_urgent_seconds",
+        "checkpoint_load_seconds",
+    },
+    "overhead": {"run_overhead_percent", "meter_span_microseconds", "trace_span_microseconds"},
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_bench_ends_well_and_prints_its_figures(name: str) -> None:
+    figures = figures_of(name, "--quick", timeout_seconds=TIMEOUT_SECONDS)
+    assert {line["metric"] for line in figures} >= PRINTED[name]
+    assert all(line["unit"] for line in figures)
