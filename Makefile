@@ -41,7 +41,7 @@ format: setup ## let ruff format and mend what it can
 types: setup ## mypy --strict over everything
 	$(BIN)/mypy
 
-test: test-unit test-trainer test-integration ## what every change has to pass (the first run builds Kubernetes, Helm and Prometheus: about 15 min)
+test: test-unit test-trainer test-integration bench-smoke ## what every change has to pass (the first run builds Kubernetes, Helm and Prometheus: about 15 min)
 
 test-unit: setup ## pure tests: seconds
 	$(PYTEST) tests/unit -n $(WORKERS) --ignore=tests/unit/trainer
@@ -70,7 +70,7 @@ test-faults: binaries ## lives of jobs with their writes disturbed: about 80 pla
 test-demo: binaries ## the demo as a process, by what it shows and leaves behind: minutes
 	$(PYTEST) tests/integration/demo
 
-bench-smoke: binaries ## every bench of the operator in a small size
+bench-smoke: binaries ## every bench in a small size: minutes
 	$(PYTEST) tests/integration/bench
 
 bench-market: setup ## what jobs cost on recorded spot markets: ours, its peers and the optimum (JSON lines; an hour)
@@ -112,8 +112,8 @@ e2e-short: setup ## of these what every change is tried with: a training, notice
 e2e-down: setup ## remove a kind cluster that was left up
 	@$(BIN)/python -m tests.e2e.kind down
 
-demo: setup ## watch a training job lose two nodes and go on (KEEP=1 leaves it up)
-	@$(BIN)/python -m demo $(if $(KEEP),--keep)
+demo: setup ## watch a training job lose two nodes and go on (KEEP=1 leaves it up, RECORD=file.svg draws it)
+	@$(BIN)/python -m demo $(if $(KEEP),--keep) $(if $(RECORD),--record $(RECORD))
 
 demo-down: setup ## end a demo that was left up
 	@$(BIN)/python -m demo --down

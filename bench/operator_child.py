@@ -86,7 +86,7 @@ class Measured(Controller):
     def _report_ready(self, key: Key) -> None:
         """Whose pod runs and has not spoken yet says that it is ready."""
         agents = self._caches.agents
-        for pod in self._caches._pods.by_index("job", key):  # noqa: SLF001
+        for pod in self._caches.jobs.pods_of(key):
             uid, serial = pod.metadata.owner_uid, int(pod.metadata.name.rpartition("-")[2])
             runs = pod.status.phase == "Running" and pod.status.pod_ip is not None
             if uid is not None and runs and agents.facts(uid, serial) is None:
@@ -96,7 +96,7 @@ class Measured(Controller):
         """Every agent that has arrived in a world is some steps further."""
         agents = self._caches.agents
         for key in self._caches.all_keys():
-            for pod in self._caches._pods.by_index("job", key):  # noqa: SLF001
+            for pod in self._caches.jobs.pods_of(key):
                 uid, serial = pod.metadata.owner_uid, int(pod.metadata.name.rpartition("-")[2])
                 known = agents.facts(uid, serial) if uid is not None else None
                 if uid is not None and known is not None and known.report.progress is not None:

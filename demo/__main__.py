@@ -26,6 +26,7 @@ examples:
   make demo                      python -m demo
   make demo KEEP=1               python -m demo --keep     then look around with kubectl
   make demo-down                 python -m demo --down     ends it, from wherever
+  make demo RECORD=demo.svg      python -m demo --record demo.svg
 
 The first run compiles Kubernetes, about 7 minutes on two cores; then it takes under two minutes.
 Ctrl-C ends it at any moment and leaves nothing behind. Exit codes: 0 the job succeeded although it
@@ -48,7 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from demo.job import Local  # noqa: PLC0415
 
         local = Local(options.scripts.resolve(), options.steps)
-        chosen = Options(options.job, local, keep=options.keep, plain=options.plain)
+        chosen = Options(
+            options.job, local, keep=options.keep, plain=options.plain, record=options.record
+        )
         return run(chosen, options.pid_file)
     except KeyboardInterrupt:
         print("demo: interrupted; nothing was left running", file=sys.stderr)
@@ -94,6 +97,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--down", action="store_true", help="end the demo that runs, then return")
     parser.add_argument(
         "--plain", action="store_true", help="lines with times also where there is a terminal"
+    )
+    parser.add_argument(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="besides, write the demo to FILE at its end, as an SVG that plays it in half a minute",
     )
     parser.add_argument(
         "--job",

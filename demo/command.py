@@ -12,6 +12,7 @@ from demo.closing import commands, held_words, last_lines, why_not
 from demo.job import Job, Local, load
 from demo.operating import OperatorError
 from demo.perform import StuckError, perform
+from demo.recording import Recorder
 from demo.scene import Scene
 from demo.screens import Screen, open_screen
 from demo.stage import Stage, open_stage
@@ -42,6 +43,7 @@ class Options:
     local: Local
     keep: bool = False
     plain: bool = False
+    record: Path | None = None
 
 
 def run(options: Options, pid_file: Path) -> int:
@@ -56,7 +58,7 @@ def run(options: Options, pid_file: Path) -> int:
 
 def _demo(options: Options) -> int:
     job = load(options.job, options.local)
-    screen = open_screen(plain=options.plain)
+    screen = _screen(options)
     try:
         binaries.ensure(binaries.pin(), screen.tell)
         screen.tell("starting Kubernetes: etcd, API server, controller manager, scheduler")
@@ -66,6 +68,11 @@ def _demo(options: Options) -> int:
             return asyncio.run(_play(cluster, job, screen, keep=options.keep))
     finally:
         screen.close()
+
+
+def _screen(options: Options) -> Screen:
+    screen = open_screen(plain=options.plain)
+    return Recorder(screen, options.record) if options.record else screen
 
 
 async def _play(cluster: Cluster, job: Job, screen: Screen, *, keep: bool) -> int:
@@ -78,7 +85,7 @@ async def _play(cluster: Cluster, job: Job, screen: Screen, *, keep: bool) -> in
         finally:
             screen.close()
         summed = figures(outcome.scene, outcome.steps, outcome.done)
-        _say("", *report(outcome.scene, summed), "")
+        screen.sum_up(report(outcome.scene, summed))
         if not outcome.is_success:
             await _say_why(stage, outcome.scene, why_not(outcome))
         if keep:

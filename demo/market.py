@@ -1,6 +1,6 @@
 """The nodes of the demo: where they are, what kind of capacity, at what made-up price. Pure."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,10 +59,46 @@ def first_nodes() -> tuple[NewNode, ...]:
     return tuple(NewNode(f"{pool.name}-1", pool) for pool in POOLS)
 
 
-def replacement(lost: str, used: Collection[str]) -> NewNode:
-    """A spot node of another pool than the lost one's, under a name that was not used before."""
-    pool = next(p for p in POOLS if p.capacity == "spot" and not lost.startswith(p.name))
+@dataclass(frozen=True)
+class Asked:
+    """What a pod asks of its node: one line of its affinity."""
+
+    label: str
+    operator: str  # In or NotIn; any other is taken to hold
+    values: tuple[str, ...]
+
+
+Terms = Sequence[Sequence[Asked]]
+"""Alternatives, of each of which all must hold; none: any node will do."""
+
+
+def replacement(lost: str, used: Collection[str], terms: Terms = ()) -> NewNode:
+    """A node that suits a pod, as an autoscaler makes it, under a name that was not used before.
+
+    If it may be, it is spot, and of another pool than the lost one's.
+    """
+    nodes = [NewNode(_unused(pool, used), pool) for pool in POOLS]
+    return min(
+        nodes,
+        key=lambda node: (
+            not suits(node, terms),
+            node.pool.capacity != "spot",
+            lost.startswith(node.pool.name),
+        ),
+    )
+
+
+def suits(node: NewNode, terms: Terms) -> bool:
+    """Whether a pod that asks for this can run on the node."""
+    labels = node.labels
+    return not terms or any(
+        all((labels.get(one.label) in one.values) == (one.operator == "In") for one in term)
+        for term in terms
+    )
+
+
+def _unused(pool: Pool, used: Collection[str]) -> str:
     number = 1
     while f"{pool.name}-{number}" in used:
         number += 1
-    return NewNode(f"{pool.name}-{number}", pool)
+    return f"{pool.name}-{number}"

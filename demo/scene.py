@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from demo.market import USD_PER_HOUR
+from demo.market import USD_PER_HOUR, Asked
 
 Manifest = Mapping[str, Any]
 
 _CAPACITY = "karpenter.sh/capacity-type"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _ZONE = "topology.kubernetes.io/zone"
 _SERIAL = "spotrun.dev/serial"
 _DISRUPTED = "karpenter.sh/disrupted"
@@ -43,6 +44,7 @@ class Worker:
     rank: int | None = None  # in the world that trains now
     is_removed: bool = False
     message: str = ""
+    terms: tuple[tuple[Asked, ...], ...] = ()  # what its node must have
 
 
 @dataclass(frozen=True)
@@ -209,6 +211,21 @@ def _worker(pod: Manifest, ranks: Mapping[int, int]) -> Worker:
         rank=ranks.get(serial),
         is_removed="deletionTimestamp" in meta,
         message=next(why, ""),
+        terms=read_terms(pod["spec"].get("affinity") or {}),
+    )
+
+
+def read_terms(affinity: Manifest) -> tuple[tuple[Asked, ...], ...]:
+    """Read what a pod requires of its node."""
+    of_nodes = affinity.get("nodeAffinity") or {}
+    terms = (of_nodes.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()
+    return tuple(
+        tuple(
+            Asked(one["key"], one["operator"], tuple(one.get("values") or ()))
+            for one in term["matchExpressions"]
+        )
+        for term in terms
+        if term.get("matchExpressions")
     )
 
 

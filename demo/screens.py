@@ -1,6 +1,7 @@
 """Where the demo shows itself: lines with times, or a live view where there is a terminal."""
 
 import time
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from rich.console import Console
@@ -24,6 +25,35 @@ class Screen(Protocol):
 
     def close(self) -> None:
         """Show no more scenes; what comes is said in lines."""
+
+    def sum_up(self, lines: Sequence[str]) -> None:
+        """Say the figures, after the last scene."""
+
+
+class Diary:
+    """What was told, and what is new in each scene, with the times."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self.entries: list[Entry] = []
+        self._now = now
+        self._began = now()
+        self._before = Scene(0.0)
+
+    @property
+    def seconds(self) -> float:
+        """Since it was begun."""
+        return self._now() - self._began
+
+    def write(self, text: str) -> Entry:
+        """Note down what happens now."""
+        self.entries.append((self.seconds, text))
+        return self.entries[-1]
+
+    def follow(self, scene: Scene) -> None:
+        """Note down what is new."""
+        for line in news(self._before, scene):
+            self.write(line)
+        self._before = scene
 
 
 class Plain:
@@ -50,33 +80,32 @@ class Plain:
     def close(self) -> None:
         """Do nothing: lines are all there is."""
 
+    def sum_up(self, lines: Sequence[str]) -> None:
+        """Print them."""
+        _print(lines)
+
 
 class Lively:
     """Lines until there is a scene, then one picture that changes."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._began = time.monotonic()
-        self._diary: list[Entry] = []
-        self._before = Scene(0.0)
+        self._diary = Diary()
         self._live: Live | None = None
 
     def tell(self, text: str) -> None:
         """Print a line, or write it into the diary of the picture."""
-        entry = (self._seconds(), text)
-        self._diary.append(entry)
+        seconds, _ = self._diary.write(text)
         if self._live is None:
-            self._console.print(f"{clock(entry[0]):>5}  {text}", markup=False, highlight=False)
+            self._console.print(f"{clock(seconds):>5}  {text}", markup=False, highlight=False)
 
     def show(self, scene: Scene) -> None:
         """Draw."""
         if self._live is None:
             self._live = Live(console=self._console, auto_refresh=False)
             self._live.start()
-        for line in news(self._before, scene):
-            self.tell(line)
-        self._before = scene
-        picture = live(scene, self._diary, self._seconds(), utc_now())
+        self._diary.follow(scene)
+        picture = live(scene, self._diary.entries, self._diary.seconds, utc_now())
         self._live.update(picture, refresh=True)
 
     def close(self) -> None:
@@ -85,11 +114,16 @@ class Lively:
             self._live.stop()
             self._live = None
 
-    def _seconds(self) -> float:
-        return time.monotonic() - self._began
+    def sum_up(self, lines: Sequence[str]) -> None:
+        """Print them below the picture."""
+        _print(lines)
 
 
 def open_screen(*, plain: bool) -> Screen:
     """The live view if standard output is a terminal and nobody asked for lines."""
     console = Console()
     return Plain() if plain or not console.is_terminal else Lively(console)
+
+
+def _print(lines: Sequence[str]) -> None:
+    print("\n".join(("", *lines, "")), flush=True)

@@ -5,13 +5,14 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from demo.job import NAMESPACE, ROOT, Job, Manifest, volume
-from demo.market import NewNode, first_nodes
-from demo.operating import Operator, operating
+from demo.market import POOLS, NewNode, first_nodes
+from demo.operating import Operator, OperatorError, operating
+from devcluster.client import Client, at
 from devcluster.cluster import KUBELET_PORT, Cluster
 from devcluster.nodes import Nodes
 from devcluster.process.options import Options
@@ -26,6 +27,7 @@ _MANIFESTS = (
     "manifests/admission.yaml",
 )
 _LAST_LINES = 15
+_KNOWN_SECONDS = 120.0
 
 
 @dataclass
@@ -75,7 +77,25 @@ async def open_stage(cluster: Cluster, job: Job, tell: Tell) -> AsyncIterator[St
             tell("adding three nodes: two spot pools in two zones, and one on-demand")
             for node in first_nodes():
                 await stage.add_node(node)
+            await _until_known(operator, nodes.client)
             yield stage
+
+
+async def _until_known(operator: Operator, client: Client) -> None:
+    """Until the operator has found each pool: it places workers by what it knows by then."""
+    pools = at("capacitypools", group="spotrun.dev/v1alpha1")
+    found: set[str] = set()
+    try:
+        async with asyncio.timeout(_KNOWN_SECONDS), aclosing(client.watch(pools)) as changes:
+            async for change in changes:
+                found.add(change.object["metadata"]["name"])
+                if len(found) == len(POOLS):
+                    return
+    except TimeoutError:
+        raise OperatorError(
+            f"the operator has found {len(found)} of {len(POOLS)} pools after "
+            f"{_KNOWN_SECONDS:.0f} s. The end of its log:\n{operator.last_lines()}"
+        ) from None
 
 
 def _runtime(cluster: Cluster, nodes: Nodes) -> ProcessRuntime:

@@ -120,14 +120,14 @@ def _join(scene: Scene, done: tuple[Done, ...]) -> Act | None:
     """One node for each that was lost, once a worker waits for it."""
     losses = [one for one in done if isinstance(one.act, Notice | PowerCut)]
     num_joined = sum(isinstance(one.act, Join) for one in done)
-    is_waiting = any(worker.node is None and not worker.is_removed for worker in scene.workers)
-    if not is_waiting or num_joined == len(losses):
+    waiting = [one for one in scene.workers if one.node is None and not one.is_removed]
+    if not waiting or num_joined == len(losses):
         return None
     last = losses[num_joined]
     if scene.seconds - last.seconds < BOOT_SECONDS:
         return None
     used = {node.name for node in scene.nodes} | {name_of(one.act) for one in done}
-    return Join(replacement(name_of(last.act), used))
+    return Join(replacement(name_of(last.act), used, waiting[0].terms))
 
 
 def _spot_node(scene: Scene) -> Node | None:

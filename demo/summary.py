@@ -97,7 +97,7 @@ def report(scene: Scene, shown: Figures) -> list[str]:
         f"{scene.phase}: {scene.message}",
         f"  job         {shown.job_seconds:.0f} s from apply to its end{start}",
         f"  steps       {shown.last_step}{of}; {shown.steps_again} were lost and done again",
-        f"  worlds      {shown.worlds}, after {scene.interruptions} workers were taken away",
+        f"  worlds      {shown.worlds}, after {_taken(scene.interruptions)} taken away",
         f"  checkpoint  {scene.checkpoint or 'none that the operator knows of'}",
         *(f"  {_name(loss.act):<10}  {_effect(loss)}" for loss in shown.losses),
         f"  cost        {_cost(scene)}",
@@ -124,8 +124,19 @@ def _effect(loss: Loss) -> str:
     return f"stalled {told}; {loss.steps_again} steps done again"
 
 
+def _taken(workers: int) -> str:
+    return "one worker was" if workers == 1 else f"{workers} workers were"
+
+
 def _cost(scene: Scene) -> str:
     if scene.usd is None:
         return "not metered yet: this part of the operator is still being built"
-    saved = f", ${scene.saved_usd} saved" if scene.saved_usd else ""
-    return f"${scene.usd} paid{saved}, at made-up prices"
+    return f"${scene.usd} paid{_saved(scene.saved_usd)}, at made-up prices"
+
+
+def _saved(usd: str | None) -> str:
+    if not usd:
+        return ""
+    if usd.startswith("-"):
+        return f", ${usd[1:]} more than the same useful work on demand"
+    return f", ${usd} saved"

@@ -23,6 +23,7 @@ TOPICS = {
     "test_paths": "Paths",
     "test_words": "Words for a log or a terminal",
     "test_floods": "Floods",
+    "test_plain_ports": "Ports without tokens",
     "test_rights": "The operator itself",
 }
 _INTRODUCTION = """\

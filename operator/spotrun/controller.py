@@ -33,7 +33,7 @@ from spotrun.serve.board import Board
 from spotrun.serve.farewells import Farewells
 from spotrun.serve.leadership import Leadership
 from spotrun.serve.metrics import Meter
-from spotrun.serve.plain import PlainServer
+from spotrun.serve.plain import health, metrics, plain_server
 from spotrun.serve.publishing import published
 from spotrun.serve.server import Server
 from spotrun.serve.server import Settings as ServerSettings
@@ -138,10 +138,8 @@ class Controller:
             queues,
             farewells=self._farewells,
         )
-        server = PlainServer(
-            self._meter.registry,
-            healthy=lambda: None,
-            ready=self._unready,
+        server = plain_server(
+            {"/metrics": metrics(self._meter.registry), "/readyz": health(self._unready)},
             host=self._settings.plain_host,
             port=self._settings.plain_port,
         )
@@ -205,9 +203,9 @@ class Controller:
         """Whether this replica decides."""
         return self._election.leads
 
-    def ages_seconds(self) -> dict[str, float]:
-        """For how long each cache has heard nothing; raises RuntimeError where one has stalled."""
-        return self._caches.ages_seconds()
+    def stalled(self) -> str | None:
+        """Which caches hear nothing any more; None if all do."""
+        return self._caches.stalled()
 
     async def until_broken(self) -> None:
         """Raise what has ended the work of leading: held by nobody, the Lease goes to others."""

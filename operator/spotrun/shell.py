@@ -1,20 +1,21 @@
-"""kopf as the shell of the process: start-up, shutdown, signals, the liveness endpoint (ADR 0001).
+"""kopf as the shell of the process: start-up, shutdown, signals (ADR 0001); and liveness.
 
 No resource has a kopf handler, so kopf has nothing to ask of the API server, and is kept from doing
-so: whatever became of its discovery (a 404, half an answer) would end the process.
+so: whatever became of its discovery (a 404, half an answer) would end the process. Its liveness
+endpoint is not used: whoever reaches the port could open connections on it without end.
 """
 
 import asyncio
 import logging
 import os
 import signal
-import socket
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, NoReturn, Protocol, cast
-from urllib.parse import urlsplit
 
 import kopf
+
+from spotrun.serve.plain import health, plain_server
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +27,8 @@ begin."""
 class Service(Protocol):
     """What runs in the shell."""
 
-    def ages_seconds(self) -> dict[str, float]:
-        """For how long each part has given no sign of life; raises if one is beyond hope."""
+    def stalled(self) -> str | None:
+        """What only a restart may cure, in a sentence; None if there is nothing."""
 
     async def until_broken(self) -> None:
         """Return, or raise, only where it can no longer do what it is for."""
@@ -47,6 +48,9 @@ class _Guest:
         self._open = open_service
         self._stop = stop
         self._task: asyncio.Task[None] | None = None
+
+    def stalled(self) -> str | None:
+        return None if self.service is None else self.service.stalled()
 
     def begin(self) -> None:
         self._task = asyncio.create_task(self._run())
@@ -69,14 +73,25 @@ class _Guest:
             self._stop.set()
 
 
-async def host(open_service: OpenService, *, liveness: str | None = None) -> None:
+async def host(open_service: OpenService, *, liveness: tuple[str, int] | None = None) -> None:
     """Run a service until SIGTERM or SIGINT; a second one ends the process on the spot.
 
-    `liveness` is a URL such as http://0.0.0.0:8081/healthz. Raises what the service raises.
+    `liveness` is the host and the port of /healthz; the empty host means every address. Raises
+    what the service raises.
     """
-    _require_free(liveness)
-    ready, stop = asyncio.Event(), asyncio.Event()
+    stop = asyncio.Event()
     guest = _Guest(open_service, stop)
+    async with AsyncExitStack() as stack:
+        if liveness is not None:
+            where, port = liveness
+            pages = {"/healthz": health(guest.stalled)}
+            await stack.enter_async_context(plain_server(pages, host=where, port=port))
+        await _run(guest, stop)
+
+
+async def _run(guest: _Guest, stop: asyncio.Event) -> None:
+    """Let kopf begin and end the service."""
+    ready = asyncio.Event()
     operator = asyncio.create_task(
         kopf.operator(
             registry=_registry(guest),
@@ -85,7 +100,6 @@ async def host(open_service: OpenService, *, liveness: str | None = None) -> Non
             identity=cast("Any", "spotrun"),
             standalone=True,  # leader election is ours: kopf's peering is not a lock
             clusterwide=True,
-            liveness_endpoint=liveness,
             ready_flag=ready,
             stop_flag=stop,
         )
@@ -99,7 +113,7 @@ async def host(open_service: OpenService, *, liveness: str | None = None) -> Non
 
 
 def _registry(guest: _Guest) -> kopf.OperatorRegistry:
-    """What kopf does for us: it begins, it ends, and it is asked for signs of life."""
+    """What kopf does for us: it begins, and it ends."""
     registry = kopf.OperatorRegistry()
 
     @kopf.on.startup(registry=registry)
@@ -114,11 +128,6 @@ def _registry(guest: _Guest) -> kopf.OperatorRegistry:
     async def never(**_: Any) -> NoReturn:  # noqa: ANN401 - kopf's keyword arguments
         await asyncio.Event().wait()
         raise AssertionError("nobody sets it")
-
-    # Permanent: kopf would otherwise try a probe that fails again for as long as it fails.
-    @kopf.on.probe(id="ages_seconds", registry=registry, errors=kopf.ErrorsMode.PERMANENT)
-    async def ages(**_: Any) -> dict[str, float]:  # noqa: ANN401 - kopf's keyword arguments
-        return {} if guest.service is None else guest.service.ages_seconds()
 
     return registry
 
@@ -137,15 +146,6 @@ async def _end_of(
             task.cancel()
         (broken, *_) = await asyncio.gather(operator, signals, ended, return_exceptions=True)
     return broken
-
-
-def _require_free(liveness: str | None) -> None:
-    """Raise at once if somebody else listens there: kopf would say so 5 s after it failed."""
-    if liveness is not None:
-        url = urlsplit(liveness)
-        host = url.hostname or ""
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        socket.create_server((host, url.port or 80), family=family).close()
 
 
 async def _heed_signals(ready: asyncio.Event, stop: asyncio.Event) -> None:

@@ -37,13 +37,19 @@ def crds(cluster: Cluster) -> None:
 
 
 @pytest.fixture(scope="module")
-def empty_cluster() -> Iterator[Cluster]:
+def extra_flags() -> dict[str, list[str]]:
+    """What the components of the empty cluster are told, where a module says so."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def empty_cluster(extra_flags: dict[str, list[str]]) -> Iterator[Cluster]:
     """For one module alone, whose operator sees all namespaces or whose timing is delicate.
 
     The shared one is swept, but fixtures keep things in it, and its controllers are still busy with
     the namespaces of former tests.
     """
-    with Cluster() as cluster:
+    with Cluster(extra_flags=extra_flags) as cluster:
         install_crds(cluster)
         yield cluster
 

@@ -6,7 +6,6 @@ import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -18,23 +17,23 @@ class Scripted:
     """A service whose health is told."""
 
     def __init__(self) -> None:
+        self.begun = asyncio.Event()
         self.opened = asyncio.Event()
         self.closed = False
         self.may_open = asyncio.Event()
         self.may_open.set()
-        self.trouble: Exception | None = None
+        self.trouble: str | None = None
         self.mistake = asyncio.get_running_loop().create_future()
 
-    def ages_seconds(self) -> dict[str, float]:
-        if self.trouble is not None:
-            raise self.trouble
-        return {"pods": 1.5}
+    def stalled(self) -> str | None:
+        return self.trouble
 
     async def until_broken(self) -> None:
         await self.mistake
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator["Scripted"]:
+        self.begun.set()
         await self.may_open.wait()
         self.opened.set()
         try:
@@ -44,22 +43,27 @@ class Scripted:
             self.closed = True
 
 
+Endpoint = tuple[str, int]
+
+
 @pytest.fixture
-def endpoint() -> str:
+def endpoint() -> Endpoint:
     with socket.create_server(("127.0.0.1", 0)) as free:
-        return f"http://127.0.0.1:{free.getsockname()[1]}/healthz"
+        return ("127.0.0.1", free.getsockname()[1])
 
 
 @pytest.fixture
-def endpoint_of_ipv6() -> str:
+def endpoint_of_ipv6() -> Endpoint:
     try:
         with socket.create_server(("::1", 0), family=socket.AF_INET6) as free:
-            return f"http://[::1]:{free.getsockname()[1]}/healthz"
+            return ("::1", free.getsockname()[1])
     except OSError as error:
         pytest.skip(f"this machine has no IPv6: {error}")
 
 
-async def answer(url: str) -> tuple[int, str]:
+async def answer(endpoint: Endpoint) -> tuple[int, str]:
+    host, port = endpoint
+    url = f"http://[{host}]:{port}/healthz" if ":" in host else f"http://{host}:{port}/healthz"
     async with asyncio.timeout(5), aiohttp.ClientSession() as session:
         while True:
             try:
@@ -69,7 +73,7 @@ async def answer(url: str) -> tuple[int, str]:
                 await asyncio.sleep(0.01)
 
 
-async def test_sigterm_closes_the_service_and_ends(endpoint: str) -> None:
+async def test_sigterm_closes_the_service_and_ends(endpoint: Endpoint) -> None:
     service = Scripted()
     host = asyncio.create_task(shell.host(service.open, liveness=endpoint))
     await service.opened.wait()
@@ -98,43 +102,49 @@ async def test_the_user_of_the_process_may_have_no_name(monkeypatch: pytest.Monk
     await asyncio.gather(host, return_exceptions=True)
 
 
-async def test_a_service_that_takes_long_to_open_is_alive_and_can_be_ended(endpoint: str) -> None:
+async def test_a_service_that_takes_long_to_open_is_alive_and_can_be_ended(
+    endpoint: Endpoint,
+) -> None:
     service = Scripted()
     service.may_open.clear()
     host = asyncio.create_task(shell.host(service.open, liveness=endpoint))
 
-    assert await answer(endpoint) == (200, '{"ages_seconds": {}}')
+    assert await answer(endpoint) == (200, "ok\n")
 
+    await service.begun.wait()  # from then on signals are heeded
     os.kill(os.getpid(), signal.SIGTERM)
     async with asyncio.timeout(2):
         await host
 
 
-async def test_liveness_tells_ages_and_fails_at_once_with_the_service(endpoint: str) -> None:
+async def test_liveness_fails_at_once_with_the_service(endpoint: Endpoint) -> None:
     service = Scripted()
     host = asyncio.create_task(shell.host(service.open, liveness=endpoint))
     await service.opened.wait()
-    service.trouble = RuntimeError("nothing was heard of pods")
+    service.trouble = "nothing was heard of pods"
 
-    assert (await answer(endpoint))[0] == 500
+    assert await answer(endpoint) == (503, "nothing was heard of pods\n")
 
     service.trouble = None
-    assert await answer(endpoint) == (200, '{"ages_seconds": {"pods": 1.5}}')
+    assert await answer(endpoint) == (200, "ok\n")
     os.kill(os.getpid(), signal.SIGTERM)
     await host
 
 
-async def test_liveness_is_served_where_all_addresses_are_of_ipv6(endpoint_of_ipv6: str) -> None:
+async def test_liveness_is_served_where_all_addresses_are_of_ipv6(
+    endpoint_of_ipv6: Endpoint,
+) -> None:
     service = Scripted()
     host = asyncio.create_task(shell.host(service.open, liveness=endpoint_of_ipv6))
 
     assert (await answer(endpoint_of_ipv6))[0] == 200
+    await service.begun.wait()
     os.kill(os.getpid(), signal.SIGTERM)
     async with asyncio.timeout(5):
         await host
 
 
-async def test_a_service_that_breaks_ends_the_process_with_its_error(endpoint: str) -> None:
+async def test_a_service_that_breaks_ends_the_process_with_its_error(endpoint: Endpoint) -> None:
     @asynccontextmanager
     async def broken() -> AsyncIterator[Scripted]:
         raise OSError("port in use")
@@ -157,11 +167,10 @@ async def test_a_service_that_breaks_at_work_ends_the_process_with_its_error() -
     assert service.closed
 
 
-async def test_a_liveness_port_in_use_ends_the_process(endpoint: str) -> None:
+async def test_a_liveness_port_in_use_ends_the_process(endpoint: Endpoint) -> None:
     service = Scripted()
-    port = urlsplit(endpoint).port
     with (
-        socket.create_server(("127.0.0.1", port)),
+        socket.create_server(endpoint),
         pytest.raises(OSError, match=r"(?i)address already in use"),
     ):
         await shell.host(service.open, liveness=endpoint)

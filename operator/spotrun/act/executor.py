@@ -187,8 +187,7 @@ class Executor:
             return on_write(error)
         memory.conflicts += 1
         if memory.conflicts > BELIEVED_CONFLICTS:
-            newer = int(job.version) + 1
-            self._writes.reached(Key(job.namespace, job.name), TRAINING_JOBS, job.name, newer)
+            self._await_newer(job)
         return Trouble(again_seconds=CONFLICTS.pause_seconds(memory.conflicts, self._roll))
 
     async def _act(self, job: JobSnapshot, decision: Decision, memory: Memory) -> list[Trouble]:
@@ -232,7 +231,13 @@ class Executor:
             )
         except KubeError as error:
             return on_removal(error)
+        self._await_newer(job)
         return None
+
+    def _await_newer(self, job: JobSnapshot | BrokenJob) -> None:
+        """Decide nothing more about a job on this version of it, or an older one."""
+        key = Key(job.namespace, job.name)
+        self._writes.reached(key, TRAINING_JOBS, job.name, int(job.version) + 1)
 
     async def _tell(self, job: JobSnapshot, told: Iterable[Announce], memory: Memory) -> None:
         """Tell people; an event that gets lost is not worth a second attempt."""

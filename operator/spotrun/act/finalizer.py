@@ -1,6 +1,33 @@
 """Our finalizer on pods, and the patch that takes it off: it, no other, and of that very pod."""
 
+import msgspec
+
 from spotrun.api.names import FINALIZER_METERED
+from spotrun.kube.resource import Meta
+
+
+class _Meta(Meta, frozen=True, rename="camel"):
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    finalizers: tuple[str, ...] = ()
+
+
+class Released(msgspec.Struct, frozen=True):
+    """The pod as the API server answers the patch."""
+
+    metadata: _Meta
+
+    @property
+    def seen_from(self) -> int:
+        """The first version in which a cache shows that the finalizer is off.
+
+        A pod that goes with its last finalizer is answered as it was, in the version before its
+        deletion: a cache that shows that one would have us let go of the pod once more.
+        """
+        meta = self.metadata
+        is_deleted = meta.deletion_timestamp is not None and not meta.finalizers
+        is_gone = is_deleted and not meta.deletion_grace_period_seconds
+        return meta.version + 1 if is_gone else meta.version
 
 
 def release(uid: str, at: int) -> list[dict[str, object]]:

@@ -87,7 +87,10 @@ class PodWriter:
         return None
 
     async def strip(self, namespace: str, name: str, uid: str) -> int | None:
-        """Take our finalizer, and no other, off a pod; also off one whose job is gone."""
+        """Take our finalizer, and no other, off a pod; also off one whose job is gone.
+
+        Returns the version in which caches show it; None where it was off already.
+        """
         try:
             return await self._strip(namespace, name, uid, at=0)
         except Invalid:
@@ -108,11 +111,11 @@ class PodWriter:
 
     async def _strip(self, namespace: str, name: str, uid: str, *, at: int) -> int:
         patch = finalizer.release(uid, at)
-        written = await self._writes.do(
+        released = await self._writes.do(
             "release",
-            lambda: self._client.patch(PODS, name, patch, Written, namespace=namespace),
+            lambda: self._client.patch(PODS, name, patch, finalizer.Released, namespace=namespace),
         )
-        return written.metadata.version
+        return released.seen_from
 
     async def _whose(self, job: JobSnapshot, name: str) -> Trouble | None:
         try:

@@ -79,7 +79,7 @@ async def _operate(options: Options) -> None:
             async with Controller(settings, client, _source(options, settings, client)) as it:
                 yield it
 
-    await shell.host(controller, liveness=_liveness(options, settings))
+    await shell.host(controller, liveness=(options.metrics_host, options.liveness_port))
 
 
 def _settings(options: Options, server: str) -> Settings:
@@ -150,10 +150,3 @@ def _source(options: Options, settings: Settings, client: Client) -> Source:
     if options.tls_cert is None or options.tls_key is None or options.tls_ca is None:
         return own
     return MountedFiles(options.tls_cert, options.tls_key, options.tls_ca, own)
-
-
-def _liveness(options: Options, settings: Settings) -> str:
-    """Kubelets probe the pod's own address, so its family decides what `everywhere` means."""
-    everywhere = "::" if settings.address.startswith("[") else "0.0.0.0"  # noqa: S104 - as told
-    there = HostPort(options.metrics_host or everywhere, options.liveness_port)
-    return f"http://{there.text}/healthz"

@@ -165,7 +165,13 @@ class _Aws:
             raise ValueError(
                 "live prices of AWS need boto3, which is not installed: install spotrun[aws]"
             ) from error
-        self._errors = importlib.import_module("botocore.exceptions")
+        errors = importlib.import_module("botocore.exceptions")
+        self._errors = (
+            errors.BotoCoreError,
+            errors.ClientError,
+            # What a proxy says in the place of AWS; to botocore that is no error of its own.
+            importlib.import_module("botocore.parsers").ResponseParserError,
+        )
         # One try, and not for long: the process cannot end before it, and we try again ourselves.
         self._config = importlib.import_module("botocore.config").Config(
             connect_timeout=3, read_timeout=10, retries={"total_max_attempts": 1}
@@ -243,7 +249,7 @@ class _Aws:
         try:
             client = self._boto3.client(service, region_name=region, config=self._config)
             yield from client.get_paginator(question).paginate(**what)
-        except (self._errors.BotoCoreError, self._errors.ClientError) as error:
+        except self._errors as error:
             raise AwsUnavailableError(
                 f"AWS did not answer ({error}): the operator needs a way to it, and a role that "
                 "allows ec2:DescribeSpotPriceHistory and pricing:GetProducts"

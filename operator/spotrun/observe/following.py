@@ -51,17 +51,17 @@ class Following:
         if reflector is not None:
             reflector.relist()
 
-    def ages_seconds(self) -> dict[str, float]:
-        """For how long each cache has heard nothing; raises RuntimeError where one has stalled."""
-        ages = {name: reflector.age_seconds() for name, reflector in self._reflectors.items()}
-        stalled = {
-            name: round(age)
-            for name, age in ages.items()
-            if age > SILENT_SECONDS and not self._reflectors[name].failures
+    def stalled(self) -> str | None:
+        """Which caches have heard nothing for too long, not even a failure; None if none has."""
+        ages = {
+            name: round(reflector.age_seconds())
+            for name, reflector in self._reflectors.items()
+            if not reflector.failures
         }
-        if stalled:
-            raise RuntimeError(f"nothing was heard, not even a failure, for so many s: {stalled}")
-        return ages
+        stalled = {name: age for name, age in ages.items() if age > SILENT_SECONDS}
+        if not stalled:
+            return None
+        return f"nothing was heard, not even a failure, for so many s: {stalled}"
 
     @property
     def selections(self) -> tuple[Selection, ...]:

@@ -46,6 +46,13 @@ class Gangs:
         self._waiting.discard(key)
         self._again_at.pop(key, None)
 
+    def forget_all(self) -> None:
+        """Nobody is known to stand in line any more."""
+        self._line.clear()
+        self._first = None
+        self._waiting.clear()
+        self._again_at.clear()
+
     def _put(self, key: Key, place: Place | None) -> None:
         if self._line.get(key) == place:
             return  # as nearly always: who is first is not asked anew among thousands

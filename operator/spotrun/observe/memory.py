@@ -1,4 +1,4 @@
-"""What is known of a job only as long as the process lives; losing it costs time, never truth."""
+"""What is known of a job only while this replica leads; losing it costs time, never truth."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -20,6 +20,8 @@ class Refused:
 class Memory:
     """One job's; `act` writes what it did, `observe` what it saw."""
 
+    uid: str | None = None  # whose it is, once the job was seen
+    leading_since: float | None = None  # of the reign in which it was gathered
     written_at: float = float("-inf")  # when status was last written
     conflicts: int = 0  # writes of status in a row that somebody else's had overtaken
     lost_at: dict[int, float] = field(default_factory=dict)  # when each loss was first seen
@@ -31,3 +33,15 @@ class Memory:
     budget_at: float = float("-inf")  # when its PodDisruptionBudget was last made
     last: JobSnapshot | None = None  # as it was stored last, without its workers
     event_times: deque[float] = field(default_factory=deque)
+
+    def keep_only(self, uid: str | None, leading_since: float) -> None:
+        """Forget what is known of a former job of that name, or from before others led.
+
+        A new job is not protected by what protects the old one; and what others did meanwhile is
+        not known: a job that was seen last long ago has not cost its rate ever since.
+        """
+        is_another = None not in {uid, self.uid} and uid != self.uid
+        others_led = self.leading_since not in {None, leading_since}
+        if is_another or others_led:
+            vars(self).update(vars(Memory()))
+        self.uid, self.leading_since = uid or self.uid, leading_since

@@ -157,9 +157,9 @@ class Nodes:
         return Node(name=name)
 
     def _remembered(self, name: str) -> _Known:
-        known = self._known.get(name)
-        if known is None:
-            if len(self._known) >= MOST_NODES:
-                del self._known[next(iter(self._known))]
-            known = self._known[name] = _Known(missing_since=self._clock())
+        """What is known of a node; the one that nobody has looked at for longest goes first."""
+        known = self._known.pop(name, None) or _Known(missing_since=self._clock())
+        if len(self._known) >= MOST_NODES:
+            del self._known[next(iter(self._known))]
+        self._known[name] = known
         return known

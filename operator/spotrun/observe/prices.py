@@ -43,11 +43,11 @@ class Prices:
 
     def priced(self, node: Node) -> Node:
         """The node with its prices."""
-        known = self._known.get(node.name)
+        known = self._remembered(node.name)
         if node.gone:
             return self._left_by(node, known)
         if node.created_at is None:  # it is not there: yet, or any more
-            self._missed_at.setdefault(node.name, self._wall())
+            self._missed(node.name)
             return node
         self._missed_at.pop(node.name, None)
         price = self._pool_price(node.pool) if node.pool else None
@@ -62,17 +62,27 @@ class Prices:
             on_demand_usd_per_hour=self._on_demand(node, price),
         )
         if known is None and len(self._known) >= MOST_NODES:
-            oldest = next(iter(self._known))
-            del self._known[oldest]
-            self._missed_at.pop(oldest, None)
+            del self._known[next(iter(self._known))]
         self._known[node.name] = _Known(asked, priced)
         return priced
 
+    def _remembered(self, name: str) -> _Known | None:
+        """What is known of a node; the one that nobody has looked at for longest goes first."""
+        known = self._known.pop(name, None)
+        if known is not None:
+            self._known[name] = known
+        return known
+
+    def _missed(self, name: str) -> datetime:
+        """Since when a node is missed."""
+        if name not in self._missed_at and len(self._missed_at) >= MOST_NODES:
+            del self._missed_at[next(iter(self._missed_at))]
+        return self._missed_at.setdefault(name, self._wall())
+
     def _left_by(self, node: Node, known: _Known | None) -> Node:
         """What is left of a node in memory; it is gone since it was missed first."""
-        gone_at = self._missed_at.setdefault(node.name, self._wall())
         last = known.node if known is not None else node
-        return replace(last, gone=True, ready=node.ready, gone_at=gone_at)
+        return replace(last, gone=True, ready=node.ready, gone_at=self._missed(node.name))
 
     def _history(self, node: Node, price: Price | None) -> PriceHistory:
         """What the catalog says; of its pool's nodes a pool remembers what that said before."""

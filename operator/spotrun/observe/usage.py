@@ -74,6 +74,10 @@ class Usage:
         """The job is gone, or tells of its steps."""
         self._jobs.pop(key, None)
 
+    def forget_all(self) -> None:
+        """What was heard is too old."""
+        self._jobs.clear()
+
     async def follow(self) -> NoReturn:
         """Keep asking, until cancelled."""
         while True:

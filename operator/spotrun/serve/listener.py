@@ -1,4 +1,4 @@
-"""Connections: TLS for agents, with strangers turned away before it costs anything."""
+"""Connections: strangers are turned away before any TLS is done for them, or any work."""
 
 import asyncio
 import contextlib
@@ -16,6 +16,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from typing_extensions import override
 
+from spotrun.kube.tasks import running
 from spotrun.serve.refused import SERVER
 from spotrun.serve.visits import Limits, Visit, Visits
 
@@ -33,7 +34,7 @@ def _is_ours(record: logging.LogRecord) -> bool:
 _http_log.addFilter(_is_ours)
 
 BACKLOG = 4_096  # all agents of a leader that is gone come within seconds
-_OTHER_FILES = 1_000
+_OTHER_FILES = 2_000  # what the plain ports may hold, and as many again
 PAUSE_SECONDS = 0.1
 """After an accept that failed, mostly for want of file descriptors: others must be closed first."""
 
@@ -94,7 +95,7 @@ class Listener:
     def __init__(
         self,
         handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
-        tls: ssl.SSLContext,
+        tls: ssl.SSLContext | None,
         *,
         host: str,
         port: int,
@@ -107,20 +108,21 @@ class Listener:
         self._host = host
         self._port = port
         self._greeting: set[asyncio.Task[None]] = set()
+        self._stack = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         self._http = _Http(self._handler, self._limits)
         self._http.left = self.visits.left
         self._socket = _listen(self._host, self._port)
         self.port: int = self._socket.getsockname()[1]
-        self._accepting = asyncio.create_task(self._accept())
+        await self._stack.enter_async_context(running(self._accept()))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        tasks = {self._accepting, *self._greeting}
-        for task in tasks:
+        await self._stack.aclose()
+        for task in self._greeting:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._greeting, return_exceptions=True)
         self._socket.close()
         self.visits.close_all()
         await self._http.shutdown(timeout=1.0)
@@ -162,11 +164,11 @@ class Listener:
                 lambda: protocol,
                 connection,
                 ssl=self._tls,
-                ssl_handshake_timeout=self._limits.introduction_seconds,
-                ssl_shutdown_timeout=1.0,
+                ssl_handshake_timeout=self._limits.introduction_seconds if self._tls else None,
+                ssl_shutdown_timeout=1.0 if self._tls else None,
             )
         except (OSError, ssl.SSLError, TimeoutError) as error:
-            log.debug("no TLS with %s: %s", visit.address, error)
+            log.debug("no connection with %s: %s", visit.address, error)
             self.visits.left(protocol)
             connection.close()
         except asyncio.CancelledError:

@@ -1,54 +1,72 @@
-"""Metrics and health, on a plain port of their own that agents need not reach."""
+"""Metrics and health, on plain ports of their own that agents need not reach.
 
-from collections.abc import Callable
+Nobody shows a token here, so all are strangers: each connection is for one answer.
+"""
+
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Self
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from spotrun.serve.listener import Listener
+from spotrun.serve.refused import SERVER
+from spotrun.serve.visits import Limits
+
 Probe = Callable[[], str | None]
 """What is wrong, in a sentence; None if all is well."""
 
+Page = Callable[[web.BaseRequest], web.Response]
 
-class PlainServer:
-    """Serves /metrics, /healthz and /readyz while its `async with` block lasts."""
+LIMITS = Limits(connections=500, strangers=500, strangers_per_address=50)
+"""Of one port. A kubelet and a few Prometheus come, each with a connection at a time."""
 
-    def __init__(
-        self,
-        registry: CollectorRegistry,
-        *,
-        healthy: Probe,
-        ready: Probe,
-        host: str = "",
-        port: int = 8080,
-    ) -> None:
-        self._registry = registry
-        self._probes = {"/healthz": healthy, "/readyz": ready}
-        self._host = host
-        self._port = port
 
-    async def __aenter__(self) -> Self:
-        app = web.Application(client_max_size=0)
-        app.router.add_get("/metrics", self._metrics)
-        for path in self._probes:
-            app.router.add_get(path, self._probe)
-        self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=60, lingering_time=0)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, self._host or None, self._port).start()
-        self.port: int = self._runner.addresses[0][1]
-        return self
+def plain_server(
+    pages: Mapping[str, Page], *, host: str = "", port: int = 8080, limits: Limits = LIMITS
+) -> Listener:
+    """Serves pages, by their paths, while its `async with` block lasts."""
 
-    async def __aexit__(self, *_: object) -> None:
-        await self._runner.cleanup()
+    async def answer(request: web.BaseRequest) -> web.Response:
+        response = _page_of(request, pages)
+        response.headers.update(SERVER)
+        response.force_close()
+        return response
 
-    async def _metrics(self, request: web.Request) -> web.Response:
+    return Listener(answer, None, host=host, port=port, limits=limits)
+
+
+def metrics(registry: CollectorRegistry) -> Page:
+    """What Prometheus reads, in the format that it asks for."""
+
+    def page(request: web.BaseRequest) -> web.Response:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
+        return web.Response(body=encode(registry), headers={"Content-Type": content_type})
 
-    async def _probe(self, request: web.Request) -> web.Response:
-        wrong = self._probes[request.path]()
+    return page
+
+
+def health(probe: Probe) -> Page:
+    """Whether all is well, and else what is not."""
+
+    def page(_: web.BaseRequest) -> web.Response:
+        wrong = probe()
         if wrong is None:
-            return web.Response(text="ok\n")
-        return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, text=f"{wrong}\n")
+            return _words(HTTPStatus.OK, "ok")
+        return _words(HTTPStatus.SERVICE_UNAVAILABLE, wrong)
+
+    return page
+
+
+def _page_of(request: web.BaseRequest, pages: Mapping[str, Page]) -> web.Response:
+    page = pages.get(request.path)
+    if page is None:
+        return _words(HTTPStatus.NOT_FOUND, f"there is only {' and '.join(pages)}")
+    if request.method not in {"GET", "HEAD"}:
+        return _words(HTTPStatus.METHOD_NOT_ALLOWED, "this is asked for by GET")
+    return page(request)
+
+
+def _words(status: HTTPStatus, words: str) -> web.Response:
+    return web.Response(status=status, text=f"{words}\n")

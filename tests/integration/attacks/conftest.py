@@ -26,7 +26,7 @@ def pytest_asyncio_loop_factories(
     item: pytest.Item,
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """The loop that the operator runs on, where its server stands alone: its TLS is another one."""
-    if item.path.stem in {"test_floods", "test_paths", "test_tokens"}:
+    if item.path.stem in {"test_floods", "test_paths", "test_plain_ports", "test_tokens"}:
         return {"uvloop": uvloop.new_event_loop}
     return {"asyncio": asyncio.new_event_loop}
 

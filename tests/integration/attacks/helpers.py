@@ -1,11 +1,14 @@
 """Those who attack: tenants with few rights, and workers that say what they like."""
 
+import asyncio
 import contextlib
 import http.client
 import json
+import resource
+import socket
 import ssl
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,6 +20,7 @@ from devcluster.cluster import Cluster
 from spotrun.api import names
 from tests.integration.asking import Answer, ask
 from tests.integration.manifests.helpers import apply, namespace, until
+from tests.integration.serve.helpers import HOST
 from tests.operator_world import World
 
 JOBS = "apis/spotrun.dev/v1alpha1"
@@ -28,6 +32,8 @@ SCALES_JOBS = {
     "verbs": ["update", "patch"],
 }
 MAKES_PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ALL_VERBS}
+KEPT = 2_000  # of file descriptors: for pytest, and for the server's side of who is let in
+MOST = 10_000
 
 
 @dataclass(frozen=True)
@@ -152,3 +158,43 @@ async def taken_over(world: World, pod: Manifest) -> Any:
     connector = aiohttp.TCPConnector(ssl=tls)
     async with aiohttp.ClientSession(headers=headers, connector=connector) as session:
         yield Traitor(session, f"https://{told[names.ENV_SERVER]}/v1/jobs/{where}")
+
+
+@dataclass
+class Crowd:
+    """Connections that say nothing, as many as this process may open."""
+
+    port: int
+    sockets: list[socket.socket] = field(default_factory=list)
+
+    async def come(self, number: int, addresses: list[str]) -> None:
+        loop = asyncio.get_running_loop()
+        for count in range(number):
+            one = socket.socket()
+            self.sockets.append(one)
+            one.setblocking(False)
+            one.bind((addresses[count % len(addresses)], 0))
+            with contextlib.suppress(OSError):
+                await loop.sock_connect(one, (HOST, self.port))
+
+    def leave(self) -> None:
+        for one in self.sockets:
+            one.close()
+        self.sockets.clear()
+
+
+@contextlib.asynccontextmanager
+async def crowd(port: int) -> AsyncIterator[Crowd]:
+    crowd = Crowd(port)
+    try:
+        yield crowd
+    finally:
+        crowd.leave()
+
+
+def most_connections() -> int:
+    """Ten thousand where the limit of file descriptors lets them: 20,000 is enough."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY:
+        return MOST
+    return max(min(MOST, (hard - KEPT) * 10 // 17), 100)  # up to seven in ten are let in

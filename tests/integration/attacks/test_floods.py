@@ -6,17 +6,15 @@ outs are options of the server under test; nothing here waits for them to pass b
 
 import asyncio
 import contextlib
-import resource
-import socket
 import zlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
 
 import pytest
 
 from spotrun.serve.app import Manners
 from spotrun.serve.bucket import Rate
 from spotrun.serve.visits import Limits
+from tests.integration.attacks.helpers import crowd, most_connections
 from tests.integration.serve.helpers import (
     HOST,
     TOKEN,
@@ -31,8 +29,6 @@ from tests.integration.serve.helpers import (
 )
 from tests.serve_builders import job, worker, world
 
-KEPT = 2_000  # of file descriptors: for pytest, and for the server's side of who is let in
-MOST = 10_000
 MIB = 2**20
 IMPATIENT = Manners(poll_seconds=30, body_seconds=1)
 FREELY = Rate(per_second=1e6, burst=1e6)
@@ -75,46 +71,6 @@ async def flood(
 # connections -------------------------------------------------------------------------------------
 
 
-@dataclass
-class Crowd:
-    """Connections that say nothing, as many as this process may open."""
-
-    port: int
-    sockets: list[socket.socket] = field(default_factory=list)
-
-    async def come(self, number: int, addresses: list[str]) -> None:
-        loop = asyncio.get_running_loop()
-        for count in range(number):
-            one = socket.socket()
-            self.sockets.append(one)
-            one.setblocking(False)
-            one.bind((addresses[count % len(addresses)], 0))
-            with contextlib.suppress(OSError):
-                await loop.sock_connect(one, (HOST, self.port))
-
-    def leave(self) -> None:
-        for one in self.sockets:
-            one.close()
-        self.sockets.clear()
-
-
-@contextlib.asynccontextmanager
-async def crowd(there: Replica) -> AsyncIterator[Crowd]:
-    crowd = Crowd(there.server.port)
-    try:
-        yield crowd
-    finally:
-        crowd.leave()
-
-
-def most_connections() -> int:
-    """Ten thousand where the limit of file descriptors lets them: 20,000 is enough."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard == resource.RLIM_INFINITY:
-        return MOST
-    return max(min(MOST, (hard - KEPT) * 10 // 17), 100)  # up to seven in ten are let in
-
-
 async def test_ten_thousand_connections_come_from_one_address(
     record_property: Callable[[str, object], None],
 ) -> None:
@@ -124,7 +80,7 @@ async def test_ten_thousand_connections_come_from_one_address(
     limits = Limits(arrivals_per_address=FREELY)
     async with replica(limits=limits) as there:
         there.board.publish(job(world("0-2")), version=1)
-        async with crowd(there) as strangers:
+        async with crowd(there.server.port) as strangers:
             await strangers.come(number, ["127.6.6.6"])
             await there.until(connections=min(number, limits.strangers_per_address))
             await is_served(there)
@@ -141,7 +97,7 @@ async def test_ten_thousand_connections_come_from_a_hundred_addresses(
     async with replica(limits=limits) as there, Caller(there) as known:
         there.board.publish(job(world("0-2")), version=1)
         assert (await known.poll(worker(1), "pod-uid-1")).status == 200
-        async with crowd(there) as strangers:
+        async with crowd(there.server.port) as strangers:
             await strangers.come(number, [f"127.6.{place}.1" for place in range(100)])
             await eventually(lambda: there.server.num_connections >= min(number, limits.strangers))
             assert there.server.num_connections <= limits.strangers + 1

@@ -5,7 +5,7 @@ Each right of manifests/rbac.yaml is used in it, and nothing is denied.
 
 import base64
 import datetime
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from devcluster.client import ApiError, Manifest, at
-from devcluster.cluster import Cluster
 from spotrun.api.names import FINALIZER_METERED
 from spotrun.controller import Controller
 from spotrun.kube.access import Credentials, from_kubeconfig
@@ -28,7 +27,7 @@ from spotrun.serve.tls import OwnSecret
 from tests.audit import AuditLog
 from tests.integration.manifests.helpers import OPERATOR, shipped
 from tests.integration.process.helpers import HOME, LEASE, grant_rights, token, write_kubeconfig
-from tests.operator_world import GROUP, PATIENCE_SECONDS, World, install_crds, open_world
+from tests.operator_world import GROUP, PATIENCE_SECONDS, World
 from tests.scripted_agent import Times
 
 SECRET = at("secrets", HOME, "spotrun-agents")
@@ -110,36 +109,27 @@ async def operating(world: World, kubeconfig: Path) -> AsyncIterator[Controller]
             yield controller
 
 
-@pytest.fixture
-def audit(tmp_path: Path) -> AuditLog:
-    return AuditLog(tmp_path, OPERATOR)
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditLog:
+    return AuditLog(tmp_path_factory.mktemp("audit"), OPERATOR)
 
 
-@pytest.fixture
-def cluster(audit: AuditLog) -> Iterator[Cluster]:
-    """Without what other tests have left: this operator sees all, and gangs stand in one line."""
-    with Cluster(extra_flags={"kube-apiserver": audit.flags}) as cluster:
-        install_crds(cluster)
-        yield cluster
-
-
-@pytest.fixture
-async def world(cluster: Cluster) -> AsyncIterator[World]:
-    async with open_world(cluster) as world:
-        yield world
+@pytest.fixture(scope="module")
+def extra_flags(audit: AuditLog) -> dict[str, list[str]]:
+    return {"kube-apiserver": audit.flags}
 
 
 async def test_the_operator_lacks_a_right_or_has_one_too_many(
-    world: World,
-    cluster: Cluster,
+    alone: World,
     audit: AuditLog,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """neither: all that is granted is used, and nothing that is asked for is denied"""
+    world = alone
     monkeypatch.setattr(usage, "IGNORED_SECONDS", 0.2)
-    grant_rights(cluster, "rbac.yaml")
-    account = write_kubeconfig(cluster, token(cluster), tmp_path / "kubeconfig")
+    grant_rights(world.cluster, "rbac.yaml")
+    account = write_kubeconfig(world.cluster, token(world.cluster), tmp_path / "kubeconfig")
     await forget_former_lives(world)
     audit.new()
     events: list[dict[str, Any]] = []

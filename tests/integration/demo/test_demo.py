@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -26,8 +27,11 @@ spec:
 """
 
 
-async def test_the_job_outlives_two_nodes_and_is_left_up_until_the_end(theatre: Theatre) -> None:
-    demo = await theatre.start("--keep")
+async def test_the_job_outlives_two_nodes_and_is_left_up_until_the_end(
+    theatre: Theatre, tmp_path: Path
+) -> None:
+    recording = tmp_path / "demo.svg"
+    demo = await theatre.start("--keep", "--record", str(recording))
     await demo.until("kubectl explain")  # the last line before it waits
     shown = demo.text
 
@@ -43,6 +47,12 @@ async def test_the_job_outlives_two_nodes_and_is_left_up_until_the_end(theatre: 
     assert re.search(r"step \d+ of \d+, loss \d\.\d+, world \d+ with [23] workers; cost ", shown)
     assert re.search(rf"  notice      {STALL}; \d+ steps done again", shown)
     assert re.search(rf"  power cut   {STALL}; \d+ steps done again", shown)
+
+    drawn = recording.read_text(encoding="utf-8")
+    ET.fromstring(drawn)  # noqa: S314 - our own
+    recorded = ["starting Kubernetes", "the job is Succeeded (Completed)", "steps done again"]
+    assert [words for words in recorded if words not in drawn] == []
+    assert len(drawn) < 150_000
 
     job = await _kubectl(shown, "get", "trainingjob", "tiny-lm", "-o", "json")
     assert json.loads(job)["status"]["phase"] == "Succeeded"
@@ -79,7 +89,7 @@ async def test_a_job_that_fails_says_why(theatre: Theatre, tmp_path: Path) -> No
     demo = await theatre.start("--job", str(tmp_path / "crash.yaml"), "--scripts", str(tmp_path))
     assert await demo.ended() == 1
     assert "The job has failed: " in demo.text
-    assert "ArithmeticError: loss is not finite" in demo.text
+    assert "ArithmeticError: loss is not finite" in demo.text, demo.text
     assert theatre.leftovers() == []
 
 
@@ -89,6 +99,16 @@ async def test_a_job_that_is_over_too_early_is_no_success(theatre: Theatre, tmp_
     demo = await theatre.start("--job", str(tmp_path / "crash.yaml"), "--scripts", str(tmp_path))
     assert await demo.ended() == 1
     assert "The job was over before everything had befallen it" in demo.text
+    assert theatre.leftovers() == []
+
+
+async def test_a_recording_that_cannot_be_written_is_refused_before_anything_starts(
+    theatre: Theatre, tmp_path: Path
+) -> None:
+    demo = await theatre.start("--record", str(tmp_path / "missing" / "demo.svg"))
+    assert await demo.ended() == 1
+    (line,) = demo.lines
+    assert line.startswith("demo: the recording cannot be written to ")
     assert theatre.leftovers() == []
 
 

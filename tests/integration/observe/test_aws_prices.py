@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from spotrun.api.capacitypool import Capacity
@@ -174,6 +175,21 @@ async def test_the_last_good_price_stays_and_says_how_old_it_is(
     assert len(said) == 2
     assert said[0].startswith("AWS spot prices in us-east-1: AWS did not answer (")
     assert said[1] == "AWS spot prices in us-east-1: known again"
+
+
+async def test_a_page_of_a_proxy_is_no_answer(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    async def sign_in(_: web.Request) -> web.Response:
+        return web.Response(text="<html><p>Please sign in", content_type="text/html")
+
+    proxy = web.Application()
+    proxy.router.add_post("/", sign_in)
+    async with TestServer(proxy) as server:
+        desk.reach_ec2_at(str(server.make_url("")))
+        await desk.ask()
+
+    assert desk.quote(SPOT) is None
+    assert desk.quote(ON_DEMAND) is not None
+    assert "AWS spot prices in us-east-1: AWS did not answer (" in caplog.text
 
 
 async def test_aws_is_asked_less_and_less_often_while_it_refuses(

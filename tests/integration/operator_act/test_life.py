@@ -7,10 +7,14 @@ import pytest
 
 from devcluster.kubelet.runtime import Exit
 from devcluster.scripted import Context, Script
+from spotrun.act.pods import PodWriter
 from spotrun.act.protection import BUDGETS, ENSURE_AGAIN_SECONDS, POLICIES
+from spotrun.act.writes import Writes
 from spotrun.api.names import FINALIZER_METERED, Phase
+from spotrun.decide.actions import Release
 from spotrun.decide.snapshot import PodPhase
 from spotrun.kube.errors import KubeError
+from spotrun.kube.resource import Key
 from spotrun.observe.memory import Memory
 from spotrun.observe.naming import owned_name
 from spotrun.observe.objects import PODS, TRAINING_JOBS
@@ -154,6 +158,26 @@ async def test_only_our_finalizer_is_taken_off(hand: Hand, space: Space) -> None
     left = await space.read(PODS, name)
     assert left is not None
     assert left["metadata"]["finalizers"] == [other]
+
+
+async def test_a_pod_that_goes_with_our_finalizer_is_let_go_of_once(
+    hand: Hand, space: Space
+) -> None:
+    await space.create_job()
+    await hand.turn()
+    (worker,) = (await hand.look()).workers
+    name, uid = worker.pod.name, worker.pod.uid
+    await space.client.delete(PODS, name, uid=uid, namespace=space.namespace, grace_seconds=0)
+    job = await hand.look()
+    key = Key(space.namespace, "job")
+    assert hand.horizon.caught_up(key)
+
+    released = await PodWriter(space.client, Writes(hand.horizon)).release(job, Release(0, uid))
+
+    assert released is None
+    assert not hand.horizon.caught_up(key), "the caches still show the pod, with our finalizer"
+    assert (await hand.look()).workers == ()
+    assert hand.horizon.caught_up(key)
 
 
 async def test_what_protects_workers_is_made_again_after_somebody_has_deleted_it(

@@ -4,7 +4,6 @@ The metrics are played (`tests/played_metrics.py`); whoever reads them is real: 
 for comparison the HorizontalPodAutoscaler of the controller manager.
 """
 
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ from tests.integration.scaling.helpers import (
     until_reason,
     until_trained,
 )
-from tests.operator_world import World, install_crds, open_world
+from tests.operator_world import World
 from tests.played_metrics import measured, serve_metrics
 
 ASKED = {"requests": {"cpu": "1", "memory": "4Gi"}}
@@ -35,18 +34,19 @@ SCALES_AT_ONCE = {
 
 
 @pytest.fixture(scope="module")
-def measuring_cluster() -> Iterator[Cluster]:
-    """One that serves metrics.k8s.io, which the shared one does not."""
-    with Cluster(extra_flags=SCALES_AT_ONCE) as cluster:
-        install_crds(cluster)
-        serve_metrics(cluster)
-        yield cluster
+def extra_flags() -> dict[str, list[str]]:
+    return SCALES_AT_ONCE
+
+
+@pytest.fixture(scope="module")
+def metrics_api(empty_cluster: Cluster) -> None:
+    """The cluster serves metrics.k8s.io, which the shared one does not."""
+    serve_metrics(empty_cluster)
 
 
 @pytest.fixture
-async def measuring(measuring_cluster: Cluster) -> AsyncIterator[World]:
-    async with open_world(measuring_cluster) as world:
-        yield world
+def measuring(alone: World, metrics_api: None) -> World:
+    return alone
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,10 @@
 import aiohttp
 import pytest
 
+from spotrun.serve.listener import Listener
 from spotrun.serve.metrics import Meter
-from spotrun.serve.plain import PlainServer
+from spotrun.serve.plain import health, metrics, plain_server
+from tests.integration.serve.helpers import HOST
 from tests.serve_builders import job, world
 
 
@@ -13,38 +15,42 @@ class Health:
         return self.wrong
 
 
-async def get(server: PlainServer, path: str) -> tuple[int, str]:
+async def ask(server: Listener, path: str, method: str = "GET") -> tuple[int, str]:
     async with (
         aiohttp.ClientSession() as session,
-        session.get(f"http://127.0.0.1:{server.port}{path}") as response,
+        session.request(method, f"http://{HOST}:{server.port}{path}") as response,
     ):
+        assert response.headers["Server"] == "spotrun"
         return response.status, await response.text()
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-async def test_a_probe_says_what_is_wrong(path: str) -> None:
-    healths = {"/healthz": Health(), "/readyz": Health()}
-    meter = Meter(lambda: (), lambda: True)
-    async with PlainServer(
-        meter.registry,
-        healthy=healths["/healthz"].probe,
-        ready=healths["/readyz"].probe,
-        host="127.0.0.1",
-        port=0,
-    ) as server:
-        assert await get(server, path) == (200, "ok\n")
-        healths[path].wrong = "caches have not caught up"
-        assert await get(server, path) == (503, "caches have not caught up\n")
-        healths[path].wrong = None
-        assert await get(server, path) == (200, "ok\n")
+async def test_a_probe_says_what_is_wrong() -> None:
+    here = Health()
+    async with plain_server({"/readyz": health(here.probe)}, host=HOST, port=0) as server:
+        assert await ask(server, "/readyz") == (200, "ok\n")
+        here.wrong = "caches have not caught up"
+        assert await ask(server, "/readyz") == (503, "caches have not caught up\n")
+        here.wrong = None
+        assert await ask(server, "/readyz") == (200, "ok\n")
 
 
 async def test_metrics() -> None:
     meter = Meter(lambda: [job(world("0-2"))], lambda: True)
-    async with PlainServer(
-        meter.registry, healthy=lambda: None, ready=lambda: None, host="127.0.0.1", port=0
-    ) as server:
-        status, text = await get(server, "/metrics")
+    async with plain_server({"/metrics": metrics(meter.registry)}, host=HOST, port=0) as server:
+        status, text = await ask(server, "/metrics")
 
     assert status == 200
     assert 'spotrun_trainingjob_info{name="job",namespace="team",phase="Running"} 1.0' in text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "answer"),
+    [
+        ("HEAD", "/healthz", (200, "")),
+        ("POST", "/healthz", (405, "this is asked for by GET\n")),
+        ("GET", "/", (404, "there is only /healthz\n")),
+    ],
+)
+async def test_other_requests(method: str, path: str, answer: tuple[int, str]) -> None:
+    async with plain_server({"/healthz": health(lambda: None)}, host=HOST, port=0) as server:
+        assert await ask(server, path, method) == answer

@@ -1,45 +1,79 @@
 """What the executor makes of an answer that comes at an odd moment."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from spotrun.act.executor import Executor, Outcome
 from spotrun.act.settings import Settings
+from spotrun.decide.actions import Decision, DeleteJob
 from spotrun.kube.client import Client
 from spotrun.kube.errors import Conflict, KubeError, NotFound
 from spotrun.kube.horizon import Horizon
+from spotrun.kube.resource import Key, Resource
 from spotrun.observe.memory import Memory
 from tests.decide_builders import NOW, a_job
 from tests.unit.act.helpers import NoCaches
-from tests.unit.kube.scripted import ScriptedTransport
+from tests.unit.kube.scripted import Answer, ScriptedTransport
 
 
-def an_executor(error: KubeError) -> Executor:
-    """One whose every request is answered by this."""
-
-    def answer(*_: Any) -> Any:
-        raise error
-
+def an_executor(answer: Answer, horizon: Horizon[Key, Resource]) -> Executor:
     return Executor(
         Client(ScriptedTransport(answer), field_manager="test"),
-        Horizon(NoCaches(), lambda: 0.0),
+        horizon,
         lambda: Settings(server="sync:9443", ca_pem="PEM"),
-        lambda *_: pytest.fail("nothing is stored"),
+        lambda *_: None,
         clock=lambda: 0.0,
         wall=lambda: NOW,
         roll=lambda: 0.0,
     )
 
 
+class Jobs:
+    """A cache that shows one job."""
+
+    def __init__(self, version: int) -> None:
+        self.newest = version
+        self.shown: int | None = version
+
+    def last_version(self, _: Resource) -> int:
+        return self.newest
+
+    def version_of(self, *_: object) -> int | None:
+        return self.shown
+
+    def listed_at(self, _: Resource) -> float:
+        return float("-inf")
+
+
 @pytest.mark.parametrize("error", [Conflict("changed"), NotFound("deleted")], ids=str)
 async def test_a_job_that_changed_or_went_before_the_cache_shows_it_is_looked_at_again(
     error: KubeError,
 ) -> None:
-    executor, memory, job = an_executor(error), Memory(), a_job()
+    def answer(*_: Any) -> Any:
+        raise error
+
+    executor = an_executor(answer, Horizon(NoCaches(), lambda: 0.0))
+    memory, job = Memory(), a_job()
 
     looks = [await executor.carry_out(job.snapshot(), job.decide(), memory) for _ in range(3)]
 
     # No failure: that would be a warning in the log for each job that is deleted amid work.
     assert looks == [Outcome(stored=False, again_seconds=pause) for pause in (0.05, 0.1, 0.2)]
     assert dict(executor.writes) == {}
+
+
+async def test_a_job_that_was_deleted_is_decided_again_when_the_cache_shows_it() -> None:
+    jobs, job = Jobs(7), replace(a_job().snapshot(), version="7")
+    horizon: Horizon[Key, Resource] = Horizon(jobs, lambda: 0.0)
+    # As the API server answers for a custom resource: without the object.
+    executor = an_executor(lambda *_: {"kind": "Status", "metadata": {}}, horizon)
+
+    deleted = await executor.carry_out(job, Decision(job.status, (DeleteJob("over"),)), Memory())
+
+    assert deleted == Outcome(stored=True)
+    key = Key(job.namespace, job.name)
+    assert not horizon.caught_up(key)
+    jobs.newest, jobs.shown = 8, None
+    assert horizon.caught_up(key)

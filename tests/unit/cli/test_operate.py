@@ -78,7 +78,6 @@ def test_addresses_of_ipv6_are_written_in_brackets(monkeypatch: pytest.MonkeyPat
     settings = operate._settings(Options(), SERVER)
 
     assert settings.address == "[2001:db8::7]:8443"
-    assert operate._liveness(Options(), settings) == "http://[::]:8081/healthz"
 
 
 @pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".invalid"])

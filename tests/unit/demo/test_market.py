@@ -1,4 +1,12 @@
-from demo.market import POOLS, first_nodes, replacement
+import pytest
+
+from demo.market import POOLS, Asked, NewNode, first_nodes, replacement, suits
+
+SPOT_A, *_ = POOLS
+SPOT = Asked("karpenter.sh/capacity-type", "In", ("spot",))
+NOT_SPOT = Asked("karpenter.sh/capacity-type", "NotIn", ("spot",))
+ZONE_A = Asked("topology.kubernetes.io/zone", "In", ("us-east-1a",))
+ZONE_B = Asked("topology.kubernetes.io/zone", "In", ("us-east-1b",))
 
 
 def test_there_are_two_spot_pools_in_two_zones_and_one_on_demand() -> None:
@@ -24,3 +32,37 @@ def test_a_lost_node_is_replaced_from_the_other_spot_pool() -> None:
     assert replacement("spot-a-1", used).name == "spot-b-2"
     assert replacement("spot-b-1", used).name == "spot-a-2"
     assert replacement("spot-b-1", used | {"spot-a-2"}).name == "spot-a-3"
+
+
+@pytest.mark.parametrize(
+    ("terms", "expected"),
+    [
+        pytest.param((), "spot-b-2", id="any node will do"),
+        pytest.param(((SPOT, ZONE_A),), "spot-a-2", id="only the zone of the one that was lost"),
+        pytest.param(((SPOT, ZONE_A), (SPOT, ZONE_B)), "spot-b-2", id="both zones"),
+        pytest.param(((ZONE_A,),), "spot-a-2", id="spot if it may be"),
+        pytest.param(((NOT_SPOT,),), "steady-2", id="nothing that is taken away"),
+        pytest.param(((Asked("gpu", "In", ("h100",)),),), "spot-b-2", id="nothing suits"),
+    ],
+)
+def test_a_replacement_suits_the_worker_that_waits(
+    terms: tuple[tuple[Asked, ...], ...], expected: str
+) -> None:
+    assert expected == replacement("spot-a-1", {"spot-a-1", "spot-b-1", "steady-1"}, terms).name
+
+
+@pytest.mark.parametrize(
+    ("terms", "expected"),
+    [
+        ((), True),
+        (((SPOT,),), True),
+        (((SPOT, ZONE_B),), False),
+        (((SPOT, ZONE_B), (SPOT, ZONE_A)), True),
+        (((NOT_SPOT,),), False),
+        (((Asked("kubernetes.io/hostname", "NotIn", ("spot-a-1",)),),), True),
+    ],
+)
+def test_whether_a_node_suits_a_pod(
+    terms: tuple[tuple[Asked, ...], ...], *, expected: bool
+) -> None:
+    assert expected == suits(NewNode("spot-a-2", SPOT_A), terms)

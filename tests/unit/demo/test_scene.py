@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from demo.market import Asked
 from demo.scene import (
     Node,
     Scene,
@@ -98,6 +99,17 @@ def test_a_scene_is_read_from_objects() -> None:
         told=(Told(1.0, "TrainingJob", "Training: world 3"),),
     )
     assert expected == compose(seen, 30.0)
+
+
+def test_what_a_worker_asks_of_its_node_is_read() -> None:
+    zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1a"]}
+    gpu = {"key": "gpu", "operator": "Exists"}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [zone, gpu]}, {}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    waiting = pod(3) | {"spec": {"affinity": {"nodeAffinity": required}}}
+    (worker,) = compose(Seen(pods={"job-x-3": waiting}), 0.0).workers
+    asked = Asked("topology.kubernetes.io/zone", "In", ("us-east-1a",))
+    assert ((asked, Asked("gpu", "Exists", ())),) == worker.terms
 
 
 def test_the_number_of_all_steps_is_remembered_while_nobody_states_it() -> None:

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from demo.market import POOLS, NewNode
+from demo.market import POOLS, Asked, NewNode
 from demo.scene import Scene, Worker
 from demo.story import (
     BOOT_SECONDS,
@@ -21,6 +21,7 @@ from demo.story import (
 from tests.unit.demo.scenes import TRAINING, A, B, C, at_step, with_worker, without_workers
 
 SPOT_A, SPOT_B, _ = POOLS
+ZONE_B = Asked("topology.kubernetes.io/zone", "In", ("us-east-1b",))
 WAITING = Worker(3, "job-x-3", "Pending")
 LEAVING = replace(TRAINING, nodes=(A, replace(B, is_leaving=True), C))
 
@@ -70,6 +71,12 @@ def test_a_spot_node_gets_a_notice_when_all_train(scene: Scene, expected: Act | 
             NOTICED,
             None,
             id="not at once",
+        ),
+        pytest.param(
+            with_worker(LEAVING, replace(WAITING, terms=((ZONE_B,),)), seconds=60.0),
+            NOTICED,
+            Join(NewNode("spot-b-2", SPOT_B)),
+            id="where the worker may run",
         ),
         pytest.param(replace(LEAVING, seconds=60.0), NOTICED, None, id="only if one is needed"),
         pytest.param(with_worker(LEAVING, WAITING, seconds=60.0), JOINED, None, id="one for each"),

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,6 +101,23 @@ def test_the_summary_says_how_it_was_measured() -> None:
     assert "stalled 3.5 + 2.0 = 5.5 s; 7 steps done again" in told
     assert "not metered yet" in told
     assert "How it was measured: " in told
+
+
+@pytest.mark.parametrize(
+    ("scene", "expected"),
+    [
+        (replace(END, interruptions=1), "worlds      4, after one worker was taken away"),
+        (replace(END, interruptions=2), "worlds      4, after 2 workers were taken away"),
+        (replace(END, usd="0.04"), "cost        $0.04 paid, at made-up prices"),
+        (replace(END, usd="0.04", saved_usd="0.01"), "$0.04 paid, $0.01 saved, at made-up"),
+        (
+            replace(END, usd="0.04", saved_usd="-0.01"),
+            "$0.04 paid, $0.01 more than the same useful work on demand, at made-up prices",
+        ),
+    ],
+)
+def test_the_summary_says_what_it_took(scene: Scene, expected: str) -> None:
+    assert expected in "\n".join(report(scene, figures(scene, STEPS, DONE)))
 
 
 def test_a_job_without_a_step_has_a_summary() -> None:

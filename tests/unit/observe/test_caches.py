@@ -1,17 +1,16 @@
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import cast
 from unittest.mock import Mock
 
 import msgspec
 import pytest
 
-from spotrun.api.names import LABEL_JOB, LABEL_JOB_UID
 from spotrun.kube.client import Client
 from spotrun.kube.resource import Key
 from spotrun.observe.caches import Caches
-from spotrun.observe.naming import worker_name
-from spotrun.observe.objects import JobObject, PodObject
-from tests.decide_builders import a_spec
+from spotrun.observe.memory import Memory
+from spotrun.observe.objects import JobObject
+from tests.decide_builders import a_job, a_spec, ago
 
 UID = "job-uid"
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -27,42 +26,8 @@ def caches() -> Caches:
     meta = {"name": "job", "namespace": "ns", "uid": UID, "resourceVersion": "1"}
     meta["creationTimestamp"] = "2026-03-02T11:00:00Z"
     content = {"metadata": meta, "spec": a_spec(2).manifest(), "status": {"nextSerial": 1}}
-    caches._jobs.store.put(msgspec.json.decode(msgspec.json.encode(content), type=JobObject))
+    caches.jobs.objects.store.put(msgspec.json.decode(msgspec.json.encode(content), type=JobObject))
     return caches
-
-
-def pod(serial: int, **meta: Any) -> PodObject:
-    known = {
-        "name": worker_name("job", UID, serial),
-        "namespace": "ns",
-        "uid": "p",
-        "resourceVersion": "2",
-        "labels": {str(LABEL_JOB): "job", str(LABEL_JOB_UID): UID},
-        "ownerReferences": [{"uid": UID, "controller": True}],
-        **meta,
-    }
-    return msgspec.convert({"metadata": known}, PodObject)
-
-
-def test_what_a_worker_asks_for_is_what_its_job_says(caches: Caches) -> None:
-    of = caches._job_of(pod(0))
-    assert of is not None
-    assert of[0] == a_spec(2)
-
-
-@pytest.mark.parametrize(
-    "stranger",
-    [
-        pytest.param(pod(1), id="of a number that was never given out"),
-        pytest.param(pod(0, ownerReferences=[]), id="of no owner"),
-        pytest.param(pod(0, name="job-x"), id="of another name"),
-        pytest.param(pod(0, namespace="other"), id="of another namespace"),
-    ],
-)
-def test_a_pod_that_only_looks_like_a_worker_asks_for_nothing(
-    caches: Caches, stranger: PodObject
-) -> None:
-    assert caches._job_of(stranger) is None
 
 
 async def test_a_job_that_trips_the_operator_keeps_nobody_waiting(
@@ -84,38 +49,55 @@ async def test_of_thousands_that_train_none_is_looked_at_twice(
     monkeypatch.setattr(caches, "snapshot", lambda key, *_: seen.append(key.name))
     if trains:
         world = {"generation": 1, "members": "0-1", "switch": "2026-03-02T11:30:00Z"}
-        job = caches._jobs.get("ns", "job")
+        job = caches.jobs.get(Key("ns", "job"))
         assert job is not None
         status = msgspec.Raw(msgspec.json.encode({"nextSerial": 2, "world": world}))
         meta = msgspec.structs.replace(job.metadata, resource_version="2")
-        caches._jobs.store.put(msgspec.structs.replace(job, metadata=meta, status=status))
+        caches.jobs.objects.store.put(msgspec.structs.replace(job, metadata=meta, status=status))
 
     await caches.survey()
 
     assert looked_at == seen
 
 
-def test_what_was_read_of_a_job_goes_with_it_also_where_nobody_decides(caches: Caches) -> None:
-    # A standby is asked by its pools whose workers were bound, and never for a snapshot.
-    job = caches._jobs.get("ns", "job")
-    assert caches._job_of(pod(0)) is not None
+def test_nothing_that_was_made_for_a_job_is_taken_to_be_there_for_the_next_of_its_name(
+    caches: Caches,
+) -> None:
+    key, memory = Key("ns", "job"), Memory()
+    caches.snapshot(key, memory, 0.0)
+    memory.policy_at = 5.0  # it has a NetworkPolicy of its own, which goes with it
+    caches.snapshot(key, memory, 0.0)
+    assert memory.policy_at == 5.0
 
-    caches._jobs._tell(caches._jobs.store.remove(Key("ns", "job")))
-
-    assert caches._job_of(pod(0)) is None
+    job = caches.jobs.get(key)
     assert job is not None
-    assert UID not in caches._readings._specs
-    assert UID not in caches._readings._statuses
+    again = msgspec.structs.replace(job.metadata, uid="next", resource_version="2")
+    caches.jobs.objects.store.put(msgspec.structs.replace(job, metadata=again))
+    caches.snapshot(key, memory, 0.0)
+
+    assert memory.policy_at == float("-inf")
 
 
-def test_what_was_read_of_a_job_is_forgotten_when_another_has_its_name(caches: Caches) -> None:
-    old = caches._jobs.get("ns", "job")
-    assert old is not None
-    first = caches._readings.spec(old)
-    new = msgspec.structs.replace(old, metadata=msgspec.structs.replace(old.metadata, uid="next"))
+def test_what_a_job_has_cost_that_was_deleted_while_others_led_is_not_told_again(
+    caches: Caches,
+) -> None:
+    key, memory = Key("ns", "job"), Memory()
+    caches.snapshot(key, memory, leading_since=0.0)
+    memory.last = a_job().snapshot()
+    caches.jobs.objects.store.remove(key)
 
-    caches._job_changed(old, old)
-    assert caches._readings.spec(old) is first
-    caches._job_changed(old, new)  # as a list shows it, when the deletion was not seen
+    caches.snapshot(key, memory, leading_since=3600.0)
 
-    assert caches._readings.spec(old) is not first
+    assert memory.last is None
+
+
+async def test_who_stood_in_line_before_others_led_is_in_nobodys_way(caches: Caches) -> None:
+    lacks = a_job(2, min=2).with_worker(0, node=None, unschedulable="0/3 nodes are available")
+    gone = lacks.with_facts(name="gone", uid="gone", created_at=ago(20)).snapshot()
+    later = lacks.with_facts(name="later", uid="later", created_at=ago(10)).snapshot()
+    assert caches._gangs.may_hold_nodes(gone)
+    assert not caches._gangs.may_hold_nodes(later)
+
+    await caches.survey()  # as whoever begins to lead
+
+    assert caches._gangs.may_hold_nodes(later)

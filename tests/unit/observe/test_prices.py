@@ -22,6 +22,7 @@ from spotrun.observe.prices import MOST_CHANGES, Prices
 from tests.unit.kube.scripted import ScriptedTransport
 
 START = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
 SHEET = """instanceType,region,zone,capacity,usdPerHour
 m5.large,,,Spot,0.04
 m5.large,,,OnDemand,0.1
@@ -121,6 +122,20 @@ def test_a_node_that_was_gone_before_we_came_is_gone_since_it_was_missed_first()
     assert watch.look(Node("n1")) == []
     watch.now += timedelta(seconds=10)
     assert watch.prices.priced(Node("n1", gone=True)).gone_at == START
+
+
+def test_the_past_of_a_node_outlives_many_others_while_somebody_looks_at_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("spotrun.observe.prices.MOST_NODES", 2)
+    watch = Watch()
+    watch.look(stated("3"))
+    changed = watch.look(stated("5"), after=60)
+    for number in range(5):
+        watch.look(replace(BORN, name=f"other-{number}"))
+        watch.look(Node(f"never-seen-{number}"))
+        assert watch.look(stated("5")) == changed == [(EVER, "3"), (START + MINUTE, "5")]
+    assert len(watch.prices._known) == len(watch.prices._missed_at) == 2
 
 
 def test_another_node_of_the_same_name_has_no_past() -> None:

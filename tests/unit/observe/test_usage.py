@@ -236,3 +236,10 @@ async def test_a_job_that_was_made_again_under_its_name_begins_anew() -> None:
     await watch.over(HEARD, job)
     again = await watch.over(LOOK_SECONDS, job.with_facts(uid="another"))
     assert not again.is_mute
+
+
+async def test_what_was_heard_before_others_led_counts_no_more() -> None:
+    watch, job = Watch(), a_mute_job()
+    assert (await watch.over(HEARD, job)).is_mute
+    watch._usage.forget_all()
+    assert not (await watch.over(LOOK_SECONDS, job)).is_mute

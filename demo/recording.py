@@ -1,0 +1,107 @@
+"""A screen that keeps what it shows, and at the end makes one picture of it that moves."""
+
+import time
+from collections.abc import Callable, Sequence
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from demo.cutting import Shot, cut
+from demo.picture import Line, picture
+from demo.scene import Scene
+from demo.screens import Diary, Screen
+from demo.view import clock, live, utc_now
+
+_COLUMNS = 100
+"""About as many as a README shows at the usual size of text."""
+_PROGRESS_SECONDS = 6.0
+"""While nothing but the training goes on, one shot in so many seconds."""
+_SEEN = """\
+A terminal shows a training job on a Kubernetes of one machine: its phase, world, step and cost, its
+nodes with their workers, and a diary. Three workers train, on two spot nodes and one on-demand. A
+spot node gets a notice and its worker is replaced before it goes; another loses its power without a
+word. At the end:"""
+
+
+class Recorder:
+    """Passes everything on to another screen, and writes a file when the demo sums up."""
+
+    def __init__(
+        self, screen: Screen, file: Path, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Raise ValueError if the file cannot be written."""
+        _try(file)
+        self._screen = screen
+        self._file = file
+        self._diary = Diary(now)
+        self._shots: list[Shot] = []
+        self._seen: object = None
+
+    def tell(self, text: str) -> None:
+        """Pass it on; it is seen as a line, or in the diary of the next scene."""
+        self._screen.tell(text)
+        self._diary.write(text)
+        if self._seen is None:
+            told = (f"{clock(seconds):>5}  {text}" for seconds, text in self._diary.entries)
+            self._shoot(drawn(Text("\n".join(told))))
+
+    def show(self, scene: Scene) -> None:
+        """Pass it on, and keep it if something has changed that a viewer cares about."""
+        self._screen.show(scene)
+        self._diary.follow(scene)
+        seen = (len(self._diary.entries), scene.phase, scene.crew, scene.workers, scene.nodes)
+        since = self._diary.seconds - self._shots[-1].at_seconds if self._shots else 0.0
+        if seen != self._seen or since >= _PROGRESS_SECONDS:
+            self._seen = seen
+            self._shoot(drawn(live(scene, self._diary.entries, self._diary.seconds, utc_now())))
+
+    def close(self) -> None:
+        """Pass it on."""
+        self._screen.close()
+
+    def sum_up(self, lines: Sequence[str]) -> None:
+        """Pass them on, keep them as the last shot, and write the file."""
+        self._screen.sum_up(lines)
+        rows = max(len(shot.lines) for shot in self._shots)
+        above = self._shots[-1].lines  # what it has no room for scrolls out
+        self._shoot((*above, (), *drawn(Text("\n".join(lines))))[-rows:])
+        film = cut(self._shots)
+        title = f"make demo, {film.speed:.1f} times as fast as it was"
+        text = picture(film.frames, title, " ".join(" ".join((_SEEN, *lines)).split()))
+        _write(self._file, "w", text)
+        self._screen.tell(f"{self._file} shows it in {len(film.frames)} frames")
+
+    def _shoot(self, lines: tuple[Line, ...]) -> None:
+        self._shots.append(Shot(self._diary.seconds, lines))
+
+
+def drawn(what: RenderableType) -> tuple[Line, ...]:
+    """The lines of it on a terminal, whatever the demo itself runs on."""
+    console = Console(
+        file=StringIO(),
+        width=_COLUMNS,
+        color_system="truecolor",
+        force_terminal=True,
+        no_color=False,
+    )
+    return tuple(tuple(line) for line in console.render_lines(what, pad=False))
+
+
+def _try(file: Path) -> None:
+    is_new = not file.exists()
+    _write(file, "a", "")
+    if is_new:
+        file.resolve().unlink()
+
+
+def _write(file: Path, mode: str, text: str) -> None:
+    try:
+        with file.open(mode, encoding="utf-8") as handle:
+            handle.write(text)
+    except OSError as error:
+        raise ValueError(
+            f"the recording cannot be written to {file}: {error.strerror}. Name a file in a folder "
+            "that exists and that you may write to"
+        ) from None

@@ -1,0 +1,91 @@
+"""Whose a pod is, and for how long what was read of a job is kept."""
+
+from typing import Any, cast
+from unittest.mock import Mock
+
+import msgspec
+import pytest
+
+from spotrun.api.names import LABEL_JOB, LABEL_JOB_UID
+from spotrun.kube.client import Client
+from spotrun.kube.resource import Key
+from spotrun.observe.job_caches import JobCaches
+from spotrun.observe.naming import worker_name
+from spotrun.observe.objects import JobObject, PodObject
+from tests.decide_builders import a_spec
+
+UID = "job-uid"
+
+
+@pytest.fixture
+def jobs() -> JobCaches:
+    """Filled by hand; nothing is followed."""
+    jobs = JobCaches(
+        cast("Client", Mock()),
+        namespace=None,
+        wake=lambda _: None,
+        pod_changed=lambda *_: None,
+        node_changed=lambda *_: None,
+    )
+    meta = {"name": "job", "namespace": "ns", "uid": UID, "resourceVersion": "1"}
+    content = {"metadata": meta, "spec": a_spec(2).manifest(), "status": {"nextSerial": 1}}
+    jobs.objects.store.put(msgspec.json.decode(msgspec.json.encode(content), type=JobObject))
+    return jobs
+
+
+def pod(serial: int, **meta: Any) -> PodObject:
+    known = {
+        "name": worker_name("job", UID, serial),
+        "namespace": "ns",
+        "uid": "p",
+        "resourceVersion": "2",
+        "labels": {str(LABEL_JOB): "job", str(LABEL_JOB_UID): UID},
+        "ownerReferences": [{"uid": UID, "controller": True}],
+        **meta,
+    }
+    return msgspec.convert({"metadata": known}, PodObject)
+
+
+def test_what_a_worker_asks_for_is_what_its_job_says(jobs: JobCaches) -> None:
+    of = jobs.job_of(pod(0))
+    assert of is not None
+    assert of[0] == a_spec(2)
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        pytest.param(pod(1), id="of a number that was never given out"),
+        pytest.param(pod(0, ownerReferences=[]), id="of no owner"),
+        pytest.param(pod(0, name="job-x"), id="of another name"),
+        pytest.param(pod(0, namespace="other"), id="of another namespace"),
+    ],
+)
+def test_a_pod_that_only_looks_like_a_worker_asks_for_nothing(
+    jobs: JobCaches, stranger: PodObject
+) -> None:
+    assert jobs.job_of(stranger) is None
+
+
+def test_what_was_read_of_a_job_goes_with_it_also_where_nobody_decides(jobs: JobCaches) -> None:
+    # A standby is asked by its pools whose workers were bound, and never for a snapshot.
+    assert jobs.job_of(pod(0)) is not None
+
+    jobs.objects._tell(jobs.objects.store.remove(Key("ns", "job")))
+
+    assert jobs.job_of(pod(0)) is None
+    assert UID not in jobs.readings._specs
+    assert UID not in jobs.readings._statuses
+
+
+def test_what_was_read_of_a_job_is_forgotten_when_another_has_its_name(jobs: JobCaches) -> None:
+    old = jobs.get(Key("ns", "job"))
+    assert old is not None
+    first = jobs.readings.spec(old)
+    new = msgspec.structs.replace(old, metadata=msgspec.structs.replace(old.metadata, uid="next"))
+
+    jobs._job_changed(old, old)
+    assert jobs.readings.spec(old) is first
+    jobs._job_changed(old, new)  # as a list shows it, when the deletion was not seen
+
+    assert jobs.readings.spec(old) is not first
