@@ -22,7 +22,7 @@ def training_at(
     step: int, generation: int = 1, job: JobBuilder | None = None, **worker: Any
 ) -> JobBuilder:
     progress = Progress(generation, step, total=1000, samples=step, step_seconds=10.0)
-    job = job or a_job(2).training(0, 1)
+    job = job or a_job(2).training(0, 1).with_world("0-1", restore="step-100.g0", store="x:1")
     trains = {"ready": True, "arrived": generation, "progress": progress, "node": NODE, **worker}
     return at_work(job, 0, 1, **trains).with_facts(written_seconds=91.0)
 
@@ -61,6 +61,35 @@ def test_useful_steps_are_compared_with_their_price_on_demand() -> None:
     assert cost(decision).on_demand_usd == "0.6"  # 360 s at $6/h
     assert cost(decision).saved_usd == "-1.6"  # $2.20 were paid: an hour went before that
     assert cost(decision).lost_work_usd is None
+
+
+@pytest.mark.parametrize(
+    ("step", "restore", "usd"),
+    [
+        pytest.param(36, None, "0.6", id="from its beginning"),
+        pytest.param(136, "step-100.g0", "0.6", id="from what its world restored"),
+        pytest.param(9_000, None, "0.6", id="as many as it can have done, of a state of its own"),
+        pytest.param(50, "step-100.g0", None, id="none, where that checkpoint was damaged"),
+    ],
+)
+def test_the_steps_before_the_first_report_count_if_the_job_has_done_them(
+    step: int, restore: str | None, usd: str | None
+) -> None:
+    started = a_job(2).training(0, 1)
+    started = started.with_world("0-1", restore=restore, store="x:1", formed=365.0)
+    decision = training_at(step, job=started).decide()
+    assert (sums(decision).on_demand_usd, sums(decision).useful_step) == (usd, step)
+
+
+def test_the_steps_that_are_told_with_the_end_count_as_well() -> None:
+    job = training_at(100)
+    job = after(job, job.decide())
+    told = Progress(1, 136, total=136, samples=136, step_seconds=10.0)
+    ended = {"ready": True, "arrived": 1, "progress": told, "completed": True}
+    end, later = an_end(Ending.COMPLETED), NOW + timedelta(seconds=360)
+    last = at_work(job, 0, 1, node=NODE, **ended, **end, ended_at=later).decide(later)
+    assert last.status.phase is Phase.SUCCEEDED
+    assert sums(last).on_demand_usd == "0.6"
 
 
 def test_steps_that_are_done_again_are_lost_and_useful_only_once() -> None:

@@ -4,8 +4,6 @@ All else of what was paid went into starting, into waiting for peers and checkpo
 done twice.
 """
 
-from datetime import timedelta
-from decimal import Decimal
 from fractions import Fraction
 
 from spotrun.api.amounts import Amount
@@ -13,7 +11,7 @@ from spotrun.api.cost import Accumulators
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.cost.policy import bill
 from spotrun.decide.cost.waste import waited
-from spotrun.decide.cost.work import step_seconds
+from spotrun.decide.cost.work import first_step, step_seconds
 from spotrun.decide.crew import progress_told, training
 from spotrun.decide.view import View, holds_back
 from spotrun.money.forecast import usd_per
@@ -37,7 +35,7 @@ def count_useful(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     if not seconds:
         return status
     if first is None:
-        first = peak = max(now.step - _most_steps(view, status, seconds), 0)
+        first = peak = first_step(view, status, now.step, seconds)
     spent = bill(view, status)
     useful = spent.usd_per_hour.over((now.step - peak) * seconds)
     # Steps are counted by those who do them: they are worth no more than what was paid.
@@ -67,15 +65,6 @@ def goodput_shown(view: View, status: TrainingJobStatus, spent: Usd) -> dict[str
         if told.epoch_samples:
             shown["usd_per_epoch"] = _rounded(usd_per(spent, samples, told.epoch_samples))
     return shown
-
-
-def _most_steps(view: View, status: TrainingJobStatus, seconds: Decimal) -> int:
-    """How many can have been done in the world that trains; the others were done before the job."""
-    formed_at = status.world.formed_at if status.world is not None else None
-    if formed_at is None:
-        return 0
-    elapsed = Decimal((view.now - formed_at.datetime) // timedelta(microseconds=1)).scaleb(-6)
-    return max(int(elapsed / seconds), 0)
 
 
 def _furthest(view: View, status: TrainingJobStatus) -> Progress | None:

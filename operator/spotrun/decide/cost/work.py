@@ -15,14 +15,14 @@ from spotrun.api.values import Time
 from spotrun.decide.cost.policy import as_shown, bill, to_show
 from spotrun.decide.cost.saving import saving_seconds
 from spotrun.decide.cost.transfer import transferred
-from spotrun.decide.crew import generation, members, progress_told, training
+from spotrun.decide.crew import generation, training
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View, holds_back
 from spotrun.money import forecast as forecasts
 from spotrun.money.savings import lost_work, saved_usd
 from spotrun.money.shares import share_of
 from spotrun.money.units import NO_RATE, Usd, UsdPerHour, seconds_between
-from spotrun.wire import MOST_STEPS
+from spotrun.wire import MOST_STEPS, step_of
 
 _MOST_MARKS = 16
 _NO_FORECAST = dict.fromkeys(("forecast_usd", "forecast_low_usd", "forecast_high_usd"))
@@ -32,20 +32,25 @@ def count_work(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     """Add the steps since the last time to what they were: useful, or done twice."""
     sums, now = status.accumulators or Accumulators(), status.progress
     if holds_back(status):
-        return _pause(status, sums)
+        return _pause(view, status, sums)
     is_priced = sums.usd is not None or bool(sums.rates)
     if not is_priced or not training(status) or now is None or now.step is None:
         return status
+    before, seconds = view.job.status.progress, step_seconds(view, status)
+    if seconds is None:
+        return status
     if sums.as_of is None:
-        known = sums.useful_step if sums.useful_step is not None else now.step
-        return _counted(view, status, sums, {"useful_step": known})
-    before = view.job.status.progress
-    seconds = step_seconds(view, status)
-    if before is None or before.step is None or now.step == before.step or seconds is None:
+        known = sums.useful_step
+        if known is None:  # what was paid before at unknown prices is compared with nothing
+            is_all_known = bill(view, status).is_complete
+            known = first_step(view, status, now.step, seconds) if is_all_known else now.step
+        update = {"useful_step": known, **_useful(view, status, now.step - known, seconds)}
+        return _counted(view, status, sums, update)
+    if before is None or before.step is None or now.step == before.step:
         return status
     redone, done = max(before.step - now.step, 0), max(now.step - before.step, 0)
     elapsed_seconds = max(seconds_between(sums.as_of.datetime, view.now), Decimal(0))
-    update = _useful(view, status, now.step, seconds)
+    update = _useful(view, status, now.step - (sums.useful_step or 0), seconds)
     update |= _lost(view, status, redone, elapsed_seconds - done * seconds, seconds)
     update |= transferred(view, status, done, elapsed_seconds)
     return _note_lost_steps(_counted(view, status, sums, update), redone)
@@ -65,12 +70,15 @@ def work_shown(status: TrainingJobStatus, spent: Usd) -> dict[str, object]:
     return shown
 
 
-def _pause(status: TrainingJobStatus, sums: Accumulators) -> TrainingJobStatus:
-    """The time in which a job is held back is no stall."""
-    if sums.as_of is None:
+def _pause(view: View, status: TrainingJobStatus, sums: Accumulators) -> TrainingJobStatus:
+    """The time in which a job is held back is no stall; the last steps before it still count."""
+    now, seconds = status.progress, step_seconds(view, status)
+    update: dict[str, object] = {"as_of": None} if sums.as_of is not None else {}
+    if now is not None and now.step is not None and sums.useful_step is not None and seconds:
+        update |= _useful(view, status, now.step - sums.useful_step, seconds)
+    if not update:
         return status
-    paused = sums.model_copy(update={"as_of": None})
-    return status.model_copy(update={"accumulators": paused})
+    return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
 
 
 def _counted(
@@ -109,18 +117,16 @@ def _lost(
     return update
 
 
-def _useful(
-    view: View, status: TrainingJobStatus, step: int, seconds: Decimal
-) -> dict[str, object]:
+def _useful(view: View, status: TrainingJobStatus, new: int, seconds: Decimal) -> dict[str, object]:
     """Steps whose price on demand is unknown wait until somebody knows it."""
-    sums = status.accumulators or Accumulators()
-    new, rate = step - (sums.useful_step or 0), _on_demand(view, status)
-    if new <= 0 or rate is None:
+    sums, now = status.accumulators or Accumulators(), status.progress
+    rate = _on_demand(view, status)
+    if new <= 0 or rate is None or now is None:
         return {}
     known = Usd.of(sums.on_demand_usd)
     most = max(_most_useful(view, status, rate), known)
     usd = min(known + rate.over(new * seconds), most)
-    return {"on_demand_usd": usd.amount, "useful_step": step}
+    return {"on_demand_usd": usd.amount, "useful_step": now.step}
 
 
 def _most_useful(view: View, status: TrainingJobStatus, rate: UsdPerHour) -> Usd:
@@ -136,13 +142,18 @@ def _most_useful(view: View, status: TrainingJobStatus, rate: UsdPerHour) -> Usd
 
 def _on_demand(view: View, status: TrainingJobStatus) -> UsdPerHour | None:
     """What those who train would cost on the cheapest on-demand nodes that fit; None: unknown."""
-    total = NO_RATE
-    for worker in members(view, status):
+    total, crew = NO_RATE, _crew(view, status)
+    for worker in crew:
         prices = [price for price in _offers(view, worker) if price is not None]
         if not prices:
             return None
         total += min(prices)
-    return total
+    return total if crew else None
+
+
+def _crew(view: View, status: TrainingJobStatus) -> list[Worker]:
+    """Who trains, and who has ended: the last steps may be told when the processes are gone."""
+    return [view.by_serial[serial] for serial in training(status) if serial in view.by_serial]
 
 
 def _offers(view: View, worker: Worker) -> list[UsdPerHour | None]:
@@ -164,9 +175,24 @@ def _offers(view: View, worker: Worker) -> list[UsdPerHour | None]:
     return found
 
 
+def first_step(view: View, status: TrainingJobStatus, step: int, seconds: Decimal) -> int:
+    """From where on steps were done for this job's money.
+
+    Those are no others than its world did not restore, and no more than it can have done.
+    """
+    world = status.world
+    restored = step_of(world.restore) if world is not None and world.restore is not None else 0
+    formed_at = world.formed_at if world is not None else None
+    if formed_at is None or restored > step or not seconds:
+        return step
+    most = int(max(seconds_between(formed_at.datetime, view.now), Decimal(0)) // seconds)
+    return max(step - most, restored)
+
+
 def step_seconds(view: View, status: TrainingJobStatus) -> Decimal | None:
-    """How long a step takes, as those say who train, or as was measured before."""
-    known = [one.step_seconds for one in progress_told(view, status) if one.step_seconds]
+    """How long a step takes, as those say who train or have done so, or as measured before."""
+    told = (one.agent.report.progress for one in _crew(view, status) if one.agent is not None)
+    known = [one.step_seconds for one in told if one is not None and one.step_seconds]
     if known:
         return Decimal(f"{median(known):.6f}")
     pace = status.pace
