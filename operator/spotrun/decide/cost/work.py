@@ -44,13 +44,13 @@ def count_work(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         if known is None:  # what was paid before at unknown prices is compared with nothing
             is_all_known = bill(view, status).is_complete
             known = first_step(view, status, now.step, seconds) if is_all_known else now.step
-        update = {"useful_step": known, **_useful(view, status, now.step - known, seconds)}
+        update = {"useful_step": known, **_useful(view, status, known, now.step, seconds)}
         return _counted(view, status, sums, update)
     if before is None or before.step is None or now.step == before.step:
         return status
     redone, done = max(before.step - now.step, 0), max(now.step - before.step, 0)
     elapsed_seconds = max(seconds_between(sums.as_of.datetime, view.now), Decimal(0))
-    update = _useful(view, status, now.step - (sums.useful_step or 0), seconds)
+    update = _useful(view, status, sums.useful_step or 0, now.step, seconds)
     update |= _lost(view, status, redone, elapsed_seconds - done * seconds, seconds)
     update |= transferred(view, status, done, elapsed_seconds)
     return _note_lost_steps(_counted(view, status, sums, update), redone)
@@ -75,7 +75,7 @@ def _pause(view: View, status: TrainingJobStatus, sums: Accumulators) -> Trainin
     now, seconds = status.progress, step_seconds(view, status)
     update: dict[str, object] = {"as_of": None} if sums.as_of is not None else {}
     if now is not None and now.step is not None and sums.useful_step is not None and seconds:
-        update |= _useful(view, status, now.step - sums.useful_step, seconds)
+        update |= _useful(view, status, sums.useful_step, now.step, seconds)
     if not update:
         return status
     return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
@@ -117,16 +117,19 @@ def _lost(
     return update
 
 
-def _useful(view: View, status: TrainingJobStatus, new: int, seconds: Decimal) -> dict[str, object]:
+def _useful(
+    view: View, status: TrainingJobStatus, known_step: int, step: int, seconds: Decimal
+) -> dict[str, object]:
     """Steps whose price on demand is unknown wait until somebody knows it."""
-    sums, now = status.accumulators or Accumulators(), status.progress
-    rate = _on_demand(view, status)
-    if new <= 0 or rate is None or now is None:
+    sums = status.accumulators or Accumulators()
+    new = step - known_step
+    rate = _on_demand(view, status) if new > 0 else None
+    if rate is None:
         return {}
     known = Usd.of(sums.on_demand_usd)
     most = max(_most_useful(view, status, rate), known)
     usd = min(known + rate.over(new * seconds), most)
-    return {"on_demand_usd": usd.amount, "useful_step": now.step}
+    return {"on_demand_usd": usd.amount, "useful_step": step}
 
 
 def _most_useful(view: View, status: TrainingJobStatus, rate: UsdPerHour) -> Usd:
