@@ -88,6 +88,11 @@ class Kind:
 
     def give_power(self, node: str) -> None:
         """Boot a node again that was taken away; it is ready some seconds later."""
+        self.engine("wait", node)
+        if self.engine.is_podman:
+            # Podman cleans up behind the kill. Started before that is done, a node would boot into
+            # the network in which it died: with its link down, and never heard again.
+            self.engine("container", "cleanup", node)
         self.engine("start", node)
 
     def tame(self) -> None:
