@@ -1,7 +1,8 @@
 """Whether a training that is moved about comes out as one that is left alone.
 
 A job of up to four workers loses machines, gets new ones, grows and shrinks at random, under the
-operator's own code on process nodes of devcluster; each change is a restart of its processes.
+operator's own code on process nodes of devcluster: in its processes while one of them is left, and
+from a checkpoint where none is.
 `samples_wrong` counts the samples that any step saw too often, or not at all, against a training
 that was alone and undisturbed; `hash_equal` is 1 if the final weights are the same, bit by bit.
 
@@ -19,9 +20,11 @@ import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from bench.arguments import how_many
 from bench.operator_bench import ROOT, say
 from devcluster.cluster import Cluster
 from tests.integration.trainer.helpers import Place, open_telling_place
@@ -51,7 +54,7 @@ class Result:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one change")
-    parser.add_argument("--changes", type=int, default=30)
+    parser.add_argument("--changes", type=how_many, default=30)
     parser.add_argument("--only", choices=MODES, help="one mode")
     arguments = parser.parse_args()
     changes = 1 if arguments.quick else arguments.changes
@@ -63,9 +66,10 @@ def main() -> None:
 
 async def measure(cluster: Cluster, scratch: Path, modes: Iterable[str], changes: int) -> None:
     for mode in modes:
-        steps, flags = 60 + 30 * changes, MODES[mode]
+        flags = MODES[mode]
+        moved = await moved_about(cluster, scratch / f"{mode}-moved", changes, *flags)
+        steps = max(moved.losses)
         left_alone = await asyncio.to_thread(alone, scratch / f"{mode}-alone", steps, *flags)
-        moved = await moved_about(cluster, scratch / f"{mode}-moved", steps, changes, *flags)
         wrong = samples_wrong(left_alone.lines, moved.lines)
         say("samples_wrong", wrong, "samples", changes=changes, steps=steps, mode=mode)
         if mode == "deterministic":
@@ -79,31 +83,31 @@ async def measure(cluster: Cluster, scratch: Path, modes: Iterable[str], changes
 def alone(folder: Path, steps: int, *flags: str) -> Result:
     """One process, undisturbed."""
     folder.mkdir()
-    (folder / "go").touch()
     command = [sys.executable, str(TRAINING), str(folder), f"--steps={steps}", *flags]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run(command, check=True, env=environment, timeout=ALONE_SECONDS, stdout=sys.stderr)
     return _result(folder)
 
 
-async def moved_about(
-    cluster: Cluster, folder: Path, steps: int, changes: int, *flags: str
-) -> Result:
-    """A job to which so many things happen."""
+async def moved_about(cluster: Cluster, folder: Path, changes: int, *flags: str) -> Result:
+    """A job to which so many things happen, and which ends after that."""
     await asyncio.to_thread(folder.mkdir)
     chosen = random.Random(1)  # noqa: S311 - the same changes in each run
     async with open_telling_place(cluster, folder) as place:
         await place.add_nodes(*(f"n{number}" for number in range(MOST_WORKERS)))
-        arguments = (folder, f"--steps={steps}", f"--pause={PAUSE_SECONDS}", *flags)
+        arguments = (folder, f"--pause={PAUSE_SECONDS}", *flags)
         sizes = {"min": 1, "max": MOST_WORKERS}
         await place.start(TRAINING, *arguments, workers=2, sizes=sizes)
         async with place.operator():
             await until_trains(place, 2)
             for number in range(changes):
                 await change(place, chosen, f"m{number}")
-            await asyncio.to_thread((folder / "go").touch)
+            await asyncio.to_thread((folder / "enough").touch)
             await place.until_phase("Succeeded")
             await place.until_all_ended()
+        restarts = (await place.job())["status"].get("restarts") or {}
+        if restarts.get("failures"):
+            raise RuntimeError(f"the training itself has failed: {restarts}")
     return _result(folder)
 
 
@@ -138,11 +142,15 @@ def samples_wrong(expected: Iterable[dict[str, Any]], found: Trace) -> int:
     """
     right = {line["step"]: set(line["seen"]) for line in expected}
     seen: dict[int, set[int]] = {step: set() for step in right}
-    attempts: dict[tuple[int, int], list[int]] = {}
-    for line in found:
+    attempts: dict[int, list[dict[int, list[int]]]] = {step: [{}] for step in right}
+    for line in sorted(found, key=_moment):
         seen[line["step"]].update(line["seen"])
-        attempts.setdefault((line["step"], line["generation"]), []).extend(line["seen"])
-    twice = sum(len(each) - len(set(each)) for each in attempts.values())
+        ranks = attempts[line["step"]][-1]
+        if line["rank"] in ranks:
+            attempts[line["step"]].append(ranks := {})
+        ranks[line["rank"]] = line["seen"]
+    dealt = [[*chain(*ranks.values())] for each in attempts.values() for ranks in each]
+    twice = sum(len(each) - len(set(each)) for each in dealt)
     return twice + sum(len(right[step] ^ seen[step]) for step in right)
 
 

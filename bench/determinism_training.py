@@ -1,7 +1,7 @@
 """What bench/determinism.py trains: a small model that notes every sample it has seen.
 
-At the end it holds until it is told to go on, so that everything that is to happen to it has
-happened; then rank 0 writes the hash of its weights.
+It goes on until it is told that everything that is to happen to it has happened, or for so many
+steps; then rank 0 writes the hash of its weights.
 """
 
 import argparse
@@ -22,7 +22,6 @@ FEATURES = 16
 SAMPLES = 1000
 MICROBATCH = 2
 MICROBATCHES = 8
-HELD_STEPS = 5
 
 
 class Numbered(Dataset[tuple[Tensor, int]]):
@@ -36,7 +35,7 @@ class Numbered(Dataset[tuple[Tensor, int]]):
         return torch.randn(FEATURES), index  # each sample has random numbers of its own
 
 
-def train(folder: Path, steps: int, pause: float, *, deterministic: bool) -> None:
+def train(folder: Path, steps: int | None, pause: float, *, deterministic: bool) -> None:
     torch.set_num_threads(1)
     run = Run(
         seed=1, deterministic=deterministic, checkpoint=folder / "checkpoints", every="5 steps"
@@ -54,22 +53,14 @@ def train(folder: Path, steps: int, pause: float, *, deterministic: bool) -> Non
             for x, numbers in step:
                 seen += numbers.tolist()
                 step.backward(model(x).square().sum(), weight=len(x))
-            hold(folder, steps - step.number, pause)
+            time.sleep(pause)
             step.update(optimizer)
-        note(folder, run, step.number, seen, float(step.loss))
+            note(folder, run, step.number, seen, float(step.loss))
+        if (folder / "enough").exists():
+            run.stop()
     if run.rank == 0:
         weights = b"".join(one.detach().numpy().tobytes() for one in model.parameters())
         (folder / "hash").write_text(hashlib.sha256(weights).hexdigest())
-
-
-def hold(folder: Path, steps_left: int, pause: float) -> None:
-    """Take some time for a step; the last ones wait for the word."""
-    go = folder / "go"
-    if go.exists():
-        return
-    time.sleep(pause)
-    while steps_left < HELD_STEPS and not go.exists():
-        time.sleep(0.02)
 
 
 def note(folder: Path, run: Run, step: int, seen: list[int], loss: float) -> None:
@@ -79,7 +70,6 @@ def note(folder: Path, run: Run, step: int, seen: list[int], loss: float) -> Non
         "rank": run.rank,
         "size": run.world_size,
         "pid": os.getpid(),
-        "generation": int(os.environ.get("SPOTRUN_GENERATION", "0")),
         "seen": seen,
         "loss": loss,
     }
@@ -90,7 +80,7 @@ def note(folder: Path, run: Run, step: int, seen: list[int], loss: float) -> Non
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--steps", type=int)
     parser.add_argument("--pause", type=float, default=0.0)
     parser.add_argument("--plain", action="store_true", help="not in deterministic mode")
     arguments = parser.parse_args()

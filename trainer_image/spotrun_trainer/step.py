@@ -46,6 +46,7 @@ class Step:
         self._given = list(fate.settled)  # what was applied before the world broke
         self._phases: list[Phase] = []
         self._kept: list[Any] | None = None  # batches, where phases go through them again
+        self._is_left = False
 
     def __enter__(self) -> Self:
         self._rig.begin(self.number)
@@ -57,6 +58,7 @@ class Step:
         error: BaseException | None,
         _trace: TracebackType | None,
     ) -> bool:
+        self._is_left = True
         if error is None:
             self._current().check_updated(f"step {self.number}")
             self._fate.done(together([outcome.said for outcome in self._fate.settled]))
@@ -96,12 +98,12 @@ class Step:
     @property
     def loss(self) -> Tensor:
         """The mean over all processes, known after `update`; `float(step.loss)` waits for it."""
-        return self._current().loss
+        return self._result("step.loss").loss
 
     @property
     def norm(self) -> Tensor:
         """The norm of the gradient before it was clipped, known after `update(clip=...)`."""
-        return self._current().norm
+        return self._result("step.norm").norm
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -115,6 +117,15 @@ class Step:
         self._phases.append(self._open())
         yield
         self._phases[-1].check_updated(f"phase {name} of step {self.number}")
+
+    def _result(self, what: str) -> Phase:
+        if self._is_left:
+            # Said in every step, lest the first worker that is lost should say it.
+            raise ValueError(
+                f"{what} was read after `with step:` had ended: read it inside, after "
+                "step.update(...); a step that is dropped, for a worker was lost, has none"
+            )
+        return self._current()
 
     def _current(self) -> Phase:
         if not self._phases:

@@ -79,6 +79,15 @@ def loss_before_update(made: Made) -> None:
         step.loss.item()
 
 
+def loss_after_the_step(made: Made) -> None:
+    run, model, optimizer = made
+    with first_step(run) as step:
+        for features, _ in step:
+            step.backward(model(features).sum(), weight=2)
+        step.update(optimizer)
+    step.loss.item()
+
+
 def norm_without_clip(made: Made) -> None:
     run, model, optimizer = made
     with first_step(run) as step:
@@ -181,6 +190,7 @@ def keeping_no_checkpoints(_made: Made) -> None:
         (backward_of_many_losses, r"a loss of shape \(2, 1\)"),
         (backward_with_weight_0, "are 0 together"),
         (loss_before_update, "step.loss is known after step.update"),
+        (loss_after_the_step, "step.loss was read after `with step:` had ended: read it inside"),
         (norm_without_clip, r"known after step.update\(..., clip=...\)"),
         (update_of_a_stranger, "a SGD that is not tracked"),
         (update_without_gradients, "no parameter of the optimizer got a gradient"),
