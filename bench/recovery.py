@@ -6,12 +6,13 @@ lost is the longest gap between two steps that it completed around the event, wi
 it would have taken anyway; the figure is that of the survivor which lost most. `steps_lost` counts
 completed steps that were computed again.
 
-    node_lost_stall_seconds     all processes of a node get SIGKILL, and its Node object goes
-    node_lost_silent_seconds    a node is stopped and says nothing more, as with a cable pulled
-    worker_lost_stall_seconds   the training process of one worker gets SIGKILL
-    shrink_stall_seconds        one worker less is wanted, and it leaves at the end of a step
-    growth_stall_seconds        one more is wanted; it gets warm, and the state, while others train
-    node_lost_restart_seconds   the first of these for a script that only has init_process_group
+    node_lost_stall_seconds           all processes of a node get SIGKILL, and its Node object goes
+    node_lost_silent_seconds          a node is stopped and says no more, as with a cable pulled
+    worker_lost_stall_seconds         the training process of one worker gets SIGKILL
+    shrink_stall_seconds              one worker less is wanted, and it leaves at the end of a step
+    growth_stall_seconds              one more; it gets warm, and the state, while others train
+    node_lost_restart_seconds         the first two for a script that has only init_process_group:
+    node_lost_silent_restart_seconds  from the loss to the first step of the smaller world
 
 The phases of a growth are those of the survivor which lost most: `formation`, from the end of its
 last step in the old world until the new one is formed; `step`, from there to the end of its first
@@ -21,6 +22,8 @@ meanwhile, so that what the step does not hide of it is in `step`.
 Stock torchrun (c10d) runs the same model in DDP, and the clock runs from the loss to the first step
 of the smaller world. Its store lives in this process, which flatters it: in a cluster it lives in a
 worker, and its loss ends the job. `stock` has torchrun's timers, `tuned` short ones: see TUNED.
+torchft, where it is installed, loses a replica likewise, and the survivor's stall is measured as
+ours. It learns of a loss by missed heartbeats alone: with its default, and with a tuned limit.
 
 Run as `.venv/bin/python bench/recovery.py [--quick] [--repeats 3] [--only growth]
 [--parameters 250]`.
@@ -33,6 +36,7 @@ import logging
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -43,6 +47,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
+from bench import recovery_torchft
 from bench.operator_bench import say
 from bench.recovery_growth import phases_of_growth
 from bench.recovery_stock import (
@@ -75,6 +80,17 @@ class Kind(StrEnum):
     SHRINK = "shrink_stall_seconds"
     GROWTH = "growth_stall_seconds"
     RESTART = "node_lost_restart_seconds"
+    SILENT_RESTART = "node_lost_silent_restart_seconds"
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nobody says that a node is gone."""
+        return self in (Kind.SILENT, Kind.SILENT_RESTART)
+
+    @property
+    def restarts(self) -> bool:
+        """Whether the script is one that knows nothing of us, and is started anew."""
+        return self in (Kind.RESTART, Kind.SILENT_RESTART)
 
 
 @dataclass(frozen=True)
@@ -117,7 +133,8 @@ EVENTS = [
     Event(Kind.SHRINK, 3),
     Event(Kind.GROWTH, 1),
     Event(Kind.GROWTH, 2),
-    Event(Kind.RESTART, 2),
+    *(Event(Kind.RESTART, workers, rank) for workers, rank in ((2, 0), (2, 1), (3, 0), (3, 2))),
+    Event(Kind.SILENT_RESTART, 2),
 ]
 
 
@@ -141,11 +158,22 @@ def main() -> None:
         install_crds(cluster)
         bench = Bench(cluster, arguments.keep or Path(scratch), arguments.parameters)
         asyncio.run(measure(bench, events, arguments.repeats))
-        peers = {"tuned": TUNED} if arguments.quick else {"tuned": TUNED, "stock": ""}
-        for name, timers in peers.items() if not arguments.only else ():
-            layers = layers_of(bench.parameters_m)
-            took = [stock(Path(scratch), timers, layers) for _ in range(arguments.repeats)]
-            say(f"node_lost_{name}_seconds", took, "s", workers=2, to="first step")
+        if not arguments.only:
+            measure_peers(Path(scratch), layers_of(bench.parameters_m), arguments)
+
+
+def measure_peers(scratch: Path, layers: int, arguments: argparse.Namespace) -> None:
+    repeats = range(arguments.repeats)
+    timers = {"tuned": TUNED} if arguments.quick else {"tuned": TUNED, "stock": ""}
+    for name, conf in timers.items():
+        took = [stock(scratch, conf, layers) for _ in repeats]
+        say(f"node_lost_{name}_seconds", took, "s", workers=2, to="first step")
+    if not recovery_torchft.is_installed():
+        print("torchft is left out: it is not installed (pip install torchft)", file=sys.stderr)
+        return
+    for name, heartbeat_ms in recovery_torchft.HEARTBEATS_MS.items():
+        took = [recovery_torchft.lose_a_replica(scratch, heartbeat_ms, layers) for _ in repeats]
+        say(f"node_lost_{name}_stall_seconds", took, "s", workers=2, heartbeat_ms=heartbeat_ms)
 
 
 async def measure(bench: Bench, events: list[Event], repeats: int) -> None:
@@ -156,7 +184,7 @@ async def measure(bench: Bench, events: list[Event], repeats: int) -> None:
             folder = bench.folder / f"{event.kind.name}-{event.workers}-{event.rank}-{repeat}"
             held.append(await disturb(bench, folder, event))
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-        if event.kind is not Kind.RESTART:
+        if not event.kind.restarts:
             steps_lost += [one.steps_lost for one in held]
         names = dict.fromkeys(name for one in held for name in one.phases)
         say(
@@ -179,7 +207,7 @@ async def measure(bench: Bench, events: list[Event], repeats: int) -> None:
 async def disturb(bench: Bench, folder: Path, event: Event) -> Held:
     """Train, let it happen, and return what it cost."""
     prepare(folder)
-    way = "ddp" if event.kind is Kind.RESTART else "run"
+    way = "ddp" if event.kind.restarts else "run"
     async with open_telling_place(bench.cluster, folder) as place:
         most = max(event.workers, event.workers_after)
         await place.add_nodes(*(f"n{number}" for number in range(most)))
@@ -245,7 +273,7 @@ def held(lines: Trace, event: Event, began: float, phases: Path) -> Held:
         parts = phases_of_growth(lines, phases, event.workers_after, began)
     else:
         parts = split(phases, began, back_at)
-    if event.kind is Kind.RESTART:
+    if event.kind.restarts:
         return Held(back_at - began, step_seconds, lost, parts)
     gaps = [
         late["time"] - early["time"]
@@ -270,7 +298,7 @@ async def happen(place: Place, event: Event) -> None:
 
 async def take_away(place: Place, event: Event) -> None:
     pod = await place.member(event.rank)
-    if event.kind is not Kind.SILENT:
+    if not event.kind.is_silent:
         await place.machine(pod).vanish(delete_node=True)
         return
     place.machine(pod).go_silent()

@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from bench.operator_bench import ROOT
 from bench.recovery_training import WIDTH
 from tests.integration.trainer.traces import Trace
 
+TORCHRUN = str(Path(sys.executable).parent / "torchrun")
 TRAINING = ROOT / "bench" / "recovery_training.py"
 PATIENCE_SECONDS = 180.0
 WARM_SECONDS = 5.0  # of steps before anything happens
@@ -41,20 +42,17 @@ def stock(scratch: Path, timers: str, layers: int) -> float:
         rank0 = next(line["pid"] for line in trace_of(folder) if line["rank"] == 0)
         killed = next(agent for agent in agents if rank0 in tree(agent.pid))
         lost_at = time.time()
-        for pid in tree(killed.pid):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill(tree(killed.pid))
         until(lambda: trains(1, lost_at)(trace_of(folder)))
     return first_step(trace_of(folder), 1, lost_at) - lost_at
 
 
-@contextmanager
 def torchruns(
     folder: Path, port: int, timers: str, layers: int
-) -> Iterator[list[subprocess.Popen[bytes]]]:
+) -> AbstractContextManager[list[subprocess.Popen[bytes]]]:
     conf = ",".join(filter(None, ("is_host=0", timers)))
     command = [
-        str(Path(sys.executable).parent / "torchrun"),
+        TORCHRUN,
         "--rdzv-backend=c10d",
         f"--rdzv-endpoint=127.0.0.1:{port}",
         "--rdzv-id=bench",
@@ -69,21 +67,34 @@ def torchruns(
         f"--layers={layers}",
     ]
     # Without it a surviving rank 0 and newcomers wait for each other until both fail.
-    environment = {**os.environ, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", "OMP_NUM_THREADS": "1"}
-    log = (folder / "log").open("wb")
-    agents = [
-        subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
-        for _ in range(2)
-    ]
-    try:
-        yield agents
-    finally:
-        for pid in [pid for agent in agents for pid in tree(agent.pid)]:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        for agent in agents:
-            agent.wait()
-        log.close()
+    return running([command, command], folder, {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})
+
+
+@contextmanager
+def running(
+    commands: Sequence[Sequence[str]], folder: Path, environment: Mapping[str, str]
+) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Run programs that log to one file; all that they have started is killed at the end."""
+    environment = {**os.environ, **environment, "OMP_NUM_THREADS": "1"}
+    with (folder / "log").open("wb") as log:
+        agents = [
+            subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
+            for command in commands
+        ]
+        try:
+            yield agents
+        finally:
+            for agent in agents:
+                kill(tree(agent.pid))
+            for agent in agents:
+                agent.wait()
+
+
+def kill(pids: Iterable[int]) -> None:
+    """Take processes away without a word."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def tree(root: int) -> list[int]:
