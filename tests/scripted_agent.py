@@ -37,7 +37,6 @@ _REPORT_SECONDS = 2.0
 """A report may have reached an operator that died of it: it is made again though nothing is new."""
 _STEPS_SECONDS = 0.2
 _STEPS_AT_ONCE = 40
-_TOLD_STEPS = 200  # more than the operator waits for
 
 
 class Times(NamedTuple):
@@ -57,6 +56,7 @@ class Play:
     is_mute: bool = False  # a script that does not train through `Run`, and tells nothing
     # What steps take in a world of so many processes: they are made and told only if this is given.
     step_times: Callable[[int], Times] | None = None
+    told_steps: int = 200  # of each world, and some more: the operator waits for fewer
     sync_bytes: int | None = None  # of gradients, which such steps add up
     save_seconds: float | None = None  # of the world, that saving took them
     may_save: bool = True
@@ -162,7 +162,7 @@ class ScriptedAgent:
         if self._play.step_times is None or made is None or world is None:
             return False
         begun = 100 * self.report.arrived
-        if made.step - begun > _TOLD_STEPS:
+        if made.step - begun > self._play.told_steps:
             return False
         times, step = self._play.step_times(world.size), made.step + _STEPS_AT_ONCE
         shares = [part / sum(times) for part in times]

@@ -15,7 +15,7 @@ from spotrun.money.rows import Offering, read_price
 from spotrun.money.table import PriceTable
 from spotrun.money.units import UsdPerHour
 
-_FROM_NODE = f"the node's annotation {ANNOTATION_NODE_USD_PER_HOUR}"
+FROM_NODE = f"the node's annotation {ANNOTATION_NODE_USD_PER_HOUR}"
 _FROM_POOL = "usdPerHour of the CapacityPool"
 
 
@@ -41,7 +41,7 @@ class Catalog:
         """
         if annotation is not None:
             price = _readable(annotation)
-            return Quote(price, _FROM_NODE) if price is not None else None
+            return Quote(price, FROM_NODE) if price is not None else None
         if pool_usd_per_hour is not None:
             return Quote(UsdPerHour.of(pool_usd_per_hour), _FROM_POOL)
         found = (table.look_up(wanted) or _kept(table, last) for table in self.tables)

@@ -131,7 +131,7 @@ class _View:
 
 def _facts(pools: Pools, pool: Pool, catalog: Catalog, now: datetime) -> PoolFacts:
     spec, status = pool.spec, pool.status
-    price = status.price if status.as_of is not None else _first_price(pool, catalog)
+    price = status.price if status.as_of is not None else _first_price(pools, pool, catalog)
     members = list(pools.members(pool.name))
     labels = members[0].node.metadata.labels if members else {}
     node = node_of(pools, pool) or status.node
@@ -195,9 +195,9 @@ def _decimal(amount: Amount | None) -> Decimal | None:
     return amount.decimal if amount is not None else None
 
 
-def _first_price(pool: Pool, catalog: Catalog) -> Price:
+def _first_price(pools: Pools, pool: Pool, catalog: Catalog) -> Price:
     """Of a pool whose status is not written yet: the first jobs should know it, too."""
-    quote, on_demand = quotes_of(pool, catalog)
+    quote, on_demand = quotes_of(pools, pool, catalog)
     return Price(
         usd_per_hour=quote.usd_per_hour.amount if quote is not None else None,
         on_demand_usd_per_hour=on_demand.usd_per_hour.amount if on_demand is not None else None,

@@ -5,9 +5,10 @@ from datetime import datetime
 
 from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import CapacityPoolSpec, PoolNode
+from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR
 from spotrun.decide.lifetimes import Life
 from spotrun.decide.pool import PoolSnapshot
-from spotrun.money.catalog import Catalog
+from spotrun.money.catalog import FROM_NODE, Catalog
 from spotrun.money.prices import Quote, remembered
 from spotrun.money.rows import Offering
 from spotrun.money.shares import Resources
@@ -41,7 +42,7 @@ def pool_snapshot(
     """
     members = list(pools.members(pool.name))
     present = [Life(one.born_at) for one in members if one.reclaimed_at is None]
-    quote, on_demand = quotes_of(pool, catalog)
+    quote, on_demand = quotes_of(pools, pool, catalog)
     waiting = [pod for pod in pools.waiting.values() if pool.name in asked(pod)]
     fitting = [pod for pod in waiting if _would_fit(pools, pool, pod, demand)]
     news = pools.news(pool.name)
@@ -93,17 +94,36 @@ def resources_in(node: PoolNode | None) -> Resources | None:
     return Resources(node.cpu.decimal, node.memory.decimal, node.gpus)
 
 
-def quotes_of(pool: Pool, catalog: Catalog) -> tuple[Quote | None, Quote | None]:
+def quotes_of(pools: Pools, pool: Pool, catalog: Catalog) -> tuple[Quote | None, Quote | None]:
     """The price of a node and of the same one on demand; of several types there is no one price."""
-    types, told = pool.spec.instance_types or (), remembered(pool.status.price)
+    types = pool.spec.instance_types or ()
     offering = _offering(pool.spec, types[0] if len(types) == 1 else "")
-    quote = catalog.quote(offering, pool_usd_per_hour=pool.spec.usd_per_hour, last=told)
-    return quote, catalog.on_demand(offering) if offering.instance_type else None
+    on_demand = catalog.on_demand(offering) if offering.instance_type else None
+    return _quote(pools, pool, catalog, offering), on_demand
 
 
 def offerings_of(pool: Pool) -> Iterator[Offering]:
     """All that a pool offers, type by type."""
     return (_offering(pool.spec, kind) for kind in pool.spec.instance_types or ())
+
+
+def _quote(pools: Pools, pool: Pool, catalog: Catalog, offering: Offering) -> Quote | None:
+    """What all nodes state that stay, also until the next one comes; else what anybody else says.
+
+    Who leaves says nothing of who comes.
+    """
+    told, declared = remembered(pool.status.price), pool.spec.usd_per_hour
+    staying = [member.node for member in pools.members(pool.name) if member.reclaimed_at is None]
+    stated = {node.metadata.annotations.get(ANNOTATION_NODE_USD_PER_HOUR) for node in staying}
+    if not stated and declared is None and told is not None and told.source == FROM_NODE:
+        return told
+    quotes = {
+        catalog.quote(offering, annotation=one, pool_usd_per_hour=declared, last=told)
+        for one in stated
+    }
+    if len(quotes) == 1:
+        return quotes.pop()
+    return catalog.quote(offering, pool_usd_per_hour=declared, last=told)
 
 
 def _offering(spec: CapacityPoolSpec, instance_type: str) -> Offering:

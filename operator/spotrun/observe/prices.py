@@ -11,7 +11,7 @@ from datetime import datetime
 from spotrun.api.capacitypool import Price
 from spotrun.decide.cost.pricing import offering
 from spotrun.decide.snapshot import Node
-from spotrun.money.catalog import Catalog
+from spotrun.money.catalog import FROM_NODE, Catalog
 from spotrun.money.prices import PriceHistory, history_of
 from spotrun.money.units import UsdPerHour
 from spotrun.observe.nodes import MOST_NODES
@@ -86,7 +86,7 @@ class Prices:
 
     def _history(self, node: Node, price: Price | None) -> PriceHistory:
         """What the catalog says; of its pool's nodes a pool remembers what that said before."""
-        if node.stated_price is None and price is not None and price.usd_per_hour is not None:
+        if node.stated_price is None and _is_of_all_nodes(price):
             return history_of(price, self._wall())
         quote = self.catalog.quote(offering(node), annotation=node.stated_price)
         return PriceHistory.constant(quote.usd_per_hour) if quote else PriceHistory()
@@ -111,3 +111,8 @@ class Prices:
         if price is None or price == before.at(moment):
             return before
         return PriceHistory((*before.changes, (moment, price))[-MOST_CHANGES:])
+
+
+def _is_of_all_nodes(price: Price | None) -> bool:
+    """Whether a pool's price is that of any node in it: what some state holds for these alone."""
+    return price is not None and price.usd_per_hour is not None and price.source != FROM_NODE

@@ -31,7 +31,7 @@ from tests.plans.run import Troubled
 from tests.plans.scenarios import Stage
 
 TO_THE_LAST_DIGIT = Fraction(1, 10**9)
-WHILE_NOBODY_LOOKED = Fraction(10 * 4 * int(SPOT_USD_PER_HOUR), 3600)
+WHILE_NOBODY_LOOKED = 10 * 4 * Fraction(SPOT_USD_PER_HOUR) / 3600
 """Nobody says when a machine went off: four of them, seen ten seconds later."""
 
 _WRITES = "create|patch|delete"

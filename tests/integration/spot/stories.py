@@ -22,8 +22,8 @@ from tests.operator_world import World
 from tests.plans.scenarios import Stage
 from tests.scripted_agent import Times
 
-SPOT_USD_PER_HOUR, ON_DEMAND_USD_PER_HOUR = "18", "36"
-"""Of a node, for lives of seconds to cost something; pools are chosen by their own prices."""
+SPOT_USD_PER_HOUR, ON_DEMAND_USD_PER_HOUR = "0.50", "1.00"
+"""Of a node: spot that costs as much as the like of it on demand would be left alone."""
 ON_DEMAND = ("c", "d")
 
 

@@ -35,6 +35,7 @@ ONE_GPU = {"requests": {"cpu": "3", "nvidia.com/gpu": "1"}}
 ITN = {"key": "aws-node-termination-handler/spot-itn", "effect": "NoSchedule"}
 KARPENTER = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
 READY = {"type": "Ready", "status": "True"}
+PRICE = "spotrun.dev/usd-per-hour"
 
 
 def at(seconds: float) -> str:
@@ -48,6 +49,7 @@ def a_node(name: str = "n1", *, uid: str = "", age: float = 3600, **parts: Any) 
         "resourceVersion": "1",
         "creationTimestamp": at(-age),
         "labels": {**LABELS, "kubernetes.io/hostname": name, **parts.pop("labels", {})},
+        "annotations": parts.pop("annotations", {}),
     }
     status = {"conditions": [parts.pop("condition", READY)], "allocatable": HAS}
     return msgspec.convert({"metadata": meta, "spec": parts, "status": status}, NodeObject)
@@ -299,6 +301,52 @@ def test_the_first_job_knows_what_a_pool_costs(scene: Scene) -> None:
     price = next_pool(scene.snapshot(), NOW).price
     assert price is not None
     assert (price.usd_per_hour, price.on_demand_usd_per_hour) == ("0.42", "1.006")
+
+
+@pytest.mark.parametrize(
+    ("stated", "usd_per_hour"),
+    [
+        pytest.param(["0.31", "0.310"], Decimal("0.31"), id="the same"),
+        pytest.param(["0.31", "0.32"], Decimal("0.42"), id="different prices"),
+        pytest.param(["0.31", None], Decimal("0.42"), id="one of them nothing"),
+        pytest.param(["cheap", "cheap"], None, id="what nobody can read"),
+    ],
+)
+def test_a_pool_costs_what_all_its_nodes_state(
+    scene: Scene, stated: list[str | None], usd_per_hour: Decimal | None
+) -> None:
+    rows = "instanceType,region,zone,capacity,usdPerHour\ng5.xlarge,,,Spot,0.42\n"
+    scene.catalog = Catalog((PriceTable.parse(rows, "table"),))
+    for number, usd in enumerate(stated):
+        annotations = {} if usd is None else {PRICE: usd}
+        scene.node(a_node(f"n{number}", annotations=annotations))
+    assert scene.facts().usd_per_hour == usd_per_hour
+
+
+def test_a_node_that_is_taken_back_says_nothing_of_what_the_next_one_costs(scene: Scene) -> None:
+    scene.node(a_node("old", annotations={PRICE: "0.31"}))
+    scene.node(a_node("new", annotations={PRICE: "0.35"}))
+    assert scene.facts().usd_per_hour is None
+    scene.node(a_node("old", annotations={PRICE: "0.31"}, taints=[ITN]))
+    assert scene.facts().usd_per_hour == Decimal("0.35")
+
+
+def test_a_pool_without_nodes_costs_what_the_last_ones_stated_until_people_say_else(
+    scene: Scene,
+) -> None:
+    spec = {"capacity": "Spot", "instanceTypes": ["g5.xlarge"], "zones": ["us-east-1b"]}
+    scene.node(a_node(annotations={PRICE: "0.31"}))
+    status = next_pool(scene.snapshot(), NOW).model_dump(mode="json", by_alias=True)
+    scene.pools.pool_changed(None, an_object(POOL, spec, status=status))
+    scene.no_node()
+    assert scene.facts().nodes == 0
+    price = next_pool(scene.snapshot(), NOW).price
+    assert price is not None
+    assert price.usd_per_hour == "0.31"
+    scene.pools.pool_changed(None, an_object(POOL, {**spec, "usdPerHour": "0.4"}, status=status))
+    price = next_pool(scene.snapshot(), NOW).price
+    assert price is not None
+    assert price.usd_per_hour == "0.4"
 
 
 def test_jobs_choose_pools_by_label_and_pools_choose_namespaces(scene: Scene) -> None:

@@ -10,7 +10,7 @@ from spotrun.api.values import Time
 from spotrun.decide.snapshot import Node
 from spotrun.kube.client import Client
 from spotrun.kube.resource import Meta
-from spotrun.money.catalog import Catalog
+from spotrun.money.catalog import FROM_NODE, Catalog
 from spotrun.money.prices import EVER, Quote
 from spotrun.money.rows import Offering
 from spotrun.money.table import PriceTable
@@ -56,6 +56,13 @@ def test_the_nodes_own_price_counts_before_its_pools_and_that_before_a_table() -
     assert watch.look(replace(BORN, name="n2", pool="p")) == [(EVER, "2")]
     assert watch.look(replace(BORN, name="n3", pool="unknown")) == [(EVER, "0.04")]
     assert watch.look(replace(BORN, name="n4", instance_type="unheard-of")) == []
+
+
+def test_what_the_other_nodes_of_its_pool_state_is_no_price_of_a_node_that_states_none() -> None:
+    watch = Watch()
+    watch.pools["p"] = Price(usd_per_hour=Amount("2"), source=FROM_NODE)
+    assert watch.look(replace(BORN, pool="p")) == [(EVER, "0.04")]
+    assert watch.look(replace(BORN, name="n2", pool="p", instance_type="unheard-of")) == []
 
 
 def test_a_stated_price_that_cannot_be_read_is_no_price_nor_is_that_of_pool_or_table() -> None:
