@@ -131,6 +131,16 @@ def test_a_pool_with_room_on_nodes_that_are_there_gets_as_many_workers() -> None
     assert (third.required, third.pinned) == (("cheap", "dear"), False)
 
 
+def test_nobody_prefers_the_room_that_another_one_was_just_given() -> None:
+    roomy = a_spot_pool("roomy", 0.5, free_slots=1)
+    job = on_market(
+        a_job(2), a_spot_pool("cheap", free_slots=1), roomy, a_spot_pool("new", 0.6), OD
+    )
+    first, second = places(job)
+    assert (first.required, first.pinned) == (("cheap",), True)
+    assert second.required == ("roomy", "new")
+
+
 def test_room_that_others_have_taken_is_waited_for_a_minute_and_no_longer_believed_in() -> None:
     full, other = a_spot_pool("full", 0.3, free_slots=1, declared=True), a_spot_pool("other", 0.4)
     job = on_market(waiting(a_job(1), 0, pools=(full,), seconds=59), full, other, OD)

@@ -125,7 +125,7 @@ def places(
             one = Placed((best.pool.name,), (), has_room, capacity, zone or single)
             slots[best.pool.name] -= 1
         else:
-            one = _set_of(view, ranked, capacity, single)
+            one = _set_of(view, _open(ranked, slots), capacity, single)
         taken.add(best.pool.name, one.zone or _only_zone(best.pool))
         found.append(one)
     return found
@@ -137,6 +137,16 @@ def _slots(view: View, ranked: Sequence[Ranked]) -> Counter[str]:
     if since is not None and view.now - since >= FIXED:
         return Counter()
     return Counter({one.pool.name: one.pool.free_slots for one in ranked})
+
+
+def _open(ranked: Sequence[Ranked], slots: Counter[str]) -> Sequence[Ranked]:
+    """Those that a set may name: without the room that others of the same round were just given.
+
+    A worker that prefers it may be scheduled before them, and they would wait for that very room.
+    """
+    free = [one for one in ranked if not one.pool.free_slots or slots[one.pool.name] > 0]
+    has_room = any(slots[one.pool.name] > 0 for one in free)
+    return free if has_room else ranked
 
 
 def _not_resting(view: View, ranked: list[Ranked]) -> list[Ranked]:
