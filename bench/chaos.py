@@ -25,6 +25,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from bench.arguments import how_many
 from bench.chaos_bursts import Chaos, StuckError
 from bench.chaos_training import Alone, train
 from bench.operator_bench import say
@@ -37,8 +38,8 @@ Line = dict[str, float]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few bursts of two seeds")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--bursts", type=int, default=50)
+    parser.add_argument("--seeds", type=how_many, default=10)
+    parser.add_argument("--bursts", type=how_many, default=50)
     parser.add_argument("--first-seed", type=int, default=1)
     arguments = parser.parse_args()
     if arguments.quick:

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch._C._distributed_c10d import HashStore
 from torch.distributed.checkpoint.state_dict_saver import async_save, save
 
+from bench.arguments import existing_folder, how_many
 from bench.operator_bench import say
 from spotrun_trainer.checkpoint import Checkpoints
 from spotrun_trainer.tracked import Tracked
@@ -174,9 +175,11 @@ class Torch:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small model, once")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--urgent", type=int, default=20)
-    parser.add_argument("--place", type=Path, help="a directory on the disk to be measured")
+    parser.add_argument("--repeats", type=how_many, default=5)
+    parser.add_argument("--urgent", type=how_many, default=20)
+    parser.add_argument(
+        "--place", type=existing_folder, help="a directory on the disk to be measured"
+    )
     arguments = parser.parse_args()
     size = Size()
     if arguments.quick:

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from typing_extensions import override
 
+from bench.arguments import how_many
 from bench.operator_bench import say
 from spotrun_trainer.data.deal import block_of
 from spotrun_trainer.data.order import Order
@@ -90,7 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one worker, 3 short turns each")
     parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--turns", type=int, default=20)
+    parser.add_argument("--turns", type=how_many, default=20)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     turns = 3 if arguments.quick else arguments.turns

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in its __all__
 
+from bench.arguments import how_many
 from bench.operator_bench import say
 from spotrun_trainer.arrival import meet
 from spotrun_trainer.resolver import wait_shortly
@@ -27,8 +28,8 @@ TIMEOUT_SECONDS = 60.0
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="100 processes, once")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--processes", type=int, default=1000)
+    parser.add_argument("--repeats", type=how_many, default=5)
+    parser.add_argument("--processes", type=how_many, default=1000)
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.processes, arguments.repeats = 100, 1

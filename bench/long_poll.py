@@ -25,6 +25,7 @@ from typing import Any, Self, cast
 import uvloop
 from typing_extensions import override
 
+from bench.arguments import how_many
 from spotrun.api.names import SERVER_NAME, TOKEN_AUDIENCE, Phase
 from spotrun.api.status import How, TrainingJobStatus, World
 from spotrun.api.values import Serials
@@ -59,8 +60,8 @@ def main() -> None:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="1,000 polls, 3 worlds")
-    parser.add_argument("--polls", type=int, default=8_000)
-    parser.add_argument("--rounds", type=int, default=20, help="worlds that are published")
+    parser.add_argument("--polls", type=how_many, default=8_000)
+    parser.add_argument("--rounds", type=how_many, default=20, help="worlds that are published")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)  # what a child is told
     return parser.parse_args()
 

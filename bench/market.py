@@ -19,6 +19,7 @@ from importlib.resources import files
 from pathlib import Path
 from statistics import fmean
 
+from bench.arguments import how_many
 from spotrun.simulate.market import Prices, Recordings
 from spotrun.simulate.outcome import Outcome
 from spotrun.simulate.runs import Case, Starts, run
@@ -80,7 +81,7 @@ def main() -> None:
     """Print the table, a JSON object per line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one start and one deadline each")
-    parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
+    parser.add_argument("--jobs", type=how_many, default=1, help="processes (default: 1)")
     parser.add_argument("--accounting", choices=ACCOUNTINGS, action="append")
     parser.add_argument("--policy", choices=POLICIES, action="append")
     parser.add_argument("--row", action="append", help="rows that begin so, e.g. '1 zone'")

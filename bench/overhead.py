@@ -30,6 +30,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import AdamW
 from torch.utils.data import DataLoader, TensorDataset
 
+from bench.arguments import how_many
 from bench.operator_bench import say
 from spotrun.wire import Answer, How, World
 from spotrun_trainer import Run
@@ -170,7 +171,7 @@ def main() -> None:
     """Both, in a directory of their own."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small size, to see that it runs")
-    parser.add_argument("--repeats", type=int, default=200)
+    parser.add_argument("--repeats", type=how_many, default=200)
     args = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as directory:

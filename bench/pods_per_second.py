@@ -15,10 +15,10 @@ import time
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import uvloop
 
+from bench.arguments import how_many, writable_file
 from bench.operator_bench import (
     JOBS,
     NAMESPACE,
@@ -48,9 +48,11 @@ QUICK_SIZES = {"200x8": (10, 8), "1x1000": (1, 50)}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="80 and 50 pods, once")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=how_many, default=5)
     parser.add_argument("--only", choices=SIZES, help="one of the shapes")
-    parser.add_argument("--profile", type=Path, help="write a cProfile of the operator here")
+    parser.add_argument(
+        "--profile", type=writable_file, help="write a cProfile of the operator here"
+    )
     arguments = parser.parse_args()
     with Cluster() as cluster:
         uvloop.run(measure(cluster, arguments))

@@ -13,11 +13,11 @@ import asyncio
 import random
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 import uvloop
 
+from bench.arguments import how_many, writable_file
 from bench.operator_bench import (
     JOBS,
     NAMESPACE,
@@ -115,10 +115,12 @@ class Watches:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="5 jobs, 4 kills")
-    parser.add_argument("--jobs", type=int, default=1000)
-    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--jobs", type=how_many, default=1000)
+    parser.add_argument("--kills", type=how_many, default=300)
     parser.add_argument("--per-second", type=float, default=5.0)
-    parser.add_argument("--profile", type=Path, help="write a cProfile of the operator here")
+    parser.add_argument(
+        "--profile", type=writable_file, help="write a cProfile of the operator here"
+    )
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.jobs, arguments.kills = 5, 4

@@ -18,6 +18,7 @@ from contextlib import aclosing
 
 import uvloop
 
+from bench.arguments import how_many
 from bench.operator_bench import (
     JOBS,
     NAMESPACE,
@@ -45,8 +46,8 @@ SETTLE_SECONDS = 10.0
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="5 jobs, once")
-    parser.add_argument("--jobs", type=int, default=1250)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--jobs", type=how_many, default=1250)
+    parser.add_argument("--repeats", type=how_many, default=5)
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.jobs, arguments.repeats = 5, 1

@@ -25,7 +25,9 @@ faster from the half on: without looks `input_bound_then_linear` costs 1.02 time
 size, with them 0.94; rarer ones keep the number and lose one of these rows, for it is chance when
 a look falls (pauses that double: 6 resizes, 1.02). With `amdahl_5` in capacity steps, an hour worth
 $20, a step costs the same within 2 % at all sizes from 4 to 8, so there is little to win: 1.002 is
-the price of two workers that come back after four hours in which there was no room for them.
+the price of two workers that come back after four hours in which there was no room for them. And of
+1,000 random curves 2 count as oscillations, for the way back of their one look at a larger size is
+a change that they had made on the way down from their first size.
 
 Run as `.venv/bin/python bench/scaling.py [--quick] [--jobs 2] [--repeats 5] [--curves 1000]`.
 """
@@ -39,6 +41,7 @@ from itertools import islice
 from math import inf
 from statistics import fmean, median
 
+from bench.arguments import how_many
 from bench.closed_loop.curves import CACHED, COMMUNICATION, Load
 from bench.closed_loop.loop import Result
 from bench.closed_loop.ours import Wishes
@@ -54,9 +57,11 @@ def main() -> None:
     """Print the rows, and what they come to, a JSON object per line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few scenes, once, and 10 curves")
-    parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
-    parser.add_argument("--repeats", type=int, default=5, help="each with other noise, or starts")
-    parser.add_argument("--curves", type=int, default=1000)
+    parser.add_argument("--jobs", type=how_many, default=1, help="processes (default: 1)")
+    parser.add_argument(
+        "--repeats", type=how_many, default=5, help="each with other noise, or starts"
+    )
+    parser.add_argument("--curves", type=how_many, default=1000)
     parser.add_argument("--restart-seconds", type=float, default=3.8)
     parser.add_argument("--in-process-seconds", type=float, default=0.5)
     parser.add_argument("--changeover-minutes", type=float, default=10.0)

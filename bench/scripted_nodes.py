@@ -11,6 +11,7 @@ import resource
 import time
 from contextlib import aclosing
 
+from bench.arguments import how_many, writable_file
 from devcluster.access import Access
 from devcluster.client import Client, Manifest, at
 from devcluster.cluster import Cluster
@@ -42,9 +43,11 @@ def main() -> None:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_PODS} pods only")
-    parser.add_argument("--pods", type=int, default=5000)
+    parser.add_argument("--pods", type=how_many, default=5000)
     parser.add_argument("--run-seconds", type=float, default=5, help="how long each pod runs")
-    parser.add_argument("--profile", help="write a cProfile of the kubelet's process here")
+    parser.add_argument(
+        "--profile", type=writable_file, help="write a cProfile of the kubelet's process here"
+    )
     return parser.parse_args()
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import uvloop
 
+from bench.arguments import how_many
 from bench.operator_bench import JOBS, PODS, Child, Rig, job, phases, say, until
 from devcluster.client import Manifest, Manifests
 from devcluster.cluster import Cluster
@@ -96,7 +97,7 @@ def _writes(lines: list[bytes]) -> Iterator[Write]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="2 jobs, a window of 10 s")
-    parser.add_argument("--jobs", type=int, default=20)
+    parser.add_argument("--jobs", type=how_many, default=20)
     parser.add_argument("--seconds", type=float, default=130, help="how long nothing happens")
     arguments = parser.parse_args()
     if arguments.quick:

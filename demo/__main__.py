@@ -40,22 +40,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _as_ctrl_c)
-    options = _parser().parse_args(arguments)
-    if options.down:
-        return _down(options.pid_file)
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if given.down:
+        return _down(given.pid_file)
     try:
-        # Only now, so that help comes at once, and Ctrl-C is heeded while libraries are loaded.
-        from demo.command import Options, run  # noqa: PLC0415
-        from demo.job import Local  # noqa: PLC0415
-
-        local = Local(options.scripts.resolve(), options.steps)
-        chosen = Options(
-            options.job, local, keep=options.keep, plain=options.plain, record=options.record
-        )
-        return run(chosen, options.pid_file)
+        return _play(parser, given)
     except KeyboardInterrupt:
         print("demo: interrupted; nothing was left running", file=sys.stderr)
         return INTERRUPTED
+
+
+def _play(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
+    """Refuse what cannot be done before anything starts, then do it."""
+    # Only now, so that help comes at once, and Ctrl-C is heeded while libraries are loaded.
+    from demo import command  # noqa: PLC0415
+    from demo.job import Local, load  # noqa: PLC0415
+    from demo.recording import require_writable  # noqa: PLC0415
+
+    try:
+        job = load(given.job, Local(given.scripts, given.steps))
+        if given.record:
+            require_writable(given.record)
+    except ValueError as error:
+        parser.error(str(error))
+    chosen = command.Options(job, keep=given.keep, plain=given.plain, record=given.record)
+    return command.run(chosen, given.pid_file)
 
 
 def _down(pid_file: Path) -> int:
@@ -81,6 +91,12 @@ def _steps(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"a whole number from 1 on, not {text!r}")
     return int(text)
+
+
+def _folder(text: str) -> Path:
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is no folder: name one that is there")
+    return Path(text).resolve()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -113,7 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--scripts",
-        type=Path,
+        type=_folder,
         default=ROOT / "trainer_image",
         metavar="DIR",
         help="where the job's scripts lie: its working directory (default trainer_image)",

@@ -14,14 +14,13 @@ _LOOK_SECONDS = 0.1
 
 
 class ClaimError(Exception):
-    """Another demo runs, or does not end."""
+    """Another demo runs or does not end, or this one cannot be known by a file."""
 
 
 @contextmanager
 def claim(file: Path) -> Iterator[None]:
     """Be the demo of this file; raises ClaimError if there is one. The kernel ends the lock."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a+") as handle:
+    with _opened(file) as handle:
         if not _lock(handle):
             handle.seek(0)
             raise ClaimError(
@@ -57,6 +56,17 @@ def end(file: Path, timeout_seconds: float = _END_SECONDS) -> bool:
                 )
             time.sleep(_LOOK_SECONDS)
     return True
+
+
+def _opened(file: Path) -> IO[str]:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return file.open("a+")
+    except OSError as error:
+        raise ClaimError(
+            f"{file} cannot be written: {error.strerror}. Start it in a folder that you may write "
+            "to"
+        ) from None
 
 
 def _lock(handle: IO[str]) -> bool:

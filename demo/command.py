@@ -1,4 +1,4 @@
-"""What `python -m demo` does, from a manifest to an exit code."""
+"""What `python -m demo` does, from a job to an exit code."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from demo.claim import ClaimError, claim
 from demo.closing import commands, held_words, last_lines, why_not
-from demo.job import Job, Local, load
+from demo.job import Job
 from demo.operating import OperatorError
 from demo.perform import StuckError, perform
 from demo.recording import Recorder
@@ -39,8 +39,7 @@ _ERRORS = (
 class Options:
     """How it was asked for."""
 
-    job: Path
-    local: Local
+    job: Job
     keep: bool = False
     plain: bool = False
     record: Path | None = None
@@ -57,7 +56,6 @@ def run(options: Options, pid_file: Path) -> int:
 
 
 def _demo(options: Options) -> int:
-    job = load(options.job, options.local)
     screen = _screen(options)
     try:
         binaries.ensure(binaries.pin(), screen.tell)
@@ -65,7 +63,7 @@ def _demo(options: Options) -> int:
         with Cluster(progress=screen.tell) as cluster:
             # What libraries say goes with the cluster's directory: the screen is for the job.
             logging.basicConfig(filename=cluster.directory / "demo.log")
-            return asyncio.run(_play(cluster, job, screen, keep=options.keep))
+            return asyncio.run(_play(cluster, options.job, screen, keep=options.keep))
     finally:
         screen.close()
 

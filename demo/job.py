@@ -66,12 +66,20 @@ def load(file: Path, local: Local) -> Job:
     """Read a TrainingJob's manifest; raises ValueError with what to mend."""
     try:
         content = yaml.safe_load(file.read_text())
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         words = " ".join(str(error).split())  # of YAML they are several lines
         raise ValueError(f"{file} cannot be read as a manifest: {words}") from None
-    if not isinstance(content, dict) or content.get("kind") != "TrainingJob":
-        raise ValueError(f"{file} is not the manifest of one TrainingJob: name a file with one")
-    return Job(localized(content, local))
+    match content:
+        case {
+            "kind": "TrainingJob",
+            "metadata": {"name": str()},
+            "spec": {"workers": {"template": {"spec": {"containers": [{"name": str()}, *_]}}}},
+        }:
+            return Job(localized(content, local))
+    raise ValueError(
+        f"{file} is not the manifest of one TrainingJob with a name and a container: name a file "
+        "with one"
+    )
 
 
 def localized(manifest: Manifest, local: Local) -> Manifest:
@@ -135,6 +143,7 @@ def volume(claim: str, directory: Path) -> list[Manifest]:
 
 def _trainer(manifest: Manifest) -> Manifest:
     containers: list[Manifest] = manifest["spec"]["workers"]["template"]["spec"]["containers"]
-    if len(containers) == 1:
-        return containers[0]
-    return next(container for container in containers if container["name"] == "trainer")
+    for container in containers:
+        if len(containers) == 1 or container["name"] == "trainer":
+            return container
+    raise ValueError("none of the job's containers is named trainer: name the one that trains so")

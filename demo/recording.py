@@ -31,8 +31,6 @@ class Recorder:
     def __init__(
         self, screen: Screen, file: Path, now: Callable[[], float] = time.monotonic
     ) -> None:
-        """Raise ValueError if the file cannot be written."""
-        _try(file)
         self._screen = screen
         self._file = file
         self._diary = Diary(now)
@@ -77,6 +75,14 @@ class Recorder:
         self._shots.append(Shot(self._diary.seconds, lines))
 
 
+def require_writable(file: Path) -> None:
+    """Raise ValueError with what to do if no recording can be written there; leaves it as it is."""
+    is_new = not file.exists()
+    _write(file, "a", "")
+    if is_new:
+        file.resolve().unlink()
+
+
 def drawn(what: RenderableType) -> tuple[Line, ...]:
     """The lines of it on a terminal, whatever the demo itself runs on."""
     console = Console(
@@ -87,13 +93,6 @@ def drawn(what: RenderableType) -> tuple[Line, ...]:
         no_color=False,
     )
     return tuple(tuple(line) for line in console.render_lines(what, pad=False))
-
-
-def _try(file: Path) -> None:
-    is_new = not file.exists()
-    _write(file, "a", "")
-    if is_new:
-        file.resolve().unlink()
 
 
 def _write(file: Path, mode: str, text: str) -> None:

@@ -1,10 +1,13 @@
 """The command line of `python -m devcluster`, with its help."""
 
 import argparse
+import math
+import os
 import re
 from pathlib import Path
 from typing import Protocol
 
+from devcluster.controlplane import COMPONENTS
 from devcluster.notices import Dialect
 from devcluster.platforms import Platform
 
@@ -47,10 +50,11 @@ def _add_lifecycle(commands: Commands) -> None:
     up = commands.add_parser("up", help="start a cluster that outlives this command")
     run = commands.add_parser("run", help="the same in the foreground, until Ctrl-C")
     for command in (up, run):
-        _add_cluster(command)
+        _add_cluster(command, writable=True)
         _add_kubernetes(command)
         command.add_argument(
             "--flag",
+            type=_component_flag,
             action="append",
             default=[],
             metavar="COMPONENT:--NAME=VALUE",
@@ -58,7 +62,7 @@ def _add_lifecycle(commands: Commands) -> None:
         )
         command.add_argument(
             "--logs",
-            type=Path,
+            type=_writable_folder,
             metavar="DIR",
             help="write logs here and keep them (default: in the directory, removed by `down`)",
         )
@@ -80,8 +84,13 @@ def _add_nodes(commands: Commands) -> None:
         default="process",
         help="process: pods run as local processes; scripted: pods only seem to run",
     )
-    add.add_argument("--cpu", default="8", help="capacity, as a quantity (default 8)")
-    add.add_argument("--memory", default="32Gi", help="capacity, as a quantity (default 32Gi)")
+    for resource, default in (("cpu", "8"), ("memory", "32Gi")):
+        add.add_argument(
+            f"--{resource}",
+            type=_quantity,
+            default=default,
+            help="capacity, as a quantity (default %(default)s)",
+        )
     add.add_argument("--gpus", type=_count, default=0, help="emulated nvidia.com/gpu (default 0)")
     add.add_argument(
         "--platform",
@@ -92,18 +101,18 @@ def _add_nodes(commands: Commands) -> None:
     add.add_argument("--capacity", choices=["spot", "on-demand"], default="on-demand")
     add.add_argument("--zone", default="us-east-1a")
     add.add_argument("--instance-type", default="g5.xlarge")
-    add.add_argument("--label", action="append", default=[], metavar="KEY=VALUE")
+    add.add_argument("--label", type=_label, action="append", default=[], metavar="KEY=VALUE")
     _add_node(commands.add_parser("remove-node", help="take a node away, with its pods"))
     notice = commands.add_parser("notice", help="say in a platform's way that a node will end")
     _add_node(notice)
     notice.add_argument("--dialect", choices=[d.value for d in Dialect], default="karpenter-spot")
-    notice.add_argument("--seconds", type=float, default=120, help="until its end (default 120)")
+    notice.add_argument("--seconds", type=_seconds, default=120, help="until its end (default 120)")
     back = commands.add_parser("take-back-notice", help="undo a notice")
     _add_node(back)
     back.add_argument("--dialect", choices=[d.value for d in Dialect], default="karpenter-spot")
     off = commands.add_parser("shut-down", help="shut a node down gracefully")
     _add_node(off)
-    off.add_argument("--grace", type=float, default=15, metavar="SECONDS")
+    off.add_argument("--grace", type=_seconds, default=15, metavar="SECONDS")
     vanish = commands.add_parser("vanish", help="take the machine away: nobody says so")
     _add_node(vanish)
     vanish.add_argument("--delete-node", action="store_true", help="remove the Node object as well")
@@ -116,9 +125,13 @@ def _add_node(command: argparse.ArgumentParser) -> None:
     _add_cluster(command)
 
 
-def _add_cluster(command: argparse.ArgumentParser) -> None:
+def _add_cluster(command: argparse.ArgumentParser, *, writable: bool = False) -> None:
     command.add_argument("--name", type=_name, default="dev", help="which cluster (default dev)")
-    command.add_argument("--directory", type=Path, help="where it lives (default .devcluster/NAME)")
+    command.add_argument(
+        "--directory",
+        type=_writable_folder if writable else Path,
+        help="where it lives (default .devcluster/NAME)",
+    )
 
 
 def _add_kubernetes(command: argparse.ArgumentParser) -> None:
@@ -141,3 +154,48 @@ def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f"{text!r} is no number of them: use 0, 1, 2 ...")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds: use 0, 2.5, 120 ...")
+    return seconds
+
+
+def _quantity(text: str) -> str:
+    if not re.fullmatch(r"[0-9]+(\.[0-9]+)?(m|k|[KMGTPE]i?)?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no quantity: use 8, 500m, 32Gi ...")
+    return text
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE: use team=vision, say")
+    return key, value
+
+
+def _component_flag(text: str) -> str:
+    component, colon, flag = text.partition(":")
+    if not colon or component not in COMPONENTS or not flag.startswith("--"):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not COMPONENT:--name=value with one of {', '.join(COMPONENTS)}"
+        )
+    return text
+
+
+def _writable_folder(text: str) -> Path:
+    """It is made if it is missing, so what counts is the nearest folder that there is."""
+    folder = Path(text)
+    places = (folder.absolute(), *folder.absolute().parents)
+    there = next(place for place in places if os.access(place, os.F_OK))
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} cannot be written, because of {there}: name a folder that you may write to, "
+            "or that can be made"
+        )
+    return folder

@@ -96,7 +96,7 @@ class NodeCommands:
             capacity["nvidia.com/gpu"] = str(command["gpus"])
         await self._nodes.add(
             name,
-            labels={**marks.labels, **_labels(command["label"])},
+            labels={**marks.labels, **dict(command["label"])},
             taints=marks.taints,
             capacity=capacity,
             runtime=self._process if kind == "process" else self._scripted,
@@ -137,11 +137,3 @@ class NodeCommands:
             known = ", ".join(self._kinds) or "none; add one with add-node"
             raise ValueError(f"there is no node {name!r}; there are: {known}")
         return self._nodes[name]
-
-
-def _labels(texts: list[str]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in texts]
-    for key, equals, _ in pairs:
-        if not key or not equals:
-            raise ValueError(f"--label takes KEY=VALUE, not {key!r}")
-    return {key: value for key, _, value in pairs}

@@ -106,17 +106,15 @@ async def test_a_recording_that_cannot_be_written_is_refused_before_anything_sta
     theatre: Theatre, tmp_path: Path
 ) -> None:
     demo = await theatre.start("--record", str(tmp_path / "missing" / "demo.svg"))
-    assert await demo.ended() == 1
-    (line,) = demo.lines
-    assert line.startswith("demo: the recording cannot be written to ")
+    assert await demo.ended() == 2
+    assert "error: the recording cannot be written to " in demo.lines[-1]
     assert theatre.leftovers() == []
 
 
 async def test_a_manifest_that_is_none_is_refused_before_anything_starts(theatre: Theatre) -> None:
     demo = await theatre.start("--job", "README.md")
-    assert await demo.ended() == 1
-    (line,) = demo.lines
-    assert line.startswith("demo: README.md")
+    assert await demo.ended() == 2
+    assert "error: README.md cannot be read as a manifest" in demo.lines[-1]
     assert theatre.leftovers() == []
 
 

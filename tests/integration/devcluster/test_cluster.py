@@ -142,7 +142,7 @@ def test_down_cleans_up_after_kill_9_of_everything_and_up_works_again(
 def test_commands_tell_what_is_wrong(devcluster: Run) -> None:
     assert "was not up" in devcluster("down").stdout
     refused = devcluster("up", "--flag=kubelet:--v=1")
-    assert (refused.returncode, "COMPONENT:--name=value" in refused.stderr) == (1, True)
+    assert (refused.returncode, "COMPONENT:--name=value" in refused.stderr) == (2, True)
     assert devcluster("up").returncode == 0
     try:
         added = devcluster("add-node", "a", "--kind=scripted", "--gpus=8", "--label=team=ml")

@@ -32,6 +32,13 @@ def test_a_claim_leaves_nothing_and_can_be_made_again(tmp_path: Path) -> None:
         assert not file.exists()
 
 
+def test_a_place_where_no_claim_can_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    words = "file/state/demo.pid cannot be written: Not a directory. Start it in a folder that"
+    with pytest.raises(ClaimError, match=words), claim(tmp_path / "file/state/demo.pid"):
+        pass
+
+
 def test_there_may_be_no_demo_to_end(tmp_path: Path) -> None:
     assert not end(tmp_path / "demo.pid")
 

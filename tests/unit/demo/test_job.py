@@ -6,6 +6,11 @@ import pytest
 from demo.job import Job, Local, load, localized, volume
 
 LOCAL = Local(Path("/scripts"), steps=300)
+SEVERAL = """
+kind: TrainingJob
+metadata: {name: a}
+spec: {workers: {template: {spec: {containers: [{name: one}, {name: other}]}}}}
+"""
 
 
 def job(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
@@ -90,6 +95,8 @@ def test_the_volume_is_bound_to_its_claim_and_shared() -> None:
     [
         ("kind: Job", "is not the manifest of one TrainingJob"),
         ("- a list", "is not the manifest of one TrainingJob"),
+        ("{kind: TrainingJob, metadata: {name: a}, spec: {}}", "is not the manifest of one"),
+        (SEVERAL, "none of the job's containers is named trainer"),
         ("a: [", "cannot be read as a manifest"),
         (None, "cannot be read as a manifest"),
     ],

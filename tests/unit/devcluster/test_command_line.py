@@ -20,13 +20,48 @@ def test_a_name_leads_nowhere_else(name: str, capsys: pytest.CaptureFixture[str]
     assert f"{name!r} is no name" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("gpus", ["-3", "2.5", "many"])
-def test_gpus_are_counted(gpus: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "value", "expected"),
+    [
+        (["add-node", "a", "--gpus"], "-3", "is no number of them"),
+        (["add-node", "a", "--gpus"], "2.5", "is no number of them"),
+        (["add-node", "a", "--gpus"], "many", "is no number of them"),
+        (["add-node", "a", "--cpu"], "-1", "is no quantity"),
+        (["add-node", "a", "--memory"], "32GB", "is no quantity"),
+        (["add-node", "a", "--label"], "team", "is not KEY=VALUE"),
+        (["add-node", "a", "--label"], "=vision", "is not KEY=VALUE"),
+        (["notice", "a", "--seconds"], "nan", "is no number of seconds"),
+        (["notice", "a", "--seconds"], "-1", "is no number of seconds"),
+        (["shut-down", "a", "--grace"], "soon", "is no number of seconds"),
+        (["up", "--flag"], "kubelet:--v=1", "is not COMPONENT:--name=value with one of etcd, "),
+        (["up", "--flag"], "kube-apiserver", "is not COMPONENT:--name=value with one of etcd, "),
+    ],
+)
+def test_a_value_that_will_not_do_is_wrong_usage(
+    arguments: list[str], value: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    *command, flag = arguments
     with pytest.raises(SystemExit) as ended:
-        command_line.main(["add-node", "a", f"--gpus={gpus}"])
+        command_line.main([*command, f"{flag}={value}"])
 
     assert ended.value.code == 2
-    assert f"{gpus!r} is no number of them" in capsys.readouterr().err
+    assert f"{value!r} {expected}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("quantity", ["0", "8", "1.5", "500m", "64k", "100M", "32Gi", "2Ti"])
+def test_quantities_are_as_kubernetes_writes_them(quantity: str) -> None:
+    assert quantity == parser().parse_args(["add-node", "a", f"--cpu={quantity}"]).cpu
+
+
+def test_labels_come_in_pairs() -> None:
+    given = parser().parse_args(["add-node", "a", "--label=team=vision", "--label=key=a=b"])
+    assert given.label == [("team", "vision"), ("key", "a=b")]
+
+
+def test_flags_go_to_their_components() -> None:
+    given = ["etcd:--a=1", "kube-apiserver:--b=2:3", "etcd:--c"]
+    expected = {"etcd": ["--a=1", "--c"], "kube-apiserver": ["--b=2:3"]}
+    assert expected == command_line.extra_flags(parser().parse_args(["up", *_each(given)]).flag)
 
 
 @pytest.mark.parametrize("command", ["up", "run"])
@@ -52,14 +87,26 @@ def test_a_directory_of_a_cluster_is_ours(tmp_path: Path) -> None:
     supervisor.require_own(tmp_path)
 
 
-def test_a_place_where_nothing_can_be_written_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("command", ["up", "run"])
+@pytest.mark.parametrize("flag", ["--directory", "--logs"])
+def test_a_place_where_nothing_can_be_written_is_wrong_usage(
+    command: str, flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "file").touch()
+    file = tmp_path / "file"
+    file.touch()
 
-    assert command_line.main(["up", f"--directory={tmp_path / 'file' / 'below'}"]) == 1
+    with pytest.raises(SystemExit) as ended:
+        command_line.main([command, f"{flag}={file / 'below'}"])
 
-    assert str(tmp_path / "file") in capsys.readouterr().err
+    assert ended.value.code == 2
+    expected = f"'{file}/below' cannot be written, because of {file}: name a folder that you may"
+    assert expected in capsys.readouterr().err
+
+
+def test_a_place_that_can_be_made_will_do(tmp_path: Path) -> None:
+    folder = tmp_path / "one" / "two"
+    assert folder == parser().parse_args(["up", f"--logs={folder}"]).logs
+    assert not folder.parent.exists()
 
 
 def test_a_command_without_its_cluster_says_how_to_start_one(
@@ -98,3 +145,7 @@ def test_a_python_without_the_libraries_is_told_of_the_right_one() -> None:
     assert ran.returncode == 1
     assert ".venv/bin/python, which `make setup` makes" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def _each(flags: list[str]) -> list[str]:
+    return [f"--flag={flag}" for flag in flags]

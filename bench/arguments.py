@@ -1,0 +1,34 @@
+"""What benches take on their command lines, refused before anything is started for it."""
+
+import argparse
+from pathlib import Path
+
+
+def how_many(text: str) -> int:
+    """How many, from 1 on: nothing can be said of none."""
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not how many: use 1, 2, 3 ...")
+    return int(text)
+
+
+def existing_folder(text: str) -> Path:
+    """A folder that is there."""
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is no folder: name one that is there")
+    return Path(text)
+
+
+def writable_file(text: str) -> Path:
+    """A file that can be written; one that is there already will be written anew."""
+    file = Path(text)
+    is_new = not file.exists()
+    try:
+        file.open("ab").close()
+    except OSError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} cannot be written: {error.strerror}. Name a file in a folder that exists "
+            "and that you may write to"
+        ) from None
+    if is_new:
+        file.resolve().unlink()
+    return file
