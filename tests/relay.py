@@ -1,7 +1,7 @@
 """A TCP relay: where it leads can change, and its link can go dead without a word to either end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -16,6 +16,7 @@ class Relay:
     address: str = ""  # where to connect to
     _passes: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _is_over: bool = False
 
     def hold(self) -> None:
         """Let nothing through from now on, in either direction; connections stay open."""
@@ -27,10 +28,17 @@ class Relay:
 
     def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Take a connection."""
-        self._keep(self._serve((reader, writer)))
+        task = asyncio.create_task(self._serve((reader, writer)))
+        self._tasks.add(task)
+        # Also where it is cancelled before its first step: agents come while a test ends.
+        task.add_done_callback(lambda _: writer.transport.abort())
+        task.add_done_callback(self._tasks.discard)
+        if self._is_over:
+            task.cancel()
 
     async def end(self) -> None:
-        """Hang up on everybody."""
+        """Hang up on everybody, and on who still comes."""
+        self._is_over = True
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -40,10 +48,13 @@ class Relay:
         try:
             far = await asyncio.open_connection(host, int(port))
         except OSError:
-            near[1].transport.abort()
             return
-        for source, sink in ((near[0], far[1]), (far[0], near[1])):
-            self._keep(self._copy(source, sink))
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._copy(near[0], far[1]))
+                both.create_task(self._copy(far[0], near[1]))
+        finally:
+            far[1].transport.abort()
 
     async def _copy(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         try:
@@ -55,11 +66,6 @@ class Relay:
             return
         finally:
             sink.transport.abort()
-
-    def _keep(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 @asynccontextmanager

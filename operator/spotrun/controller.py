@@ -30,10 +30,11 @@ from spotrun.observe.caches import Caches
 from spotrun.observe.price_tables import NOBODY, PriceSources
 from spotrun.reconciler import Reconciler
 from spotrun.serve.board import Board
+from spotrun.serve.exposition import Exposition
 from spotrun.serve.farewells import Farewells
 from spotrun.serve.leadership import Leadership
 from spotrun.serve.metrics import Meter
-from spotrun.serve.plain import health, metrics, plain_server
+from spotrun.serve.plain import health, plain_server
 from spotrun.serve.publishing import published
 from spotrun.serve.server import Server
 from spotrun.serve.server import Settings as ServerSettings
@@ -138,8 +139,9 @@ class Controller:
             queues,
             farewells=self._farewells,
         )
+        metrics = Exposition(self._meter.registry, time.monotonic)
         server = plain_server(
-            {"/metrics": metrics(self._meter.registry), "/readyz": health(self._unready)},
+            {"/metrics": metrics.page, "/readyz": health(self._unready)},
             host=self._settings.plain_host,
             port=self._settings.plain_port,
         )
@@ -219,21 +221,30 @@ class Controller:
     async def _lead(self) -> NoReturn:
         """Whenever this replica leads, work; when it no longer does, stop before another begins."""
         while True:
+            # Names of jobs come and go: who stands by for weeks would know them all by then.
+            self._queue.close()
+            self._pool_queue.close()
             await self._election.held.wait()
             self._leading_since = time.monotonic()
             await self._caches.synced()
             log.info("leading; %d jobs are known", self._caches.num_jobs)
             await self._caches.survey()
-            for key in self._caches.all_keys():
-                self._queue.add(key)
-            for name in self._caches.pools.names():
-                self._pool_queue.add(name)
+            self._fill_queues()
             jobs = self._queue.run(self._work, workers=self._settings.workers)
             pools = self._pool_queue.run(self._keep, workers=_POOLS_AT_ONCE)
             async with running(jobs), running(pools), running(self._caches.usage.follow()):
                 await self._election.lost.wait()
             await self._server.step_down()
             log.info("no longer leading")
+
+    def _fill_queues(self) -> None:
+        """With all that there is, and what was there when this replica led before."""
+        self._queue.open()
+        for key in (*self._caches.all_keys(), *self._reconciler.remembered):
+            self._queue.add(key)
+        self._pool_queue.open()
+        for name in self._caches.pools.names():
+            self._pool_queue.add(name)
 
     async def _work(self, key: Key) -> float | None:
         """Look at one job, decide, act; returns when to look again."""

@@ -1,7 +1,7 @@
 """The work on one job: it is looked at, decided and acted upon."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime
 
@@ -65,6 +65,11 @@ class Reconciler:
         self._volumes = Volumes(client, clock)
         self._restarts = Bucket(_RESTARTS, clock)
         self._memories: dict[Key, Memory] = {}
+
+    @property
+    def remembered(self) -> Collection[Key]:
+        """The jobs that are not forgotten; while others led, some may have gone."""
+        return self._memories.keys()
 
     async def reconcile(self, key: Key, leading_since: float) -> float:
         """Bring one job further; returns when to look again, infinity for when something happens.
@@ -140,8 +145,8 @@ class Reconciler:
             self._farewells.say(published(last, status))
 
     def _forget(self, key: Key) -> float:
+        """What was written to its last pods is still waited for: none is let go of twice."""
         self._memories.pop(key, None)
-        self._horizon.forget(key)
         self._queue.forget(key)
         self._caches.forget(key)
         self._board.withdraw(key, self._caches.jobs_version)

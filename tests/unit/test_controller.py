@@ -1,12 +1,16 @@
-"""What a replica says of its own health."""
+"""What a replica says of its own health, and what it keeps in mind while another leads."""
 
 import asyncio
 import re
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, cast
 
 import pytest
 
 from spotrun.controller import Controller, Settings
+from spotrun.kube.resource import Key
+from spotrun.kube.tasks import running
+from spotrun.serve.metrics import Meter
 
 HOUR = 3600.0
 
@@ -53,3 +57,72 @@ async def test_a_replica_that_can_no_longer_decide_is_broken(controller: Control
 
     with pytest.raises(LookupError, match="a mistake of ours"):
         await asyncio.wait_for(controller.until_broken(), 5)
+
+
+@dataclass
+class Reign:
+    """Leadership that comes and goes as a test wants it, and jobs that are remembered."""
+
+    held: asyncio.Event = field(default_factory=asyncio.Event)
+    lost: asyncio.Event = field(default_factory=asyncio.Event)
+    remembered: list[Key] = field(default_factory=list)
+    worked_on: asyncio.Queue[Key] = field(default_factory=asyncio.Queue)
+
+    @property
+    def leads(self) -> bool:
+        return self.held.is_set()
+
+    def begin(self) -> None:
+        self.lost.clear()
+        self.held.set()
+
+    def end(self) -> None:
+        self.held.clear()
+        self.lost.set()
+
+    async def step_down(self) -> None:
+        """Nobody is connected."""
+
+    def unseen_seconds(self, _: Key) -> float:
+        return 0.0
+
+    async def reconcile(self, key: Key, _: float) -> float:
+        self.worked_on.put_nowait(key)
+        return float("inf")
+
+    async def next_one(self) -> Key:
+        """The job that is worked on next."""
+        return await asyncio.wait_for(self.worked_on.get(), 10)
+
+
+async def until_it_keeps_nothing(controller: Controller) -> None:
+    """Jobs come and go, and are none of a standby's business."""
+    async with asyncio.timeout(10):
+        while True:
+            controller._queue.add(Key("ns", "comes and goes"))
+            controller._pool_queue.add("comes and goes")
+            if not controller._queue.waiting() + controller._pool_queue.waiting():
+                return
+            await asyncio.sleep(0.001)
+
+
+async def test_who_stands_by_keeps_no_names_and_who_leads_again_looks_at_what_it_knew(
+    controller: Controller,
+) -> None:
+    known, comes = Key("ns", "known"), Key("ns", "comes")
+    reign = Reign(remembered=[known])
+    controller._election = controller._server = controller._reconciler = cast("Any", reign)
+    controller._meter = Meter(list, lambda: reign.leads)
+    for reflector in controller._caches._reflectors.values():
+        reflector.synced.set()
+
+    async with running(controller._lead()):
+        await until_it_keeps_nothing(controller)
+        reign.begin()
+        assert await reign.next_one() == known
+        reign.end()
+        await until_it_keeps_nothing(controller)
+        reign.begin()
+        assert await reign.next_one() == known
+        controller._queue.add(comes)
+        assert await reign.next_one() == comes

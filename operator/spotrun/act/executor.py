@@ -43,7 +43,8 @@ from spotrun.kube.errors import Conflict, KubeError, NotFound
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.resource import Key, Resource
 from spotrun.observe.memory import Memory
-from spotrun.observe.objects import TRAINING_JOBS
+from spotrun.observe.objects import PODS, TRAINING_JOBS
+from spotrun.observe.orphans import Orphan
 from spotrun.observe.snapshot import BrokenJob
 
 log = logging.getLogger(__name__)
@@ -140,12 +141,13 @@ class Executor:
         if memory.last is not None:
             await self._tell(memory.last, cost_of_deleted(memory.last, self._wall()), memory)
 
-    async def strip(self, namespace: str, name: str, uid: str) -> None:
-        """Let go of a pod whose job is gone; raises KubeError."""
+    async def strip(self, job: Key, pod: Orphan) -> None:
+        """Let go of a pod of a job that is gone, which had that name; raises KubeError."""
         try:
-            await self._pods.strip(namespace, name, uid)
+            version = await self._pods.strip(job.namespace, pod.name, pod.uid)
         except NotFound:
             return
+        self._writes.reached(job, PODS, pod.name, version)
 
     async def _store(
         self,

@@ -20,8 +20,9 @@ async def let_go(client: Client, executor: Executor, job: Key, orphans: Iterable
         return
     live_uid = await _uid_of(client, job)
     for pod in found:
-        if pod.owner_uid != live_uid:
-            await executor.strip(job.namespace, pod.name, pod.uid)
+        # `kubectl delete --cascade=orphan` leaves pods without an owner.
+        if live_uid is None or pod.owner_uid != live_uid:
+            await executor.strip(job, pod)
 
 
 async def _uid_of(client: Client, key: Key) -> str | None:

@@ -66,7 +66,6 @@ class PoolKeeper:
         pool = self._caches.pools.snapshot(name, written_seconds)
         if pool is None:
             self._written_at.pop(name, None)
-            self._horizon.forget(Key("", name))
             return None
         try:
             again = await self._bring_up_to_date(pool, self._wall())

@@ -39,6 +39,17 @@ def progress_told(view: View, status: TrainingJobStatus) -> list[Progress]:
     return [progress for progress in told if progress is not None]
 
 
+def last_crew(view: View, status: TrainingJobStatus) -> list[Worker]:
+    """Who trains, and who has ended: the last steps may be told when the processes are gone."""
+    return [view.by_serial[serial] for serial in training(status) if serial in view.by_serial]
+
+
+def last_told(view: View, status: TrainingJobStatus) -> list[Progress]:
+    """How far those say that they are, or were at their end."""
+    told = (w.agent.report.progress for w in last_crew(view, status) if w.agent is not None)
+    return [progress for progress in told if progress is not None]
+
+
 def gone(view: View, status: TrainingJobStatus) -> tuple[int, ...]:
     """Those who trained and are not alive any more."""
     return tuple(n for n in training(status) if n not in view.alive_serials)

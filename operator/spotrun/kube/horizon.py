@@ -80,10 +80,6 @@ class Horizon(Generic[K, R]):
         awaited = self._awaited.get(key, {})
         return tuple(r for r, one in awaited.items() if now - one.since >= OVERDUE_SECONDS)
 
-    def forget(self, key: K) -> None:
-        """What the key stood for is gone."""
-        self._awaited.pop(key, None)
-
     def _shows(self, resource: R, awaited: _Awaited) -> bool:
         if self._caches.listed_at(resource) > awaited.since:
             return True

@@ -33,20 +33,36 @@ class WorkQueue(Generic[K]):
         clock: Callable[[], float] = time.monotonic,
         roll: Roll | None = None,
     ) -> None:
-        roll = roll or Random().random  # noqa: S311 - jitter, not a secret
-        self._schedule: Schedule[K] = Schedule(group_of=group_of, backoff=backoff, roll=roll)
+        self._group_of = group_of
+        self._backoff = backoff
+        self._roll = roll or Random().random  # noqa: S311 - jitter, not a secret
         self._clock = clock
         self._changed = asyncio.Event()
+        self.open()
+
+    def open(self) -> None:
+        """Take keys, beginning with none."""
+        self._is_open = True
+        self._schedule: Schedule[K] = Schedule(
+            group_of=self._group_of, backoff=self._backoff, roll=self._roll
+        )
+
+    def close(self) -> None:
+        """Forget all keys and take none, for nobody is going to work on them; not while it runs."""
+        self.open()
+        self._is_open = False
 
     def add(self, key: K, *, urgent: bool = False) -> None:
         """Work on a key soon; urgent ones first, and in spite of a backoff."""
-        self._schedule.add(key, self._clock(), urgent=urgent)
-        self._changed.set()
+        if self._is_open:
+            self._schedule.add(key, self._clock(), urgent=urgent)
+            self._changed.set()
 
     def add_after(self, key: K, seconds: float) -> None:
         """Work on a key in a while; of several such wishes the earliest counts."""
-        self._schedule.add_at(key, self._clock() + seconds)
-        self._changed.set()
+        if self._is_open:
+            self._schedule.add_at(key, self._clock() + seconds)
+            self._changed.set()
 
     def forget(self, key: K) -> None:
         """Drop a key's alarm and backoff: what it stood for is gone."""

@@ -48,6 +48,10 @@ class Caches(Following):
         clock: Callable[[], float],
         wall: Callable[[], datetime],
     ) -> None:
+        self._wake_pool = wake_pool
+        self._clock = clock
+        self._wall = wall
+        self._stack = AsyncExitStack()
         self.jobs = jobs = JobCaches(
             client,
             namespace=namespace,
@@ -55,30 +59,17 @@ class Caches(Following):
             pod_changed=self._pod_changed,
             node_changed=self._node_changed,
         )
-        self.pools = pools = PoolCaches(
-            client,
-            namespace=namespace,
-            nodes=jobs.node,
-            pods_on=jobs.pods_on,
-            job_of=jobs.job_of,
-            catalog=lambda: self.prices.catalog,
-            listeners=Listeners(wake_pool, jobs.wake_on, jobs.wake_job_of, jobs.wake_all),
-            wall=wall,
-        )
+        self.pools = pools = self._pools_of(jobs, client, namespace)
         self._tables = PriceTables(
             client, price_sources, offered=pools.offered, changed=self._use_prices
         )
-        self.prices = Prices(pools.price_of, wall, self._tables.catalog)
         super().__init__({**jobs.reflectors, **pools.reflectors, **self._tables.reflectors})
+        self.prices = Prices(pools.price_of, wall, self._tables.catalog)
         self.agents = Agents(clock)
         self.usage = Usage(client, clock=clock, wake=wake, pods_of=jobs.pods_of)
         self._nodes = Nodes(jobs.node, clock=clock, wall=wall, place=pools.place, said=pools.said)
         self._gangs = Gangs(wake, wall)
         self._uids: dict[Key, str] = {}
-        self._wake_pool = wake_pool
-        self._clock = clock
-        self._wall = wall
-        self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         for part in (self.jobs, self._tables, self.pools):
@@ -130,6 +121,7 @@ class Caches(Following):
         )
         if isinstance(seen, BrokenJob):
             self._gangs.forget(key)
+            self.usage.forget(key)  # else it is asked about for as long as nobody mends it
             return seen
         seen = replace(
             self.usage.added_to(seen),
@@ -183,6 +175,19 @@ class Caches(Following):
         self._gangs.forget(key)
         self.usage.forget(key)
         self._renamed(key, None)
+
+    def _pools_of(self, jobs: JobCaches, client: Client, namespace: str | None) -> PoolCaches:
+        """What nodes and the workers on them say of pools; the jobs that it concerns are woken."""
+        return PoolCaches(
+            client,
+            namespace=namespace,
+            nodes=jobs.node,
+            pods_on=jobs.pods_on,
+            job_of=jobs.job_of,
+            catalog=lambda: self.prices.catalog,
+            listeners=Listeners(self._wake_pool, jobs.wake_on, jobs.wake_job_of, jobs.wake_all),
+            wall=self._wall,
+        )
 
     def _look_at(self, node: str) -> Node:
         return self.prices.priced(self._nodes.look(node))

@@ -3,12 +3,10 @@
 Nobody shows a token here, so all are strangers: each connection is for one answer.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 
 from spotrun.serve.listener import Listener
 from spotrun.serve.refused import SERVER
@@ -17,7 +15,7 @@ from spotrun.serve.visits import Limits
 Probe = Callable[[], str | None]
 """What is wrong, in a sentence; None if all is well."""
 
-Page = Callable[[web.BaseRequest], web.Response]
+Page = Callable[[web.BaseRequest], Awaitable[web.Response]]
 
 LIMITS = Limits(connections=500, strangers=500, strangers_per_address=50)
 """Of one port. A kubelet and a few Prometheus come, each with a connection at a time."""
@@ -29,7 +27,7 @@ def plain_server(
     """Serves pages, by their paths, while its `async with` block lasts."""
 
     async def answer(request: web.BaseRequest) -> web.Response:
-        response = _page_of(request, pages)
+        response = await _page_of(request, pages)
         response.headers.update(SERVER)
         response.force_close()
         return response
@@ -37,20 +35,10 @@ def plain_server(
     return Listener(answer, None, host=host, port=port, limits=limits)
 
 
-def metrics(registry: CollectorRegistry) -> Page:
-    """What Prometheus reads, in the format that it asks for."""
-
-    def page(request: web.BaseRequest) -> web.Response:
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return web.Response(body=encode(registry), headers={"Content-Type": content_type})
-
-    return page
-
-
 def health(probe: Probe) -> Page:
     """Whether all is well, and else what is not."""
 
-    def page(_: web.BaseRequest) -> web.Response:
+    async def page(_: web.BaseRequest) -> web.Response:
         wrong = probe()
         if wrong is None:
             return _words(HTTPStatus.OK, "ok")
@@ -59,13 +47,13 @@ def health(probe: Probe) -> Page:
     return page
 
 
-def _page_of(request: web.BaseRequest, pages: Mapping[str, Page]) -> web.Response:
+async def _page_of(request: web.BaseRequest, pages: Mapping[str, Page]) -> web.Response:
     page = pages.get(request.path)
     if page is None:
         return _words(HTTPStatus.NOT_FOUND, f"there is only {' and '.join(pages)}")
     if request.method not in {"GET", "HEAD"}:
         return _words(HTTPStatus.METHOD_NOT_ALLOWED, "this is asked for by GET")
-    return page(request)
+    return await page(request)
 
 
 def _words(status: HTTPStatus, words: str) -> web.Response:

@@ -11,7 +11,7 @@ from spotrun.kube.queue import WorkQueue
 
 
 class Queues(Collector):
-    """How long the queues are; a standby's fill up, and nobody is to be alarmed by that."""
+    """How long the queues of the leader are; a standby's are closed."""
 
     def __init__(self, queues: Mapping[str, WorkQueue[Any]], leads: Callable[[], bool]) -> None:
         self._queues = queues

@@ -18,6 +18,7 @@ from spotrun.kube.resource import Key
 from spotrun.observe.memory import Memory
 from spotrun.observe.naming import owned_name
 from spotrun.observe.objects import PODS, TRAINING_JOBS
+from spotrun.observe.orphans import Orphan
 from spotrun.wire import Report
 from tests.integration.operator_act.helpers import Hand, Scripts, Some, Space
 
@@ -148,13 +149,14 @@ async def test_only_our_finalizer_is_taken_off(hand: Hand, space: Space) -> None
     await space.client.patch(PODS, name, plain, Some, namespace=space.namespace)
     pod = await space.read(PODS, name)
     assert pod is not None
+    key = Key(space.namespace, "job")
 
-    await hand.executor.strip(space.namespace, name, "another-uid")
+    await hand.executor.strip(key, Orphan(name, "another-uid", None))
     kept = await space.read(PODS, name)
     assert kept is not None
     assert kept["metadata"]["finalizers"] == [other, FINALIZER_METERED]
 
-    await hand.executor.strip(space.namespace, name, pod["metadata"]["uid"])
+    await hand.executor.strip(key, Orphan(name, pod["metadata"]["uid"], None))
     left = await space.read(PODS, name)
     assert left is not None
     assert left["metadata"]["finalizers"] == [other]

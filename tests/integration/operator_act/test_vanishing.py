@@ -6,7 +6,9 @@ from contextlib import suppress
 from spotrun.api.names import FINALIZER_METERED
 from spotrun.decide.snapshot import PodPhase
 from spotrun.kube.errors import NotFound
+from spotrun.kube.resource import Key
 from spotrun.observe.objects import TRAINING_JOBS
+from spotrun.observe.orphans import Orphan
 from tests.integration.operator_act.helpers import Hand, Scripts, Space
 
 
@@ -43,7 +45,8 @@ async def test_orphans_are_let_go_of(hand: Hand, space: Space, scripts: Scripts)
     )
     assert pod["metadata"]["finalizers"] == [FINALIZER_METERED]
 
-    name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-    await hand.executor.strip(space.namespace, name, uid)
+    key = Key(space.namespace, "job")
+    orphan = Orphan(pod["metadata"]["name"], pod["metadata"]["uid"], job.metadata.uid)
+    await hand.executor.strip(key, orphan)
     await space.until(space.pods, lambda pods: not pods)
-    await hand.executor.strip(space.namespace, name, uid)  # gone already: nothing to do
+    await hand.executor.strip(key, orphan)  # gone already: nothing to do

@@ -1,9 +1,12 @@
+import time
+
 import aiohttp
 import pytest
 
+from spotrun.serve.exposition import Exposition
 from spotrun.serve.listener import Listener
 from spotrun.serve.metrics import Meter
-from spotrun.serve.plain import health, metrics, plain_server
+from spotrun.serve.plain import health, plain_server
 from tests.integration.serve.helpers import HOST
 from tests.serve_builders import job, world
 
@@ -36,7 +39,8 @@ async def test_a_probe_says_what_is_wrong() -> None:
 
 async def test_metrics() -> None:
     meter = Meter(lambda: [job(world("0-2"))], lambda: True)
-    async with plain_server({"/metrics": metrics(meter.registry)}, host=HOST, port=0) as server:
+    page = Exposition(meter.registry, time.monotonic).page
+    async with plain_server({"/metrics": page}, host=HOST, port=0) as server:
         status, text = await ask(server, "/metrics")
 
     assert status == 200

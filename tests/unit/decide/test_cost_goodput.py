@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from spotrun.api.names import Phase
 from spotrun.decide.actions import Decision
-from spotrun.wire import Progress
-from tests.decide_builders import NOW, JobBuilder, a_job, ago, later
+from spotrun.wire import Ending, Progress
+from tests.decide_builders import NOW, JobBuilder, a_job, ago, an_end, later
 from tests.priced_nodes import a_node, at_work
 
 # Two workers at $1 an hour each since an hour ago; a step takes 10 s, and has 32 samples.
@@ -50,6 +51,19 @@ def test_steps_that_were_done_before_the_first_look_count_as_far_as_there_was_ti
 def test_new_steps_count_and_what_comes_between_does_not() -> None:
     # $2.80 were paid by then, $1.11 and $0.60 of it for steps.
     assert shown(lives((200, 0), (308, 1440))) == ("61%", "0.00909091", "284.09090909")
+
+
+def test_the_steps_that_are_told_with_the_end_count_as_well() -> None:
+    before = at_step(200).decide()
+    told = Progress(1, 308, total=308, samples=308 * SAMPLES, step_seconds=STEP_SECONDS)
+    job, end = at_step(200).with_status(**dict(before.status)), later(1440)
+    ended = {"ready": True, "arrived": 1, "progress": told, "completed": True}
+    gone = at_work(job, 0, 1, node=a_node(), **ended, **an_end(Ending.COMPLETED), ended_at=end)
+    last = gone.decide(end)
+    assert last.status.phase is Phase.SUCCEEDED
+    # As if they had been told a moment before it.
+    assert shown(last) == ("61%", "0.00909091", "284.09090909")
+    assert shown(last) == shown(lives((200, 0), (308, 1440)))
 
 
 def test_steps_that_are_done_again_count_once() -> None:

@@ -10,8 +10,8 @@ from spotrun.api.cost import Accumulators, Cost, Waste
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Decision
 from spotrun.decide.cost.waste import waste_shown
-from spotrun.wire import Progress
-from tests.decide_builders import JobBuilder, a_job, later
+from spotrun.wire import Ending, Progress
+from tests.decide_builders import JobBuilder, a_job, an_end, later
 from tests.priced_nodes import at_work
 
 
@@ -54,6 +54,17 @@ def test_waiting_inside_of_steps_is_a_part_of_what_useful_steps_cost() -> None:
     decision = then(then(first, 180, 1800, **shares), 360, 3600, **shares)
     # $2 for new steps.
     assert cost(decision).waste == Waste(peers_usd=Amount("0.4"), data_usd=Amount("0.2"))
+
+
+def test_waiting_that_is_told_with_the_end_counts_as_well() -> None:
+    shares: dict[str, Any] = {"compute": 0.7, "data": 0.1, "communicate": 0.2}
+    before, end = at_step(0, **shares).decide(), later(1800)
+    told = Progress(1, 180, total=180, step_seconds=10.0, **shares)
+    ended = {"ready": True, "arrived": 1, "progress": told, **an_end(Ending.COMPLETED)}
+    job = at_step(0).with_status(**dict(before.status))
+    last = at_work(job, 0, 1, completed=True, ended_at=end, **ended).decide(end)
+    # $1 for new steps.
+    assert cost(last).waste == Waste(peers_usd=Amount("0.2"), data_usd=Amount("0.1"))
 
 
 def test_steps_that_are_done_again_are_not_waited_in_twice() -> None:

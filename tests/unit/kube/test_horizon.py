@@ -48,14 +48,6 @@ def test_a_key_waits_for_all_that_was_written_for_it() -> None:
     assert horizon.caught_up("job"), "what was reached once is not asked for again"
 
 
-def test_what_is_forgotten_is_not_waited_for() -> None:
-    horizon = Shown().horizon()
-    horizon.wrote("job", "pods", A, 9)
-    horizon.forget("job")
-    assert horizon.caught_up("job")
-    assert (horizon.waited_seconds("job"), horizon.overdue("job")) == (0.0, ())
-
-
 def test_an_object_older_than_our_write_is_waited_for_though_later_events_came() -> None:
     seen = Shown(versions={"pods": 20}, objects={("pods", A): 6})
     horizon = seen.horizon()

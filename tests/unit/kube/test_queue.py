@@ -45,6 +45,21 @@ class Recorder:
         assert self.runs == list(runs)
 
 
+async def test_a_queue_that_is_closed_keeps_nothing() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("before")
+    queue.add_after("alarm", 0.0)
+    queue.close()
+    queue.add("meanwhile")
+    queue.add_after("meanwhile", 0.0)
+    assert queue.waiting() == 0
+    queue.open()
+    queue.add("after")
+    work = Recorder()
+    async with running(queue, work, workers=1):
+        await work.until("after")
+
+
 async def test_keys_are_worked_on_as_they_come() -> None:
     queue: WorkQueue[str] = WorkQueue()
     work = Recorder()

@@ -9,8 +9,11 @@ from spotrun.kube.client import Client
 from spotrun.kube.resource import Key
 from spotrun.observe.caches import Caches
 from spotrun.observe.memory import Memory
-from spotrun.observe.objects import JobObject
+from spotrun.observe.objects import JobObject, PodMetricsObject
+from spotrun.observe.snapshot import BrokenJob
+from spotrun.observe.usage import IGNORED_SECONDS
 from tests.decide_builders import a_job, a_spec, ago
+from tests.unit.observe.mute_jobs import a_mute_job
 
 UID = "job-uid"
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -101,3 +104,29 @@ async def test_who_stood_in_line_before_others_led_is_in_nobodys_way(caches: Cac
     await caches.survey()  # as whoever begins to lead
 
     assert caches._gangs.may_hold_nodes(later)
+
+
+@pytest.mark.parametrize(("breaks", "asked"), [(False, [UID]), (True, [])])
+async def test_nobody_asks_what_a_job_uses_that_cannot_be_read_any_more(
+    caches: Caches, monkeypatch: pytest.MonkeyPatch, breaks: bool, asked: list[str]
+) -> None:
+    key, told = Key("ns", "job"), list[str]()
+
+    async def listed(_: str, uid: str) -> list[PodMetricsObject]:
+        told.append(uid)
+        return []
+
+    monkeypatch.setattr(caches.usage, "_listed", listed)
+    caches.usage.added_to(a_mute_job().snapshot())
+    if breaks:
+        job = caches.jobs.get(key)
+        assert job is not None
+        meta = msgspec.structs.replace(job.metadata, resource_version="2", generation=2)
+        unreadable = msgspec.structs.replace(job, metadata=meta, spec=msgspec.Raw(b"{}"))
+        caches.jobs.objects.store.put(unreadable)
+        assert isinstance(caches.snapshot(key, Memory(), 0.0), BrokenJob)
+
+    monkeypatch.setattr(caches.usage, "_clock", lambda: IGNORED_SECONDS)
+    await caches.usage.refresh()
+
+    assert asked == told

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from spotrun.api.names import Phase
-from spotrun.decide.snapshot import JobSnapshot, Worker
+from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.client import Client
 from spotrun.kube.errors import Forbidden, KubeError, NotFound, Retryable
 from spotrun.kube.resource import Key
@@ -21,25 +21,13 @@ from spotrun.observe.usage import (
     Usage,
 )
 from spotrun.wire import Progress
-from tests.decide_builders import JobBuilder, a_job, a_worker
+from tests.decide_builders import JobBuilder, a_job
 from tests.unit.kube.scripted import ScriptedTransport
+from tests.unit.observe.mute_jobs import a_mute_job, a_mute_worker
 
 LOOK_SECONDS = 10.0
 HEARD = IGNORED_SECONDS + 3 * ASK_SECONDS
 """So long after a change three answers have come."""
-
-
-def a_mute_worker(serial: int, *, progress: Progress | None = None, **worker: Any) -> Worker:
-    """Its script has told nothing, and is started again in each world."""
-    made = a_worker(serial, ready=True, **{"arrived": 1, "in_process": False, **worker})
-    assert made.agent is not None
-    report = replace(made.agent.report, progress=progress)
-    return replace(made, agent=replace(made.agent, report=report))
-
-
-def a_mute_job(**spec: Any) -> JobBuilder:
-    job = a_job(2, **{"max": 8, **spec}).training(0, 1)
-    return replace(job, workers={serial: a_mute_worker(serial) for serial in (0, 1)})
 
 
 def a_pod(serial: int, **resources: Any) -> PodObject:

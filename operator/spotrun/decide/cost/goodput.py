@@ -9,14 +9,16 @@ from fractions import Fraction
 from spotrun.api.amounts import Amount
 from spotrun.api.cost import Accumulators
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.cost.policy import bill
+from spotrun.decide.cost.policy import Bill, bill, rate_of
+from spotrun.decide.cost.rates import read_book
+from spotrun.decide.cost.times import ended_at
 from spotrun.decide.cost.waste import waited
 from spotrun.decide.cost.work import first_step, step_seconds
-from spotrun.decide.crew import progress_told, training
+from spotrun.decide.crew import last_crew, last_told, training
 from spotrun.decide.view import View, holds_back
 from spotrun.money.forecast import usd_per
 from spotrun.money.savings import goodput
-from spotrun.money.units import Usd
+from spotrun.money.units import Usd, UsdPerHour
 from spotrun.wire import Progress
 
 _STEP_PLACES = 8  # a step may cost a hundredth of a cent
@@ -26,10 +28,10 @@ _MILLION = 10**6
 def count_useful(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     """Add what the steps have cost that take the job further than it ever was."""
     sums, now = status.accumulators or Accumulators(), status.progress
-    if holds_back(status) or not training(status) or now is None or now.step is None:
+    if not training(status) or now is None or now.step is None:
         return status
     first, peak = sums.first_step, sums.peak_step or 0
-    if first is not None and now.step <= peak:
+    if holds_back(status) if first is None else now.step <= peak:
         return status
     seconds = step_seconds(view, status)
     if not seconds:
@@ -37,7 +39,7 @@ def count_useful(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     if first is None:
         first = peak = first_step(view, status, now.step, seconds)
     spent = bill(view, status)
-    useful = spent.usd_per_hour.over((now.step - peak) * seconds)
+    useful = _rate(view, status, spent).over((now.step - peak) * seconds)
     # Steps are counted by those who do them: they are worth no more than what was paid.
     total = min(Usd.of(sums.useful_usd) + useful, spent.usd)
     update = {
@@ -59,7 +61,7 @@ def goodput_shown(view: View, status: TrainingJobStatus, spent: Usd) -> dict[str
         "goodput": goodput(Usd.of(sums.useful_usd), spent),
         "usd_per_step": _rounded(usd_per(spent, steps)),
     }
-    if (told := _furthest(view, status)) is not None:
+    if (told := _furthest(view)) is not None:
         samples = Fraction(steps * told.samples, told.step)
         shown["usd_per_million_samples"] = _rounded(usd_per(spent, samples, _MILLION))
         if told.epoch_samples:
@@ -67,9 +69,18 @@ def goodput_shown(view: View, status: TrainingJobStatus, spent: Usd) -> dict[str
     return shown
 
 
-def _furthest(view: View, status: TrainingJobStatus) -> Progress | None:
-    """What the furthest says of those who train; None where the script tells of no samples."""
-    told = (one for one in progress_told(view, status) if one.step and one.samples)
+def _rate(view: View, status: TrainingJobStatus, spent: Bill) -> UsdPerHour:
+    """What the job cost while it did the steps that are told now, of the last ones with the end."""
+    ended = [one for one in last_crew(view, status) if ended_at(view, one) is not None]
+    if not ended:
+        return spent.usd_per_hour
+    return spent.usd_per_hour + rate_of(ended, read_book(status.accumulators))
+
+
+def _furthest(view: View) -> Progress | None:
+    """What the furthest says of those who trained; None where the script tells of no samples."""
+    # Of the world before this look: one that has ended by it is no more in the next status.
+    told = (one for one in last_told(view, view.job.status) if one.step and one.samples)
     return max(told, key=lambda one: one.step, default=None)
 
 

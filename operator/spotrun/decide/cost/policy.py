@@ -50,7 +50,7 @@ def bill(view: View, status: TrainingJobStatus) -> Bill:
         usd=Usd.of(sums.usd) + total.usd,
         spot_usd=Usd.of(sums.spot_usd) + total.spot_usd,
         by_pool=added(read_pools(sums.by_pool), total.by_pool),
-        usd_per_hour=_rate(running, book),
+        usd_per_hour=rate_of(running, book),
         running=running,
         unpriced=tuple(worker for worker in running if worker.serial not in book),
         is_known=sums.usd is not None or bool(book),
@@ -106,9 +106,10 @@ def as_shown(money: Money) -> Money:
     return type(money)(round(money.exact, _SHOWN_PLACES))
 
 
-def _rate(running: Iterable[Worker], book: Book) -> UsdPerHour:
+def rate_of(workers: Iterable[Worker], book: Book) -> UsdPerHour:
+    """What workers cost together, each at its last price."""
     counts: dict[int, tuple[Charge, int]] = {}
-    for worker in running:
+    for worker in workers:
         charges = book.get(worker.serial)
         if charges:
             charge = charges[-1]

@@ -8,14 +8,14 @@ from spotrun.api.amounts import Amount
 from spotrun.api.cost import Accumulators, Waste
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.cost.policy import to_show
-from spotrun.decide.crew import progress_told
+from spotrun.decide.crew import last_told
 from spotrun.decide.view import View
 from spotrun.money.units import Usd
 
 
 def waited(view: View, status: TrainingJobStatus, useful: Usd, most: Usd) -> dict[str, object]:
     """Add what was waited in steps of that price, if all together may have cost `most`."""
-    sums, told = status.accumulators or Accumulators(), progress_told(view, status)
+    sums, told = status.accumulators or Accumulators(), last_told(view, status)
     parts = {
         "peers_usd": (sums.peers_usd, [progress.communicate for progress in told]),
         "data_usd": (sums.data_usd, [progress.data for progress in told]),

@@ -15,7 +15,7 @@ from spotrun.api.values import Time
 from spotrun.decide.cost.policy import as_shown, bill, to_show
 from spotrun.decide.cost.saving import saving_seconds
 from spotrun.decide.cost.transfer import transferred
-from spotrun.decide.crew import generation, training
+from spotrun.decide.crew import generation, last_crew, last_told, training
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View, holds_back
 from spotrun.money import forecast as forecasts
@@ -145,18 +145,13 @@ def _most_useful(view: View, status: TrainingJobStatus, rate: UsdPerHour) -> Usd
 
 def _on_demand(view: View, status: TrainingJobStatus) -> UsdPerHour | None:
     """What those who train would cost on the cheapest on-demand nodes that fit; None: unknown."""
-    total, crew = NO_RATE, _crew(view, status)
+    total, crew = NO_RATE, last_crew(view, status)
     for worker in crew:
         prices = [price for price in _offers(view, worker) if price is not None]
         if not prices:
             return None
         total += min(prices)
     return total if crew else None
-
-
-def _crew(view: View, status: TrainingJobStatus) -> list[Worker]:
-    """Who trains, and who has ended: the last steps may be told when the processes are gone."""
-    return [view.by_serial[serial] for serial in training(status) if serial in view.by_serial]
 
 
 def _offers(view: View, worker: Worker) -> list[UsdPerHour | None]:
@@ -194,8 +189,7 @@ def first_step(view: View, status: TrainingJobStatus, step: int, seconds: Decima
 
 def step_seconds(view: View, status: TrainingJobStatus) -> Decimal | None:
     """How long a step takes, as those say who train or have done so, or as measured before."""
-    told = (one.agent.report.progress for one in _crew(view, status) if one.agent is not None)
-    known = [one.step_seconds for one in told if one is not None and one.step_seconds]
+    known = [told.step_seconds for told in last_told(view, status) if told.step_seconds]
     if known:
         return Decimal(f"{median(known):.6f}")
     pace = status.pace

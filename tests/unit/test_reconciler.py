@@ -1,0 +1,114 @@
+"""What is done about pods whose job is no more, however often they are looked at."""
+
+from typing import Any
+
+import msgspec
+
+from spotrun.act.executor import Executor
+from spotrun.act.settings import Settings
+from spotrun.api.names import FINALIZER_METERED, LABEL_JOB, LABEL_JOB_UID
+from spotrun.kube.client import Client
+from spotrun.kube.errors import NotFound
+from spotrun.kube.horizon import Horizon
+from spotrun.kube.queue import WorkQueue
+from spotrun.kube.resource import Key, Resource
+from spotrun.observe.caches import Caches
+from spotrun.observe.objects import PodObject
+from spotrun.reconciler import Reconciler
+from spotrun.serve.board import Board
+from spotrun.serve.farewells import Farewells
+from tests.decide_builders import NOW
+from tests.unit.kube.scripted import ScriptedTransport
+
+JOB = Key("ns", "job")
+
+
+class Cluster:
+    """Pods that a deleted job has left; nothing tells the caches of what is written."""
+
+    def __init__(self, *pods: str, owner: str | None = "gone") -> None:
+        self._owner = owner
+        self.released: list[str] = []
+        client = Client(ScriptedTransport(self._answer), field_manager="test")
+        self.caches = Caches(
+            client, namespace=None, wake=lambda _: None, clock=self._clock, wall=lambda: NOW
+        )
+        for version, name in enumerate(pods, start=5):
+            self._store(self._pod(name, str(version), FINALIZER_METERED))
+
+    def reconciler(self) -> Reconciler:
+        client = Client(ScriptedTransport(self._answer), field_manager="test")
+        horizon: Horizon[Key, Resource] = Horizon(self.caches, self._clock)
+        executor = Executor(
+            client,
+            horizon,
+            lambda: Settings(server="sync:9443", ca_pem="PEM"),
+            lambda *_: None,
+            clock=self._clock,
+            wall=lambda: NOW,
+            roll=lambda: 0.0,
+        )
+        return Reconciler(
+            client,
+            self.caches,
+            Board(b"key"),
+            executor,
+            Farewells(self._clock),
+            queue=WorkQueue(),
+            horizon=horizon,
+            clock=self._clock,
+            wall=lambda: NOW,
+        )
+
+    def show(self, name: str) -> None:
+        """The watch tells of what was written to a pod."""
+        self._store(self._pod(name, "9"))
+
+    def _store(self, pod: dict[str, Any]) -> None:
+        cache = self.caches.jobs.reflectors["pods"]
+        cache.store.put(msgspec.convert(pod, PodObject))
+        cache.last_version = int(pod["metadata"]["resourceVersion"])
+
+    def _answer(self, method: str, path: str, _: Any) -> Any:
+        name = path.rpartition("/")[2]
+        if method == "PATCH":
+            self.released.append(name)
+            return self._pod(name, "9")
+        raise NotFound("there is no such job")
+
+    def _pod(self, name: str, version: str, *finalizers: str) -> dict[str, Any]:
+        meta = {
+            "name": name,
+            "namespace": "ns",
+            "uid": f"uid-{name}",
+            "resourceVersion": version,
+            "labels": {str(LABEL_JOB): "job", str(LABEL_JOB_UID): "gone"},
+            "finalizers": list(finalizers),
+            "ownerReferences": [{"uid": self._owner, "controller": True}] if self._owner else [],
+        }
+        return {"metadata": meta}
+
+    def _clock(self) -> float:
+        return 100.0
+
+
+async def test_pods_of_a_job_that_is_gone_are_let_go_of_once() -> None:
+    cluster = Cluster("a", "b")
+    reconciler = cluster.reconciler()
+    assert reconciler.unseen_seconds(JOB) == 0.0
+
+    await reconciler.reconcile(JOB, leading_since=0.0)
+
+    assert cluster.released == ["a", "b"]
+    cluster.show("a")
+    assert reconciler.unseen_seconds(JOB) > 0.0, "b still looks as if it waited for us"
+    cluster.show("b")
+    assert reconciler.unseen_seconds(JOB) == 0.0
+    await reconciler.reconcile(JOB, leading_since=0.0)
+    assert cluster.released == ["a", "b"]
+
+
+async def test_pods_that_were_orphaned_on_purpose_are_let_go_of_as_well() -> None:
+    cluster = Cluster("a", owner=None)
+    await cluster.reconciler().reconcile(JOB, leading_since=0.0)
+    assert cluster.released == ["a"]
