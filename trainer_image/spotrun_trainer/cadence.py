@@ -22,7 +22,7 @@ class Cadence:
         self._seconds, self._steps = parse(every)
         self._is_auto = self._seconds is None and self._steps is None
         self._clock = clock
-        self._saved_at = clock()
+        self._saved_at = self._saved_before = clock()
         self._usual = deque[float](maxlen=20)  # seconds of steps without a save beside them
         self._excess_seconds = 0.0
 
@@ -35,8 +35,12 @@ class Cadence:
 
     def begun(self) -> None:
         """A save has begun."""
-        self._saved_at = self._clock()
+        self._saved_before, self._saved_at = self._saved_at, self._clock()
         self._excess_seconds = 0.0
+
+    def dropped(self) -> None:
+        """What was begun last will not become durable, so it is due as it was before."""
+        self._saved_at = self._saved_before
 
     def step_took(self, seconds: float, *, is_saving: bool) -> None:
         """How long a step took: those beside a save show what it costs."""

@@ -43,10 +43,16 @@ class Connections:
             self._before, self._own = set(_sockets().values()), None
             self.are_cut = False
 
-    def met(self) -> None:
-        """What was opened so far leads to the store, and what is opened next to peers."""
+    def met(self, store_port: int) -> None:
+        """What was opened so far and leads to the store is the group's; what comes next, to peers.
+
+        The rest is not: to meet may take minutes, in which the user's threads connect anywhere.
+        """
         with self._lock:
-            self._to_store = set(self._opened().values())
+            opened, before = self._opened(), self._before or set[int]()
+            leads_to = {inode: _port_of_peer(one) for one, inode in opened.items()}
+            self._to_store = {inode for inode, port in leads_to.items() if port == store_port}
+            self._before = before | (leads_to.keys() - self._to_store)
 
     def complete(self, peers: int) -> None:
         """The group has all its connections, so many to peers; what is opened later is another's.
@@ -59,7 +65,7 @@ class Connections:
             self._to_peers = {
                 descriptor: inode
                 for descriptor, inode in self._own.items()
-                if inode not in self._to_store and _is_connected(descriptor)
+                if inode not in self._to_store and _port_of_peer(descriptor) is not None
             }
             self._are_strangers_among_them = len(self._to_peers) > peers
 
@@ -110,13 +116,14 @@ def _sockets() -> dict[int, int]:
     return found
 
 
-def _is_connected(descriptor: int) -> bool:
+def _port_of_peer(descriptor: int) -> int | None:
+    """0 where there are no ports, as between processes of this machine; None: not connected."""
     try:
         with socket.socket(fileno=os.dup(descriptor)) as connection:
-            connection.getpeername()
+            address = connection.getpeername()
     except OSError:
-        return False
-    return True
+        return None
+    return address[1] if isinstance(address, tuple) else 0
 
 
 def _is_closed(descriptor: int, inode: int) -> bool:

@@ -83,10 +83,11 @@ class Group:
         connections = connections or Connections()
         if seat.size == 1:
             return cls(connections=connections)
+        assert seat.store is not None, "more than one process"
         connections.begin()
         try:
             store = meet(seat, timeout_seconds, look)
-            connections.met()
+            connections.met(seat.store[1])
             is_nccl = device.type == "cuda" and seat.local_size <= torch.cuda.device_count()
             # A peer that dies amid this holds the others up for five time-outs of gloo, cut or not.
             return leaving.call(

@@ -76,6 +76,8 @@ class Loop:
         if isinstance(error, PeerLostError):
             self.worlds.change(error)
         elif isinstance(error, InterruptedStepError):
+            if not self.settled:  # no phase of it was applied
+                self._saves.begin_alone(self._extra())
             self._leave(f"step {self._context.step + 1} is dropped: {error}")
 
     def leave_if_told(self) -> None:
@@ -260,6 +262,7 @@ class Loop:
         self._saves.begin(self._extra())
         until = time.monotonic() + FINISH_SECONDS
         while not self._saves.finish(_LOOK_SECONDS):
+            context.reporter.sign()  # no step is done any more, and this is no hang
             context.check_seat()  # who is gone does not write its part any more
             if time.monotonic() > until:
                 raise TimeoutError(

@@ -1,6 +1,7 @@
 """One process per worker goes first; the others follow when it is done. No collective."""
 
 import fcntl
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -32,16 +33,23 @@ def run_first(file: Path, count: int, prepare: Callable[[], T]) -> T:
     """Call `prepare` in all `count` processes that share `file`, in one before the others.
 
     If the first fails or is killed, the next is the first. The last to come removes the file, which
-    has a character for each that came.
+    names those that came. If one of them is gone, it was left by others, who did not all come.
     """
     with _locked(file) as lock:
-        arrived = lock.read()
+        arrived = lock.read().split()
+        if not all(map(_is_alive, arrived)):
+            lock.truncate(0)
+            arrived = []
         if not arrived:
             result = prepare()
-        lock.write(".")
+        lock.write(f"{os.getpid()}\n")
         if len(arrived) + 1 == count:
             file.unlink()
     return prepare() if arrived else result
+
+
+def _is_alive(pid: str) -> bool:
+    return Path("/proc", pid).exists()
 
 
 @contextmanager

@@ -65,6 +65,13 @@ class Saves:
         self._in_flight, self._begun_step = name, context.step
         self._cadence.begun()
 
+    def begin_alone(self, extra: dict[str, Any]) -> None:
+        """The same, if there is time for it and nobody else, whose part would be missing."""
+        context = self._context
+        has_time = self.fits(context.interrupt.seconds_left())
+        if context.group.size == 1 and context.step > 0 and has_time:
+            self.begin(extra)
+
     def before_change(self) -> None:
         """Return once tensors may change."""
         if self._context.checkpoints is not None:
@@ -122,6 +129,7 @@ class Saves:
             self._context.checkpoints.enter(self._context.attempt())
         if self.is_in_flight:
             self._in_flight, self._begun_step = None, -1
+            self._cadence.dropped()
 
     def restored(self, name: str, step: int) -> None:
         """The training began at a checkpoint, which need not be saved again."""

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import TensorDataset
 
+from spotrun.decide.finished import GOODBYE_SECONDS
 from spotrun_trainer import Run
 from spotrun_trainer.step import Step
 from tests.trainer_world import run_world
@@ -162,6 +163,10 @@ def test_errors_of_the_page_are_those_of_the_code() -> None:
 def has_in_order(text: str, parts: list[str]) -> bool:
     places = [text.find(part) for part in parts]
     return places[0] >= 0 and all(before < after for before, after in pairwise(places))
+
+
+def test_the_page_says_how_long_what_follows_the_loop_may_take() -> None:
+    assert f"told to end {GOODBYE_SECONDS:.0f} s after that" in " ".join(TEXT.split())
 
 
 @pytest.mark.parametrize("face", [Run, Step], ids=["run", "step"])

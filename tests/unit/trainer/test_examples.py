@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[3] / "trainer_image/examples"
+PLAIN = ("plain_loop.py", "snapshots.py", "epochs.py")
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
 STEPS = 12
 
@@ -44,3 +45,8 @@ def test_a_tiny_language_model_learns(way: tuple[str, ...], tmp_path: Path) -> N
 def test_an_example_can_be_read_at_a_glance() -> None:
     for path in EXAMPLES.glob("*.py"):
         assert len(path.read_text().splitlines()) < 60, path.name
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_scripts_that_are_run_as_they_are_know_nothing_of_us(name: str) -> None:
+    assert "spotrun" not in (EXAMPLES.parents[1] / "tests/scripts" / name).read_text().lower()

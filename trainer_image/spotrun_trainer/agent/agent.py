@@ -86,9 +86,11 @@ class Agent:
         while True:
             with state.news:
                 known = self._known()
-                if farewell.all_are_done or moves.has_succeeded(known):
+                is_left_behind = moves.is_left_behind(known)
+                is_done = moves.has_succeeded(known) or (is_left_behind and moves.is_saved(known))
+                if farewell.all_are_done or is_done:
                     break
-                if moves.is_left_behind(known):
+                if is_left_behind:
                     return moves.words(Ending.DEPARTED, known, "the others go on without it")
                 state.news.wait(_LOOK_SECONDS)
         state.complete()

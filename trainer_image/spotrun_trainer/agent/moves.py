@@ -53,7 +53,9 @@ def next_world(known: Known) -> World | LastWords | None:
 
 
 def must_stop(known: Known) -> bool:
-    """Of a worker that trains: whether its processes are to be stopped, for another world."""
+    """Of a worker with processes: whether they are to be stopped, for another world or for good."""
+    if _waits_warm(known.telling) and _ending(known) is not None:
+        return True
     if known.answer is None:
         return False
     world = known.answer.world
@@ -81,6 +83,11 @@ def has_succeeded(known: Known) -> bool:
     return known.answer is not None and known.answer.phase == "Succeeded"
 
 
+def is_saved(known: Known) -> bool:
+    """Of a worker that is done: whether all of the training is, and others can only repeat it."""
+    return known.telling.completed and known.telling.checkpoint is not None
+
+
 def end_by_signal(known: Known) -> LastWords:
     """The last words of a worker that was told to end by SIGTERM."""
     if known.telling.exiting is not None:
@@ -90,6 +97,11 @@ def end_by_signal(known: Known) -> LastWords:
     if known.job_is_gone or not _is_wanted(known.answer):
         return words(Ending.DEPARTED, known, "it was told to end")
     return words(Ending.PREEMPTED, known, "SIGTERM came without a word from the operator")
+
+
+def _waits_warm(telling: Telling) -> bool:
+    """Whether its processes wait for a world, ready for it: nothing is lost with them."""
+    return telling.ready and telling.exiting is None and telling.broken >= telling.generation
 
 
 def _ending(known: Known) -> LastWords | None:

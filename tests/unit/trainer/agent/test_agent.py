@@ -281,6 +281,26 @@ def test_a_worker_that_is_done_hears_how_the_others_went_on(
     assert done.result().reason is expected
 
 
+@pytest.mark.parametrize(
+    ("checkpoint", "expected"), [(None, Ending.DEPARTED), ("step-9.g1", Ending.COMPLETED)]
+)
+def test_who_has_completed_the_training_says_so_though_a_world_came_after_that(
+    operator: ScriptedOperator,
+    start: Start,
+    folder: Path,
+    checkpoint: str | None,
+    expected: Ending,
+) -> None:
+    """Somebody was lost in the same moment, and the others would only restore what is saved."""
+    agent = start()
+    operator.say(an_answer(a_world(1)))
+    agent.next_world()
+    write_telling(folder, Telling(generation=1, step=9, completed=True, checkpoint=checkpoint))
+    operator.say(an_answer(a_world(2)))
+
+    assert agent.finish().reason is expected
+
+
 def test_a_worker_that_is_told_to_end_says_how_far_it_was(
     operator: ScriptedOperator, start: Start, folder: Path, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """What a worker does next, as tables."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ from spotrun_trainer.files import Telling
 from tests.unit.trainer.agent.builders import a_world, an_answer
 
 FAR = Telling(generation=4, step=120, checkpoint="step-100.g4")
+WARM = Telling(generation=4, broken=4, ready=True, in_process=True)  # left out, or its world broke
+NEW = Telling(ready=True, in_process=True)
 
 
 def known(world: World | None = None, *, phase: str = "Running", **changes: Any) -> Known:
@@ -125,6 +128,31 @@ def test_a_worker_gives_up_when_nobody_answers_for_long() -> None:
         ),
         pytest.param(
             known(entered=4, phase="Suspended", placeless_seconds=9), False, id="SIGTERM will come"
+        ),
+        pytest.param(
+            known(entered=4, phase="Succeeded", telling=WARM),
+            True,
+            id="it succeeded, and these processes wait for another world",
+        ),
+        pytest.param(
+            known(a_world(5, switch=False), phase="Succeeded", telling=NEW),
+            True,
+            id="it succeeded before a newcomer came to it",
+        ),
+        pytest.param(
+            known(entered=4, telling=WARM, away_seconds=3601),
+            True,
+            id="warm, but nobody will tell of another world",
+        ),
+        pytest.param(
+            known(a_world(4), entered=4, telling=replace(WARM, broken=3), away_seconds=3601),
+            False,
+            id="the operator is away, and they train",
+        ),
+        pytest.param(
+            known(entered=4, phase="Succeeded", telling=replace(WARM, exiting="preempted")),
+            False,
+            id="they end by themselves already",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Workers under a scripted operator: what it publishes, its processes enter without a restart."""
+"""Workers under a scripted operator: what it publishes, processes enter without a restart."""
 
 import hashlib
 import os
@@ -31,7 +31,7 @@ def die() -> NoReturn:
 
 
 class Job:
-    """Workers, each with one process, and the worlds that they are told of."""
+    """Workers, each with as many processes, and the worlds that they are told of."""
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class Job:
         function: Callable[..., Any],
         *arguments: Any,
         restore: str | None = None,
+        processes: int = 1,
     ) -> None:
         wait_shortly(os.environ)  # as an agent does, which is the store's host elsewhere
         self.generation = 0
@@ -47,8 +48,9 @@ class Job:
         self._function = function
         self._arguments = arguments
         self._restore = restore
+        self._num_processes = processes  # of a worker
         self._stores: list[TCPStore] = []
-        self._processes: dict[str, Process] = {}
+        self._processes: dict[str, list[Process]] = {}
         self._unreached = set[str]()
         self._switch = True
         self._until = time.monotonic() + PATIENCE_SECONDS
@@ -77,13 +79,11 @@ class Job:
 
     def start(self, *workers: str, env: Mapping[str, str] = {}) -> None:
         """Start the processes of workers for the newest world."""
+        count = self._num_processes
         for worker in workers:
-            rank = self._members.index(worker)
-            place = {
-                "RANK": str(rank),
-                "WORLD_SIZE": str(len(self._members)),
-                "LOCAL_RANK": "0",
-                "LOCAL_WORLD_SIZE": "1",
+            shared = {
+                "WORLD_SIZE": str(len(self._members) * count),
+                "LOCAL_WORLD_SIZE": str(count),
                 "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": str(self._stores[-1].port),
                 "TORCHELASTIC_USE_AGENT_STORE": "True",
@@ -92,7 +92,11 @@ class Job:
                 "SPOTRUN_WORKER": worker,
                 **env,
             }
-            self._processes[worker] = Process(place, self._function, *self._arguments)
+            first = self._members.index(worker) * count
+            places = [{"RANK": f"{first + one}", "LOCAL_RANK": f"{one}"} for one in range(count)]
+            self._processes[worker] = [
+                Process(shared | place, self._function, *self._arguments) for place in places
+            ]
 
     def directory(self, worker: str) -> Path:
         """SPOTRUN_DIR of a worker."""
@@ -111,27 +115,29 @@ class Job:
             time.sleep(0.005)
 
     def is_alive(self, worker: str) -> bool:
-        """Whether a worker's process runs."""
-        return self._processes[worker].is_alive
+        """Whether a process of a worker runs."""
+        return any(process.is_alive for process in self._processes[worker])
 
     def until_dead(self, worker: str) -> None:
         """Wait until a worker has no process."""
         self.until(lambda: not self.is_alive(worker))
 
     def signal(self, worker: str, number: int) -> None:
-        """Send a signal to a worker's process."""
-        self._processes[worker].signal(number)
+        """Send a signal to a worker's processes, as torchrun does."""
+        for process in self._processes[worker]:
+            process.signal(number)
 
     def ended(self, *workers: str) -> list[Ended]:
-        """Wait for the end of workers' processes."""
-        return [self._processes.pop(worker).ended(self._until) for worker in workers]
+        """Wait for the end of workers' processes; by worker, then by process."""
+        processes = [process for worker in workers for process in self._processes.pop(worker)]
+        return [process.ended(self._until) for process in processes]
 
     def close(self) -> None:
         """Leave nothing running."""
-        for worker, process in self._processes.items():
-            ended = process.ended(0.0)
-            if ended.exit_code != -signal.SIGKILL:
-                self.errors.append(f"{worker}: {ended.error}\n{ended.said}")
+        for worker, processes in self._processes.items():
+            for ended in [process.ended(0.0) for process in processes]:
+                if ended.exit_code != -signal.SIGKILL:
+                    self.errors.append(f"{worker}: {ended.error}\n{ended.said}")
 
     def _tell(self, *, switch: bool) -> None:
         self._switch = switch
@@ -147,9 +153,9 @@ class Job:
         store = self._stores[-1]
         return World(
             generation=self.generation,
-            rank=self._members.index(worker),
-            size=len(self._members),
-            processes=1,
+            rank=self._members.index(worker) * self._num_processes,
+            size=len(self._members) * self._num_processes,
+            processes=self._num_processes,
             store=f"127.0.0.1:{store.port}",
             secret=hashlib.blake2b(str(self.generation).encode()).hexdigest(),
             neighbours=(),
@@ -172,9 +178,10 @@ class Jobs:
         *arguments: Any,
         workers: Iterable[str],
         restore: str | None = None,
+        processes: int = 1,
     ) -> Job:
         """Start a job with these workers in rank order, at a checkpoint if one is named."""
-        job = Job(self._folder, function, *arguments, restore=restore)
+        job = Job(self._folder, function, *arguments, restore=restore, processes=processes)
         self._jobs.append(job)
         job.publish(How.RESTART, *workers)
         job.start(*workers)

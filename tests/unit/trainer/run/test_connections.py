@@ -53,13 +53,27 @@ def test_the_store_may_go_and_so_may_what_is_not_the_groups(sockets: ExitStack) 
     before = connect(sockets)
     connections.begin()
     store = connect(sockets)
-    connections.met()
+    connections.met(store[0].getpeername()[1])
     connect(sockets)
     connections.complete(2)
     after = connect(sockets)
     for _, other in (before, store, after):
         other.close()
     assert not connections.are_left
+
+
+def test_what_a_thread_has_opened_while_all_met_is_not_cut(sockets: ExitStack) -> None:
+    connections = Connections()
+    connections.begin()
+    to_store, _ = connect(sockets)
+    anywhere, other = connect(sockets)
+    connections.met(to_store.getpeername()[1])
+    connections.complete(0)
+    connections.cut()
+    anywhere.sendall(b"as before")
+    other.settimeout(PATIENCE_SECONDS)
+    assert other.recv(100) == b"as before"
+    assert to_store.recv(1) == b""
 
 
 def test_where_another_thread_has_connected_meanwhile_an_end_says_nothing(

@@ -60,6 +60,35 @@ def test_a_discarded_step_comes_again_as_if_it_had_never_been(
     assert undisturbed.losses == disturbed.value.losses
 
 
+def train_and_note() -> dict[str, list[int]]:
+    """The steps in which each part of the loop's body was gone through; one is discarded."""
+    run = Run(1)
+    model = run.prepare(network(PLAN))
+    optimizer, _ = optimizer_of(PLAN, model)
+    run.track(model=model, optimizer=optimizer)
+    noted: dict[str, list[int]] = {"before the update": [], "after it": [], "after the block": []}
+    before, after, behind = noted.values()
+    for step in run.steps(dataset(), global_batch=8, microbatch=2, total=4, num_workers=0):
+        with step:
+            for features, classes in step:
+                loss = functional.cross_entropy(model(features), classes, reduction="sum")
+                step.backward(loss, weight=2)
+            before.append(step.number)
+            break_the_world_before_an_update(run, step.number, -1)
+            step.update(optimizer)
+            after.append(step.number)
+        behind.append(step.number)
+    return noted
+
+
+def test_only_what_follows_the_update_in_the_block_runs_once_for_every_step() -> None:
+    assert run_alone(train_and_note).value == {
+        "before the update": [1, 2, 3, 3, 4],
+        "after it": [1, 2, 3, 4],
+        "after the block": [1, 2, 3, 3, 4],
+    }
+
+
 @pytest.mark.parametrize("size", [1, 3])
 def test_a_training_goes_on_where_it_ended_at_another_number_of_processes(
     size: int, tmp_path: Path
@@ -133,6 +162,26 @@ def test_a_step_for_which_no_time_is_left_is_dropped(tmp_path: Path) -> None:
     assert ended.exit_code == TERMINATED
     assert "step 3 is dropped" in ended.said
     assert "durable is no checkpoint" in ended.said
+
+
+def be_told_amid_a_long_step_3(run: Run, step: int, count: int) -> None:
+    if (step, count) == (3, 1):
+        assert run._loop is not None
+        run._loop.wishes.step_seconds = 3600.0
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_who_is_alone_saves_what_a_step_began_with_for_which_no_time_is_left(
+    tmp_path: Path,
+) -> None:
+    plan = replace(PLAN, deterministic=True)
+    whole = run_alone(train, plan).value
+    saved = replace(plan, checkpoint=str(tmp_path))
+    ended = run_alone(train, replace(saved, nuisance=be_told_amid_a_long_step_3))
+    assert ended.exit_code == TERMINATED
+    assert "step 3 is dropped" in ended.said
+    assert "durable is step-2.g0" in ended.said
+    assert whole.digest == run_alone(train, saved).value.digest
 
 
 def test_a_checkpoint_that_would_come_too_late_is_not_begun(tmp_path: Path) -> None:

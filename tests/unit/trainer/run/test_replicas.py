@@ -105,6 +105,23 @@ def test_the_mate_of_a_lost_worker_waits_warm_and_is_completed(
     assert_undisturbed(plan, job, *again)
 
 
+def test_where_a_worker_holds_a_whole_copy_its_processes_come_and_go_together(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    plan = replace(PLAN, nuisance=Both(DieInForward("b"), Hold(tmp_path, at=5)))
+    job = jobs.start(train_part, plan, workers="ab", processes=plan.shards)
+    job.until_dead("b")
+    job.publish(How.ABORT, "a")
+    job.until((tmp_path / "held").exists)
+    job.publish(How.BOUNDARY, "n", "a", switch=False)
+    job.start("n")
+    job.until(lambda: job.telling("n").ready)
+    job.switch()
+    (tmp_path / "go").touch()
+    ended = values(job.ended("n", "a"))
+    assert [one.digest for one in undisturbed(plan)] * 2 == [one.digest for one in ended]
+
+
 def test_mates_of_two_lost_workers_make_up_a_whole_copy(jobs: Jobs) -> None:
     plan = replace(PLAN, nuisance=Both(DieInForward("a0"), DieInForward("b1")))
     job = jobs.start(train_part, plan, workers=FOUR)

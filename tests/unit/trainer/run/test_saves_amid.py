@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +12,18 @@ from torch import Tensor
 from spotrun.wire import How
 from spotrun_trainer import Run
 from spotrun_trainer.checkpoint import Checkpoints
+from spotrun_trainer.checkpoint.completion import Completion
 from spotrun_trainer.checkpoint.memory import bytes_of
 from spotrun_trainer.checkpoint.saver import Saver
 from spotrun_trainer.checkpoint.staging import Staging
 from spotrun_trainer.checkpoint.writer import Part
 from spotrun_trainer.flat import Flat
-from tests.unit.trainer.run.elastic import Jobs, this_is
+from tests.unit.trainer.run.elastic import Jobs, die, this_is
 from tests.unit.trainer.run.scripts import Plan, train
 from tests.unit.trainer.run.test_newcomers import wait_for
 from tests.unit.trainer.run.test_worlds import Hold
 
+HOUR_SECONDS = 3600.0
 LATE_SECONDS = 0.5  # a hundred times what it takes to leave without it
 
 
@@ -120,3 +123,62 @@ def test_what_is_being_saved_is_copied_before_another_state_takes_its_place(
         (tmp_path / name).touch()
     assert [one.error for one in job.ended("a", "b", "c")] == [""] * 3
     assert (tmp_path / "saved").read_text() == "as it was: True"
+
+
+@dataclass(frozen=True)
+class CompleteLate:
+    """The parts of a checkpoint are seen only when the test lets go, as on a slow file system."""
+
+    folder: Path
+
+    def __call__(self, _run: Run, step: int, count: int) -> None:
+        if (step, count) != (1, 0):
+            return
+        reached = Completion.reached
+
+        def late(completion: Completion) -> bool:
+            return (self.folder / "go").exists() and reached(completion)
+
+        Completion.reached = late  # type: ignore[method-assign,assignment]
+
+
+def test_a_last_checkpoint_that_takes_long_is_no_hang(jobs: Jobs, tmp_path: Path) -> None:
+    place = tmp_path / "checkpoints"
+    plan = Plan(total=3, checkpoint=str(place), nuisance=CompleteLate(tmp_path))
+    job = jobs.start(train, plan, workers="ab")
+    job.until(lambda: all(job.telling(each).signs >= 5 for each in "ab"))
+    assert not job.telling("a").completed
+    (tmp_path / "go").touch()
+    assert [ended.error for ended in job.ended("a", "b")] == ["", ""]
+    assert Checkpoints(place, keep=3).newest() == "step-3.g1"
+
+
+@dataclass(frozen=True)
+class DieSaving:
+    """A save is due in the second step, and a worker dies before it has written its part."""
+
+    worker: str
+
+    def __call__(self, run: Run, step: int, count: int) -> None:
+        if (step, count) == (2, 0):
+            run._saves._cadence._saved_at -= HOUR_SECONDS
+            if this_is(self.worker):
+                Staging.finish = _never  # type: ignore[method-assign,assignment]
+        elif (step, count) == (3, 1) and this_is(self.worker):
+            die()
+
+
+def _never(_staging: Staging) -> None:
+    threading.Event().wait()
+
+
+def test_a_save_that_is_lost_with_a_worker_is_made_up_for_at_once(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    place = tmp_path / "checkpoints"
+    plan = Plan(total=6, checkpoint=str(place), every=HOUR_SECONDS, nuisance=DieSaving("b"))
+    job = jobs.start(train, plan, workers="abc")
+    job.until_dead("b")
+    job.publish(How.ABORT, "a", "c")
+    assert [ended.error for ended in job.ended("a", "c")] == ["", ""]
+    assert Checkpoints(place, keep=3).complete() == ["step-6.g2", "step-3.g2"]

@@ -1,6 +1,7 @@
 """The small pure parts around the loop."""
 
 import faulthandler
+import os
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +28,8 @@ from spotrun_trainer.seat import Seat
 from spotrun_trainer.telemetry.meter import Meter
 from spotrun_trainer.telemetry.reporter import Reporter
 from spotrun_trainer.tracked import Tracked
+
+NOBODY = 2**31 - 1  # greater than the number of any process
 
 
 class Clock:
@@ -125,6 +128,15 @@ def test_a_save_is_due_by_the_clock() -> None:
     assert cadence.is_due(2)
     cadence.begun()
     assert not cadence.is_due(3)
+
+
+def test_a_save_that_is_dropped_is_due_again() -> None:
+    clock = Clock()
+    cadence = Cadence(60, clock=clock)
+    clock.now = 60
+    cadence.begun()
+    cadence.dropped()
+    assert cadence.is_due(2)
 
 
 def test_a_save_is_due_by_the_step() -> None:
@@ -241,10 +253,18 @@ def test_what_was_prepared_once_is_not_waited_for(tmp_path: Path) -> None:
         run_first(file, 3, lambda: 1 // 0)
     assert file.read_text() == ""  # so the next one is the first
     assert run_first(file, 3, lambda: 5) == 5
-    assert file.read_text() == "."
+    assert file.read_text() == f"{os.getpid()}\n"
     assert run_first(file, 3, lambda: 6) == 6
     assert run_first(file, 3, lambda: 7) == 7
     assert not file.exists()  # nobody else comes
+
+
+def test_what_processes_left_that_are_gone_makes_nobody_the_second(tmp_path: Path) -> None:
+    (file := tmp_path / "lock").write_text(f"{os.getpid()}\n{NOBODY}\n")
+    calls: list[str] = []
+    run_first(file, 2, lambda: calls.append(file.read_text()))
+    assert calls == [""]  # as the first, who prepares before it says that it was there
+    assert file.read_text() == f"{os.getpid()}\n"
 
 
 def test_deterministic_mode_goes_on_only_under_the_same_conditions() -> None:

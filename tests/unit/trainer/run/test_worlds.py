@@ -4,6 +4,8 @@ Deterministic mode gives the same bits at every number of processes. So equal bi
 sample was used once, in the right step, and that nothing of a discarded step is left.
 """
 
+import os
+import signal
 import time
 from dataclasses import dataclass, replace
 from functools import cache
@@ -223,3 +225,39 @@ def test_newcomers_join_at_a_boundary(
     job.switch()
     (tmp_path / "go").touch()
     assert_undisturbed(plan, job, *members)
+
+
+@dataclass(frozen=True)
+class OneOfTwoDies:
+    """The second process of a worker dies; torchrun ends the first one soon after that."""
+
+    worker: str
+
+    def __call__(self, _run: Run, step: int, count: int) -> None:
+        is_second = this_is(self.worker) and os.environ["LOCAL_RANK"] == "1"
+        if is_second and (step, count) == (3, 1):
+            die()
+
+
+@pytest.mark.parametrize("worker", ["a", "b"])
+def test_workers_with_several_processes_go_on_without_one_of_them(jobs: Jobs, worker: str) -> None:
+    plan = replace(PLAN, nuisance=OneOfTwoDies(worker))
+    job = jobs.start(train, plan, workers="ab", processes=2)
+    job.until(lambda: job.telling(worker).broken)
+    job.signal(worker, signal.SIGKILL)
+    job.until_dead(worker)
+    (survivor,) = {"a", "b"} - {worker}
+    job.publish(How.ABORT, survivor)
+    assert_undisturbed(plan, job, survivor)
+
+
+def test_a_worker_with_several_processes_joins_at_a_boundary(jobs: Jobs, tmp_path: Path) -> None:
+    plan = replace(PLAN, nuisance=Hold(tmp_path))
+    job = jobs.start(train, plan, workers="a", processes=2)
+    job.until((tmp_path / "held").exists)
+    job.publish(How.BOUNDARY, "n", "a", switch=False)
+    job.start("n")
+    job.until(lambda: job.telling("n").ready)
+    job.switch()
+    (tmp_path / "go").touch()
+    assert_undisturbed(plan, job, "a", "n")
