@@ -36,9 +36,7 @@ def stock(scratch: Path, timers: str, layers: int) -> float:
     prepare(folder)
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     with torchruns(folder, store.port, timers, layers) as agents:
-        until(lambda: trains(2)(trace_of(folder)))
-        warm_at = time.time() + WARM_SECONDS
-        until(lambda: trains(2, warm_at)(trace_of(folder)))
+        until_both_train(folder)
         rank0 = next(line["pid"] for line in trace_of(folder) if line["rank"] == 0)
         killed = next(agent for agent in agents if rank0 in tree(agent.pid))
         lost_at = time.time()
@@ -122,6 +120,13 @@ def trace_of(folder: Path) -> Trace:
     file = folder / "trace.jsonl"
     text = file.read_text() if file.exists() else ""
     return [json.loads(line) for line in text.rpartition("\n")[0].splitlines()]
+
+
+def until_both_train(folder: Path) -> None:
+    """Wait until two have trained for a while."""
+    until(lambda: trains(2)(trace_of(folder)))
+    warm_at = time.time() + WARM_SECONDS
+    until(lambda: trains(2, warm_at)(trace_of(folder)))
 
 
 def until(holds: Callable[[], Any]) -> None:

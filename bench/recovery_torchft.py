@@ -16,7 +16,6 @@ from statistics import median
 from bench.operator_bench import ROOT
 from bench.recovery_stock import (
     TORCHRUN,
-    WARM_SECONDS,
     kill,
     prepare,
     running,
@@ -24,6 +23,7 @@ from bench.recovery_stock import (
     trains,
     tree,
     until,
+    until_both_train,
 )
 
 TRAINING = ROOT / "bench" / "recovery_torchft_training.py"
@@ -48,9 +48,7 @@ def lose_a_replica(scratch: Path, heartbeat_timeout_ms: int, layers: int) -> flo
     )
     try:
         with replicas(folder, lighthouse.address(), layers) as agents:
-            until(lambda: trains(2)(trace_of(folder)))
-            warm_at = time.time() + WARM_SECONDS
-            until(lambda: trains(2, warm_at)(trace_of(folder)))
+            until_both_train(folder)
             lost_at = time.time()
             killed = set(tree(agents[0].pid))
             kill(killed)

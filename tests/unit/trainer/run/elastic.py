@@ -68,6 +68,14 @@ class Job:
         """The world that was prepared is to be entered."""
         self._tell(switch=True)
 
+    def bring_in(self, how: How, *members: str) -> None:
+        """Let those that are new get warm while the others train; then all enter that world."""
+        self.publish(how, *members, switch=False)
+        newcomers = [member for member in members if member not in self._processes]
+        self.start(*newcomers)
+        self.until(lambda: all(self.telling(each).ready for each in newcomers))
+        self.switch()
+
     def isolate(self, worker: str) -> None:
         """Tell a worker of nothing, as where its agent stands still or cannot be reached."""
         self._unreached.add(worker)

@@ -82,10 +82,7 @@ def join(jobs: Jobs, plan: Plan, folder: Path) -> Job:
     """Two workers train, and a third is about to get the state."""
     job = jobs.start(train, plan, workers="ab")
     job.until((folder / "held").exists)
-    job.publish(How.BOUNDARY, "a", NEWCOMER, "b", switch=False)
-    job.start(NEWCOMER)
-    job.until(lambda: job.telling(NEWCOMER).ready)
-    job.switch()
+    job.bring_in(How.BOUNDARY, "a", NEWCOMER, "b")
     (folder / "go").touch()
     return job
 

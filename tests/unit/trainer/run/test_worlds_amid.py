@@ -156,10 +156,7 @@ def test_a_newcomer_comes_to_one_who_is_a_commit_behind_the_others(jobs: Jobs, n
     """They begin in the new world with different steps, or phases, of which one has no part."""
     job = jobs.start(two_phases, DoubtAt("b", number), workers="abc")
     job.until(lambda: all(job.telling(each).broken for each in "abc"))
-    job.publish(How.ABORT, *"anbc", switch=False)
-    job.start("n")
-    job.until(lambda: job.telling("n").ready)
-    job.switch()
+    job.bring_in(How.ABORT, *"anbc")
     *others, newcomer = job.ended(*"abcn")
     for ended in (*others, newcomer):
         assert ended.error == "", ended.said
@@ -174,10 +171,7 @@ def test_a_spare_that_comes_for_one_who_died_joins_at_the_next_step(
 ) -> None:
     job = jobs.start(evaluating, DieAt("a", number), workers="ab")
     job.until_dead("a")
-    job.publish(How.ABORT, "b", "n", switch=False)
-    job.start("n")
-    job.until(lambda: job.telling("n").ready)
-    job.switch()
+    job.bring_in(How.ABORT, "b", "n")
     survivor, newcomer = job.ended("b", "n")
     assert (survivor.error, newcomer.error) == ("", ""), newcomer.said
     losses, means = alone(evaluating)
