@@ -65,6 +65,11 @@ class Agent:
                 self._heartbeats.follow(state.entered)  # its neighbours' addresses may come later
             return moves.must_stop(self._known())
 
+    def may_restart(self) -> bool:
+        """Whether another world is likely to be one for new processes."""
+        with self._state.news:
+            return not self._known().telling.in_process
+
     def fail(self, exit_code: int, message: str) -> None:
         """A training process ended with an error."""
         self._state.fail(exit_code, message)

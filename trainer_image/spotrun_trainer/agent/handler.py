@@ -25,6 +25,7 @@ from typing_extensions import override
 from spotrun.wire import Ending, LastWords, World
 from spotrun_trainer.agent.agent import Agent
 from spotrun_trainer.agent.failures import watch_failures
+from spotrun_trainer.agent.interpreters import Interpreters, begin_ahead
 from spotrun_trainer.agent.moves import place, workers
 from spotrun_trainer.agent.sessions import kill_sessions
 from spotrun_trainer.agent.settings import read_settings, split_address
@@ -39,8 +40,9 @@ _EXIT_BARRIER = "torchelastic/agent/terminal_state/last_member"
 class SpotrunRendezvous(RendezvousHandler):
     """Torchrun's side of the agent; called by its main thread only."""
 
-    def __init__(self, agent: Agent, run_id: str, trace: Trace) -> None:
+    def __init__(self, agent: Agent, run_id: str, trace: Trace, interpreters: Interpreters) -> None:
         self._agent = agent
+        self._interpreters = interpreters
         self._run_id = run_id
         self._trace = trace
         self._was_stopped = False
@@ -57,6 +59,7 @@ class SpotrunRendezvous(RendezvousHandler):
             # Not RendezvousGracefulExitError: torchrun then fails over the missing result.
             raise SystemExit(found.exit_code or 0)
         self._was_stopped = False
+        self._interpreters.follow(found.processes)
         os.environ["SPOTRUN_GENERATION"] = str(found.generation)
         return _info(found)
 
@@ -64,9 +67,10 @@ class SpotrunRendezvous(RendezvousHandler):
     def num_nodes_waiting(self) -> int:
         """1 if the processes are to be stopped, which is done here already."""
         if not self._agent.must_stop():
+            self._interpreters.look(are_of_use=self._agent.may_restart())
             return 0
         self._was_stopped = True
-        kill_sessions()
+        kill_sessions(but=self._interpreters.pids)
         self._trace.mark("killed")
         return 1
 
@@ -118,12 +122,14 @@ def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
     os.environ["TORCH_ELASTIC_WORKER_IDENTICAL"] = "1"
     agent = Agent(read_settings())
     watch_failures(agent.fail)
+    trace = open_trace()
+    interpreters = begin_ahead(os.environ, trace)
     # torchrun handles signals only once processes run; a spare would die without a word, and as
     # process 1 of a container not at all.
     signal.signal(signal.SIGTERM, _raise_signal)
     # A signal ends torchrun without `shutdown`.
     atexit.register(agent.end)
-    return SpotrunRendezvous(agent, parameters.run_id, open_trace())
+    return SpotrunRendezvous(agent, parameters.run_id, trace, interpreters)
 
 
 def _info(world: World) -> RendezvousInfo:

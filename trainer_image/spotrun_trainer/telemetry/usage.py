@@ -58,7 +58,7 @@ class Usage:
         now = self._clock()
         elapsed = now - self._read_at
         if elapsed >= SAMPLE_SECONDS:
-            levels = list(self._levels())
+            levels = list(_levels(self._pid, self._root))
             processes = list(self._processes())
             spent = self._cpu_spent(levels, processes)
             self._sample = Sample(
@@ -86,7 +86,7 @@ class Usage:
     def _memory_share(
         self, levels: Iterable[Level], processes: Iterable[list[str]]
     ) -> float | None:
-        whole = _whole_memory(_content(self._root / "proc/meminfo"))
+        whole = _in_meminfo("MemTotal", _content(self._root / "proc/meminfo"))
         shares = [
             level.memory_bytes / min(level.memory_limit_bytes, whole)
             for level in levels
@@ -96,25 +96,6 @@ class Usage:
         if not shares and whole < float("inf"):
             shares = [pages * os.sysconf("SC_PAGE_SIZE") / whole]
         return min(1.0, max(shares)) if shares else None
-
-    def _levels(self) -> Iterator[Level]:
-        paths = cgroup.paths(_content(self._root / f"proc/{self._pid}/cgroup"))
-        mount = self._root / "sys/fs/cgroup"
-        if not (mount / "memory").is_dir():
-            for path in cgroup.with_parents(paths.get("", "/")):
-                yield cgroup.level_v2(_contents(mount / path[1:], _V2_FILES))
-            return
-        for controller in ("cpu", "memory"):
-            for path in cgroup.with_parents(paths.get(controller, "/")):
-                yield cgroup.level_v1(self._v1_contents(mount, controller, path[1:]))
-
-    def _v1_contents(self, mount: Path, controller: str, path: str) -> dict[str, str]:
-        names = ("cpu", "cpuacct") if controller == "cpu" else (controller,)
-        return {
-            file: content
-            for name in names
-            for file, content in _contents(mount / name / path, _V1_FILES[name]).items()
-        }
 
     def _processes(self) -> Iterator[list[str]]:
         """The fields of the worker's processes, after their names."""
@@ -130,6 +111,38 @@ class Usage:
                     found += map(int, _content(task / "children").split())
 
 
+def memory_left(pid: int, root: Path = Path("/")) -> float:
+    """Bytes until a process's cgroups, or the machine, have no more."""
+    of_the_machine = _in_meminfo("MemAvailable", _content(root / "proc/meminfo"))
+    left = (
+        level.memory_limit_bytes - level.memory_bytes
+        for level in _levels(pid, root)
+        if level.memory_bytes is not None and level.memory_limit_bytes is not None
+    )
+    return min((of_the_machine, *left))
+
+
+def _levels(pid: int, root: Path) -> Iterator[Level]:
+    paths = cgroup.paths(_content(root / f"proc/{pid}/cgroup"))
+    mount = root / "sys/fs/cgroup"
+    if not (mount / "memory").is_dir():
+        for path in cgroup.with_parents(paths.get("", "/")):
+            yield cgroup.level_v2(_contents(mount / path[1:], _V2_FILES))
+        return
+    for controller in ("cpu", "memory"):
+        for path in cgroup.with_parents(paths.get(controller, "/")):
+            yield cgroup.level_v1(_v1_contents(mount, controller, path[1:]))
+
+
+def _v1_contents(mount: Path, controller: str, path: str) -> dict[str, str]:
+    names = ("cpu", "cpuacct") if controller == "cpu" else (controller,)
+    return {
+        file: content
+        for name in names
+        for file, content in _contents(mount / name / path, _V1_FILES[name]).items()
+    }
+
+
 def _cpu_share(
     before: list[tuple[float, float]], now: list[tuple[float, float]], elapsed: float
 ) -> float | None:
@@ -142,9 +155,9 @@ def _cpu_share(
     return min(1.0, max(0.0, *shares))
 
 
-def _whole_memory(meminfo: str) -> float:
+def _in_meminfo(name: str, meminfo: str) -> float:
     for line in meminfo.splitlines():
-        if line.startswith("MemTotal:"):
+        if line.startswith(f"{name}:"):
             return float(line.split()[1]) * 1024
     return float("inf")
 

@@ -13,6 +13,7 @@ from torch.distributed.elastic.utils.store import barrier
 from spotrun.wire import Ending, LastWords, World
 from spotrun_trainer.agent import handler as handlers
 from spotrun_trainer.agent.handler import SpotrunRendezvous
+from spotrun_trainer.agent.interpreters import Interpreters
 from spotrun_trainer.telemetry import timeline
 from spotrun_trainer.telemetry.trace import Trace
 from tests.unit.trainer.agent.builders import a_world
@@ -35,6 +36,9 @@ class PlayedAgent:
     def must_stop(self) -> bool:
         return self.stops
 
+    def may_restart(self) -> bool:
+        return False
+
     def fail_unless_known(self) -> None:
         self.asked.append("fail unless known")
 
@@ -55,7 +59,8 @@ def handler_of(
     *found: World | LastWords, traces: Path | None = None
 ) -> tuple[SpotrunRendezvous, PlayedAgent]:
     agent = PlayedAgent(*found)
-    return SpotrunRendezvous(agent, "uid", Trace(traces)), agent  # type: ignore[arg-type]
+    trace = Trace(traces)
+    return SpotrunRendezvous(agent, "uid", trace, Interpreters(trace)), agent  # type: ignore[arg-type]
 
 
 def test_torchrun_finds_the_handler_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +115,7 @@ def test_processes_that_ended_unasked_have_failed_and_those_stopped_have_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     killed: list[str] = []
-    monkeypatch.setattr(handlers, "kill_sessions", lambda: killed.append("killed"))
+    monkeypatch.setattr(handlers, "kill_sessions", lambda but: killed.append("killed"))
     handler, agent = handler_of(a_world(1), a_world(2), a_world(3))
     handler.next_rendezvous()
     agent.asked.clear()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from spotrun_trainer.telemetry import trace
 from spotrun_trainer.telemetry.meter import Meter
 from spotrun_trainer.telemetry.trace import Trace, main, open_trace, process_began
 
@@ -52,6 +53,15 @@ def test_it_begins_with_when_the_process_did(tmp_path: Path) -> None:
     assert (line["worker"], line["pid"]) == ("w", os.getpid())
     assert line["began"] == pytest.approx(process_began(), abs=0.1)
     assert line["began"] < line["t"] <= time.time()
+
+
+def test_a_process_that_has_waited_begins_when_it_is_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trace, "_began", None)
+    before = time.time()
+    trace.begin()
+    assert before <= process_began() <= time.time()
 
 
 def test_a_process_began_when_it_was_started() -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from spotrun_trainer.telemetry.usage import SAMPLE_SECONDS, Sample, Usage
+from spotrun_trainer.telemetry.usage import SAMPLE_SECONDS, Sample, Usage, memory_left
 
 PID = 40
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 GIB = 2**30
-MEMINFO = f"MemTotal:       {16 * GIB // 1024} kB\nMemFree:         7029520 kB\n"
+MEMINFO = f"MemTotal:       {16 * GIB // 1024} kB\nMemAvailable:   {12 * GIB // 1024} kB\n"
 
 
 class Machine:
@@ -180,3 +180,17 @@ def test_on_this_machine_a_busy_child_is_seen() -> None:
     # In a container with a CPU limit it is that container's CPU, this test's among others'.
     assert after.cpu is not None
     assert after.cpu >= 0.02
+
+
+def test_memory_is_left_until_the_first_limit(machine: Machine) -> None:
+    def left() -> float:
+        return memory_left(PID, machine.root) / GIB
+
+    assert left() == 12
+    machine.write({f"proc/{PID}/cgroup": "0::/pod/trainer\n"})
+    machine.write(v2("pod/trainer/", usec=0, quota="max", limit="max", used=5 * GIB))
+    assert left() == 12
+    machine.write(v2("pod/", usec=0, quota="max", limit=str(8 * GIB), used=5 * GIB))
+    assert left() == 3
+    machine.write(v2("pod/trainer/", usec=0, quota="max", limit=str(6 * GIB), used=5 * GIB))
+    assert left() == 1
