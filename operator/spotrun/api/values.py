@@ -27,13 +27,19 @@ class Text(str):
     hint: ClassVar[str]
     # What the pattern cannot say, in CEL; `holds` says the same in Python.
     further_cel: ClassVar[str] = ""
+    _compiled: ClassVar[re.Pattern[str]]
+
+    @override
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._compiled = re.compile(cls.pattern, re.ASCII)
 
     def __new__(cls, text: str) -> Self:
         value = super().__new__(cls, text)
         if len(text) > cls.max_length:
             raise ValueError(f"Too long: may not be more than {cls.max_length} bytes")
         # fullmatch, for `$` in Python also matches before a final newline.
-        if re.fullmatch(cls.pattern, text, re.ASCII) is None or not value.holds():
+        if cls._compiled.fullmatch(text) is None or not value.holds():
             raise ValueError(f"{cls.hint} (this is {text!r})")
         return value
 

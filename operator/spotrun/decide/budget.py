@@ -71,6 +71,13 @@ def budget_shown(view: View, now: Bill) -> dict[str, object]:
     return {"budget_used_percent": percent, "stop_at": Time.of(stops) if stops else None}
 
 
+def is_spent(view: View, status: TrainingJobStatus) -> bool:
+    """Whether the limit is reached at which a job is held back, what its end costs included."""
+    budget = view.job.spec.budget
+    verdict = _on_limit(view, status, budget, bill(view, status)) if budget is not None else None
+    return verdict is not None and verdict.holds_back
+
+
 def budget_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
     """When time alone changes what is said of the budget."""
     budget = view.job.spec.budget

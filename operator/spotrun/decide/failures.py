@@ -12,9 +12,10 @@ from spotrun.api.status import Restarts, TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.crew import failed, generation, gone, training
 from spotrun.decide.fates import FAILURES, INTERRUPTIONS
-from spotrun.decide.hang import is_hung
+from spotrun.decide.hang import is_hung, stands_seconds
 from spotrun.decide.ledger import record, state
 from spotrun.decide.serials import numbers
+from spotrun.decide.standstill import standstill
 from spotrun.decide.view import FINISHED, View
 
 FIRST_PAUSE = timedelta(seconds=10)
@@ -118,11 +119,11 @@ def _new_failure(view: View, status: TrainingJobStatus) -> Failure | None:
 
 
 def _hung(view: View, status: TrainingJobStatus) -> Failure | None:
-    """A standstill of all; who is to blame does not show."""
-    if not is_hung(view, status):
+    """A standstill of all; it is said who stopped first, and no node is blamed for that."""
+    seconds = stands_seconds(view, status)
+    if seconds is None or not is_hung(view, status):
         return None
-    reached = f" at step {status.progress.step}" if status.progress is not None else ""
-    return Failure(Reason.HUNG, None, f"no step was finished for long{reached}")
+    return Failure(Reason.HUNG, None, standstill(view, status, seconds))
 
 
 def _reported(view: View, status: TrainingJobStatus) -> Failure | None:

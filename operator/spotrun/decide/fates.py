@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from spotrun.api.names import Reason
+from spotrun.api.names import Phase, Reason
 from spotrun.decide.serials import numbers, ordered
 from spotrun.decide.snapshot import JobSnapshot, Pod, PodEnd, PodPhase, Worker
 from spotrun.wire import Ending
@@ -161,9 +161,13 @@ def _suspects(job: JobSnapshot) -> dict[int, set[int]]:
 
 
 def _crew(job: JobSnapshot) -> tuple[tuple[int, ...], int]:
-    """Who trains, by rank, and in which world; while another is prepared in the one before."""
+    """Who trains, by rank, and in which world; while another is prepared in the one before.
+
+    Once the job has succeeded nobody does: who has ended by itself is missed by the others for a
+    moment, and is not lost.
+    """
     world = job.status.world
-    if world is None:
+    if world is None or job.status.phase is Phase.SUCCEEDED:
         return (), 0
     if world.switch:
         return ordered(world.members), world.generation

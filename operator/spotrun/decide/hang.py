@@ -30,15 +30,25 @@ def is_hung(view: View, status: TrainingJobStatus) -> bool:
 
 def hang_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
     """How long the world may still stand; 0 or less: too long. None: that cannot be said."""
+    stands = stands_seconds(view, status)
+    return None if stands is None else _limit_seconds(view, _stepping(view, status)) - stands
+
+
+def stands_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """How long ago the last sign of life was; None: that cannot be said."""
+    stands = (agent.progress_seconds for agent in _stepping(view, status))
+    return min((seconds for seconds in stands if seconds is not None), default=None)
+
+
+def _stepping(view: View, status: TrainingJobStatus) -> list[Agent]:
+    """Those who train and have finished a step; none where not all are there and heard."""
     if holds_back(status) or gone(view, status) or missing(view, status):
-        return None
+        return []
     crew = members(view, status)
     agents = [worker.agent for worker in crew if worker.agent is not None]
     if len(agents) < len(crew) or any(one.heard_seconds > _HEARD_SECONDS for one in agents):
-        return None
-    stepping = [one for one in agents if _has_stepped(one.report.progress, status)]
-    stands = [one.progress_seconds for one in stepping if one.progress_seconds is not None]
-    return _limit_seconds(view, stepping) - min(stands) if stands else None
+        return []
+    return [one for one in agents if _has_stepped(one.report.progress, status)]
 
 
 def _has_stepped(progress: Progress | None, status: TrainingJobStatus) -> bool:

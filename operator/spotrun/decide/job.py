@@ -28,8 +28,8 @@ from spotrun.decide.failures import count_failures, retry_again_seconds, verdict
 from spotrun.decide.finished import (
     deletion_again_seconds,
     deletions,
+    departures,
     goodbye_again_seconds,
-    may_end_by_themselves,
 )
 from spotrun.decide.idle import idle_again_seconds, watch_idleness
 from spotrun.decide.interruptions import count_interruptions, end_interruption
@@ -40,7 +40,7 @@ from spotrun.decide.pacing.report import check_schedule
 from spotrun.decide.phase import describe
 from spotrun.decide.placement.policy import placement_again_seconds
 from spotrun.decide.progress import follow
-from spotrun.decide.roster import creations, give_numbers, removals, wants
+from spotrun.decide.roster import creations, give_numbers, wants
 from spotrun.decide.scaling.policy import (
     choose_workers,
     resizes,
@@ -50,7 +50,7 @@ from spotrun.decide.scaling.policy import (
 from spotrun.decide.schedule import next_change
 from spotrun.decide.settle import releases, settle
 from spotrun.decide.snapshot import JobSnapshot
-from spotrun.decide.suspend import checkpoint_again_seconds, may_remove, suspend
+from spotrun.decide.suspend import checkpoint_again_seconds, suspend
 from spotrun.decide.view import FINISHED, Policy, View
 from spotrun.decide.volume import check_volume
 from spotrun.decide.world import again_seconds, next_world
@@ -112,10 +112,9 @@ def decide(job: JobSnapshot, now: datetime) -> Decision:
 
 
 def _actions(view: View, status: TrainingJobStatus) -> tuple[Action, ...]:
-    stays = may_end_by_themselves(view, status) or not may_remove(view, status)
     return (
         *releases(view, status),
-        *(() if stays else removals(view, status)),
+        *departures(view, status),
         *creations(view, status),
         *resizes(view, status),
         *annotations(view, status),
@@ -134,10 +133,14 @@ def _let_go(job: JobSnapshot, now: datetime) -> Decision:
 
 def _again(view: View, status: TrainingJobStatus) -> float:
     """The next moment at which time alone changes the decision."""
-    waits = [
-        deletion_again_seconds(view, status),
-        goodbye_again_seconds(view, status) if view.alive else None,
-    ]
+    goodbye = goodbye_again_seconds(view, status)
+    waits = [deletion_again_seconds(view, status), goodbye]
+    if goodbye is not None:  # it costs, and may be called off
+        waits += [
+            budget_again_seconds(view, status),
+            _schedule_again_seconds(view),
+            refresh_seconds(view.job),
+        ]
     if status.phase not in FINISHED:
         waits += [
             again_seconds(view, status),

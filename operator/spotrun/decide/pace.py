@@ -44,7 +44,7 @@ def seconds_to_write(
     """How long the new status can wait; 0 or less: no longer; infinity: nothing has changed."""
     if new == old:
         return float("inf")
-    if _urgent(new) != _urgent(old):
+    if _urgent(new) != _urgent(old) or _is_set_back(old, new):
         return 0.0
     if _counted(new) != _counted(old):
         return GATHER_SECONDS - written_seconds
@@ -71,6 +71,23 @@ def _urgent(status: TrainingJobStatus) -> tuple[object, ...]:
         status.checkpoint if status.suspended_by else None,
         conditions,
     )
+
+
+def _is_set_back(old: TrainingJobStatus, new: TrainingJobStatus) -> bool:
+    """Whether steps come again in another world: soon they are caught up, and nobody has seen it.
+
+    Once in a world, for it is the workers who say so.
+    """
+    return _lost_steps(old) != _lost_steps(new) and _counted_in(old) != _counted_in(new)
+
+
+def _lost_steps(status: TrainingJobStatus) -> int | None:
+    return status.interruptions.lost_steps if status.interruptions is not None else None
+
+
+def _counted_in(status: TrainingJobStatus) -> int | None:
+    """The world in which steps were counted last."""
+    return status.accumulators.generation if status.accumulators is not None else None
 
 
 def _why_none_can_be_had(status: TrainingJobStatus) -> str:

@@ -15,7 +15,7 @@ def suspend(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     """Say who holds the job back."""
     if status.phase in FINISHED:
         return status
-    by = _holders(view, status)
+    by = who_holds(view, status)
     if not by and not status.suspended_by:
         return status
     status = status.model_copy(update={"suspended_by": by or None})
@@ -25,6 +25,20 @@ def suspend(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     reason = why_suspended(status)
     message = what_holds(status)
     return state(view, status, ConditionType.SUSPENDED, reason, message, holds=True)
+
+
+def who_holds(view: View, status: TrainingJobStatus) -> tuple[SuspendedBy, ...]:
+    """Who holds the job back, or would if it were not over."""
+    spec, before = view.job.spec, status.suspended_by or ()
+    holds = {
+        SuspendedBy.USER: spec.suspend,
+        SuspendedBy.SCHEDULE: spec.schedule is not None and not is_open(spec.schedule, view.now),
+        # Set and cleared by policies of their own; until then they stand as they are.
+        SuspendedBy.BUDGET: SuspendedBy.BUDGET in before,
+        SuspendedBy.QUEUE: SuspendedBy.QUEUE in before,
+        SuspendedBy.IDLE: SuspendedBy.IDLE in before,
+    }
+    return tuple(who for who in SuspendedBy if holds[who])
 
 
 def why_suspended(status: TrainingJobStatus) -> Reason:
@@ -58,19 +72,6 @@ def checkpoint_again_seconds(view: View, status: TrainingJobStatus) -> float:
     if saved is not None and saved.time.datetime > since:
         return 0.0
     return CHECKPOINT_SECONDS - (view.now - since).total_seconds()
-
-
-def _holders(view: View, status: TrainingJobStatus) -> tuple[SuspendedBy, ...]:
-    spec, before = view.job.spec, status.suspended_by or ()
-    holds = {
-        SuspendedBy.USER: spec.suspend,
-        SuspendedBy.SCHEDULE: spec.schedule is not None and not is_open(spec.schedule, view.now),
-        # Set and cleared by policies of their own; until then they stand as they are.
-        SuspendedBy.BUDGET: SuspendedBy.BUDGET in before,
-        SuspendedBy.QUEUE: SuspendedBy.QUEUE in before,
-        SuspendedBy.IDLE: SuspendedBy.IDLE in before,
-    }
-    return tuple(who for who in SuspendedBy if holds[who])
 
 
 _REASONS = {

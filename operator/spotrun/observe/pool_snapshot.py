@@ -110,7 +110,9 @@ def offerings_of(pool: Pool) -> Iterator[Offering]:
 def _quote(pools: Pools, pool: Pool, catalog: Catalog, offering: Offering) -> Quote | None:
     """What all nodes state that stay, also until the next one comes; else what anybody else says.
 
-    Who leaves says nothing of who comes.
+    Of different prices the dearest: nobody knows whose like comes next, and no job is to be placed
+    for a price that it may not get. What a worker pays is what its own node states. Who leaves says
+    nothing of who comes.
     """
     told, declared = remembered(pool.status.price), pool.spec.usd_per_hour
     staying = [member.node for member in pools.members(pool.name) if member.reclaimed_at is None]
@@ -123,6 +125,9 @@ def _quote(pools: Pools, pool: Pool, catalog: Catalog, offering: Offering) -> Qu
     }
     if len(quotes) == 1:
         return quotes.pop()
+    by_nodes = [quote for quote in quotes if quote is not None and quote.source == FROM_NODE]
+    if by_nodes and len(by_nodes) == len(quotes):
+        return max(by_nodes, key=lambda quote: quote.usd_per_hour)
     return catalog.quote(offering, pool_usd_per_hour=declared, last=told)
 
 

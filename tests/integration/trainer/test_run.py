@@ -1,9 +1,11 @@
 """Loops with `Run` in pods of a real cluster: whatever happens, the weights are as if alone."""
 
+import re
 from itertools import pairwise
 
 from tests.integration.trainer.helpers import COMPLETED, Place
 from tests.integration.trainer.traces import differences, steps_of
+from tests.statuses import failures_of
 
 Alone = dict[int, str]
 STEPS = 400  # what tests/scripts/run_loop.py makes if nothing else is said
@@ -28,7 +30,7 @@ async def test_the_weights_are_the_same_at_every_size_and_whoever_is_lost(
     # It notes after each attempt which step was done last; none is lost, and none is made again.
     assert {0, 1} >= {late - early for early, late in pairwise(made)}
     assert job["status"]["interruptions"]["count"] == 2
-    assert (job["status"].get("restarts") or {}).get("failures", 0) == 0
+    assert failures_of(job["status"]) == 0
     assert job["status"]["progress"]["totalSteps"] == STEPS
 
 
@@ -76,6 +78,7 @@ async def test_a_hang_is_found_and_a_long_evaluation_is_none(place: Place, alone
         after = await place.until_trains(2, after=before)
         restarts = (await place.job())["status"]["restarts"]
     assert (restarts["failures"], restarts["lastReason"]) == (1, "Hung")
-    assert restarts["lastMessage"] == "no step was finished for long at step 11"
+    words = r"no step was finished for \d+s at step 11(: all stopped together)?"
+    assert re.fullmatch(words, restarts["lastMessage"])
     assert after[0]["step"] == 11
     assert differences(place.trace(), alone) == set()

@@ -101,6 +101,20 @@ def test_steps_that_are_done_again_are_lost_and_useful_only_once() -> None:
     assert interruptions.lost_steps == 36
 
 
+def test_steps_that_are_caught_up_within_moments_have_been_done_again_all_the_same() -> None:
+    job = training_at(100)
+    job = training_at(136, job=after(job, job.decide()))
+    job = after(job, job.decide(NOW + timedelta(seconds=360)))
+    again = training_at(100, 2, job.with_world("0-1", 2, store="x:1"))
+    again = again.with_facts(written_seconds=0.5)  # as the world was
+    seen = again.decide(NOW + timedelta(seconds=365))
+    caught_up = training_at(140, 2, after(again, seen)).decide(NOW + timedelta(seconds=366))
+    interruptions, waste = caught_up.status.interruptions, cost(caught_up).waste
+    assert interruptions is not None
+    assert waste is not None
+    assert (interruptions.lost_steps, waste.redone_usd) == (36, "0.2")  # 360 s at $2/h
+
+
 def test_the_standstill_around_a_change_of_worlds_is_lost() -> None:
     calm = lives((100, 1, 0), (101, 1, 100))
     assert sums(calm).lost_work_usd is None

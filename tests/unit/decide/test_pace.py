@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from spotrun.api.amounts import Amount
+from spotrun.api.cost import Accumulators
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.api.status import How, Pace, Progress, TrainingJobStatus, World
+from spotrun.api.status import How, Interruptions, Pace, Progress, TrainingJobStatus, World
 from spotrun.api.values import Serials
 from spotrun.decide.ledger import state
 from spotrun.decide.pace import refresh_seconds, seconds_to_write
 from tests.decide_builders import ON_CLAIM, a_job
+
+IN_WORLD_2 = Accumulators(generation=2)
 
 
 @pytest.mark.parametrize(
@@ -24,6 +27,9 @@ from tests.decide_builders import ON_CLAIM, a_job
         ({"settled": Serials("0")}, 1.0),
         ({"progress": Progress(step=3)}, 59.0),
         ({"pace": Pace(changeovers=(90,))}, 1.0),
+        ({"interruptions": Interruptions(lost_steps=9)}, 1.0),
+        ({"interruptions": Interruptions(lost_steps=9), "accumulators": IN_WORLD_2}, 0.0),
+        ({"interruptions": Interruptions(count=1), "accumulators": IN_WORLD_2}, 1.0),
         ({"pace": Pace(step_seconds=Amount("1"))}, 59.0),
     ],
 )

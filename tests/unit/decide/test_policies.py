@@ -10,7 +10,7 @@ from spotrun.api.amounts import Amount, Percent
 from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
 from spotrun.api.status import CheckpointStatus, Orders, Progress, Restarts, TrainingJobStatus
 from spotrun.api.values import Time
-from spotrun.decide.actions import Create, DeleteJob, Release, Remove
+from spotrun.decide.actions import Create, Release, Remove
 from spotrun.decide.failures import nodes_to_avoid, pause_after
 from spotrun.decide.ledger import find, holds_since, record, state
 from spotrun.decide.pace import refresh_seconds
@@ -31,14 +31,6 @@ def condition(job: JobBuilder, kind: ConditionType) -> tuple[str, str] | None:
 def phase(job: JobBuilder) -> tuple[Phase | None, str | None]:
     status = job.decide().status
     return status.phase, status.reason
-
-
-def ended(kind: ConditionType, seconds_ago: float, **spec: Any) -> JobBuilder:
-    """A job that has ended."""
-    view = a_job(1, **spec).view(ago(seconds_ago))
-    status = state(view, TrainingJobStatus(), kind, Reason.COMPLETED, "", holds=True)
-    end = Phase.SUCCEEDED if kind is ConditionType.COMPLETE else Phase.FAILED
-    return a_job(1, **spec).with_status(conditions=status.conditions, phase=end)
 
 
 # sizes, roster, settle ---------------------------------------------------------------------------
@@ -209,7 +201,6 @@ def test_any_member_may_say_that_the_training_is_complete() -> None:
     assert phase(job) == (Phase.SUCCEEDED, "Completed")
     assert condition(job, ConditionType.COMPLETE) == ("True", "Completed")
     assert job.decide().actions == ()
-    assert job.decide().again_seconds == 30
 
 
 def test_it_is_also_complete_while_another_world_is_prepared() -> None:
@@ -221,21 +212,6 @@ def test_it_is_also_complete_while_another_world_is_prepared() -> None:
 def test_a_worker_of_an_older_world_says_nothing_about_this_one() -> None:
     job = a_job(1).training(0, generation=2).with_worker(0, ready=True, arrived=1, completed=True)
     assert phase(job)[0] is Phase.RUNNING
-
-
-def test_workers_of_a_job_that_succeeded_get_time_to_end_by_themselves() -> None:
-    job = ended(ConditionType.COMPLETE, 29).with_worker(0, ready=True)
-    assert job.decide().actions == ()
-    removed = ended(ConditionType.COMPLETE, 30).with_worker(0, ready=True).decide().actions
-    assert [type(action) for action in removed] == [Remove]
-
-
-@pytest.mark.parametrize(("seconds", "deleted"), [(59, False), (60, True)])
-def test_a_finished_job_is_deleted_when_its_time_is_over(seconds: float, deleted: bool) -> None:
-    job = ended(ConditionType.FAILED, seconds, finished={"deleteAfter": "1m"})
-    found = [a for a in job.decide().actions if isinstance(a, DeleteJob)]
-    assert bool(found) is deleted
-    assert deleted or job.decide().again_seconds == 1
 
 
 @pytest.mark.parametrize(
@@ -460,8 +436,3 @@ def test_a_checkpoint_from_before_the_suspension_is_not_the_one_that_was_ordered
     job = a_job(1, suspend=True, checkpoint=ON_CLAIM).training(0).with_checkpoint(100)
     assert job.decide().actions == ()
     assert job.with_status(**vars(job.decide().status)).decide(later(3)).actions == ()
-
-
-def test_a_finished_job_is_not_deleted_before_its_workers_are_gone() -> None:
-    job = ended(ConditionType.FAILED, 90, finished={"deleteAfter": "1m"}).with_worker(0)
-    assert [type(action) for action in job.decide().actions] == [Remove]

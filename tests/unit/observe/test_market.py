@@ -9,21 +9,28 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.placement import Placement
 from spotrun.decide.market import Market, PoolFacts
 from spotrun.decide.pool import PoolSnapshot, next_pool
+from spotrun.decide.snapshot import Node
 from spotrun.kube.resource import Key
-from spotrun.money.catalog import Catalog
+from spotrun.money.catalog import FROM_NODE, Catalog
+from spotrun.money.prices import PriceHistory
 from spotrun.money.shares import Resources
 from spotrun.money.table import PriceTable
+from spotrun.money.units import UsdPerHour
 from spotrun.observe.fits import Demand, demand_of
 from spotrun.observe.market import Markets
 from spotrun.observe.notices import Said
 from spotrun.observe.objects import NodeObject, NodeStatus, PodObject, PoolObject
 from spotrun.observe.pool_snapshot import pool_snapshot
 from spotrun.observe.pools import Pools
+from spotrun.observe.prices import Prices
 from tests.decide_builders import a_spec
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -307,8 +314,11 @@ def test_the_first_job_knows_what_a_pool_costs(scene: Scene) -> None:
     ("stated", "usd_per_hour"),
     [
         pytest.param(["0.31", "0.310"], Decimal("0.31"), id="the same"),
-        pytest.param(["0.31", "0.32"], Decimal("0.42"), id="different prices"),
+        pytest.param(["0.31", "0.32", "0.4"], Decimal("0.4"), id="different prices: the dearest"),
+        pytest.param(["0.9", "0.31"], Decimal("0.9"), id="also above what a table says"),
         pytest.param(["0.31", None], Decimal("0.42"), id="one of them nothing"),
+        pytest.param(["0.31", "0.32", None], Decimal("0.42"), id="one beside different prices"),
+        pytest.param(["0.31", "cheap"], Decimal("0.42"), id="one of them what nobody can read"),
         pytest.param(["cheap", "cheap"], None, id="what nobody can read"),
     ],
 )
@@ -324,11 +334,41 @@ def test_a_pool_costs_what_all_its_nodes_state(
 
 
 def test_a_node_that_is_taken_back_says_nothing_of_what_the_next_one_costs(scene: Scene) -> None:
-    scene.node(a_node("old", annotations={PRICE: "0.31"}))
-    scene.node(a_node("new", annotations={PRICE: "0.35"}))
-    assert scene.facts().usd_per_hour is None
-    scene.node(a_node("old", annotations={PRICE: "0.31"}, taints=[ITN]))
+    scene.node(a_node("old", annotations={PRICE: "0.35"}))
+    scene.node(a_node("new", annotations={PRICE: "0.31"}))
     assert scene.facts().usd_per_hour == Decimal("0.35")
+    scene.node(a_node("old", annotations={PRICE: "0.35"}, taints=[ITN]))
+    assert scene.facts().usd_per_hour == Decimal("0.31")
+
+
+def test_nobody_says_for_a_node_that_states_nothing_what_others_state(scene: Scene) -> None:
+    scene.node(a_node("one", annotations={PRICE: "0.31"}))
+    scene.node(a_node("other", annotations={PRICE: "0.35"}))
+    scene.node(a_node("mute"))
+    assert scene.facts().usd_per_hour is None
+
+
+@given(
+    prices=st.lists(st.decimals("0.01", "99", places=2), min_size=1, max_size=6),
+    is_declared=st.booleans(),
+)
+def test_a_pool_costs_no_less_than_any_of_its_nodes_and_each_worker_what_its_own_states(
+    prices: list[Decimal], is_declared: bool
+) -> None:
+    scene = Scene()
+    if is_declared:
+        spec = {"capacity": "Spot", "instanceTypes": ["g5.xlarge"], "usdPerHour": "0.005"}
+        scene.pools.pool_changed(None, an_object(POOL, spec))
+    for number, usd in enumerate(prices):
+        scene.node(a_node(f"n{number}", annotations={PRICE: str(usd)}))
+    assert scene.facts().usd_per_hour == max(prices)
+    price = next_pool(scene.snapshot(), NOW).price
+    assert price is not None
+    assert (price.usd_per_hour, price.source) == (Amount.of(max(prices)), FROM_NODE)
+    paid = Prices({POOL: price}.get, lambda: NOW, scene.catalog)
+    for number, usd in enumerate(prices):
+        node = Node(f"n{number}", pool=POOL, created_at=NOW, stated_price=str(usd))
+        assert paid.priced(node).prices == PriceHistory.constant(UsdPerHour(usd))
 
 
 def test_a_pool_without_nodes_costs_what_the_last_ones_stated_until_people_say_else(

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import TensorDataset
 
-from spotrun.decide.finished import GOODBYE_SECONDS
+from spotrun.decide.finished import LAST_WORK
 from spotrun_trainer import Run
 from spotrun_trainer.step import Step
 from tests.trainer_world import run_world
@@ -166,7 +166,8 @@ def has_in_order(text: str, parts: list[str]) -> bool:
 
 
 def test_the_page_says_how_long_what_follows_the_loop_may_take() -> None:
-    assert f"told to end {GOODBYE_SECONDS:.0f} s after that" in " ".join(TEXT.split())
+    minutes = LAST_WORK.total_seconds() / 60
+    assert f"still run {minutes:.0f} min after that are told to end" in " ".join(TEXT.split())
 
 
 @pytest.mark.parametrize("face", [Run, Step], ids=["run", "step"])
