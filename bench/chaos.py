@@ -25,10 +25,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from bench.arguments import how_many
 from bench.chaos_bursts import Chaos, StuckError
 from bench.chaos_training import Alone, train
 from bench.operator_bench import say
+from devcluster.argument_types import how_many
 from tests.trainer_world import Process
 
 ALONE_SECONDS = 1800.0

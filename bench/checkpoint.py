@@ -27,8 +27,8 @@ from torch import Tensor, nn
 from torch._C._distributed_c10d import HashStore
 from torch.distributed.checkpoint.state_dict_saver import async_save, save
 
-from bench.arguments import existing_folder, how_many
 from bench.operator_bench import say
+from devcluster.argument_types import existing_folder, how_many
 from spotrun_trainer.checkpoint import Checkpoints
 from spotrun_trainer.tracked import Tracked
 

@@ -22,8 +22,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from typing_extensions import override
 
-from bench.arguments import how_many
 from bench.operator_bench import say
+from devcluster.argument_types import how_many
 from spotrun_trainer.data.deal import block_of
 from spotrun_trainer.data.order import Order
 from spotrun_trainer.data.source import open_source

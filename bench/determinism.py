@@ -24,12 +24,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from bench.arguments import how_many
 from bench.operator_bench import ROOT, say
+from devcluster.argument_types import how_many
 from devcluster.cluster import Cluster
 from tests.integration.trainer.helpers import Place, open_telling_place
 from tests.integration.trainer.traces import Trace
 from tests.operator_world import install_crds
+from tests.statuses import failures_of
 
 TRAINING = ROOT / "bench" / "determinism_training.py"
 MOST_WORKERS = 4
@@ -105,9 +106,9 @@ async def moved_about(cluster: Cluster, folder: Path, changes: int, *flags: str)
             await asyncio.to_thread((folder / "enough").touch)
             await place.until_phase("Succeeded")
             await place.until_all_ended()
-        restarts = (await place.job())["status"].get("restarts") or {}
-        if restarts.get("failures"):
-            raise RuntimeError(f"the training itself has failed: {restarts}")
+        status = (await place.job())["status"]
+        if failures_of(status):
+            raise RuntimeError(f"the training itself has failed: {status['restarts']}")
     return _result(folder)
 
 

@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in its __all__
 
-from bench.arguments import how_many
 from bench.operator_bench import say
+from devcluster.argument_types import how_many
 from spotrun_trainer.arrival import meet
 from spotrun_trainer.resolver import wait_shortly
 from spotrun_trainer.seat import Seat

@@ -25,7 +25,7 @@ from typing import Any, Self, cast
 import uvloop
 from typing_extensions import override
 
-from bench.arguments import how_many
+from devcluster.argument_types import how_many
 from spotrun.api.names import SERVER_NAME, TOKEN_AUDIENCE, Phase
 from spotrun.api.status import How, TrainingJobStatus, World
 from spotrun.api.values import Serials

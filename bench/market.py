@@ -19,7 +19,7 @@ from importlib.resources import files
 from pathlib import Path
 from statistics import fmean
 
-from bench.arguments import how_many
+from devcluster.argument_types import how_many
 from spotrun.simulate.market import Prices, Recordings
 from spotrun.simulate.outcome import Outcome
 from spotrun.simulate.runs import Case, Starts, run

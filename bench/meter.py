@@ -17,6 +17,7 @@ from fractions import Fraction
 from random import Random
 
 from bench.operator_bench import say
+from devcluster.argument_types import how_many
 from devcluster.cluster import Cluster
 from tests.budget_lives import a_life
 from tests.meter.lives import KILLED, UNSEEN, WATCHED, Result, live
@@ -29,8 +30,8 @@ SEED = 20260301
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="10 lives, 20 budgets")
-    parser.add_argument("--lives", type=int, default=200)
-    parser.add_argument("--budgets", type=int, default=200)
+    parser.add_argument("--lives", type=how_many, default=200)
+    parser.add_argument("--budgets", type=how_many, default=200)
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.lives, arguments.budgets = 10, 20

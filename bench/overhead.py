@@ -30,8 +30,8 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import AdamW
 from torch.utils.data import DataLoader, TensorDataset
 
-from bench.arguments import how_many
 from bench.operator_bench import say
+from devcluster.argument_types import how_many
 from spotrun.wire import Answer, How, World
 from spotrun_trainer import Run
 from spotrun_trainer.files import write_world

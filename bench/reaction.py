@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 import msgspec
 import uvloop
 
-from bench.arguments import how_many, writable_file
 from bench.operator_bench import (
     JOBS,
     NAMESPACE,
@@ -31,6 +30,7 @@ from bench.operator_bench import (
     say,
     until,
 )
+from devcluster.argument_types import how_many, writable_file
 from devcluster.client import Manifests, at
 from devcluster.cluster import Cluster
 from spotrun.api.names import LABEL_JOB, LABEL_JOB_UID

@@ -12,7 +12,8 @@ completed steps that were computed again.
     shrink_stall_seconds              one worker less is wanted, and it leaves at the end of a step
     growth_stall_seconds              one more; it gets warm, and the state, while others train
     node_lost_restart_seconds         the first two for a script that has only init_process_group:
-    node_lost_silent_restart_seconds  from the loss to the first step of the smaller world
+    node_lost_silent_restart_seconds  from the loss to the first step of the smaller world; each
+                                      worker's next process is ready, as it is 20 s after a start
 
 The phases of a growth are those of the survivor which lost most: `formation`, from the end of its
 last step in the old world until the new one is formed; `step`, from there to the end of its first
@@ -59,8 +60,10 @@ from bench.recovery_stock import (
     stock,
     trains,
 )
-from bench.recovery_training import layers_of
+from bench.recovery_training import layers_of, millions
+from devcluster.argument_types import how_many
 from devcluster.cluster import Cluster
+from spotrun_trainer.agent.interpreters import BEGUN_AHEAD
 from spotrun_trainer.telemetry import timeline
 from tests.integration.trainer.helpers import Place, open_telling_place
 from tests.integration.trainer.traces import Trace
@@ -143,10 +146,10 @@ def main() -> None:
     parser.add_argument(
         "--quick", action="store_true", help="one event of each kind, no stock timers"
     )
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=how_many, default=3)
     parser.add_argument("--only", default="", help="part of a metric's name")
     parser.add_argument(
-        "--parameters", type=float, default=USUAL_PARAMETERS_M, help="of the model, in millions"
+        "--parameters", type=millions, default=USUAL_PARAMETERS_M, help="of the model, in millions"
     )
     parser.add_argument("--keep", type=Path, help="a folder for all traces, to draw pictures of")
     arguments = parser.parse_args()
@@ -224,6 +227,8 @@ async def disturb(bench: Bench, folder: Path, event: Event) -> Held:
         async with place.operator() as operator:
             await place.until_trace(trains(event.workers))
             await place.until_trace(trains(event.workers, time.time() + WARM_SECONDS))
+            if event.kind.restarts:
+                await until_begun_ahead(place, folder / "phases", event.workers)
             # A new leader concludes nothing from silence, for a minute after it began to lead.
             operator._leading_since -= 100  # noqa: SLF001
             with notes(folder / NOTES_FILE) as note:
@@ -282,6 +287,21 @@ def held(lines: Trace, event: Event, began: float, phases: Path) -> Held:
         if began < late["time"] <= back_at
     ]
     return Held(max(gaps) - step_seconds, step_seconds, lost, parts)
+
+
+async def until_begun_ahead(place: Place, phases: Path, workers: int) -> None:
+    """Wait until each worker has its next process ready."""
+
+    async def look() -> bool:
+        return len(begun_ahead(phases)) == workers
+
+    await place.until(look)
+
+
+def begun_ahead(phases: Path) -> set[str]:
+    """The workers that have said so."""
+    lines = [line for file in phases.glob("*.jsonl") for line in timeline.read(file)]
+    return {line["worker"] for line in lines if line.get("mark") == BEGUN_AHEAD}
 
 
 async def happen(place: Place, event: Event) -> None:

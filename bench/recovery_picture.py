@@ -16,6 +16,7 @@ from xml.sax.saxutils import escape
 
 from bench.recovery import IT_HAPPENS, NOTES_FILE
 from bench.recovery_stock import trace_of
+from devcluster.argument_types import existing_folder, writable_file
 from spotrun_trainer.telemetry import timeline
 
 BEFORE_SECONDS, AFTER_SECONDS = 1.0, 0.9  # of the first step that all have made again
@@ -62,8 +63,10 @@ class Lane:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="what bench/recovery.py --keep has left")
-    parser.add_argument("picture", type=Path)
+    parser.add_argument(
+        "folder", type=existing_folder, help="what bench/recovery.py --keep has left"
+    )
+    parser.add_argument("picture", type=writable_file)
     arguments = parser.parse_args()
     arguments.picture.write_text(draw(*read(arguments.folder)))
 

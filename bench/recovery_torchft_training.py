@@ -23,6 +23,7 @@ from bench.recovery_training import (
     model,
     trace,
 )
+from devcluster.argument_types import how_many
 
 REPLICAS = 2
 PEER_TIMEOUT = timedelta(seconds=5)
@@ -73,7 +74,7 @@ def train(folder: Path, layers: int, replica: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--layers", type=int, required=True)
+    parser.add_argument("--layers", type=how_many, required=True)
     parser.add_argument("--replica", type=int, required=True)
     arguments = parser.parse_args()
     torch.set_num_threads(1)

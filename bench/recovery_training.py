@@ -6,6 +6,7 @@ torchrun. Both append a line of JSON for every step to a file that the bench rea
 
 import argparse
 import json
+import math
 import os
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 from typing_extensions import override
 
 import spotrun_trainer
+from devcluster.argument_types import how_many
 
 WIDTH = 1024
 MICROBATCH = 4
@@ -52,6 +54,17 @@ def model(layers: int) -> nn.Module:
 def layers_of(parameters_m: float) -> int:
     """So many layers make up so many millions of parameters."""
     return round(parameters_m * 1e6 / WIDTH**2)
+
+
+def millions(text: str) -> float:
+    """So many millions of parameters that there is a layer of them, for `type` of argparse."""
+    try:
+        parameters_m = float(text)
+    except ValueError:
+        parameters_m = math.nan
+    if not (0 < parameters_m < math.inf and layers_of(parameters_m)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no size of a model: use 1, 25, 250 ...")
+    return parameters_m
 
 
 def train_with_run(folder: Path, layers: int) -> None:
@@ -110,7 +123,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("way", choices=("run", "ddp"))
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--layers", type=int, default=USUAL_LAYERS, help=f"of {WIDTH} x {WIDTH}")
+    parser.add_argument(
+        "--layers", type=how_many, default=USUAL_LAYERS, help=f"of {WIDTH} x {WIDTH}"
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     train = train_with_run if arguments.way == "run" else train_with_ddp

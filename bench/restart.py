@@ -18,7 +18,6 @@ from contextlib import aclosing
 
 import uvloop
 
-from bench.arguments import how_many
 from bench.operator_bench import (
     JOBS,
     NAMESPACE,
@@ -31,6 +30,7 @@ from bench.operator_bench import (
     say,
     until,
 )
+from devcluster.argument_types import how_many
 from devcluster.client import at
 from devcluster.cluster import Cluster
 from spotrun.api.names import LABEL_JOB

@@ -41,13 +41,13 @@ from itertools import islice
 from math import inf
 from statistics import fmean, median
 
-from bench.arguments import how_many
 from bench.closed_loop.curves import CACHED, COMMUNICATION, Load
 from bench.closed_loop.loop import Result
 from bench.closed_loop.ours import Wishes
 from bench.closed_loop.random_jobs import play_random
 from bench.closed_loop.scenes import ON_DEMAND, Costs, Played, Scene, play_scene, scenes
 from bench.operator_bench import say
+from devcluster.argument_types import how_many
 from spotrun.simulate.scenario import Rules
 
 WANTED = {"steady": 1.05, "changing": 1.0, "spot": 1.0}

@@ -11,8 +11,8 @@ import resource
 import time
 from contextlib import aclosing
 
-from bench.arguments import how_many, writable_file
 from devcluster.access import Access
+from devcluster.argument_types import how_many, writable_file
 from devcluster.client import Client, Manifest, at
 from devcluster.cluster import Cluster
 from devcluster.nodes import Nodes

@@ -22,8 +22,8 @@ from pathlib import Path
 
 import uvloop
 
-from bench.arguments import how_many
 from bench.operator_bench import JOBS, PODS, Child, Rig, job, phases, say, until
+from devcluster.argument_types import how_many
 from devcluster.client import Manifest, Manifests
 from devcluster.cluster import Cluster
 from devcluster.kubelet.runtime import Exit

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 from demo.claim import ClaimError, end
+from devcluster.argument_types import existing_folder, how_many, writable_file
 
 INTERRUPTED = 130
 _STEPS_PER_CORE = 300
@@ -56,12 +57,9 @@ def _play(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     # Only now, so that help comes at once, and Ctrl-C is heeded while libraries are loaded.
     from demo import command  # noqa: PLC0415
     from demo.job import Local, load  # noqa: PLC0415
-    from demo.recording import require_writable  # noqa: PLC0415
 
     try:
-        job = load(given.job, Local(given.scripts, given.steps))
-        if given.record:
-            require_writable(given.record)
+        job = load(given.job, Local(given.scripts.resolve(), given.steps))
     except ValueError as error:
         parser.error(str(error))
     chosen = command.Options(job, keep=given.keep, plain=given.plain, record=given.record)
@@ -87,18 +85,6 @@ def _usual_steps() -> int:
     return _STEPS_PER_CORE * min(os.cpu_count() or 1, _MOST_CORES)
 
 
-def _steps(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"a whole number from 1 on, not {text!r}")
-    return int(text)
-
-
-def _folder(text: str) -> Path:
-    if not Path(text).is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is no folder: name one that is there")
-    return Path(text).resolve()
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m demo",
@@ -116,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--record",
-        type=Path,
+        type=writable_file,
         metavar="FILE",
         help="besides, write the demo to FILE at its end, as an SVG that plays it in half a minute",
     )
@@ -129,14 +115,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--scripts",
-        type=_folder,
+        type=existing_folder,
         default=ROOT / "trainer_image",
         metavar="DIR",
         help="where the job's scripts lie: its working directory (default trainer_image)",
     )
     parser.add_argument(
         "--steps",
-        type=_steps,
+        type=how_many,
         default=_usual_steps(),
         metavar="N",
         help="steps of a job that takes --steps=N (default %(default)s, for this machine's cores)",

@@ -13,6 +13,7 @@ from demo.picture import Line, picture
 from demo.scene import Scene
 from demo.screens import Diary, Screen
 from demo.view import clock, live, utc_now
+from devcluster.argument_types import unwritable
 
 _COLUMNS = 100
 """About as many as a README shows at the usual size of text."""
@@ -68,19 +69,14 @@ class Recorder:
         film = cut(self._shots)
         title = f"make demo, {film.speed:.1f} times as fast as it was"
         text = picture(film.frames, title, " ".join(" ".join((_SEEN, *lines)).split()))
-        _write(self._file, "w", text)
+        try:
+            self._file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise ValueError(unwritable(str(self._file), error)) from None
         self._screen.tell(f"{self._file} shows it in {len(film.frames)} frames")
 
     def _shoot(self, lines: tuple[Line, ...]) -> None:
         self._shots.append(Shot(self._diary.seconds, lines))
-
-
-def require_writable(file: Path) -> None:
-    """Raise ValueError with what to do if no recording can be written there; leaves it as it is."""
-    is_new = not file.exists()
-    _write(file, "a", "")
-    if is_new:
-        file.resolve().unlink()
 
 
 def drawn(what: RenderableType) -> tuple[Line, ...]:
@@ -93,14 +89,3 @@ def drawn(what: RenderableType) -> tuple[Line, ...]:
         no_color=False,
     )
     return tuple(tuple(line) for line in console.render_lines(what, pad=False))
-
-
-def _write(file: Path, mode: str, text: str) -> None:
-    try:
-        with file.open(mode, encoding="utf-8") as handle:
-            handle.write(text)
-    except OSError as error:
-        raise ValueError(
-            f"the recording cannot be written to {file}: {error.strerror}. Name a file in a folder "
-            "that exists and that you may write to"
-        ) from None

@@ -20,6 +20,7 @@ def full_collections() -> Iterator[list[int]]:
     gc.callbacks.append(note)
     yield freed
     gc.callbacks.remove(note)
+    gc.freeze()  # as tests/conftest.py does: for the tests that follow, libraries are there to stay
 
 
 def survive(objects: int) -> list[list[int]]:

@@ -69,10 +69,11 @@ def test_tests_are_no_packages() -> None:
 
 
 def test_no_file_holds_a_path_of_somebodys_machine() -> None:
-    homes = r"(?<![\w.~-])(?:/home/\w|/Users/\w|/root(?=/))"
+    homes = r"(?<![\w.~-]/)(?:home/\w|Users/\w|root(?=/))"
     # A checkout directly below the root, /src say, has too common a name to look for.
-    checkout = rf"|{re.escape(str(ROOT))}(?!\w)" if len(ROOT.parts) > 2 else ""
-    machine = re.compile((homes + checkout).encode())
+    checkout = rf"|{re.escape(str(ROOT)[1:])}(?!\w)" if len(ROOT.parts) > 2 else ""
+    # It begins with a plain character: ten times as fast as with a look at what is before it.
+    machine = re.compile(rf"/(?:{homes}{checkout})".encode())
 
     found = [
         f"{path.relative_to(ROOT)}: {match[0].decode()}"

@@ -46,6 +46,12 @@ class Scripted:
 Endpoint = tuple[str, int]
 
 
+@pytest.fixture(autouse=True)
+def farewell_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kopf never ends within it: there is no API server that it could be heard by."""
+    monkeypatch.setattr(shell, "_FAREWELL_SECONDS", 0.01)
+
+
 @pytest.fixture
 def endpoint() -> Endpoint:
     with socket.create_server(("127.0.0.1", 0)) as free:

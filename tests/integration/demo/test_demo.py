@@ -107,7 +107,7 @@ async def test_a_recording_that_cannot_be_written_is_refused_before_anything_sta
 ) -> None:
     demo = await theatre.start("--record", str(tmp_path / "missing" / "demo.svg"))
     assert await demo.ended() == 2
-    assert "error: the recording cannot be written to " in demo.lines[-1]
+    assert "demo.svg' cannot be written: No such file or directory. Name a file" in demo.lines[-1]
     assert theatre.leftovers() == []
 
 
@@ -122,7 +122,7 @@ async def test_a_manifest_that_is_none_is_refused_before_anything_starts(theatre
 async def test_steps_that_are_no_number_of_steps_are_refused(theatre: Theatre, steps: str) -> None:
     demo = await theatre.start(f"--steps={steps}")
     assert await demo.ended() == 2
-    assert demo.lines[-1].endswith(f"--steps: a whole number from 1 on, not '{steps}'")
+    assert demo.lines[-1].endswith(f"--steps: '{steps}' is not how many: use 1, 2, 3 ...")
     assert theatre.leftovers() == []
 
 

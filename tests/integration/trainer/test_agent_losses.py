@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.trainer.helpers import FOR_LONG, Place
 from tests.integration.trainer.traces import print_phases
+from tests.statuses import failures_of
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -23,7 +24,7 @@ async def test_a_lost_machine_is_replaced(place: Place, rank: int) -> None:
         job = await place.job()
     print_phases(f"machine of rank {rank} lost, two needed", after, job, lost_at)
     assert job["status"]["interruptions"]["count"] == 1
-    assert (job["status"].get("restarts") or {}).get("failures", 0) == 0
+    assert failures_of(job["status"]) == 0
     assert after[0]["step"] % 5 == 1, "it begins with a snapshot"
     lost = [line for line in place.trace() if line["time"] < after[0]["time"]]
     assert after[0]["step"] > max(line["step"] for line in lost) - 10, "and with the newest"
@@ -58,7 +59,7 @@ async def test_a_silent_machine_is_given_up(place: Place) -> None:
         after = await place.until_trains(1, after=before)
         job = await place.job()
     print_phases("machine of rank 0 silent, one goes on", after, job, silent_at)
-    assert (job["status"].get("restarts") or {}).get("failures", 0) == 0
+    assert failures_of(job["status"]) == 0
 
 
 async def test_a_worker_killed_on_a_healthy_machine_is_one_failure(place: Place) -> None:

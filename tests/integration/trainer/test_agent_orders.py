@@ -1,6 +1,7 @@
 """The operator is away, or asks the workers to leave."""
 
 from tests.integration.trainer.helpers import COMPLETED, FOR_LONG, Place
+from tests.statuses import failures_of
 
 
 async def test_training_ends_well_without_the_operator(place: Place) -> None:
@@ -20,8 +21,8 @@ async def test_a_loss_without_the_operator_is_made_good_when_it_is_back(place: P
     await place.machine(await place.member(0)).vanish(delete_node=True)
     async with place.operator():
         await place.until_trains(1, after=before)
-        restarts = (await place.job())["status"].get("restarts") or {}
-    assert restarts.get("failures", 0) == 0
+        job = await place.job()
+    assert failures_of(job["status"]) == 0
 
 
 async def test_suspended_workers_leave_in_order_and_come_back(place: Place) -> None:
@@ -32,7 +33,7 @@ async def test_suspended_workers_leave_in_order_and_come_back(place: Place) -> N
         job = await place.until_job(
             lambda s: s["phase"] == "Suspended" and s.get("settled") == "0-1"
         )
-        assert (job["status"].get("restarts") or {}).get("failures", 0) == 0
+        assert failures_of(job["status"]) == 0
         before = place.trace()
         await place.patch_job({"suspend": False})
         after = await place.until_trains(2, after=before)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.integration.trainer.helpers import Place
 from tests.integration.trainer.traces import Trace, pids_of, steps_of, trains
+from tests.statuses import failures_of
 
 LONG = ("--steps", 100_000, "--pause", 0.02)
 
@@ -34,7 +35,7 @@ async def test_a_survivor_goes_on_with_the_very_next_step(place: Place) -> None:
     back_at = min(line["time"] for line in lines if line["size"] == 1)
     print(f"rank 0 lost, the other one goes on: {back_at - lost_at:.2f} s")
     assert job["status"]["world"]["how"] == "Abort"
-    assert (job["status"].get("restarts") or {}).get("failures", 0) == 0
+    assert failures_of(job["status"]) == 0
 
 
 async def test_a_worker_whose_process_was_killed_comes_back_while_the_others_train(
@@ -54,7 +55,7 @@ async def test_a_worker_whose_process_was_killed_comes_back_while_the_others_tra
     steps = steps_of(lines, survivor)
     assert list(range(1, len(steps) + 1)) == steps
     assert job["status"]["world"]["how"] == "Boundary"
-    assert job["status"]["restarts"]["failures"] == 1
+    assert failures_of(job["status"]) == 1
 
 
 async def test_a_training_grows_and_shrinks_under_way(place: Place) -> None:
@@ -74,4 +75,4 @@ async def test_a_training_grows_and_shrinks_under_way(place: Place) -> None:
     assert sorted({line["step"] for line in lines}) == list(range(1, last + 1))
     assert len(steps_of(lines, first)) >= len(lines) // 3
     assert job["status"]["world"]["how"] == "Boundary"
-    assert (job["status"].get("restarts") or {}).get("failures", 0) == 0
+    assert failures_of(job["status"]) == 0

@@ -1,3 +1,4 @@
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -11,7 +12,10 @@ from spotrun.api.schema import JsonSchema
 
 ROOT = Path(__file__).parents[3]
 
-SCHEMAS = {kind: openapi(described.model) for kind, described in KINDS.items()}
+
+@functools.cache
+def schemas() -> dict[str, JsonSchema]:
+    return {kind: openapi(described.model) for kind, described in KINDS.items()}
 
 
 def _fields(schema: JsonSchema, path: str = "") -> Iterator[tuple[str, JsonSchema]]:
@@ -22,9 +26,13 @@ def _fields(schema: JsonSchema, path: str = "") -> Iterator[tuple[str, JsonSchem
         yield from _fields(schema["items"], f"{path}[]")
 
 
-ALL_FIELDS = {
-    f"{kind}{path}": field for kind, schema in SCHEMAS.items() for path, field in _fields(schema)
-}
+@functools.cache
+def all_fields() -> dict[str, JsonSchema]:
+    return {
+        f"{kind}{path}": field
+        for kind, schema in schemas().items()
+        for path, field in _fields(schema)
+    }
 
 
 def test_the_files_are_what_the_models_say() -> None:
@@ -55,7 +63,7 @@ def test_a_file_is_the_definition_and_nothing_else() -> None:
 
 
 def test_every_field_says_what_it_is_for() -> None:
-    said = {path: field.get("description", "") for path, field in ALL_FIELDS.items()}
+    said = {path: field.get("description", "") for path, field in all_fields().items()}
     silent = [
         path for path, text in said.items() if not re.match(r'["A-Z].{9,}\.$', text, re.DOTALL)
     ]
@@ -74,7 +82,7 @@ def _names_its_default(field: JsonSchema) -> bool:
 def test_every_default_is_described() -> None:
     with_default = {
         path: field
-        for path, field in ALL_FIELDS.items()
+        for path, field in all_fields().items()
         if "default" in field and field["type"] != "object"
     }
     assert len(with_default) > 20
@@ -94,7 +102,7 @@ def _is_bounded(field: JsonSchema) -> bool:
 def test_every_field_is_bounded() -> None:
     """What has no bound makes the cost of a rule, and the size of an object, unbounded."""
     arguments = ("containers[].command[]", "containers[].args[]")  # passed through, in no rule
-    unbounded = [path for path, field in ALL_FIELDS.items() if not _is_bounded(field)]
+    unbounded = [path for path, field in all_fields().items() if not _is_bounded(field)]
     assert [path for path in unbounded if not path.endswith(arguments)] == []
 
 
@@ -102,7 +110,7 @@ def test_fields_contain_only_what_a_structural_schema_may() -> None:
     known = {"type", "description", "properties", "items", "required", "default", "enum", "format"}
     known |= {"additionalProperties", "minimum", "maximum", "maxLength", "minLength"}
     known |= {"minItems", "maxItems", "maxProperties"}
-    used = {key for field in ALL_FIELDS.values() for key in field}
+    used = {key for field in all_fields().values() for key in field}
     assert {key for key in used if not key.startswith("x-kubernetes-")} <= known
 
 
@@ -123,19 +131,19 @@ def test_a_definition_has_its_names_scope_and_subresources() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_column_shows_a_field_that_exists(kind: str) -> None:
-    known = {path for path, _ in _fields(SCHEMAS[kind])} | {".metadata.creationTimestamp"}
+    known = {path for path, _ in _fields(schemas()[kind])} | {".metadata.creationTimestamp"}
     assert [c.name for c in KINDS[kind].columns if c.path not in known] == []
 
 
 def test_no_rule_relates_replicas_to_anything() -> None:
     """Such a rule would block every later edit of a job that an autoscaler has sized."""
-    for path, field in _fields(SCHEMAS["TrainingJob"]):
+    for path, field in _fields(schemas()["TrainingJob"]):
         for rule in field.get("x-kubernetes-validations", ()):
             assert "replicas" not in rule["rule"], path
 
 
 def test_what_depends_on_something_has_no_default() -> None:
-    spec = SCHEMAS["TrainingJob"]["properties"]["spec"]["properties"]
+    spec = schemas()["TrainingJob"]["properties"]["spec"]["properties"]
     dependent = [
         spec["scaling"]["properties"]["mode"],
         spec["scaling"]["properties"]["targets"],
@@ -147,7 +155,7 @@ def test_what_depends_on_something_has_no_default() -> None:
 
 def test_the_reference_names_every_field_and_every_rule() -> None:
     page = rendered()["docs/api.md"]
-    for path, field in ALL_FIELDS.items():
+    for path, field in all_fields().items():
         if not path.endswith("[]"):
             assert field.get("description", "").replace("|", "\\|") in page, path
         for rule in field.get("x-kubernetes-validations", ()):

@@ -61,7 +61,7 @@ def test_a_demo_that_does_not_end_is_named(tmp_path: Path) -> None:
     file = tmp_path / "demo.pid"
     with _holder(file, "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)") as holder:
         with pytest.raises(ClaimError, match=rf"pid {holder.pid}.*kill it"):
-            end(file, timeout_seconds=0.3)
+            end(file, timeout_seconds=0.05)
         holder.kill()
 
 

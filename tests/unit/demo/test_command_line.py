@@ -25,8 +25,8 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("flag", "name", "expected"),
     [
-        ("--record", "missing/demo.svg", "missing/demo.svg: No such file or directory. Name a "),
-        ("--record", "file/demo.svg", "file/demo.svg: Not a directory. Name a file in a folder"),
+        ("--record", "missing/demo.svg", "missing/demo.svg' cannot be written: No such file or "),
+        ("--record", "file/demo.svg", "file/demo.svg' cannot be written: Not a directory. Name "),
         ("--record", "", "Is a directory. Name a file in a folder that exists"),
         ("--job", "missing.yaml", "missing.yaml cannot be read as a manifest: "),
         ("--job", "file", "file is not the manifest of one TrainingJob"),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.recording import Recorder, require_writable
+from demo.recording import Recorder
 from demo.scene import Scene
 from tests.unit.demo.scenes import TRAINING, at_step, without_workers
 from tests.unit.demo.svgs import Drawn, read
@@ -124,30 +124,18 @@ def test_a_demo_that_is_not_summed_up_writes_nothing(studio: Studio) -> None:
 def test_a_recording_stays_until_there_is_a_new_one(tmp_path: Path) -> None:
     file = tmp_path / "demo.svg"
     file.write_text("the last one")
-    require_writable(file)
     studio = Studio(file)
     assert file.read_text() == "the last one"
     studio.shown(TRAINING)
     studio.summed_up()
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("missing/demo.svg", r"cannot be written to \S+/missing/demo.svg: No such file or dir"),
-        ("", r"cannot be written to \S+: Is a directory. Name a file in a folder that exists"),
-        ("file/demo.svg", r"cannot be written to \S+/file/demo.svg: Not a directory"),
-    ],
-)
-def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path, name: str, expected: str) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match=f"the recording {expected}"):
-        require_writable(tmp_path / name)
-
-
-def test_asking_whether_a_file_can_be_written_leaves_none(tmp_path: Path) -> None:
-    require_writable(tmp_path / "demo.svg")
-    assert list(tmp_path.iterdir()) == []
+def test_that_it_can_no_longer_be_written_is_said(tmp_path: Path) -> None:
+    studio = Studio(tmp_path / "demo.svg")
+    studio.shown(TRAINING)
+    studio.file.mkdir()
+    with pytest.raises(ValueError, match=r"demo.svg' cannot be written: Is a directory. Name a f"):
+        studio.recorder.sum_up(["it is over"])
 
 
 def test_the_one_in_docs_shows_the_whole_story() -> None:

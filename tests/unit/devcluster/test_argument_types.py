@@ -1,11 +1,11 @@
-"""What benches are asked for is refused at once where it will not do."""
+"""What command lines are given is refused at once where it will not do."""
 
 import argparse
 from pathlib import Path
 
 import pytest
 
-from bench.arguments import existing_folder, how_many, writable_file
+from devcluster.argument_types import existing_folder, how_many, writable_file
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "many", ""])

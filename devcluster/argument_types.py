@@ -1,4 +1,7 @@
-"""What benches take on their command lines, refused before anything is started for it."""
+"""What command lines are given, for `type` of argparse, and why something else will not do.
+
+For benches and the demo as well, whose `--help` comes at once: no library is imported here.
+"""
 
 import argparse
 from pathlib import Path
@@ -19,16 +22,21 @@ def existing_folder(text: str) -> Path:
 
 
 def writable_file(text: str) -> Path:
-    """A file that can be written; one that is there already will be written anew."""
+    """A file that can be written; it is left as it is, and none is made."""
     file = Path(text)
     is_new = not file.exists()
     try:
         file.open("ab").close()
     except OSError as error:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} cannot be written: {error.strerror}. Name a file in a folder that exists "
-            "and that you may write to"
-        ) from None
+        raise argparse.ArgumentTypeError(unwritable(text, error)) from None
     if is_new:
         file.resolve().unlink()
     return file
+
+
+def unwritable(file: str, error: OSError) -> str:
+    """Why a file cannot be written, and what to do."""
+    return (
+        f"{file!r} cannot be written: {error.strerror}. Name a file in a folder that exists and "
+        "that you may write to"
+    )
