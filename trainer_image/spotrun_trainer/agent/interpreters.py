@@ -43,6 +43,7 @@ if not sys.flags.safe_path:
 from spotrun_trainer.interpreter import main
 main(int(sys.argv[1]), *sys.argv[2:])
 """
+_OF_DEVICES = ("CUDA_", "GPU_", "HIP_", "ROCR_", "ZE_")
 Process = subprocess.Popen[bytes]
 
 
@@ -103,7 +104,7 @@ class Interpreters:
     ) -> Process | None:
         """The process that torchrun wants, in one that waited; None: it is to be started."""
         self._not_before = self._clock() + SETTLED_SECONDS
-        if not _is_script(command):
+        if not _is_script(command) or _devices(environment) != _devices(os.environ):
             return None
         while self._waiting:
             one = self._waiting.pop(0)
@@ -169,3 +170,8 @@ def _is_script(command: Sequence[str]) -> bool:
     """Whether it is this Python's `-u SCRIPT ...`; not with -m, nor bound to a part of the CPUs."""
     python, *rest = command
     return python == sys.executable and rest[:1] == ["-u"] and rest[1].endswith(".py")
+
+
+def _devices(environment: Mapping[str, str]) -> dict[str, str]:
+    """Which GPUs are seen, which may be settled by an import; --virtual-local-rank changes it."""
+    return {name: environment[name] for name in environment if name.startswith(_OF_DEVICES)}

@@ -228,6 +228,12 @@ def test_what_is_no_script_starts_as_ever(kept: Kept, command: list[str]) -> Non
     assert kept.interpreters.pids == waiting
 
 
+def test_who_is_to_see_other_gpus_starts_as_ever(kept: Kept, tmp_path: Path) -> None:
+    kept.look()
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "1"}
+    assert kept.interpreters.start(_command(tmp_path, "pass"), environment, 1, 2) is None
+
+
 def test_those_that_wait_outlive_the_processes_that_train(kept: Kept) -> None:
     (waiting,) = kept.look()
     kill_sessions(but=kept.interpreters.pids)
