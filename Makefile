@@ -103,7 +103,7 @@ binaries: setup ## build Kubernetes, Helm and Prometheus into the cache (does no
 	@$(BIN)/python -m devcluster build >/dev/null
 	@$(BIN)/python -m charts --programs
 
-e2e: setup ## the built images on real kubelets: kind with Docker, or with podman as root (KEEP=1 leaves it up)
+e2e: setup ## the built images on real kubelets: kind with Docker, or with podman as root (KEEP=1 leaves it up; CLUSTER=existing: on a cluster of yours, see tests/e2e/README.md)
 	KEEP=$(KEEP) $(PYTEST) tests/e2e -v
 
 e2e-short: setup ## of these what every change is tried with: a training, notices, a power loss, deletion

@@ -4,12 +4,12 @@ import json
 
 from charts import helm
 from charts.manifests import CHART
-from tests.e2e.kind.cluster import KUBECONFIG, Kind
+from tests.e2e.cluster import Cluster
 
 SYSTEM, RELEASE = "spotrun-system", "spotrun"
 
 
-def install(kind: Kind, image: str, *changes: str) -> None:
+def install(cluster: Cluster, image: str, *changes: str) -> None:
     """Install the chart, or upgrade what is there, and wait until its replicas are ready."""
     restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
     namespace = {
@@ -17,24 +17,28 @@ def install(kind: Kind, image: str, *changes: str) -> None:
         "kind": "Namespace",
         "metadata": {"name": SYSTEM, "labels": restricted},
     }
-    kind.kubectl("apply", "--filename=-", given=json.dumps(namespace))
-    repository, _, tag = image.rpartition(":")
-    values = (
-        *(f"--set-string=image.repository={repository}", f"--set-string=image.tag={tag}"),
-        "--set=restricted=true",
-        # Away from spot nodes, which tests take away.
-        '--set-json=nodeSelector={"karpenter.sh/capacity-type": "on-demand"}',
-        *changes,
-    )
-    run_helm(kind, "upgrade", RELEASE, str(CHART), "--install", "--wait", "--timeout=180s", *values)
+    cluster.kubectl("apply", "--filename=-", given=json.dumps(namespace))
+    values = (*image_values(image), "--set=restricted=true", *cluster.operator_values, *changes)
+    told = ("--install", "--wait", "--timeout=180s", *values)
+    run_helm(cluster, "upgrade", RELEASE, str(CHART), *told)
 
 
-def uninstall(kind: Kind) -> None:
+def uninstall(cluster: Cluster, *options: str) -> None:
     """Uninstall the release; its hook stops the operator and lets go of all pods."""
-    run_helm(kind, "uninstall", RELEASE, "--wait", "--timeout=180s")
+    run_helm(cluster, "uninstall", RELEASE, "--wait", "--timeout=180s", *options)
 
 
-def run_helm(kind: Kind, *arguments: str) -> str:
+def image_values(image: str) -> tuple[str, ...]:
+    """How the chart is told of an image; one without a tag is `latest`, as for Docker."""
+    image, at, digest = image.partition("@")
+    folder, slash, name = image.rpartition("/")  # a registry may have a port
+    name, _, tag = name.partition(":")
+    version = f"digest={digest}" if at else f"tag={tag or 'latest'}"
+    repository = f"--set-string=image.repository={folder}{slash}{name}"
+    return (repository, f"--set-string=image.{version}")
+
+
+def run_helm(cluster: Cluster, *arguments: str) -> str:
     """What Helm says; raises `HelmError`."""
-    where = (f"--kubeconfig={KUBECONFIG}", f"--namespace={SYSTEM}")
-    return helm.run(helm.ensure(kind.progress), *arguments, *where)
+    where = (f"--kubeconfig={cluster.kubeconfig}", f"--namespace={SYSTEM}")
+    return helm.run(helm.ensure(cluster.progress), *arguments, *where)

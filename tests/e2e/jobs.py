@@ -1,5 +1,7 @@
 """The jobs that are tried: the example, and scripts of the tests in our image. Pure."""
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -10,10 +12,14 @@ from tests.e2e.kind.machine import ROOT
 GROUP = "spotrun.dev/v1alpha1"
 CLAIM, SCRIPTS = "checkpoints", "scripts"
 FOLDER = "/work"
-"""The claim, as scripts see it; what they note there this machine reads."""
+"""The claim, as scripts see it; what they note there the tests read."""
+OWN_FOLDER = "/own"
+"""A folder of the claim for each worker: of two machines that append to one file of a file server
+each may overwrite what the other wrote."""
+SCRIPTS_FOLDER = "/scripts"
 
-_SCRIPTS_AT_WORKERS = "/scripts"
-_ENVIRONMENT = [{"name": "OMP_NUM_THREADS", "value": "1"}]
+_SMALL = [{"name": "OMP_NUM_THREADS", "value": "1"}]
+_ENVIRONMENT = [*_SMALL, {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
 _LITTLE = {"requests": {"cpu": "200m", "memory": "512Mi"}}
 """All nodes share the cores of one machine."""
 TOGETHER: Manifest = {"affinity": {}}
@@ -33,31 +39,40 @@ _APART = {
 """As on machines that are as large as their workers."""
 
 
-def example(image: str, *, steps: int, workers: int) -> Manifest:
-    """examples/tiny-lm.yaml, with our image and no more CPU than this machine has."""
+def example(image: str, placement: Manifest, *, steps: int, workers: int) -> Manifest:
+    """examples/tiny-lm.yaml, with our image, little CPU, and one worker on each of two nodes."""
     job: Manifest = yaml.safe_load((ROOT / "examples/tiny-lm.yaml").read_text())
     spec = job["spec"]
     spec["workers"] |= {"min": 1, "replicas": workers}
-    spec |= _on_spot_nodes()
-    (container,) = spec["workers"]["template"]["spec"]["containers"]
+    spec |= _undisturbed(placement)
+    pod = spec["workers"]["template"]["spec"]
+    pod["affinity"] = _APART
+    (container,) = pod["containers"]
     container |= {"image": image, "args": ["examples/tiny_lm.py", f"--steps={steps}"]}
-    container |= {"env": _ENVIRONMENT, "resources": _LITTLE}
+    container |= {"env": _SMALL, "resources": _LITTLE}
     return job
 
 
 def scripted(
-    name: str, image: str, script: str, *arguments: object, workers: int, **changes: Any
+    name: str,
+    image: str,
+    placement: Manifest,
+    script: str,
+    *arguments: object,
+    workers: int,
+    **changes: Any,
 ) -> Manifest:
     """A job that runs one of tests/scripts, with one worker on each of two nodes."""
     container = {
         "name": "trainer",
         "image": image,
-        "args": [f"{_SCRIPTS_AT_WORKERS}/{script}", *map(str, arguments)],
+        "args": [f"{SCRIPTS_FOLDER}/{script}", *map(str, arguments)],
         "env": _ENVIRONMENT,
         "resources": _LITTLE,
         "volumeMounts": [
-            {"name": SCRIPTS, "mountPath": _SCRIPTS_AT_WORKERS, "readOnly": True},
+            {"name": SCRIPTS, "mountPath": SCRIPTS_FOLDER, "readOnly": True},
             {"name": "work", "mountPath": FOLDER},
+            {"name": "work", "mountPath": OWN_FOLDER, "subPathExpr": "$(POD)"},
         ],
         **changes.pop("container", {}),
     }
@@ -77,7 +92,7 @@ def scripted(
         "metadata": {"name": name},
         "spec": {
             "workers": {**sizes, "template": {"spec": pod}},
-            **_on_spot_nodes(),
+            **_undisturbed(placement),
             **changes,
         },
     }
@@ -88,46 +103,62 @@ def on_claim(claim: str = CLAIM) -> Manifest:
     return {"volume": {"persistentVolumeClaim": {"claimName": claim}}}
 
 
-def furniture(namespace: str, folder: str) -> Manifests:
-    """The namespace, the scripts, and a claim on a folder that all nodes share."""
+def furniture(namespace: str) -> Manifests:
+    """A namespace, and the scripts in it."""
     scripts = {path.name: path.read_text() for path in (ROOT / "tests/scripts").glob("*.py")}
-    storage = {"resources": {"requests": {"storage": "1Gi"}}}
-    shared = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
     restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
     return [
-        _object("Namespace", namespace, labels=restricted),
-        _object(
-            "PersistentVolume",
-            namespace,
-            spec={
-                **shared,
-                "capacity": {"storage": "1Gi"},
-                "hostPath": {"path": folder, "type": "Directory"},
-                "claimRef": {"namespace": namespace, "name": CLAIM},
-            },
-        ),
-        _object(
-            "PersistentVolumeClaim",
-            CLAIM,
-            namespace,
-            spec={**shared, **storage, "volumeName": namespace},
-        ),
-        _object("ConfigMap", SCRIPTS, namespace, data=scripts),
+        core_object("Namespace", namespace, labels=restricted),
+        core_object("ConfigMap", SCRIPTS, namespace, data=scripts),
     ]
 
 
-def _on_spot_nodes() -> Manifest:
-    """The operator has the node on demand; nobody but the test changes the number of workers."""
-    return {"scaling": {"mode": "Manual"}, "placement": {"capacity": "Spot"}}
+def bare_pod(
+    name: str, namespace: str, image: str, *command: str, volumes: Mapping[str, Manifest]
+) -> Manifest:
+    """A pod that is no worker, as the level restricted has them; `volumes` by where they are."""
+    container = {
+        "name": name,
+        "image": image,
+        "command": list(command),
+        "env": _SMALL,
+        "volumeMounts": [
+            {"name": f"volume-{i}", "mountPath": path, "readOnly": True}
+            for i, path in enumerate(volumes)
+        ],
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    spec = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 1,
+        "containers": [container],
+        "securityContext": {
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumes": [{"name": f"volume-{i}", **volume} for i, volume in enumerate(volumes.values())],
+    }
+    return core_object("Pod", name, namespace, spec=spec)
 
 
-def _object(
+def listed(manifests: Manifests) -> str:
+    """What `kubectl apply` reads."""
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
+
+
+def _undisturbed(placement: Manifest) -> Manifest:
+    """Nobody but the test changes the number of workers."""
+    return {"scaling": {"mode": "Manual"}, **({"placement": placement} if placement else {})}
+
+
+def core_object(
     kind: str,
     name: str,
     namespace: str | None = None,
     labels: dict[str, str] | None = None,
     **rest: Any,
 ) -> Manifest:
+    """An object of the group without a name."""
     metadata = {"name": name, "namespace": namespace, "labels": labels}
     found = {key: value for key, value in metadata.items() if value is not None}
     return {"apiVersion": "v1", "kind": kind, "metadata": found, **rest}

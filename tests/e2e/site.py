@@ -1,28 +1,23 @@
 """Where a test of the whole takes place: a namespace of the cluster, and what people do in it."""
 
 import asyncio
-import base64
 import json
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import yaml
-
-from devcluster.access import Access
 from devcluster.client import Client, Manifest, Manifests, at
 from spotrun.api.values import Serials
 from tests.e2e import jobs
-from tests.e2e.kind.cluster import FILES, FILES_AT_NODES, KUBECONFIG, Kind
+from tests.e2e.api import open_client
+from tests.e2e.cluster import Cluster
+from tests.e2e.kind.cluster import Kind
 from tests.e2e.kind.machine import SetupError
+from tests.e2e.namespaces import Namespaces
 from tests.e2e.operator_pods import show_operator
-from tests.integration.trainer.traces import Trace, read_trace
+from tests.integration.trainer.traces import Trace
 
-PATIENCE_SECONDS = 240
-"""Each worker imports torch, and all nodes share the cores of one machine."""
 EXAMPLE, JOB = "tiny-lm", "job"
 FOR_EVER, PAUSE_SECONDS = 100_000, 0.1
 """So many steps no test waits for, and so long each takes longer than it would."""
@@ -35,40 +30,46 @@ def is_whole(status: Manifest) -> bool:
     return bool(status["phase"] == "Running" and wanted == there)
 
 
-def failures_of(status: Manifest) -> int:
-    """How often the job itself has failed; losses of nodes are none."""
-    return int((status.get("restarts") or {}).get("failures", 0))
-
-
 @dataclass(frozen=True)
 class Site:
     """A namespace that enforces Pod Security's level restricted, with room for checkpoints."""
 
-    kind: Kind
+    cluster: Cluster
     kube: Client
     namespace: str
     image: str
 
+    @property
+    def kind(self) -> Kind:
+        """The nodes as machines, for tests that are `kind_only`."""
+        assert isinstance(self.cluster, Kind)
+        return self.cluster
+
     async def kubectl(self, *arguments: str, given: str | None = None) -> str:
         """Run kubectl as a person in this namespace would, beside whatever else is going on."""
         command = ("--namespace", self.namespace, *arguments)
-        return await asyncio.to_thread(self.kind.kubectl, *command, given=given)
+        return await asyncio.to_thread(self.cluster.kubectl, *command, given=given)
 
     async def apply(self, *manifests: Manifest) -> None:
         """kubectl apply."""
-        listed = {"apiVersion": "v1", "kind": "List", "items": manifests}
-        await self.kubectl("apply", "--filename=-", given=json.dumps(listed))
+        await self.kubectl("apply", "--filename=-", given=jobs.listed([*manifests]))
 
     async def start(
         self, script: str, *arguments: object, workers: int = 2, name: str = JOB, **changes: Any
     ) -> None:
         """Create a job that runs a script of the tests."""
-        made = jobs.scripted(name, self.image, script, *arguments, workers=workers, **changes)
+        where = (self.image, self.cluster.placement)
+        made = jobs.scripted(name, *where, script, *arguments, workers=workers, **changes)
         await self.apply(made)
+
+    async def start_example(self, *, steps: int, workers: int) -> None:
+        """Create the job that users are shown first, in a small size."""
+        where = (self.image, self.cluster.placement)
+        await self.apply(jobs.example(*where, steps=steps, workers=workers))
 
     async def start_run(self, *, steps: int = FOR_EVER, **changes: Any) -> None:
         """Create a job with checkpoints that notes after each step what its weights are."""
-        told = (jobs.FOLDER, "--steps", steps, "--pause", PAUSE_SECONDS)
+        told = (jobs.OWN_FOLDER, "--steps", steps, "--pause", PAUSE_SECONDS)
         await self.start("run_loop.py", *told, checkpoint=jobs.on_claim(), **changes)
 
     async def status(self, name: str = JOB) -> Manifest:
@@ -80,15 +81,14 @@ class Site:
         self,
         holds: Callable[[Manifest], Any],
         name: str = JOB,
-        *,
-        seconds: float = PATIENCE_SECONDS,
     ) -> Manifest:
         """Wait until the job's status is so; returns the status."""
 
         def on(job: Manifest | None) -> bool:
             return job is not None and "status" in job and bool(holds(job["status"]))
 
-        found = await self.kube.until(self._jobs(), name, on, timeout_seconds=seconds)
+        patience = self.cluster.patience_seconds
+        found = await self.kube.until(self._jobs(), name, on, timeout_seconds=patience)
         assert found is not None
         return dict(found["status"])
 
@@ -102,17 +102,19 @@ class Site:
         `since`: steps after that moment. Take it before an event, for what follows from that may
         be quicker than the next line of a test.
         """
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(self.cluster.patience_seconds):
             while True:
-                lines = [x for x in self.trace() if x["size"] == size and x["time"] > since]
+                lines = [x for x in await self.trace() if x["size"] == size and x["time"] > since]
                 if len({line["rank"] for line in lines}) == size:
                     return lines
                 await asyncio.sleep(0.1)
 
-    def trace(self) -> Trace:
-        """What the scripts have noted so far; a newcomer's rehearsal is no step."""
-        lines = read_trace(FILES / self.namespace / "trace.jsonl")
-        return [line for line in lines if line["step"] > 0]
+    async def trace(self) -> Trace:
+        """What the scripts have noted so far, by time; a newcomer's rehearsal is no step."""
+        texts = await asyncio.to_thread(self.cluster.files.traces, self.namespace)
+        whole = (line for text in texts for line in text.rpartition("\n")[0].splitlines())
+        lines = [line for line in map(json.loads, whole) if line["step"] > 0]
+        return sorted(lines, key=lambda line: float(line["time"]))
 
     async def workers(self, name: str = JOB) -> Manifests:
         """The pods of a job, by serial."""
@@ -129,7 +131,7 @@ class Site:
 
     async def until_left(self, node: str) -> None:
         """Wait until no worker of the job is on a node."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(self.cluster.patience_seconds):
             while True:
                 if node not in {pod["spec"].get("nodeName") for pod in await self.workers()}:
                     return
@@ -146,14 +148,14 @@ class Site:
         for job in await self.kube.list(self._jobs()):
             status = json.dumps(job.get("status"), indent=1)
             print(f"--- {job['metadata']['name']}: {json.dumps(job['spec'])}\n{status}")
-        for line in self.trace()[-20:]:
+        for line in (await self.trace())[-20:]:
             print(line)
         for arguments in (("get", "nodes,pods", "--output=wide"), ("get", "events")):
             print(await self.kubectl(*arguments))
         for pod in await self.kube.list(at("pods", self.namespace)):
             name = pod["metadata"]["name"]
             print(f"--- {name}\n{await self._logs(name)}")
-        await show_operator(self.kind, self.kube)
+        await show_operator(self.cluster, self.kube)
 
     async def _logs(self, pod: str) -> str:
         try:
@@ -166,33 +168,11 @@ class Site:
 
 
 @asynccontextmanager
-async def open_site(kind: Kind, image: str, name: str) -> AsyncIterator[Site]:
-    """A fresh namespace; everything in it is gone afterwards."""
-    namespace = f"{name}-{time.time_ns() // 1_000_000 % 10**9}"
-    async with Client(access()) as kube:
-        site = Site(kind, kube, namespace, image)
-        shared = FILES / namespace
-        shared.mkdir()
-        shared.chmod(0o777)  # as a file server's export that is every user's
-        await site.apply(*jobs.furniture(namespace, f"{FILES_AT_NODES}/{namespace}"))
-        try:
-            yield site
-        finally:
-            await site.kubectl("delete", "namespace", namespace, "--timeout=300s")
-            await site.kubectl("delete", "persistentvolume", namespace, "--timeout=60s")
-
-
-def access() -> Access:
-    """How kind's admin reaches the API server."""
-    config = yaml.safe_load(KUBECONFIG.read_text())
-    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    parts = {
-        "ca": cluster["certificate-authority-data"],
-        "cert": user["client-certificate-data"],
-        "key": user["client-key-data"],
-    }
-    files = {name: Path(f"{KUBECONFIG}.{name}") for name in parts}
-    for name, file in files.items():
-        file.touch(mode=0o600)
-        file.write_bytes(base64.b64decode(parts[name]))
-    return Access(cluster["server"], files["ca"], files["cert"], files["key"])
+async def open_site(namespaces: Namespaces, image: str, name: str) -> AsyncIterator[Site]:
+    """A fresh namespace; no pod of it is left afterwards, and soon nothing."""
+    namespace = await asyncio.to_thread(namespaces.open, name)
+    try:
+        async with open_client(namespaces.cluster) as kube:
+            yield Site(namespaces.cluster, kube, namespace, image)
+    finally:
+        await asyncio.to_thread(namespaces.leave, namespace)

@@ -7,14 +7,15 @@ import pytest
 
 from tests.e2e.conftest import Installed
 from tests.e2e.installation import RELEASE, install, run_helm
-from tests.e2e.site import Site, failures_of, is_whole
+from tests.e2e.site import Site, is_whole
 from tests.integration.trainer.traces import differences
+from tests.statuses import failures_of
 
 pytestmark = pytest.mark.calm
 
 
 def test_helm_finds_its_release_ready(installed: Installed) -> None:
-    said = run_helm(installed.kind, "test", RELEASE, "--logs", "--timeout=120s")
+    said = run_helm(installed.cluster, "test", RELEASE, "--logs", "--timeout=120s")
 
     assert "ready: ok" in said
     assert "agents are served with TLSv1.3" in said
@@ -29,7 +30,7 @@ async def test_an_upgrade_restarts_no_job(
     workers = [pod["metadata"]["uid"] for pod in await site.workers()]
 
     louder = "--set=log.level=debug"
-    await asyncio.to_thread(install, installed.kind, installed.operator, louder)
+    await asyncio.to_thread(install, installed.cluster, installed.operator, louder)
 
     upgraded_at = time.time()
     await site.until_trains(2, since=upgraded_at)
@@ -37,4 +38,4 @@ async def test_an_upgrade_restarts_no_job(
     after = await site.status()
     assert after["world"]["generation"] == before["world"]["generation"]
     assert failures_of(after) == 0
-    assert differences(site.trace(), alone) == set()
+    assert differences(await site.trace(), alone) == set()

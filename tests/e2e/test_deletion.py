@@ -34,6 +34,7 @@ def is_in(phase: str, status: Manifest) -> bool:
 
 @pytest.mark.short
 async def test_nothing_is_left_of_a_deleted_job_in_whatever_phase_it_is(site: Site) -> None:
+    before = await site.kubectl("get", OWNED, "--output=name")
     await start_all(site)
     phases = ("Pending", "Starting", "Running", "Suspended", "Succeeded", "Failed")
     for phase in phases:
@@ -44,4 +45,4 @@ async def test_nothing_is_left_of_a_deleted_job_in_whatever_phase_it_is(site: Si
 
         mine = f"--selector=spotrun.dev/job={name}"
         await site.kubectl("wait", "--for=delete", OWNED, mine, "--timeout=180s")
-    assert await site.kubectl("get", OWNED, "--output=name") == ""
+    assert await site.kubectl("get", OWNED, "--output=name") == before

@@ -6,8 +6,11 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.e2e.nodes import boot, cut_power, until_heard
-from tests.e2e.site import Site, failures_of, is_whole
+from tests.e2e.site import Site, is_whole
 from tests.integration.trainer.traces import differences
+from tests.statuses import failures_of
+
+pytestmark = pytest.mark.kind_only("it takes the power or the network of a node, or drains it")
 
 STEPS = 300
 
@@ -28,8 +31,8 @@ async def test_the_weights_are_as_if_no_node_had_lost_its_power(
     finally:
         await boot(site, node)
     assert ended["phase"] == "Succeeded", ended["message"]
-    assert [x["weights"] for x in site.trace() if x["step"] == STEPS] == [alone[STEPS]]
-    assert differences(site.trace(), alone) == set()
+    assert [x["weights"] for x in await site.trace() if x["step"] == STEPS] == [alone[STEPS]]
+    assert differences(await site.trace(), alone) == set()
     assert failures_of(ended) == 0
     # No replacement was lost on the node, which for 40 s looked as if it were well.
     assert ended["interruptions"]["count"] == 1
@@ -52,7 +55,7 @@ async def test_a_node_that_was_cut_off_is_made_do_without_and_taken_back(
         await until_heard(site, node, datetime.fromtimestamp(back_at, UTC))
     await site.until_trains(2, since=back_at)
     status = await site.until(is_whole)
-    assert differences(site.trace(), alone) == set()
+    assert differences(await site.trace(), alone) == set()
     assert failures_of(status) == 0
 
 
@@ -73,5 +76,5 @@ async def test_a_drain_waits_until_a_replacement_has_taken_over(
         await site.until_trains(1, since=drained_at)
     finally:
         await site.kubectl("uncordon", node)
-    assert differences(site.trace(), alone) == set()
+    assert differences(await site.trace(), alone) == set()
     assert failures_of(await site.status()) == 0

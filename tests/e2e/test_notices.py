@@ -7,8 +7,11 @@ import pytest
 from devcluster.notices import Dialect
 from tests.e2e.jobs import TOGETHER
 from tests.e2e.nodes import cut_power, notice, replace
-from tests.e2e.site import Site, failures_of
+from tests.e2e.site import Site
 from tests.integration.trainer.traces import differences
+from tests.statuses import failures_of
+
+pytestmark = pytest.mark.kind_only("it writes notices on nodes, and takes these away")
 
 DIALECTS = (Dialect.NTH_SPOT, Dialect.KARPENTER_DELETION, Dialect.AUTOSCALER)
 
@@ -34,7 +37,7 @@ async def test_workers_leave_before_their_nodes_do(site: Site, alone: dict[int, 
     for dialect in DIALECTS:
         await leave(site, dialect)
 
-    lines = site.trace()
+    lines = await site.trace()
     assert len({(line["step"], line["rank"]) for line in lines}) == len(lines)
     sizes = [line["size"] for line in lines]
     assert set(sizes[sizes.index(2) :]) == {2}

@@ -1,14 +1,15 @@
 """The operator in its pods: real Leases, real tokens of real kubelets."""
 
 import time
-from typing import Any
 
 import pytest
 
-from devcluster.client import at
+from devcluster.client import Manifest
+from tests.e2e import jobs
 from tests.e2e.operator_pods import kill_leader, leader
-from tests.e2e.site import Site, failures_of, is_whole
+from tests.e2e.site import Site, is_whole
 from tests.integration.trainer.traces import differences
+from tests.statuses import failures_of
 
 pytestmark = pytest.mark.calm
 
@@ -31,14 +32,14 @@ async def test_a_training_does_not_notice_that_each_replica_is_killed(
     before = await site.until(is_whole)
 
     for _ in range(2):
-        await kill_leader(site.kind, site.kube)
+        await kill_leader(site.cluster, site.kube)
 
     killed_at = time.time()
     await site.until_trains(2, since=killed_at)
     after = await site.status()
     assert after["world"]["generation"] == before["world"]["generation"]
     assert failures_of(after) == 0
-    lines = site.trace()
+    lines = await site.trace()
     for rank in (0, 1):
         steps = [line["step"] for line in lines if line["rank"] == rank]
         assert steps == list(range(1, len(steps) + 1))
@@ -52,7 +53,7 @@ async def test_a_token_of_another_pod_opens_nothing(site: Site) -> None:
     path = f"v1/jobs/{site.namespace}/job/workers/{worker['metadata']['name']}/world"
     asked = f"https://{(await leader(site.kube))['status']['podIP']}:8443/{path}"
 
-    await site.kube.create(at("pods", site.namespace), stranger(site, asked))
+    await site.apply(stranger(site, asked))
     ended = "--for=jsonpath={.status.phase}=Succeeded"
     await site.kubectl("wait", "pod/stranger", ended, "--timeout=120s")
 
@@ -61,33 +62,9 @@ async def test_a_token_of_another_pod_opens_nothing(site: Site) -> None:
     assert "the token does not belong to the pod" in said
 
 
-def stranger(site: Site, url: str) -> dict[str, Any]:
+def stranger(site: Site, url: str) -> Manifest:
     """A pod of the namespace with a token for the operator, as anybody may have one."""
     token = {"path": "token", "audience": "spotrun.dev"}
-    container = {
-        "name": "stranger",
-        "image": site.image,
-        "command": ["python3", "-c", ASK, url],
-        "volumeMounts": [{"name": "token", "mountPath": "/token"}],
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-        },
-    }
-    return {
-        "metadata": {"name": "stranger"},
-        "spec": {
-            "restartPolicy": "Never",
-            "containers": [container],
-            "securityContext": {
-                "runAsNonRoot": True,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            "volumes": [
-                {
-                    "name": "token",
-                    "projected": {"sources": [{"serviceAccountToken": token}]},
-                }
-            ],
-        },
-    }
+    volumes = {"/token": {"projected": {"sources": [{"serviceAccountToken": token}]}}}
+    command = ("python3", "-c", ASK, url)
+    return jobs.bare_pod("stranger", site.namespace, site.image, *command, volumes=volumes)

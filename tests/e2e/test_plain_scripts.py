@@ -2,13 +2,17 @@
 
 import time
 
+import pytest
+
 from tests.e2e import jobs
 from tests.e2e.nodes import cut_power, replace
-from tests.e2e.site import FOR_EVER, PAUSE_SECONDS, Site, failures_of
+from tests.e2e.site import FOR_EVER, PAUSE_SECONDS, Site
+from tests.statuses import failures_of
 
 SAVE_EVERY = 5
 
 
+@pytest.mark.kind_only("it takes the power of a node")
 async def test_a_plain_script_goes_on_from_its_own_snapshot(site: Site) -> None:
     told = ("--steps", FOR_EVER, "--pause", PAUSE_SECONDS, "--save-every", SAVE_EVERY)
     await site.start("snapshots.py", jobs.FOLDER, *told)

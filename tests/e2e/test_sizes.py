@@ -2,8 +2,9 @@
 
 import time
 
-from tests.e2e.site import JOB, Site, failures_of
+from tests.e2e.site import JOB, Site
 from tests.integration.trainer.traces import differences
+from tests.statuses import failures_of
 
 
 async def test_a_job_grows_and_shrinks_under_way(site: Site, alone: dict[int, str]) -> None:
@@ -17,7 +18,7 @@ async def test_a_job_grows_and_shrinks_under_way(site: Site, alone: dict[int, st
 
     status = await site.status()
     assert status["world"]["how"] == "Boundary"
-    assert differences(site.trace(), alone) == set()
+    assert differences(await site.trace(), alone) == set()
     assert failures_of(status) == 0
 
 
@@ -30,14 +31,14 @@ async def test_a_suspended_job_goes_on_with_the_very_next_step(
     await site.kubectl(*suspend("true"))
     stopped = await site.until(lambda s: s["phase"] == "Suspended")
     await site.until_no_workers()
-    before = site.trace()[-1]["step"]
+    before = (await site.trace())[-1]["step"]
     assert stopped["suspendedBy"] == ["User"]
 
     resumed_at = time.time()
     await site.kubectl(*suspend("false"))
     after = await site.until_trains(2, since=resumed_at)
     assert min(line["step"] for line in after) == before + 1
-    assert differences(site.trace(), alone) == set()
+    assert differences(await site.trace(), alone) == set()
     assert failures_of(await site.status()) == 0
 
 

@@ -7,8 +7,7 @@ import re
 import pytest
 
 from devcluster.client import Manifest, at
-from tests.e2e import jobs
-from tests.e2e.site import EXAMPLE, PATIENCE_SECONDS, Site
+from tests.e2e.site import EXAMPLE, Site
 
 LOSS = re.compile(r"^step (\d+)  loss (\S+)", re.MULTILINE)
 
@@ -26,7 +25,7 @@ async def until_its_end(site: Site, worker: Manifest) -> tuple[Manifest, str]:
     pods, name = at("pods", site.namespace), worker["metadata"]["name"]
     following = asyncio.create_task(site.kubectl("logs", name, "--follow"))
     pod = await site.kube.until(
-        pods, name, lambda pod: bool(last_words(pod)), timeout_seconds=PATIENCE_SECONDS
+        pods, name, lambda pod: bool(last_words(pod)), timeout_seconds=site.cluster.patience_seconds
     )
     words: Manifest = json.loads(last_words(pod))
     return words, await following
@@ -40,7 +39,7 @@ def cell(table: str, column: str) -> str:
 
 @pytest.mark.short
 async def test_a_job_trains_to_its_end(site: Site) -> None:
-    await site.apply(jobs.example(site.image, steps=200, workers=2))
+    await site.start_example(steps=200, workers=2)
 
     await site.until(lambda s: (s.get("workers") or {}).get("summary") == "2/2", EXAMPLE)
     workers = await site.workers(EXAMPLE)

@@ -20,7 +20,7 @@ async def test_a_crash_is_answered_with_a_restart_and_then_told(site: Site) -> N
 
     assert (ended["phase"], ended["reason"]) == ("Failed", "TooManyRestarts")
     assert "ended with exit code 1: ArithmeticError: loss is not finite" in ended["message"]
-    assert [line["step"] for line in site.trace()] == [1, 2, 3, 4, 5, 6, 7, 6, 7]
+    assert [line["step"] for line in await site.trace()] == [1, 2, 3, 4, 5, 6, 7, 6, 7]
 
 
 AS_ROOT = {"securityContext": {"runAsUser": 0}}

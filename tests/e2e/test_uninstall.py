@@ -20,7 +20,7 @@ async def test_nothing_waits_for_an_operator_that_is_gone(site: Site, installed:
     workers = await site.workers()
     assert all(FINALIZER_METERED in pod["metadata"]["finalizers"] for pod in workers)
 
-    await asyncio.to_thread(uninstall, installed.kind)
+    await asyncio.to_thread(uninstall, installed.cluster)
     try:
         gone_at = time.time()
         assert await site.kube.list(at("deployments", SYSTEM, group="apps/v1")) == []
@@ -32,4 +32,4 @@ async def test_nothing_waits_for_an_operator_that_is_gone(site: Site, installed:
         await site.kubectl("delete", "trainingjob", JOB, "--timeout=180s")
         await site.until_no_workers()
     finally:
-        await asyncio.to_thread(install, installed.kind, installed.operator)
+        await asyncio.to_thread(install, installed.cluster, installed.operator)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import yaml
 
+from devcluster.client import Manifest
+from tests.e2e.files import SharedFolder
 from tests.e2e.kind import images, programs, sysctls
 from tests.e2e.kind.engine import Engine, find_engine
 from tests.e2e.kind.machine import HOME, SetupError, run
@@ -34,6 +36,37 @@ class Kind:
 
     engine: Engine
     progress: Progress
+
+    @property
+    def kubeconfig(self) -> Path:
+        """How its admin reaches it."""
+        return KUBECONFIG
+
+    @property
+    def kubectl_command(self) -> tuple[str | Path, ...]:
+        """kubectl of the version of its nodes, told to speak to it."""
+        program = programs.kubectl(self.progress) if self.engine.is_podman else "kubectl"
+        return (program, f"--kubeconfig={KUBECONFIG}")
+
+    @property
+    def files(self) -> SharedFolder:
+        """Claims are folders of this machine."""
+        return SharedFolder(self.kubectl, FILES, FILES_AT_NODES)
+
+    @property
+    def placement(self) -> Manifest:
+        """Not on the node on demand: that is the operator's."""
+        return {"capacity": "Spot"}
+
+    @property
+    def operator_values(self) -> tuple[str, ...]:
+        """Away from spot nodes, which tests take away."""
+        return ('--set-json=nodeSelector={"karpenter.sh/capacity-type": "on-demand"}',)
+
+    @property
+    def patience_seconds(self) -> float:
+        """Each worker imports torch, and all nodes share the cores of one machine."""
+        return 240
 
     def up(self) -> dict[str, str]:
         """Start the cluster unless it runs and bring our images to it; their names, by purpose."""
@@ -71,15 +104,13 @@ class Kind:
         networks = self.engine("network", "ls", "--format={{.Name}}").split()
         if self.engine.is_podman and "kind" in networks:
             self.engine("network", "rm", "kind")
-        for file in KUBECONFIG.parent.glob(f"{KUBECONFIG.name}*"):
-            file.unlink()
+        KUBECONFIG.unlink(missing_ok=True)
         shutil.rmtree(FILES, ignore_errors=True)
         sysctls.restore()
 
     def kubectl(self, *arguments: str, given: str | None = None) -> str:
         """Run kubectl against it."""
-        program = programs.kubectl(self.progress) if self.engine.is_podman else "kubectl"
-        return run(program, f"--kubeconfig={KUBECONFIG}", *arguments, given=given)
+        return run(*self.kubectl_command, *arguments, given=given)
 
     def cut_power(self, node: str) -> None:
         """Take a node away as a lost machine goes: without a word to anybody."""

@@ -6,6 +6,8 @@ from devcluster.client import Manifest
 from spotrun.api.trainingjob import TrainingJobSpec
 from tests.e2e import jobs
 
+SPOT = {"capacity": "Spot"}
+
 
 def read(job: Manifest) -> TrainingJobSpec:
     return TrainingJobSpec.model_validate_json(json.dumps(job["spec"]))
@@ -17,7 +19,7 @@ def container(job: Manifest) -> Manifest:
 
 
 def test_the_example_is_what_users_apply_but_for_its_size() -> None:
-    job = jobs.example("localhost/trainer:1", steps=200, workers=2)
+    job = jobs.example("localhost/trainer:1", SPOT, steps=200, workers=2)
 
     assert container(job) == {
         "name": "trainer",
@@ -29,12 +31,14 @@ def test_the_example_is_what_users_apply_but_for_its_size() -> None:
     spec = read(job)
     assert (spec.workers.min, spec.workers.max, spec.workers.replicas) == (1, 4, 2)
     assert job["spec"]["checkpoint"] == jobs.on_claim()
+    assert job["spec"]["placement"] == SPOT
 
 
 def test_a_scripted_job_can_be_changed_at_every_level() -> None:
     job = jobs.scripted(
         "job",
         "localhost/trainer:1",
+        SPOT,
         "plain_loop.py",
         *("--steps", 5),
         workers=2,
@@ -53,8 +57,54 @@ def test_a_scripted_job_can_be_changed_at_every_level() -> None:
 
 
 def test_every_script_of_the_tests_is_there() -> None:
-    furniture = jobs.furniture("team", "/files/team")
+    furniture = jobs.furniture("team")
 
     (scripts,) = (one for one in furniture if one["kind"] == "ConfigMap")
     assert {"plain_loop.py", "run_loop.py", "snapshots.py"} <= set(scripts["data"])
     assert scripts["metadata"] == {"name": "scripts", "namespace": "team"}
+
+
+def test_a_job_goes_anywhere_where_nothing_is_known_of_nodes() -> None:
+    made = (
+        jobs.example("localhost/trainer:1", {}, steps=200, workers=2),
+        jobs.scripted("job", "localhost/trainer:1", {}, "plain_loop.py", workers=1),
+    )
+
+    assert [(job["spec"].get("placement"), job["spec"]["scaling"]) for job in made] == [
+        (None, {"mode": "Manual"})
+    ] * 2
+
+
+def test_each_worker_has_a_folder_of_its_own_beside_the_shared_one() -> None:
+    job = jobs.scripted("job", "localhost/trainer:1", SPOT, "run_loop.py", workers=2)
+
+    _, shared, own = container(job)["volumeMounts"]
+    assert shared == {"name": "work", "mountPath": "/work"}
+    assert own == {"name": "work", "mountPath": "/own", "subPathExpr": "$(POD)"}
+    assert container(job)["env"][-1] == {
+        "name": "POD",
+        "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}},
+    }
+    read(job)
+
+
+def test_a_bare_pod_is_let_into_a_restricted_namespace() -> None:
+    pod = jobs.bare_pod(
+        *("reader", "team", "localhost/trainer:1", "sleep", "infinity"),
+        volumes={"/work": {"persistentVolumeClaim": {"claimName": "checkpoints"}}},
+    )
+
+    (only,) = pod["spec"]["containers"]
+    assert only["command"] == ["sleep", "infinity"]
+    assert only["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert pod["spec"]["securityContext"] == {
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert only["volumeMounts"] == [{"name": "volume-0", "mountPath": "/work", "readOnly": True}]
+    assert pod["spec"]["volumes"] == [
+        {"name": "volume-0", "persistentVolumeClaim": {"claimName": "checkpoints"}}
+    ]
