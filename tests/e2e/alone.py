@@ -4,7 +4,6 @@ The same bits come of the same PyTorch on the same kind of processor. kind's nod
 those of another cluster are not, so there the script runs in a pod, without the operator.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 from tests.e2e.cluster import Cluster
 from tests.e2e.files import READER
 from tests.e2e.kind.machine import ROOT
-from tests.integration.trainer.traces import Line, read_trace
+from tests.integration.trainer.traces import Line, read_trace, whole_lines
 
 _SCRIPT = ROOT / "tests/scripts/run_loop.py"
 _IN_POD = "/tmp"  # noqa: S108 (a container has its own)
@@ -32,7 +31,7 @@ def in_reader(cluster: Cluster, namespace: str) -> dict[int, str]:
     pod = ("exec", "--stdin", READER, f"--namespace={namespace}", "--")
     cluster.kubectl(*pod, "python3", "-", _IN_POD, given=_SCRIPT.read_text())
     said = cluster.kubectl(*pod, "cat", f"{_IN_POD}/trace.jsonl")
-    return _weights(json.loads(line) for line in said.splitlines())
+    return _weights(whole_lines(said))
 
 
 def _weights(lines: Iterable[Line]) -> dict[int, str]:

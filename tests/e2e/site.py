@@ -16,7 +16,7 @@ from tests.e2e.kind.cluster import Kind
 from tests.e2e.kind.machine import SetupError
 from tests.e2e.namespaces import Namespaces
 from tests.e2e.operator_pods import show_operator
-from tests.integration.trainer.traces import Trace
+from tests.integration.trainer.traces import Trace, whole_lines
 
 EXAMPLE, JOB = "tiny-lm", "job"
 FOR_EVER, PAUSE_SECONDS = 100_000, 0.1
@@ -112,8 +112,7 @@ class Site:
     async def trace(self) -> Trace:
         """What the scripts have noted so far, by time; a newcomer's rehearsal is no step."""
         texts = await asyncio.to_thread(self.cluster.files.traces, self.namespace)
-        whole = (line for text in texts for line in text.rpartition("\n")[0].splitlines())
-        lines = [line for line in map(json.loads, whole) if line["step"] > 0]
+        lines = [line for text in texts for line in whole_lines(text) if line["step"] > 0]
         return sorted(lines, key=lambda line: float(line["time"]))
 
     async def workers(self, name: str = JOB) -> Manifests:

@@ -120,9 +120,10 @@ def _new_failure(view: View, status: TrainingJobStatus) -> Failure | None:
 
 def _hung(view: View, status: TrainingJobStatus) -> Failure | None:
     """A standstill of all; it is said who stopped first, and no node is blamed for that."""
-    seconds = stands_seconds(view, status)
-    if seconds is None or not is_hung(view, status):
+    if not is_hung(view, status):
         return None
+    seconds = stands_seconds(view, status)
+    assert seconds is not None, "it has stood too long"
     return Failure(Reason.HUNG, None, standstill(view, status, seconds))
 
 

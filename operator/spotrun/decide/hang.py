@@ -30,14 +30,14 @@ def is_hung(view: View, status: TrainingJobStatus) -> bool:
 
 def hang_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
     """How long the world may still stand; 0 or less: too long. None: that cannot be said."""
-    stands = stands_seconds(view, status)
-    return None if stands is None else _limit_seconds(view, _stepping(view, status)) - stands
+    stepping = _stepping(view, status)
+    stands = _since_a_sign(stepping)
+    return None if stands is None else _limit_seconds(view, stepping) - stands
 
 
 def stands_seconds(view: View, status: TrainingJobStatus) -> float | None:
     """How long ago the last sign of life was; None: that cannot be said."""
-    stands = (agent.progress_seconds for agent in _stepping(view, status))
-    return min((seconds for seconds in stands if seconds is not None), default=None)
+    return _since_a_sign(_stepping(view, status))
 
 
 def _stepping(view: View, status: TrainingJobStatus) -> list[Agent]:
@@ -49,6 +49,11 @@ def _stepping(view: View, status: TrainingJobStatus) -> list[Agent]:
     if len(agents) < len(crew) or any(one.heard_seconds > _HEARD_SECONDS for one in agents):
         return []
     return [one for one in agents if _has_stepped(one.report.progress, status)]
+
+
+def _since_a_sign(agents: list[Agent]) -> float | None:
+    stands = (agent.progress_seconds for agent in agents)
+    return min((seconds for seconds in stands if seconds is not None), default=None)
 
 
 def _has_stepped(progress: Progress | None, status: TrainingJobStatus) -> bool:

@@ -12,9 +12,12 @@ Trace = list[Line]
 
 def read_trace(file: Path) -> Trace:
     """All whole lines of a file; none if there is no such file."""
-    if not file.exists():
-        return []
-    return [json.loads(line) for line in file.read_text().rpartition("\n")[0].splitlines()]
+    return whole_lines(file.read_text()) if file.exists() else []
+
+
+def whole_lines(text: str) -> Trace:
+    """What was noted, without a line that is still being written."""
+    return [json.loads(line) for line in text.rpartition("\n")[0].splitlines()]
 
 
 def pids_of(lines: Iterable[Line]) -> frozenset[int]:

@@ -93,8 +93,8 @@ class Interpreters:
             log.info("a Python that waited to be needed has ended; no other one is begun ahead")
             self.close()
             return
-        room = self._room()
-        if not are_of_use or room < ROOM_BYTES:
+        room = self._room() if are_of_use else 0.0
+        if room < ROOM_BYTES:
             self._let_go()
         elif self._are_ready() and len(self._waiting) < self._wanted and room > 2 * ROOM_BYTES:
             self._waiting.append(_begin(self._imported))

@@ -1,11 +1,12 @@
 """Processes that were begun ahead: a script cannot tell, and nobody else is in their way."""
 
 import os
+import select
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from spotrun_trainer.agent.sessions import kill_sessions
 from spotrun_trainer.telemetry import timeline
 from spotrun_trainer.telemetry.trace import Trace
 
+PATIENCE_SECONDS = 60
 PLENTY = 10 * ROOM_BYTES
 ITSELF = """
     import importlib.util, os, sys
@@ -112,7 +114,8 @@ class Kept:
     def until(self, number: int) -> frozenset[int]:
         """Look until so many wait; each begins when the one before it is ready."""
         while len(self.look()) < number:
-            time.sleep(0.01)
+            newest = self.interpreters._waiting[-1].control
+            assert select.select([newest], [], [], PATIENCE_SECONDS)[0], "it imports nothing"
         return self.interpreters.pids
 
 
@@ -255,9 +258,11 @@ def test_nobody_waits_for_a_torchrun_that_is_gone(tmp_path: Path) -> None:
     torchrun = subprocess.run(
         _command(tmp_path, program), stdout=subprocess.PIPE, check=False, timeout=60
     )
-    stat = Path(f"/proc/{int(torchrun.stdout)}/stat")
-    while stat.exists() and stat.read_text().rpartition(")")[2].split()[0] not in "XZ":
-        time.sleep(0.01)
+    with suppress(ProcessLookupError):  # gone already
+        waiting = os.pidfd_open(int(torchrun.stdout))
+        has_ended, _, _ = select.select([waiting], [], [], PATIENCE_SECONDS)
+        os.close(waiting)
+        assert has_ended
 
 
 def test_the_kernel_ends_them_first(kept: Kept) -> None:
