@@ -20,6 +20,9 @@ _SILENT_SECONDS = 1.0  # a suspected agent that is well answers its held poll wi
 CUT_OFF_SECONDS = 10.0
 """A worker that answers us, but whom both its neighbours miss for so long, trains with nobody."""
 NEW_LEADER_SECONDS = 60.0  # agents need time to find a new leader: until they have, or for so long
+FOUND_LEADER_SECONDS = 10.0
+"""Where another worker of the job has found it, a suspected one had time enough: agents try again
+after 5 s at most, for 5 s each time."""
 
 _DISRUPTIONS: Mapping[str, Reason] = {
     "PreemptionByScheduler": Reason.PREEMPTED,
@@ -138,12 +141,21 @@ def _why_lost(worker: Worker, job: JobSnapshot, doubted: frozenset[int]) -> str 
 
 def _is_silent(worker: Worker, job: JobSnapshot) -> bool:
     agent = worker.agent
-    has_come = agent is not None and agent.heard_seconds < job.leading_seconds
-    if not has_come and job.leading_seconds < NEW_LEADER_SECONDS:
+    if not _has_come(worker, job) and job.leading_seconds < _time_to_come(job):
         return False
     if agent is None:  # it trained under another leader, and has not come over to this one
         return worker.serial in _crew(job)[0]
     return agent.heard_seconds > _SILENT_SECONDS
+
+
+def _has_come(worker: Worker, job: JobSnapshot) -> bool:
+    """Whether it was heard since this leader leads."""
+    return worker.agent is not None and worker.agent.heard_seconds < job.leading_seconds
+
+
+def _time_to_come(job: JobSnapshot) -> float:
+    is_found = any(_has_come(worker, job) for worker in job.workers)
+    return FOUND_LEADER_SECONDS if is_found else NEW_LEADER_SECONDS
 
 
 def _suspects(job: JobSnapshot) -> dict[int, set[int]]:

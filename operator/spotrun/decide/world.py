@@ -10,7 +10,7 @@ from collections.abc import Callable
 from spotrun.api.status import How, TrainingJobStatus
 from spotrun.decide.arrival import arrival_again_seconds, is_overdue, leave_out_the_late
 from spotrun.decide.crew import counted_on, failed, gone, relied_on, some_unheard, training
-from spotrun.decide.fates import NEW_LEADER_SECONDS
+from spotrun.decide.fates import FOUND_LEADER_SECONDS, NEW_LEADER_SECONDS
 from spotrun.decide.growth import (
     follow_wishes,
     growth_again_seconds,
@@ -73,7 +73,8 @@ def again_seconds(view: View, status: TrainingJobStatus) -> float | None:
         return None
     waits: list[float | None] = [leave_again_seconds(view), view.job.restart_seconds]
     if some_unheard(view, view.alive):
-        waits.append(NEW_LEADER_SECONDS - view.job.leading_seconds)
+        led_seconds = view.job.leading_seconds
+        waits += [FOUND_LEADER_SECONDS - led_seconds, NEW_LEADER_SECONDS - led_seconds]
     if not training(status):
         waits.append(start_again_seconds(view))
     elif gone(view, status):

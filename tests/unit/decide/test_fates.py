@@ -102,8 +102,9 @@ def test_a_pod_made_by_a_write_believed_lost_does_not_count() -> None:
         (5.0, Node("node-1"), (1,), 3600.0, SILENCE),
         (5.0, Node("node-1"), (0,), 3600.0, None),
         (5.0, DOWN, (1,), 59.0, SILENCE),
-        (60.0, DOWN, (1,), 59.0, None),  # heard by this replica when it led before
-        (70.0, DOWN, (1,), 61.0, SILENCE),
+        (60.0, DOWN, (1,), 9.9, None),  # heard by this replica when it led before
+        (60.0, DOWN, (1,), 10.0, SILENCE),  # the other one had found it by then
+        (60.0, Node("node-1"), (), 10.0, None),
     ],
 )
 def test_silence_counts_only_with_a_bad_node_or_suspicious_peers(
@@ -166,10 +167,17 @@ def test_suspects_are_ranks_of_the_world_that_trains_not_of_the_prepared_one() -
     assert set(job.view().ends) == {1}
 
 
-def test_a_member_that_never_came_over_to_a_new_leader_is_lost_after_a_minute() -> None:
+def test_a_member_that_never_came_over_to_a_new_leader_is_lost_once_another_had_time_to() -> None:
     job = a_job(2).training(0, suspects=(1,)).with_worker(1).with_world("0-1")
     assert fate(job, 1) == SILENCE
-    assert fate(job.with_facts(leading_seconds=30.0), 1) is None
+    assert fate(job.with_facts(leading_seconds=9.0), 1) is None
+    assert fate(job.with_facts(leading_seconds=11.0), 1) == SILENCE
+
+
+def test_where_nobody_has_found_a_new_leader_yet_nobody_is_lost_for_a_minute() -> None:
+    job = a_job(2).with_worker(0).with_worker(1, node=DOWN).with_world("0-1")
+    assert fate(job.with_facts(leading_seconds=59.0), 1) is None
+    assert fate(job.with_facts(leading_seconds=61.0), 1) == SILENCE
 
 
 def test_a_pod_of_an_unknown_phase_is_alive() -> None:

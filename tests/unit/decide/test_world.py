@@ -133,6 +133,14 @@ def test_a_new_leader_waits_to_hear_from_the_survivors() -> None:
     assert job.decide().again_seconds <= 50
 
 
+@pytest.mark.parametrize(("led", "again"), [(8.0, 2.0), (12.0, 48.0)])
+def test_a_new_leader_looks_again_when_who_has_not_come_had_time_to(
+    led: float, again: float
+) -> None:
+    job = a_job(2).training(0).with_worker(1).with_world("0-1").with_facts(leading_seconds=led)
+    assert job.decide().again_seconds == again
+
+
 # failure ----------------------------------------------------------------------------------------
 
 
