@@ -66,4 +66,4 @@ def _build(folder: Path, progress: Progress) -> None:
     program = Program("helm", f"{_MODULE}/cmd/helm", _PINS, stamp, _COLD_SECONDS)
     with only_builder(folder.with_name(f"{folder.name}.lock"), progress):
         if not (folder / "helm").is_file():
-            compile_program(find_go(progress), program, folder, progress)
+            compile_program(find_go(_PINS, progress), program, folder, progress)

@@ -78,4 +78,4 @@ def _build(name: _Name, folder: Path, progress: Progress) -> None:
     program = Program(name, package, _PINS, stamp, _COLD_SECONDS[name], _TAGS)
     with only_builder(folder.with_name(f"{folder.name}.lock"), progress):
         if not (folder / name).is_file():
-            compile_program(find_go(progress), program, folder, progress)
+            compile_program(find_go(_PINS, progress), program, folder, progress)

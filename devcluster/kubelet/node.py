@@ -32,7 +32,7 @@ class KubeletNode:
         self.workers: dict[str, PodWorker] = {}
         self._api = api
         self._reachable = asyncio.Event()
-        self._is_shutting_down = False
+        self.rejects: Verdict | None = None  # what it says of pods that come, instead of starting them
         self._burials: set[asyncio.Task[None]] = set()
 
     @property
@@ -52,7 +52,7 @@ class KubeletNode:
 
     async def join(self, version: str) -> None:
         """Register, and take up the pods that are bound to the node already."""
-        self._is_shutting_down = False
+        self.rejects = None
         now = datetime.now(UTC)
         self.node = await self._api.register(node_object(self.spec, self.endpoint, version, now))
         await self._api.renew_lease(self.node, self.timing.lease_duration, now)
@@ -71,8 +71,8 @@ class KubeletNode:
             worker.see(pod)
         else:
             self.workers[uid] = worker = PodWorker(pod, self)
-            if self._is_shutting_down and not worker.is_over:
-                worker.reject(REJECTED_IN_SHUTDOWN)
+            if self.rejects is not None and not worker.is_over:
+                worker.reject(self.rejects)
             else:
                 worker.start()
 
@@ -106,7 +106,7 @@ class KubeletNode:
 
     async def shut_down(self, grace_seconds: float) -> None:
         """Shut down gracefully: end the pods within the time, say so, and power off."""
-        self._is_shutting_down = True
+        self.rejects = REJECTED_IN_SHUTDOWN
         now = datetime.now(UTC)
         await self._api.write_conditions(self.name, now, not_ready_because=SHUTTING_DOWN)
         workers = list(self.workers.values())

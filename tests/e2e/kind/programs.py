@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from devcluster.binaries import Pin, ensure, pin
-from tests.e2e.kind.machine import HOME, SetupError, run
+from devcluster.golang import find_go
+from tests.e2e.kind.machine import HOME, run
 
 Progress = Callable[[str], None]
 
@@ -45,7 +46,7 @@ def node_programs(progress: Progress) -> Path:
     for name in _OF_KUBERNETES:
         if not (folder / name).is_file():
             progress(f"building {name} (once)")
-            _build(name, folder)
+            _build(name, folder, progress)
     for module in (COREDNS, PROVISIONER):
         _installed(module, folder, progress)
     return folder
@@ -59,13 +60,13 @@ def key() -> str:
     return f"{kubernetes().kubernetes}-{digest[:12]}"
 
 
-def _build(name: str, folder: Path) -> None:
+def _build(name: str, folder: Path, progress: Progress) -> None:
     version = kubernetes().kubernetes
     stamps = {"gitVersion": version, "gitMajor": "1", "gitMinor": version.split(".")[1]}
     flags = " ".join(["-s -w", *(f"-X {_VERSION}.{k}={v}" for k, v in stamps.items())])
     partial = folder / f"{name}.partial"
     command = ("build", "-mod=readonly", "-trimpath", "-ldflags", flags, "-o", partial)
-    _go(*command, f"k8s.io/kubernetes/cmd/{name}", folder=folder)
+    _go(*command, f"k8s.io/kubernetes/cmd/{name}", folder=folder, progress=progress)
     partial.rename(folder / name)
 
 
@@ -74,16 +75,12 @@ def _installed(module: str, folder: Path, progress: Progress) -> Path:
     if not (folder / name).is_file():
         progress(f"building {module} (once)")
         folder.mkdir(parents=True, exist_ok=True)
-        _go("install", "-trimpath", "-ldflags", "-s -w", module, folder=folder)
+        command = ("install", "-trimpath", "-ldflags", "-s -w", module)
+        _go(*command, folder=folder, progress=progress)
     return folder / name
 
 
-def _go(*arguments: str | Path, folder: Path) -> None:
-    go = shutil.which("go")
-    if go is None:
-        raise SetupError(
-            "go was not found, which builds kind and the programs of its nodes: install Go 1.26 or "
-            "newer and put it on PATH"
-        )
+def _go(*arguments: str | Path, folder: Path, progress: Progress) -> None:
+    go = find_go(NODE_MODULE, progress)
     kept = {"CGO_ENABLED": "0", "GOBIN": str(folder), "GOFLAGS": "", "GOWORK": "off"}
     run(go, *arguments, environment={**os.environ, **kept}, cwd=NODE_MODULE, seconds=1800)

