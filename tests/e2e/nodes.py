@@ -38,6 +38,11 @@ async def cut_power(site: Site, node: str) -> None:
     await asyncio.to_thread(site.kind.cut_power, node)
 
 
+async def shut_down(site: Site, node: str) -> None:
+    """Have a machine shut down, and wait until it is off."""
+    await asyncio.to_thread(site.kind.shut_down, node)
+
+
 async def boot(site: Site, node: str) -> None:
     """Give a machine its power again, and wait until its kubelet is heard."""
     since = datetime.now(UTC)

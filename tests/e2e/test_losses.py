@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.e2e.nodes import boot, cut_power, until_heard
+from tests.e2e.nodes import boot, cut_power, shut_down, until_heard
 from tests.e2e.site import Site, is_whole
 from tests.integration.trainer.traces import differences
 from tests.statuses import failures_of
@@ -36,6 +36,28 @@ async def test_the_weights_are_as_if_no_node_had_lost_its_power(
     assert failures_of(ended) == 0
     # No replacement was lost on the node, which for 40 s looked as if it were well.
     assert ended["interruptions"]["count"] == 1
+
+
+async def test_a_node_that_shuts_down_takes_no_step_along(
+    site: Site, alone: dict[int, str]
+) -> None:
+    await site.start_run()
+    await site.until_trains(2)
+    node = await site.node_of(rank=0)
+
+    told_at = time.time()
+    try:
+        await shut_down(site, node)
+        await site.until_trains(1, since=told_at)
+    finally:
+        back_at = time.time()
+        await boot(site, node)
+    await site.until_trains(2, since=back_at)
+    await site.until(is_whole)
+    lines = await site.trace()
+    assert len({(line["step"], line["rank"]) for line in lines}) == len(lines)
+    assert differences(lines, alone) == set()
+    assert failures_of(await site.status()) == 0
 
 
 async def test_a_node_that_was_cut_off_is_made_do_without_and_taken_back(

@@ -4,6 +4,7 @@ import hashlib
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,12 +101,17 @@ class Kind:
 
     def down(self) -> None:
         """Remove the cluster and all that it left on this machine; images and programs are kept."""
+        if self._runs():
+            with suppress(SetupError):  # its first node may be stopped
+                self._empty_files()
         self._kind("delete", "cluster", "--name", CLUSTER, "--kubeconfig", KUBECONFIG)
         networks = self.engine("network", "ls", "--format={{.Name}}").split()
         if self.engine.is_podman and "kind" in networks:
             self.engine("network", "rm", "kind")
         KUBECONFIG.unlink(missing_ok=True)
         shutil.rmtree(FILES, ignore_errors=True)
+        if FILES.exists():
+            self.progress(f"files of workers' users are left in {FILES}: remove it as root")
         sysctls.restore()
 
     def kubectl(self, *arguments: str, given: str | None = None) -> str:
@@ -116,6 +122,10 @@ class Kind:
         """Take a node away as a lost machine goes: without a word to anybody."""
         self.engine("exec", node, "ip", "link", "set", "eth0", "down")
         self.engine("kill", node)
+
+    def shut_down(self, node: str) -> None:
+        """End a node as an operating system does that is told to: all processes get SIGTERM."""
+        self.engine("stop", "--time=90", node)
 
     def give_power(self, node: str) -> None:
         """Boot a node again that was taken away; it is ready some seconds later."""
@@ -160,6 +170,11 @@ class Kind:
         command = ("create", "cluster", "--config=-", "--kubeconfig", KUBECONFIG, "--wait=3m")
         self._kind(*command, *image, given=yaml.safe_dump(config))
         self.tame()
+
+    def _empty_files(self) -> None:
+        """Workers write as users of their own, whose files only root can remove."""
+        first = f"{CLUSTER}-control-plane"
+        self.engine("exec", first, "find", FILES_AT_NODES, "-mindepth", "1", "-delete")
 
     def _node_image(self) -> list[str]:
         """Ours where no registry is at hand: kind's own comes from one."""
