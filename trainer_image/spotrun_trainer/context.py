@@ -11,7 +11,7 @@ from typing import NoReturn
 import torch
 
 from spotrun import wire
-from spotrun_trainer.checkpoint import Checkpoints
+from spotrun_trainer.checkpoint import Checkpoints, open_place
 from spotrun_trainer.device import default_device
 from spotrun_trainer.files import WorldFile
 from spotrun_trainer.group import Group
@@ -239,6 +239,8 @@ def open_context(
         seat.directory, local_rank=seat.local_rank, measured=open_vitals(meter, env)
     )
     install_failure_note(reporter)
+    if place is not None:
+        open_place(place)  # refused before a model is made, and before peers are met
     _set_up_torch(device, deterministic=deterministic)
     seed_all(seed, 0)
     return Context(

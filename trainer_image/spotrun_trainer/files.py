@@ -60,6 +60,7 @@ class Telling:
     epoch_samples: int | None = None  # in an epoch, where the dataset says
     checkpoint_seconds: float | None = None  # of this generation, in which saving held steps up
     checkpoint: str | None = None  # the newest durable checkpoint, by name (step-N.gG)
+    restored: str | None = None  # the one that training went on from, where the world named none
     completed: bool = False  # training complete and the final checkpoint durable
     utilization: wire.Utilization = field(default_factory=wire.Utilization)
     failure: str | None = None  # a cut traceback, written before the process ends
@@ -179,7 +180,8 @@ def _read_telling(body: bytes) -> Telling:
         sync_bytes=_optional(content, "syncBytes"),
         epoch_samples=_optional(content, "epochSamples"),
         checkpoint_seconds=_number(content, "checkpointSeconds", most=1e9),
-        checkpoint=_checkpoint(content),
+        checkpoint=_checkpoint(content, "checkpoint"),
+        restored=_checkpoint(content, "restored"),
         completed=_flag(content, "completed"),
         utilization=_utilization(content.get("utilization")),
         failure=_failure(content),
@@ -216,10 +218,10 @@ def _flag(content: Mapping[str, Any], key: str) -> bool:
     return value
 
 
-def _checkpoint(content: Mapping[str, Any]) -> str | None:
-    value = content.get("checkpoint")
+def _checkpoint(content: Mapping[str, Any], key: str) -> str | None:
+    value = content.get(key)
     if value is not None and not (isinstance(value, str) and _CHECKPOINT.fullmatch(value)):
-        raise ValueError(f"checkpoint is called step-N.gG, not {_shown(value)}")
+        raise ValueError(f"{key} is called step-N.gG, not {_shown(value)}")
     return value
 
 

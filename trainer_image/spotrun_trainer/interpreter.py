@@ -6,6 +6,7 @@ are imported. A script that sets such a variable before it imports them is begun
 that has imported nothing.
 """
 
+import builtins
 import importlib
 import json
 import os
@@ -22,15 +23,18 @@ from typing import NoReturn
 
 from typing_extensions import override
 
-from spotrun_trainer.telemetry import trace
+from spotrun_trainer.telemetry import cgroup, trace
 
 _HIDDEN = ("torch", "numpy", "spotrun_trainer")
 """Packages that a script does not see before it imports one of them."""
+_ALONE = "numpy"
+"""The one of them that imports none of the others; all others import it."""
 _OF_OTHERS = ("HF_", "MLFLOW_", "TOKENIZERS_", "TRANSFORMERS_", "WANDB_")
 """How variables begin that these packages do not read. They read hundreds, and more in libraries
 under them, so that every other variable may be one of those."""
 _FIRST_TO_GO = "1000"
-_OOM_SCORE = Path("/proc/self/oom_score_adj")
+_OOM_SCORE = Path("proc/self/oom_score_adj")
+_DONE = b"."
 
 
 @dataclass(frozen=True)
@@ -58,23 +62,43 @@ def main(descriptor: int, *modules: str) -> None:
         with suppress(Exception):  # the script will say it, if it is of any use there
             importlib.import_module(name)
     with socket.socket(fileno=descriptor) as control:
-        with suppress(OSError):  # what is to be run may have been told already
-            control.shutdown(socket.SHUT_WR)  # this says that all is imported
-        told = _wait(control)
+        told = _be_told(control, score)
     if told is not None:
-        if score is not None:
-            with suppress(OSError):
-                _OOM_SCORE.write_text(score)
         trace.begin()
         _run(told)
 
 
-def _let_die_first() -> str | None:
-    """Where memory runs out, it is this process that is missed least."""
+def _let_die_first(root: Path = Path("/")) -> str | None:
+    """Where memory runs out, it is this process that is missed least; returns its score before.
+
+    Not where all of its cgroup would end with it, as the kubelet has it of containers.
+    """
     with suppress(OSError):
-        score = _OOM_SCORE.read_text()
-        _OOM_SCORE.write_text(_FIRST_TO_GO)
-        return score
+        if not _dies_with_all(root):
+            score = (root / _OOM_SCORE).read_text()
+            (root / _OOM_SCORE).write_text(_FIRST_TO_GO)
+            return score
+    return None
+
+
+def _dies_with_all(root: Path) -> bool:
+    """Whether the kernel, where it ends a process for its memory, ends a whole cgroup (v2)."""
+    path = cgroup.paths((root / "proc/self/cgroup").read_text()).get("", "/")
+    levels = [root / "sys/fs/cgroup" / level[1:] for level in cgroup.with_parents(path)]
+    files = [level / "memory.oom.group" for level in levels]
+    return any(file.is_file() and file.read_text().strip() != "0" for file in files)
+
+
+def _be_told(control: socket.socket, score: str | None) -> Told | None:
+    """What is to be run; None if torchrun has ended, or waits no more for this process."""
+    with suppress(OSError):
+        control.sendall(_DONE)  # all is imported
+        told = _wait(control)
+        if score is not None:
+            with suppress(OSError):
+                Path("/", _OOM_SCORE).write_text(score)
+        control.sendall(_DONE)  # from here on it is torchrun's
+        return told
     return None
 
 
@@ -104,8 +128,9 @@ def _run(told: Told) -> None:
     main = ModuleType("__main__")
     main.__file__ = script
     main.__loader__ = SourceFileLoader("__main__", script)
-    vars(main).update(__annotations__={}, __cached__=None)
-    sys.modules["__main__"] = main
+    vars(main).update(__annotations__={}, __builtins__=builtins, __cached__=None)
+    for name in {"__main__", "__mp_main__"} & sys.modules.keys():  # the other is multiprocessing's
+        sys.modules[name] = main
     try:
         exec(compile(Path(script).read_bytes(), script, "exec"), vars(main))  # noqa: S102 - the user's
     except (SystemExit, KeyboardInterrupt):
@@ -118,14 +143,12 @@ def _run(told: Told) -> None:
 
 
 class _Curtain(MetaPathFinder, Loader):
-    """Hides what was imported ahead, until the script imports the first of it."""
+    """Hides what was imported ahead, until the script imports it."""
 
     def __init__(self, told: Told) -> None:
         self._told = told
         self._hidden = {
-            name: module
-            for name, module in sys.modules.items()
-            if name.partition(".")[0] in _HIDDEN
+            name: module for name, module in sys.modules.items() if _package(name) in _HIDDEN
         }
         self._specs = {name: module.__spec__ for name, module in self._hidden.items()}
         for name in self._hidden:
@@ -150,15 +173,24 @@ class _Curtain(MetaPathFinder, Loader):
 
     @override
     def exec_module(self, module: ModuleType) -> None:
-        """It was executed when it was imported ahead, with all the others."""
+        """It was executed when it was imported ahead, with all that it imports."""
         module.__spec__ = self._specs[module.__name__]
-        sys.modules.update(self._hidden)
-        sys.meta_path.remove(self)
+        if module.__name__ == _ALONE:
+            sys.modules.update(
+                {name: one for name, one in self._hidden.items() if _package(name) == _ALONE}
+            )
+        else:
+            sys.modules.update(self._hidden)
+            sys.meta_path.remove(self)
 
     def _begin_anew(self) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
         os.execve(sys.executable, list(self._told.command), dict(self._told.environment))  # noqa: S606 - itself
+
+
+def _package(name: str) -> str:
+    return name.partition(".")[0]
 
 
 def _of_theirs(environment: Mapping[str, str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from spotrun_trainer.interrupt import InterruptedStepError
 from spotrun_trainer.logbook import say
 from spotrun_trainer.lost import PeerLostError
 from spotrun_trainer.phase import Outcome
-from spotrun_trainer.restore import restore
+from spotrun_trainer.restore import naming, restore
 from spotrun_trainer.rig import Rig
 from spotrun_trainer.saves import FINISH_SECONDS, MARGIN_SECONDS, Saves
 from spotrun_trainer.step import Step
@@ -52,6 +52,7 @@ class Loop:
     def steps(self) -> Iterator[Step]:
         """All steps that are left; one that was discarded comes again."""
         try:
+            self._saves.check_place()
             if self._context.seat.joins:
                 yield from self._rehearse()
             self.worlds.enter()
@@ -113,9 +114,12 @@ class Loop:
                 tensors = context.tracked.flatten().tensors
                 agreement.share(tensors, context.group.peers, context.device)
                 return
+        is_found = context.seat.restore is None  # perhaps an earlier job's, as its orders were
         if context.group.rank == 0:
-            say(f"going on from {restored.name}")
-        self._go_on(restored.extra)
+            where = f", which was in {restored.folder}" if is_found else ""
+            say(f"going on from {restored.name}{where}")
+        with naming(restored.folder):
+            self._go_on(restored.extra | ({"orders": 0} if is_found else {}))
         self._saves.restored(restored.name, context.step)
 
     def pack(self) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """Which checkpoint training begins at."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +19,7 @@ class Restored(NamedTuple):
 
     name: str
     extra: dict[str, Any]
+    folder: Path  # that it is in
 
 
 def restore(
@@ -33,19 +36,39 @@ def restore(
         said = torch.tensor([float(damage is not None)], device=device)
         group.all_reduce(said).wait()
         if not said.item():
-            return Restored(name, extra)
+            return Restored(name, extra, checkpoints.folder)
         damaged = damage or DamagedCheckpointError(f"{name} is damaged, as another rank found")
         say(f"{damaged}; trying the one before")
     if damaged is not None:  # from scratch would be a surprise that costs days
-        raise damaged
+        raise DamagedCheckpointError(f"{damaged}; {_afresh(checkpoints.folder)}") from damaged
     return None
 
 
+@contextmanager
+def naming(folder: Path) -> Iterator[None]:
+    """Say of a checkpoint that does not fit what is trained where it lies, and what to do."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{error}; {_afresh(folder)}") from error
+
+
+def _afresh(folder: Path) -> str:
+    return (
+        f"to train afresh choose another place than {folder} (in a TrainingJob: give the job "
+        "another name), or remove that folder"
+    )
+
+
 def _candidates(seat: Seat, checkpoints: Checkpoints) -> Iterator[str]:
-    """Newest first; under spotrun from that on which the world names, and none if it names none."""
-    if not seat.elastic:
+    """Newest first, under spotrun from that on which the world names.
+
+    If it names none, nothing was acknowledged yet: there may be those of an earlier job of that
+    name, or of a world that was lost before the operator heard of them.
+    """
+    if seat.restore is None:
         yield from checkpoints.complete()
-    elif seat.restore is not None:
+    else:
         yield seat.restore
         yield from checkpoints.complete_before(seat.restore)
 
@@ -54,6 +77,7 @@ def _try_load(
     name: str, checkpoints: Checkpoints, tracked: Tracked
 ) -> tuple[dict[str, Any], DamagedCheckpointError | None]:
     try:
-        return checkpoints.load(name, tracked), None
+        with naming(checkpoints.folder):
+            return checkpoints.load(name, tracked), None
     except DamagedCheckpointError as error:
         return {}, error

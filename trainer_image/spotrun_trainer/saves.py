@@ -5,7 +5,13 @@ import time
 from typing import Any
 
 from spotrun_trainer.cadence import Cadence
-from spotrun_trainer.checkpoint import CheckpointError, Checkpoints, Saved
+from spotrun_trainer.checkpoint import (
+    CheckpointError,
+    Checkpoints,
+    Saved,
+    make_writable,
+    open_place,
+)
 from spotrun_trainer.context import Context
 from spotrun_trainer.logbook import say
 
@@ -30,6 +36,11 @@ class Saves:
     def is_in_flight(self) -> bool:
         """Whether a save is on its way."""
         return self._in_flight is not None
+
+    def check_place(self) -> None:
+        """Refuse a place where nothing can be saved, before there is anything to lose."""
+        if self._context.place is not None:
+            make_writable(open_place(self._context.place))
 
     def is_due(self, step: int) -> bool:
         """Whether to save at the end of this step; the clock of rank 0 is everybody's."""
@@ -134,6 +145,8 @@ class Saves:
     def restored(self, name: str, step: int) -> None:
         """The training began at a checkpoint, which need not be saved again."""
         self._durable, self._begun_step = name, step
+        if self._context.seat.restore is None:  # the operator did not know of it
+            self._context.reporter.tell(step=step, checkpoint=name, restored=name)
 
     def what_is_durable(self) -> str:
         """For the log: from where it will go on."""
@@ -157,10 +170,12 @@ class Saves:
         if self._pruning is not None and self._pruning.is_alive():
             return  # the next one deletes what this one would have
         self._acknowledged = acknowledged
+        world, here = self._context.world(), self._context.seat.generation
+        generation = max(here, world.generation if world is not None else 0)
 
         def prune() -> None:
             try:
-                checkpoints.prune(acknowledged)
+                checkpoints.prune(acknowledged, generation=generation)
             except OSError as error:
                 say(f"old checkpoints could not be deleted: {error}")
 

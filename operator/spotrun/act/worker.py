@@ -16,6 +16,8 @@ DIRECTORY = "/run/spotrun"
 TOKEN_DIRECTORY = "/var/run/secrets/spotrun.dev"  # noqa: S105 - a path
 TOKEN_SECONDS = 3600
 CHECKPOINTS = "/checkpoints"
+"""Where the volume is mounted. Each job has a folder of its own in it, for several may name one
+claim, and those of several namespaces one export."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the pod's own, an in-memory volume
 
 _NO_LIMIT = 1_000_000
@@ -187,7 +189,7 @@ def _environment(job: JobSnapshot, serial: int, settings: Settings) -> dict[str,
     }
     place = job.spec.checkpoint
     if place is not None:
-        values[names.ENV_CHECKPOINT] = place.uri or CHECKPOINTS
+        values[names.ENV_CHECKPOINT] = place.uri or f"{CHECKPOINTS}/{job.namespace}/{job.name}"
         values[names.ENV_CHECKPOINT_EVERY] = _seconds_or_auto(place.every)
         values[names.ENV_CHECKPOINT_KEEP] = str(place.keep)
     return values

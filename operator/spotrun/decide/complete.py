@@ -13,11 +13,24 @@ def complete(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     """End the job well; what is lost after that does not matter."""
     if status.phase in FINISHED or not _somebody_has_completed(view, status):
         return status
-    message = "the training is complete and its last checkpoint durable"
+    message = _how(view, status)
     status = status.model_copy(
         update={"phase": Phase.SUCCEEDED, "reason": Reason.COMPLETED.value, "message": message}
     )
     return state(view, status, ConditionType.COMPLETE, Reason.COMPLETED, message, holds=True)
+
+
+def _how(view: View, status: TrainingJobStatus) -> str:
+    saved = status.checkpoint
+    agents = (worker.agent for worker in view.job.workers)
+    told = (agent.report.progress for agent in agents if agent is not None)
+    if saved is not None and any(one and one.restored == saved.name for one in told):
+        return (
+            f"the training was complete already: it went on from {saved.name}, which was in its "
+            "folder, and had no step left; to train afresh give the job another name, or remove "
+            "that folder"
+        )
+    return "the training is complete and its last checkpoint durable"
 
 
 def _somebody_has_completed(view: View, status: TrainingJobStatus) -> bool:

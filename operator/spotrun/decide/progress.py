@@ -1,18 +1,21 @@
 """Progress and checkpoints, as the members of the present world report them."""
 
+from collections.abc import Sequence
+
 from spotrun.api.amounts import Amount, Percent
 from spotrun.api.status import CheckpointStatus, Progress, TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.crew import training
+from spotrun.decide.ledger import record
 from spotrun.decide.view import View
-from spotrun.wire import Checkpoint, step_of
+from spotrun.wire import Checkpoint, Report, step_of
 from spotrun.wire import Progress as Reported
 
 _FASTEST = 1e9  # samples per second; what exceeds it is no measurement
 
 
 def follow(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
-    """Take over the newest progress and acknowledge the newest checkpoint."""
+    """Take over the newest progress, acknowledge the newest checkpoint, and say what was found."""
     members = set(training(status))
     reports = [w.agent.report for w in view.job.workers if w.agent and w.serial in members]
     update: dict[str, object] = {}
@@ -29,7 +32,27 @@ def follow(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         update["checkpoint"] = CheckpointStatus(
             name=saved.name, step=saved.step, time=Time.of(view.now)
         )
-    return status.model_copy(update=update) if update else status
+    status = status.model_copy(update=update) if update else status
+    return _note_found(view, status, reports)
+
+
+def _note_found(
+    view: View, status: TrainingJobStatus, reports: Sequence[Report]
+) -> TrainingJobStatus:
+    """A world that was told of no checkpoint goes on from one that an earlier job has left.
+
+    From now on it is as if it had been told: what was done before it is not this job's work.
+    """
+    world, saved = status.world, status.checkpoint
+    if world is None or world.restore is not None or saved is None:
+        return status
+    told = (report.progress for report in reports)
+    found = {one.restored for one in told if one and one.generation == world.generation}
+    if saved.name not in found:
+        return status
+    status = status.model_copy(update={"world": world.model_copy(update={"restore": saved.name})})
+    why = f"training goes on from {saved.name}, which was in the job's folder"
+    return record(view, status, "Restore", why, {"step": str(saved.step)})
 
 
 def _is_newer(saved: Checkpoint, status: TrainingJobStatus) -> bool:

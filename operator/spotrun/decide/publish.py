@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from spotrun.api.status import How, TrainingJobStatus, World
 from spotrun.api.values import Serials, Time
-from spotrun.decide.crew import generation, holders, training
+from spotrun.decide.crew import generation, holders, on_trial, training
 from spotrun.decide.ledger import record
 from spotrun.decide.ranks import in_rank_order
 from spotrun.decide.serials import ordered
@@ -47,6 +47,7 @@ def publish(
         formed_at=Time.of(view.now),
         trains=generation(status) if is_prepared else None,
         late=_late(view, old, late),
+        joined=_joined(view, status, members),
     )
     numbers = {"generation": str(world.generation), "size": str(len(members)), "how": how.value}
     return record(view, status.model_copy(update={"world": world}), "World", why, numbers)
@@ -68,6 +69,14 @@ def fill_in(view: View, status: TrainingJobStatus, *, switch: bool) -> TrainingJ
     if not update:
         return status
     return status.model_copy(update={"world": world.model_copy(update=update)})
+
+
+def give_up(view: View, status: TrainingJobStatus, workers: Sequence[Worker]) -> TrainingJobStatus:
+    """Have workers replaced that no world counts on, as if they had been late twice."""
+    world = status.world
+    assert world is not None, "others train"
+    late = _late(view, world, [*workers, *workers])
+    return status.model_copy(update={"world": world.model_copy(update={"late": late})})
 
 
 def spare_store(view: View, status: TrainingJobStatus, rank0: tuple[int, ...]) -> str | None:
@@ -94,6 +103,13 @@ def _is_at(view: View, store: str | None, rank0: tuple[int, ...]) -> bool:
 def _spend(world: World | None, store: str | None) -> tuple[str, ...]:
     spent = (world.spent or ()) if world is not None else ()
     return (*spent, *([store] if store else ()))[-_SPENT_STORES:]
+
+
+def _joined(view: View, status: TrainingJobStatus, members: Sequence[int]) -> Serials | None:
+    """Who did not train before; nobody where nobody did."""
+    before = set(training(status)) - on_trial(view, status)
+    new = tuple(sorted(set(members) - before))
+    return Serials.of(new) if before and new else None
 
 
 def _late(view: View, old: World | None, late: Sequence[Worker]) -> Serials | None:

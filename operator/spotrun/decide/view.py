@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 FINISHED = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 _PATIENCE = 2  # who is late so often is replaced
+_AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,15 @@ Policy = Callable[[View, TrainingJobStatus], TrainingJobStatus]
 
 
 def leaves_at(worker: Worker) -> datetime | None:
-    """When a worker has to be gone: its node was given notice, or its pod is being deleted."""
+    """When a worker has to be gone: its node was given notice, or its pod is being deleted.
+
+    At once where it was told to end by a signal, whoever sent it.
+    """
     of_node = worker.node.leaves_at if worker.node is not None else None
     of_pod = worker.pod.killed_at if worker.pod.deleting else None
-    return min((moment for moment in (of_node, of_pod) if moment is not None), default=None)
+    is_leaving = worker.agent is not None and worker.agent.report.leaving
+    moments = (of_node, of_pod, _AT_ONCE if is_leaving else None)
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 def holds_back(status: TrainingJobStatus) -> bool:

@@ -57,6 +57,7 @@ class Progress:
     sync_bytes: int | None = None  # of gradients that all processes add up in a step
     epoch_samples: int | None = None  # in an epoch, where the dataset says
     checkpoint_seconds: float | None = None  # of this generation, in which saving held steps up
+    restored: str | None = None  # the checkpoint it went on from, where its world named none
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class Report:
     committed: Checkpoint | None = None
     completed: bool = False  # the training is complete and its last checkpoint durable
     in_process: bool = False  # its trainer can change worlds without a restart
+    leaving: bool = False  # a signal told it to end, and it does
 
     @property
     def news(self) -> tuple[object, ...]:
@@ -95,6 +97,7 @@ class Report:
             self.committed,
             self.completed,
             self.in_process,
+            self.leaving,
         )
 
 
@@ -128,6 +131,7 @@ def read_report(body: bytes) -> Report:
         committed=_checkpoint(content.get("committed")),
         completed=content.get("completed") is True,
         in_process=content.get("inProcess") is True,
+        leaving=content.get("leaving") is True,
     )
 
 
@@ -153,6 +157,7 @@ def write_report(report: Report) -> bytes:
         "committed": report.committed and {"checkpoint": report.committed.name},
         "completed": report.completed,
         "inProcess": report.in_process,
+        "leaving": report.leaving,
     }
     known = {key: value for key, value in content.items() if value is not None}
     return json.dumps(known, separators=(",", ":")).encode()
@@ -197,6 +202,7 @@ def _progress(value: object) -> Progress | None:
         sync_bytes=_optional(content, "syncBytes"),
         epoch_samples=_optional(content, "epochSamples"),
         checkpoint_seconds=number(content, "checkpointSeconds", _MOST_SECONDS),
+        restored=checkpoint_name(content.get("restored")),
     )
 
 

@@ -10,7 +10,10 @@ import sys
 from torch.distributed.run import main
 from spotrun_trainer.agent.failures import watch_failures
 
-watch_failures(lambda code, message: print(f"told: {code}, {message}", flush=True))
+def tell(code, message):
+    print(f"told: {code}, {message}", flush=True)
+
+watch_failures(tell, spared=frozenset)
 main(["--standalone", "--nproc-per-node=2", *sys.argv[1:]])
 """
 STUBBORN = """

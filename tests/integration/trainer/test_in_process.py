@@ -17,6 +17,11 @@ def pid_of(lines: Trace, rank: int) -> int:
     return pid
 
 
+def parent_of(pid: int) -> int:
+    """Its torchrun."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 async def start(place: Place, script: Path | str, workers: int, **sizes: int) -> None:
     await place.start(script, place.folder, *LONG, workers=workers, sizes={"min": 1, **sizes})
 
@@ -35,6 +40,24 @@ async def test_a_survivor_goes_on_with_the_very_next_step(place: Place) -> None:
     back_at = min(line["time"] for line in lines if line["size"] == 1)
     print(f"rank 0 lost, the other one goes on: {back_at - lost_at:.2f} s")
     assert job["status"]["world"]["how"] == "Abort"
+    assert failures_of(job["status"]) == 0
+
+
+async def test_a_worker_that_a_signal_ends_is_left_out_before_it_has_ended(place: Place) -> None:
+    """As on a node that shuts down, whose kubelet is the first to go."""
+    await start(place, "in_process.py", 2)
+    async with place.operator():
+        lines = await place.until_trace(trains(2))
+        leaver, survivor = pid_of(lines, 0), pid_of(lines, 1)
+        os.kill(leaver, signal.SIGSTOP)
+        os.kill(parent_of(leaver), signal.SIGTERM)
+        await place.until_job(lambda status: status["world"]["members"] == "1")
+        os.kill(leaver, signal.SIGCONT)
+        lines = await place.until_trace(trains(1))
+        job = await place.job()
+    steps = steps_of(lines, survivor)
+    assert list(range(1, len(steps) + 1)) == steps
+    assert job["status"]["world"]["how"] == "Boundary"
     assert failures_of(job["status"]) == 0
 
 

@@ -1,6 +1,7 @@
 """Worker pods, as whole objects."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -316,9 +317,21 @@ def test_the_volume_for_checkpoints_is_mounted(volume: dict[str, Any]) -> None:
         "name": "spotrun-checkpoints",
         "mountPath": "/checkpoints",
     }
-    assert {"name": "SPOTRUN_CHECKPOINT", "value": "/checkpoints"} in trainer["env"]
+    assert {"name": "SPOTRUN_CHECKPOINT", "value": "/checkpoints/ns/job"} in trainer["env"]
     assert {"name": "SPOTRUN_CHECKPOINT_EVERY", "value": "auto"} in trainer["env"]
     assert {"name": "SPOTRUN_CHECKPOINT_KEEP", "value": "3"} in trainer["env"]
+
+
+def test_jobs_on_one_claim_have_a_folder_each() -> None:
+    job = a_job_of(checkpoint={"volume": VOLUMES[0]})
+    others = [replace(job, name="other"), replace(job, namespace="elsewhere")]
+    places = {
+        one["value"]
+        for each in (job, *others)
+        for one in pod_of(each)["spec"]["containers"][0]["env"]
+        if one["name"] == "SPOTRUN_CHECKPOINT"
+    }
+    assert places == {"/checkpoints/ns/job", "/checkpoints/ns/other", "/checkpoints/elsewhere/job"}
 
 
 def test_how_often_to_save_is_handed_on_in_seconds() -> None:

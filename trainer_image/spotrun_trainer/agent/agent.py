@@ -74,6 +74,10 @@ class Agent:
         """A training process ended with an error."""
         self._state.fail(exit_code, message)
 
+    def leave(self) -> None:
+        """A signal told the worker to end; its processes do so by themselves."""
+        self._state.leave()
+
     def fail_unless_known(self) -> None:
         """The processes ended though nobody asked them to, and how is not known."""
         if self._state.entered is not None and not self._state.has_failed:

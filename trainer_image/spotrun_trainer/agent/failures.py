@@ -2,7 +2,7 @@
 
 import functools
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,12 @@ _SIGNALLED = 128  # what shells and runtimes add to the number of a signal
 _MOST_CODE = 255
 
 
-def watch_failures(tell: Callable[[int, str], None]) -> None:
+def watch_failures(
+    tell: Callable[[int, str], None], *, spared: Callable[[], Container[int]]
+) -> None:
     """From now on tell exit code and message of whichever training process fails first.
+
+    `spared`: who is not killed with its siblings, for they do not train yet.
 
     torchrun says so only in its log and, once restarts are used up, at its end. Where a version of
     torch is not as expected, a failure is still reported, without its code.
@@ -27,7 +31,7 @@ def watch_failures(tell: Callable[[int, str], None]) -> None:
     def monitor(agent: LocalElasticAgent, group: Any) -> Any:  # noqa: ANN401 - torch's own types
         failed = _failed_ranks(agent)
         if failed:
-            kill_sessions()  # its siblings: torchrun would give them 30 s
+            kill_sessions(but=spared())  # its siblings: torchrun would give them 30 s
         result = original(agent, group)
         if result.failures:
             tell(*_words(_first(result.failures.values(), failed)))

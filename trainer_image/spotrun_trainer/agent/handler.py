@@ -24,11 +24,14 @@ from typing_extensions import override
 
 from spotrun.wire import Ending, LastWords, World
 from spotrun_trainer.agent.agent import Agent
+from spotrun_trainer.agent.ending import TerminationLog
 from spotrun_trainer.agent.failures import watch_failures
 from spotrun_trainer.agent.interpreters import Interpreters, begin_ahead
 from spotrun_trainer.agent.moves import place, workers
 from spotrun_trainer.agent.sessions import kill_sessions
-from spotrun_trainer.agent.settings import read_settings, split_address
+from spotrun_trainer.agent.settings import Settings, read_settings, split_address
+from spotrun_trainer.agent.signals import watch_signals
+from spotrun_trainer.checkpoint import make_writable
 from spotrun_trainer.resolver import wait_shortly
 from spotrun_trainer.telemetry.trace import Trace, open_trace
 
@@ -120,16 +123,31 @@ def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
     # All workers have equally many processes, so ranks need no exchange through a store: it would
     # block for 300 s where a member is gone (`SimpleElasticAgent._assign_worker_ranks`).
     os.environ["TORCH_ELASTIC_WORKER_IDENTICAL"] = "1"
-    agent = Agent(read_settings())
-    watch_failures(agent.fail)
+    settings = read_settings()
+    _make_folder(settings)
+    agent = Agent(settings)
     trace = open_trace()
     interpreters = begin_ahead(os.environ, trace)
+    watch_failures(agent.fail, spared=lambda: interpreters.pids)
+    watch_signals(agent.leave)
     # torchrun handles signals only once processes run; a spare would die without a word, and as
     # process 1 of a container not at all.
     signal.signal(signal.SIGTERM, _raise_signal)
     # A signal ends torchrun without `shutdown`.
     atexit.register(agent.end)
     return SpotrunRendezvous(agent, parameters.run_id, trace, interpreters)
+
+
+def _make_folder(settings: Settings) -> None:
+    """Any script finds the job's folder there, and can write to it; else the worker ends."""
+    if settings.checkpoints is None:
+        return
+    try:
+        make_writable(settings.checkpoints, is_shared=True)
+    except ValueError as error:
+        words = LastWords(Ending.FAILED, exit_code=1, message=str(error))
+        TerminationLog(settings.last_words).write(words)
+        raise SystemExit(1) from error
 
 
 def _info(world: World) -> RendezvousInfo:

@@ -2,8 +2,9 @@
 
 After a loss everybody waits for new processes, and those for their import of PyTorch: three seconds
 of a CPU. So an interpreter that has done that already waits beside each process that trains, and
-torchrun's next process is one of them (`spotrun_trainer.interpreter`). One takes 0.4 GB, so they
-are kept only while there is room for twice that, and are what the kernel ends first.
+torchrun's next process is one of them (`spotrun_trainer.interpreter`). Each takes 0.4 GB, so they
+are kept only while there is room for twice that, and where the kernel ends single processes of a
+container they are the first.
 """
 
 import logging
@@ -35,7 +36,9 @@ IMPORTED = ("torch", "torch._dynamo", "torch.nn.parallel", "spotrun_trainer.run"
 BEGUN_AHEAD = "begun ahead"
 """A mark in the trace: one more is ready."""
 ROOM_BYTES = 0.8e9
-"""Without so much memory left, none is kept; with twice as much, they are begun."""
+"""Without so much memory left for each, none is kept; with twice as much, they are begun."""
+ANSWER_SECONDS = 30.0
+"""Who does not answer for so long hangs: an import takes three seconds of a CPU."""
 _PROGRAM = """
 import sys
 if not sys.flags.safe_path:
@@ -50,8 +53,33 @@ Process = subprocess.Popen[bytes]
 @dataclass
 class _Waiting:
     process: Process
-    control: socket.socket
-    is_ready: bool = False  # it has imported all
+    control: socket.socket  # it says one byte when it has imported all, and one when it is told
+    is_ready: bool = False
+
+    def looks_ready(self) -> bool:
+        """Whether it has imported all by now."""
+        if not self.is_ready:
+            with suppress(OSError):  # nothing is said yet, or it has ended
+                self.is_ready = bool(self.control.recv(1, socket.MSG_DONTWAIT))
+        return self.is_ready
+
+    def takes(self, told: Told, outputs: Sequence[int]) -> bool:
+        """Whether it is alive and has taken what it is to run; it is ended if it has not."""
+        with self.control, suppress(OSError):
+            self.control.settimeout(ANSWER_SECONDS)
+            if self.is_ready or self.control.recv(1):
+                socket.send_fds(self.control, [b"."], outputs)
+                self.control.sendall(told.to_bytes())
+                self.control.shutdown(socket.SHUT_WR)
+                if self.control.recv(1):
+                    return True
+        self.end()
+        return False
+
+    def end(self) -> None:
+        self.control.close()
+        self.process.kill()
+        self.process.wait()
 
 
 class Interpreters:
@@ -94,9 +122,10 @@ class Interpreters:
             self.close()
             return
         room = self._room() if are_of_use else 0.0
-        if room < ROOM_BYTES:
+        number = len(self._waiting)
+        if room < number * ROOM_BYTES:
             self._let_go()
-        elif self._are_ready() and len(self._waiting) < self._wanted and room > 2 * ROOM_BYTES:
+        elif self._are_ready() and number < self._wanted and room > 2 * (number + 1) * ROOM_BYTES:
             self._waiting.append(_begin(self._imported))
 
     def start(
@@ -105,14 +134,15 @@ class Interpreters:
         """The process that torchrun wants, in one that waited; None: it is to be started."""
         self._not_before = self._clock() + SETTLED_SECONDS
         if not _is_script(command) or _devices(environment) != _devices(os.environ):
+            self.close()  # a worker's command line stays what it is
             return None
-        while self._waiting:
-            one = self._waiting.pop(0)
-            with one.control, suppress(OSError):
-                socket.send_fds(one.control, [b"."], outputs)
-                one.control.sendall(Told(command, environment).to_bytes())
+        # One that imports is waited for, but not where siblings are to start after it.
+        all_may = self._are_ready() or self._wanted == 1
+        able = [one for one in self._waiting if one.is_ready or all_may]
+        for one in able:
+            self._waiting.remove(one)
+            if one.takes(Told(command, environment), outputs):
                 return one.process
-            one.process.wait()  # it has ended: nobody reads what it is told
         return None
 
     def close(self) -> None:
@@ -123,17 +153,13 @@ class Interpreters:
     def _are_ready(self) -> bool:
         """They import one after the other, beside a training."""
         for one in self._waiting:
-            if not one.is_ready:
-                with suppress(BlockingIOError):
-                    one.is_ready = not one.control.recv(1, socket.MSG_DONTWAIT)
-                    self._trace.mark(BEGUN_AHEAD)
+            if not one.is_ready and one.looks_ready():
+                self._trace.mark(BEGUN_AHEAD)
         return all(one.is_ready for one in self._waiting)
 
     def _let_go(self) -> None:
         for one in self._waiting:
-            one.control.close()
-            one.process.kill()
-            one.process.wait()
+            one.end()
         self._waiting.clear()
 
 

@@ -23,6 +23,7 @@ class Settings:
     address: str  # the pod's own
     last_words: Path = Path(TERMINATION_LOG)
     give_up_seconds: float = GIVE_UP_SECONDS
+    checkpoints: Path | None = None  # the job's folder in the volume of spec.checkpoint
 
 
 def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
@@ -38,6 +39,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         address=_needed(env, "POD_IP"),
         last_words=Path(env.get("SPOTRUN_TERMINATION_LOG") or TERMINATION_LOG),
         give_up_seconds=_seconds(env, "SPOTRUN_GIVE_UP_SECONDS", GIVE_UP_SECONDS),
+        checkpoints=_folder(env),
     )
 
 
@@ -47,6 +49,13 @@ def split_address(text: str) -> tuple[str, int]:
     if not colon or not host or not port.isdecimal():
         raise ValueError(f"{text!r} is not host:port")
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _folder(env: Mapping[str, str]) -> Path | None:
+    """None for an object store, and for a place that only the template names."""
+    place = env.get("SPOTRUN_CHECKPOINT", "")
+    is_the_jobs = "SPOTRUN_CHECKPOINT_KEEP" in env  # the operator sets both
+    return Path(place) if is_the_jobs and place.startswith("/") else None
 
 
 def _needed(env: Mapping[str, str], name: str) -> str:

@@ -69,6 +69,7 @@ class State:
         self._job_is_gone = False
         self._is_waiting = False
         self._is_completed = False
+        self._is_leaving = False
         self._failed: Failure | None = None
         self._suspects: tuple[int, ...] = ()
         self._progress = ProgressFile(settings.directory)
@@ -201,6 +202,12 @@ class State:
             self._is_completed = True
             self.news.notify_all()
 
+    def leave(self) -> None:
+        """A signal told the worker to end: the others need not find out by its silence."""
+        with self.news:
+            self._is_leaving = True
+            self.news.notify_all()
+
     @property
     def telling(self) -> Telling:
         """What the trainer told last."""
@@ -262,6 +269,7 @@ class State:
             committed=Checkpoint(saved, step_of(saved)) if saved else None,
             completed=self._is_completed or told.completed,
             in_process=told.in_process and is_up,
+            leaving=self._is_leaving,
         )
 
     @property

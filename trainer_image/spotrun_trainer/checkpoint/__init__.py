@@ -8,12 +8,14 @@ torch.distributed.checkpoint keeps its index in a pickle (`.metadata`), which wh
 checkpoint would have to trust; safetensors is as quick, and many tools read it.
 
 `plan` says who writes what; `staging`, `writer`, `completion` and `saver` write; `reader` reads;
-`retention` and `interval` say what may go and how often to save; `place` touches files.
+`retention` and `interval` say what may go and how often to save; `place` and `folder` touch files.
 """
 
 from spotrun_trainer.checkpoint.checkpoints import Checkpoints
 from spotrun_trainer.checkpoint.errors import CheckpointError, DamagedCheckpointError
+from spotrun_trainer.checkpoint.folder import make_writable
 from spotrun_trainer.checkpoint.interval import interval_seconds
+from spotrun_trainer.checkpoint.place import open_place
 from spotrun_trainer.checkpoint.saver import Saved
 
 __all__ = [
@@ -22,4 +24,6 @@ __all__ = [
     "DamagedCheckpointError",
     "Saved",
     "interval_seconds",
+    "make_writable",
+    "open_place",
 ]

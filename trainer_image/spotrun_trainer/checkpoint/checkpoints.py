@@ -56,6 +56,11 @@ class Checkpoints:
         self._saver = Saver(self._place, patience_seconds)
         self._planned: tuple[Mapping[str, Spec], int, tuple[tuple[Slice, ...], ...]] = ({}, 0, ())
 
+    @property
+    def folder(self) -> Path:
+        """The directory that they are in."""
+        return self._place.root
+
     def enter(self, attempt: str) -> None:
         """There are other ranks now, who share this word; nobody waits for those before them."""
         self._attempt = attempt
@@ -129,10 +134,10 @@ class Checkpoints:
         """
         return load(self._place, Name.parse(name), tracked, self._shard, self._shards)
 
-    def prune(self, acknowledged: str) -> None:
-        """Delete what a checkpoint that the operator acknowledged makes superfluous."""
+    def prune(self, acknowledged: str, *, generation: int) -> None:
+        """Delete what a checkpoint makes superfluous that was acknowledged in such a generation."""
         found = {name: self._is_complete(name) for name in self._place.names()}
-        for name in superseded(found, Name.parse(acknowledged), self._keep):
+        for name in superseded(found, Name.parse(acknowledged), self._keep, generation):
             self._place.remove(name)
 
     def close(self) -> None:

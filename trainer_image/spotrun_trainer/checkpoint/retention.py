@@ -5,22 +5,27 @@ from collections.abc import Mapping
 from spotrun_trainer.checkpoint.names import Name
 
 
-def superseded(found: Mapping[Name, bool], acknowledged: Name, keep: int) -> list[Name]:
+def superseded(
+    found: Mapping[Name, bool], acknowledged: Name, keep: int, generation: int
+) -> list[Name]:
     """The checkpoints to delete, oldest first, of those found (True: complete).
 
     Of the complete ones up to the acknowledged the `keep` newest stay. What is newer, by step or by
     generation, is not ours to judge: half-made, it may be in the making; complete, it is about to
-    be acknowledged. If the acknowledged one is not found complete, nothing goes: this is another
-    place, or a stale listing.
+    be acknowledged. But a generation above the present one is that of an earlier job of this name,
+    from whose checkpoint this one went on. If the acknowledged one is not found complete, nothing
+    goes: this is another place, or a stale listing.
     """
     if keep < 1:
         raise ValueError(f"at least one checkpoint is kept, not {keep}")
     if not found.get(acknowledged):
         return []
-    older = sorted(name for name in found if _is_covered(name, acknowledged))
+    older = sorted(name for name in found if _is_covered(name, acknowledged, generation))
     kept = [name for name in older if found[name]][-keep:]
     return [name for name in older if name not in kept]
 
 
-def _is_covered(name: Name, acknowledged: Name) -> bool:
+def _is_covered(name: Name, acknowledged: Name, generation: int) -> bool:
+    if name.generation > generation:
+        return name.step < acknowledged.step
     return name.step <= acknowledged.step and name.generation <= acknowledged.generation

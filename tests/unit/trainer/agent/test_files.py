@@ -37,6 +37,7 @@ EVERYTHING = Telling(
     epoch_samples=50_000,
     checkpoint_seconds=1.5,
     checkpoint="step-100.g2",
+    restored="step-90.g4",
     completed=True,
     utilization=Utilization(gpu=0.5, memory=0.25),
     failure="ValueError: no",

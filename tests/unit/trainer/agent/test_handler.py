@@ -10,13 +10,14 @@ from torch.distributed.elastic.rendezvous import rendezvous_handler_registry
 from torch.distributed.elastic.rendezvous.api import RendezvousParameters
 from torch.distributed.elastic.utils.store import barrier
 
-from spotrun.wire import Ending, LastWords, World
+from spotrun.wire import Ending, LastWords, World, read_last_words
 from spotrun_trainer.agent import handler as handlers
 from spotrun_trainer.agent.handler import SpotrunRendezvous
 from spotrun_trainer.agent.interpreters import Interpreters
 from spotrun_trainer.telemetry import timeline
 from spotrun_trainer.telemetry.trace import Trace
 from tests.unit.trainer.agent.builders import a_world
+from tests.unit.trainer.agent.test_settings import ENV
 
 DEPARTED = LastWords(Ending.DEPARTED, message="the job has succeeded")
 COMPLETED = LastWords(Ending.COMPLETED)
@@ -77,6 +78,50 @@ def test_outside_of_a_worker_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None
     parameters = RendezvousParameters("spotrun", "sync:9443", "uid", 1, 4)
     with pytest.raises(ValueError, match="SPOTRUN_DIR is not set"):
         rendezvous_handler_registry.create_handler(parameters)
+
+
+def test_a_folder_that_cannot_be_made_ends_the_worker_with_words_that_say_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, volume = tmp_path / "words", tmp_path / "volume"
+    volume.write_text("no directory")
+    place = {
+        "SPOTRUN_CHECKPOINT": f"{volume}/team/job",
+        "SPOTRUN_CHECKPOINT_KEEP": "3",
+        "SPOTRUN_TERMINATION_LOG": str(words),
+    }
+    for name, value in {**ENV, **place}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(handlers, "Agent", lambda _: pytest.fail("it begins to speak"))
+    with pytest.raises(SystemExit) as end:
+        handlers.make_handler(RendezvousParameters("spotrun", "sync:9443", "uid", 1, 4))
+
+    said = read_last_words(words.read_text())
+    assert said is not None
+    assert (end.value.code, said.reason, said.exit_code) == (1, Ending.FAILED, 1)
+    assert said.message.startswith(f"checkpoints cannot be written to {volume}/team/job by user")
+
+
+def test_the_folder_is_there_before_any_script_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "team" / "job"
+    there: list[bool] = []
+
+    class Reached(Exception):  # noqa: N818
+        """The agent is made."""
+
+    def agent(_: object) -> PlayedAgent:
+        there.append(folder.is_dir())
+        raise Reached
+
+    place = {"SPOTRUN_CHECKPOINT": str(folder), "SPOTRUN_CHECKPOINT_KEEP": "3"}
+    for name, value in {**ENV, **place}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(handlers, "Agent", agent)
+    with pytest.raises(Reached):
+        handlers.make_handler(RendezvousParameters("spotrun", "sync:9443", "uid", 1, 4))
+    assert there == [True]
 
 
 def test_ranks_are_those_of_workers_and_the_store_is_the_worlds() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import select
+import signal
 import subprocess
 import sys
 import textwrap
@@ -15,6 +16,7 @@ from torch.distributed.elastic.multiprocessing.subprocess_handler.subprocess_han
     SubprocessHandler,
 )
 
+from spotrun_trainer import interpreter
 from spotrun_trainer.agent import interpreters as module
 from spotrun_trainer.agent.interpreters import (
     BEGUN_AHEAD,
@@ -44,15 +46,17 @@ ITSELF = """
     print(os.getcwd(), sys.path, sys.flags, sys.stdout.write_through, __import__("__main__").sides)
     print({name: os.environ[name] for name in os.environ if name.startswith("A_")})
     print(os.getsid(0) == os.getpid(), sorted(os.listdir("/proc/self/fd")), sys.orig_argv[0])
-    print(open("/proc/self/oom_score_adj").read())
+    print(open("/proc/self/oom_score_adj").read(), type(__builtins__))
 """
 SPAWNS = """
     import multiprocessing
-    def twice(x):
-        return 2 * x
+    from dataclasses import dataclass
+    @dataclass
+    class Sample:
+        x: int
     if __name__ == "__main__":
         with multiprocessing.get_context("spawn").Pool(1) as pool:
-            print(pool.map(twice, [1, 2]))
+            print(pool.map_async(Sample, [1, 2]).get(timeout=30))
 """
 FAILS = """
     def fail():
@@ -66,20 +70,15 @@ SETS = """
     import torch
     print(torch.get_num_threads(), os.getpid() == os.getsid(0))
 """
-SAYS_HOW = """
-    import os
-    from pathlib import Path
-    ahead = "spotrun_trainer.interpreter" in Path("/proc/self/cmdline").read_text()
-    print("begun ahead" if ahead else "begun now", os.environ["WORLD_SIZE"])
-"""
-TORCHRUN = """
-    import sys
-    from torch.distributed.run import main
-    from spotrun_trainer.agent.interpreters import begin_ahead
-    from spotrun_trainer.telemetry.trace import Trace
-    begin_ahead({}, Trace(None))
-    _, script, logs = sys.argv
-    main(["--standalone", "--nproc-per-node=2", "--redirects=3", f"--log-dir={logs}", script])
+SETS_AFTER_NUMPY = SETS.replace("import os\n", "import os, sys, numpy.linalg as linalg\n").replace(
+    '"begins"', '"begins", "torch" in sys.modules, sys.modules["numpy.linalg"] is linalg'
+)
+SETS_LATE = """
+    import os, torch
+    print("begins")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    import numpy, spotrun_trainer
+    print(torch.get_num_threads(), os.getpid() == os.getsid(0))
 """
 SCRIPTS = {
     "itself": ITSELF,
@@ -113,10 +112,18 @@ class Kept:
 
     def until(self, number: int) -> frozenset[int]:
         """Look until so many wait; each begins when the one before it is ready."""
-        while len(self.look()) < number:
-            newest = self.interpreters._waiting[-1].control
-            assert select.select([newest], [], [], PATIENCE_SECONDS)[0], "it imports nothing"
+        while len(self.interpreters.pids) < number:
+            self.until_ready()
+            self.look()
         return self.interpreters.pids
+
+    def until_ready(self) -> None:
+        """Wait for the one that imports."""
+        for one in self.interpreters._waiting:
+            if not one.is_ready:
+                assert select.select([one.control], [], [], PATIENCE_SECONDS)[0], (
+                    "nothing to import"
+                )
 
 
 @pytest.fixture
@@ -131,11 +138,16 @@ def test_a_script_cannot_tell(script: str, tmp_path: Path) -> None:
     assert _ahead(tmp_path, script) == _as_ever(tmp_path, script)
 
 
-def test_a_script_that_sets_what_torch_reads_begins_anew(tmp_path: Path) -> None:
-    found, usual = _ahead(tmp_path, SETS), _as_ever(tmp_path, SETS)
+@pytest.mark.parametrize("script", [SETS, SETS_AFTER_NUMPY], ids=["at once", "after NumPy"])
+def test_a_script_that_sets_what_torch_reads_begins_anew(script: str, tmp_path: Path) -> None:
+    found, usual = _ahead(tmp_path, script), _as_ever(tmp_path, script)
 
-    assert found.lines == ["begins", *usual.lines]
-    assert usual.lines == ["begins", "1 True"]
+    assert found.lines == [usual.lines[0], *usual.lines]
+    assert usual.lines[1:] == ["1 True"]
+
+
+def test_what_is_set_after_torch_was_imported_is_set_as_ever(tmp_path: Path) -> None:
+    assert _ahead(tmp_path, SETS_LATE) == _as_ever(tmp_path, SETS_LATE)
 
 
 def test_what_other_libraries_read_is_set_as_ever(tmp_path: Path) -> None:
@@ -182,15 +194,24 @@ def test_processes_that_start_are_not_disturbed(kept: Kept, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("room", "number"), [(ROOM_BYTES * 0.9, 0), (ROOM_BYTES * 1.9, 1), (ROOM_BYTES * 2.1, 2)]
+    ("number", "rooms", "then"),
+    [
+        (0, 1.9, 0),
+        (0, 2.1, 1),
+        (1, 0.9, 0),
+        (1, 3.9, 1),
+        (1, 4.1, 2),
+        (2, 1.9, 0),
+        (2, 2.1, 2),
+    ],
 )
-def test_they_go_where_memory_is_short(kept: Kept, room: float, number: int) -> None:
-    kept.until(1)
-    kept.interpreters.follow(2)
-    kept.room = room
-    if number == 2:
-        kept.until(2)
-    assert len(kept.look()) == number
+def test_each_needs_room(kept: Kept, number: int, rooms: float, then: int) -> None:
+    kept.interpreters.follow(number)
+    kept.until(number)
+    kept.until_ready()
+    kept.interpreters.follow(3)
+    kept.room = rooms * ROOM_BYTES
+    assert len(kept.look()) == then
 
 
 def test_a_training_that_changes_worlds_in_its_processes_needs_none(kept: Kept) -> None:
@@ -214,6 +235,41 @@ def test_with_one_that_has_ended_the_process_starts_as_ever(kept: Kept, tmp_path
     assert kept.interpreters.start(_command(tmp_path, "pass"), os.environ, 1, 2) is None
 
 
+@pytest.mark.parametrize("is_ready", [True, False])
+def test_one_that_does_not_answer_is_ended_and_the_process_starts_as_ever(
+    kept: Kept, is_ready: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that is about to end: it has been killed, and frees its memory first."""
+    (waiting,) = kept.look()
+    if is_ready:
+        kept.until_ready()
+        kept.look()
+    os.kill(waiting, signal.SIGSTOP)
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 0.1)
+    assert kept.interpreters.start(_command(tmp_path, "pass"), os.environ, 1, 2) is None
+    with pytest.raises(ProcessLookupError):
+        os.kill(waiting, 0)
+
+
+def test_one_that_imports_is_not_waited_for_where_siblings_are_to_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    (tmp_path / "takes_long.py").write_text(f"open({str(tmp_path / 'gate')!r}).read()")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    interpreters = Interpreters(Trace(None), room=lambda: PLENTY, imported=["takes_long"])
+    interpreters.look()
+    command = _command(tmp_path, "pass")
+    interpreters.follow(2)
+    assert interpreters.start(command, os.environ, 1, 2) is None
+    (waiting,) = interpreters.pids
+    (tmp_path / "gate").open("w").close()
+    interpreters.follow(1)
+    process = interpreters.start(command, os.environ, 1, 2)
+    assert process is not None
+    assert (process.pid, process.wait()) == (waiting, 0)
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -226,15 +282,18 @@ def test_with_one_that_has_ended_the_process_starts_as_ever(kept: Kept, tmp_path
     ids=" ".join,
 )
 def test_what_is_no_script_starts_as_ever(kept: Kept, command: list[str]) -> None:
-    waiting = kept.look()
+    (waiting,) = kept.look()
     assert kept.interpreters.start(command, os.environ, 1, 2) is None
-    assert kept.interpreters.pids == waiting
+    assert not kept.look(SETTLED_SECONDS), "for its processes will all be such"
+    with pytest.raises(ProcessLookupError):
+        os.kill(waiting, 0)
 
 
 def test_who_is_to_see_other_gpus_starts_as_ever(kept: Kept, tmp_path: Path) -> None:
     kept.look()
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "1"}
     assert kept.interpreters.start(_command(tmp_path, "pass"), environment, 1, 2) is None
+    assert not kept.look(SETTLED_SECONDS)
 
 
 def test_those_that_wait_outlive_the_processes_that_train(kept: Kept) -> None:
@@ -266,19 +325,36 @@ def test_nobody_waits_for_a_torchrun_that_is_gone(tmp_path: Path) -> None:
 
 
 def test_the_kernel_ends_them_first(kept: Kept) -> None:
-    kept.interpreters.follow(2)
-    first, _ = sorted(kept.until(2))
-    assert Path(f"/proc/{first}/oom_score_adj").read_text() == "1000\n"
+    (waiting,) = kept.look()
+    kept.until_ready()
+    assert Path(f"/proc/{waiting}/oom_score_adj").read_text() == "1000\n"
 
 
-def test_torchrun_starts_its_processes_in_those_that_wait(tmp_path: Path) -> None:
-    script, logs = tmp_path / "says_how.py", tmp_path / "logs"
-    script.write_text(textwrap.dedent(SAYS_HOW))
-    torchrun = [sys.executable, "-c", textwrap.dedent(TORCHRUN), str(script), str(logs)]
-    subprocess.run(torchrun, check=True, timeout=120)
+@pytest.mark.parametrize(
+    ("groups", "score"),
+    [
+        ({}, "1000"),
+        ({"pod/container": "0", "pod": "0"}, "1000"),
+        ({"pod/container": "1", "pod": "0"}, "7"),
+        ({"pod/container": "0", "pod": "1"}, "7"),
+        ({"elsewhere": "1"}, "1000"),
+    ],
+)
+def test_but_not_where_it_would_end_the_container_with_them(
+    groups: dict[str, str], score: str, tmp_path: Path
+) -> None:
+    """A kubelet sets memory.oom.group in the cgroups of containers, where they have version 2."""
+    own = tmp_path / "proc/self"
+    own.mkdir(parents=True)
+    (own / "oom_score_adj").write_text("7")
+    (own / "cgroup").write_text("0::/pod/container\n")
+    for cgroup, is_group in groups.items():
+        folder = tmp_path / "sys/fs/cgroup" / cgroup
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "memory.oom.group").write_text(f"{is_group}\n")
 
-    said = sorted(file.read_text() for file in logs.rglob("stdout.log"))
-    assert said == ["begun ahead 2\n", "begun now 2\n"]
+    assert interpreter._let_die_first(tmp_path) == ("7" if score == "1000" else None)
+    assert (own / "oom_score_adj").read_text() == score
 
 
 @pytest.mark.parametrize(("variable", "number"), [("0", 0), ("", 1), ("1", 1)])
@@ -313,7 +389,7 @@ def _command(folder: Path, script: str) -> list[str]:
 
 def _ahead(folder: Path, script: str) -> Outcome:
     """In an interpreter that has imported what the script does."""
-    imported = module.IMPORTED if "torch" in script else ()
+    imported = module.IMPORTED if "torch" in script else ("multiprocessing",)
     interpreters = Interpreters(Trace(None), imported=imported)
     interpreters.look()
 

@@ -37,6 +37,24 @@ def test_where_last_words_go_and_when_to_give_up_can_be_chosen() -> None:
     assert (found.last_words, found.give_up_seconds) == (Path("/dev/words"), 90.0)
 
 
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ({}, None),
+        ({"SPOTRUN_CHECKPOINT": "s3://bucket/job", "SPOTRUN_CHECKPOINT_KEEP": "3"}, None),
+        ({"SPOTRUN_CHECKPOINT": "/read-only"}, None),  # a template's own, without spec.checkpoint
+        (
+            {"SPOTRUN_CHECKPOINT": "/checkpoints/team/job", "SPOTRUN_CHECKPOINT_KEEP": "3"},
+            Path("/checkpoints/team/job"),
+        ),
+    ],
+)
+def test_the_folder_for_checkpoints_is_known_where_the_job_names_a_volume(
+    env: dict[str, str], expected: Path | None
+) -> None:
+    assert read_settings(ENV | env).checkpoints == expected
+
+
 @pytest.mark.parametrize("name", sorted(ENV))
 def test_what_is_missing_is_named(name: str) -> None:
     env = {key: value for key, value in ENV.items() if key != name}

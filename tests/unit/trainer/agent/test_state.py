@@ -181,6 +181,7 @@ def test_what_the_trainer_measures_is_reported(state: State, tmp_path: Path) -> 
         "sync_bytes": 4_000_000,
         "epoch_samples": 50_000,
         "checkpoint_seconds": 1.5,
+        "restored": "step-5.g9",
     }
     write_telling(tmp_path / "run", Telling(generation=2, step=7, samples=56, **measured))  # type: ignore[arg-type]
     state.look()
@@ -202,6 +203,13 @@ def test_a_script_that_is_done_has_arrived(state: State) -> None:
     state.complete()
     state.look()
     assert (state.report().arrived, state.report().completed) == (2, True)
+
+
+def test_it_says_that_it_was_told_to_end(state: State) -> None:
+    enter(state, 2)
+    assert not state.report().leaving
+    state.leave()
+    assert state.report().leaving
 
 
 def test_a_trainer_that_goes_over_by_itself_is_in_the_newer_world(

@@ -19,6 +19,9 @@ NAMES = st.builds(Name, st.integers(0, 30), st.integers(0, 3))
         pytest.param("3.1", "2.2", "3.1", "", id="this one too: its world began from an older one"),
         pytest.param("1.1 2.1 3.1 2.2", "", "3.1", "1.1", id="as complete ones of that world"),
         pytest.param("3.1 3.2", "1.1", "3.2", "1.1", id="one step, two generations"),
+        pytest.param("1.5 2.5 3.5 4.1", "", "4.1", "1.5 2.5", id="those of an earlier job go too"),
+        pytest.param("3.1", "2.5", "3.1", "2.5", id="and what it has left half-made"),
+        pytest.param("2.1 3.1 3.4 3.5", "", "3.1", "", id="but not in place of this one"),
         pytest.param("1.1 2.1 3.1", "", "9.1", "", id="the acknowledged one is not here"),
         pytest.param("1.1 2.1 3.1", "4.1", "4.1", "", id="the acknowledged one is not complete"),
     ],
@@ -26,18 +29,20 @@ NAMES = st.builds(Name, st.integers(0, 30), st.integers(0, 3))
 def test_what_goes(complete: str, half_made: str, acknowledged: str, deleted: str) -> None:
     found = dict.fromkeys(names(complete), True) | dict.fromkeys(names(half_made), False)
 
-    assert names(deleted) == superseded(found, names(acknowledged)[0], keep=2)
+    assert names(deleted) == superseded(found, names(acknowledged)[0], keep=2, generation=2)
 
 
 def names(text: str) -> list[Name]:
     return [Name(*map(int, word.split("."))) for word in text.split()]
 
 
-@given(st.dictionaries(NAMES, st.booleans(), max_size=20), NAMES, st.integers(1, 4))
+@given(
+    st.dictionaries(NAMES, st.booleans(), max_size=20), NAMES, st.integers(1, 4), st.integers(0, 3)
+)
 def test_the_acknowledged_and_all_newer_ones_stay(
-    found: dict[Name, bool], acknowledged: Name, keep: int
+    found: dict[Name, bool], acknowledged: Name, keep: int, generation: int
 ) -> None:
-    deleted = superseded(found, acknowledged, keep)
+    deleted = superseded(found, acknowledged, keep, generation)
 
     assert acknowledged not in deleted
     assert all(name < acknowledged for name in deleted)
@@ -48,4 +53,4 @@ def test_the_acknowledged_and_all_newer_ones_stay(
 
 def test_at_least_one_is_kept() -> None:
     with pytest.raises(ValueError, match="at least one checkpoint is kept, not 0"):
-        superseded({}, Name(1, 1), 0)
+        superseded({}, Name(1, 1), 0, 1)

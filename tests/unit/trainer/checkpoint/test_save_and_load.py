@@ -229,7 +229,7 @@ def test_pruning_leaves_the_newest_and_what_may_be_in_the_making(tmp_path: Path)
     (tmp_path / "step-1.g1" / "notes.txt").write_text("a person's own")
 
     with checkpoints(tmp_path) as opened:
-        opened.prune("step-5.g1")
+        opened.prune("step-5.g1", generation=1)
 
     assert [path.name for path in (tmp_path / "step-1.g1").iterdir()] == ["notes.txt"]
     left = sorted(path.name for path in tmp_path.iterdir())
@@ -244,7 +244,7 @@ def test_half_made_checkpoints_of_an_older_generation_go_with_the_next_acknowled
     save(tmp_path, flat, "step-5.g2", size=2)
 
     with checkpoints(tmp_path) as opened:
-        opened.prune("step-5.g2")
+        opened.prune("step-5.g2", generation=2)
 
     assert [path.name for path in tmp_path.iterdir()] == ["step-5.g2"]
 

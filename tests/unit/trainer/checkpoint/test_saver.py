@@ -121,10 +121,12 @@ def test_before_change_returns_at_once_when_nothing_is_saved(tmp_path: Path) -> 
 def test_the_thread_yields_to_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = Gate(monkeypatch)
     own = os.getpriority(os.PRIO_PROCESS, 0)
+    before = set(threading.enumerate())
     with checkpoints(tmp_path) as opened:
         begin(opened, small_training().flatten())
         assert gate.reached.wait(PATIENCE_SECONDS)
-        (thread,) = (one for one in threading.enumerate() if one.name == "checkpoint")
+        begun = set(threading.enumerate()) - before
+        (thread,) = (one for one in begun if one.name == "checkpoint")
         assert thread.native_id is not None
 
         nice = os.getpriority(os.PRIO_PROCESS, thread.native_id)

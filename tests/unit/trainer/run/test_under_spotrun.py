@@ -191,8 +191,81 @@ def test_a_damaged_checkpoint_before_which_there_is_none_is_an_error(tmp_path: P
         assert "step-4.g5/rank-0.json is damaged" in ended.error
 
 
-def test_without_a_name_training_begins_anew(tmp_path: Path) -> None:
-    plan = replace(PLAN, checkpoint=str(tmp_path / "checkpoints"), total=2)
+def test_without_a_name_training_goes_on_from_the_newest_that_is_there(tmp_path: Path) -> None:
+    place = tmp_path / "checkpoints"
+    for total in (2, 3):
+        run_world(2, train, replace(PLAN, checkpoint=str(place), total=total))
+    (place / "step-9.g7").mkdir()  # half-made
+    (place / "step-9.g7/rank-0.json").write_text("{}")
+    ended = run_under_spotrun(tmp_path, replace(PLAN, checkpoint=str(place)))
+    assert [len(one.value.losses) for one in ended] == [1, 1]
+    assert f"going on from step-3.g0, which was in {place}" in ended[0].said
+    for rank in range(2):
+        telling = read_telling(tmp_path / f"worker-{rank}")
+        assert (telling.restored, telling.checkpoint) == ("step-3.g0", "step-4.g5")
+
+
+def order_in_the_second_of_two_steps(run: Run, step: int, count: int) -> None:
+    if (run.rank, step % 2, count) == (0, 0, 0):
+        for rank in range(2):
+            place = Path(os.environ["SPOTRUN_DIR"]).with_name(f"worker-{rank}")
+            write_world(place, answer(rank, orders=1))
+
+
+def test_orders_that_an_earlier_job_has_followed_are_none_of_this_one(tmp_path: Path) -> None:
+    nuisance = order_in_the_second_of_two_steps
+    plan = replace(PLAN, checkpoint=str(tmp_path / "checkpoints"), nuisance=nuisance)
+    for total in (3, 5):
+        ended = run_under_spotrun(tmp_path, replace(plan, total=total))
+        assert [one.error for one in ended] == ["", ""]
+    names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    assert names == {"step-2.g5", "step-3.g5", "step-4.g5", "step-5.g5"}
+
+
+def test_a_training_that_was_complete_is_complete_at_once(tmp_path: Path) -> None:
+    plan = replace(PLAN, checkpoint=str(tmp_path / "checkpoints"))
     for _ in range(2):
         ended = run_under_spotrun(tmp_path, plan)
-        assert [len(one.value.losses) for one in ended] == [2, 2]
+        assert [one.error for one in ended] == ["", ""]
+    assert [len(one.value.losses) for one in ended] == [0, 0]
+    telling = read_telling(tmp_path / "worker-0")
+    assert telling.completed
+    assert (telling.restored, telling.checkpoint) == ("step-4.g5", "step-4.g5")
+    assert (telling.step, telling.total) == (4, 4)
+
+
+def test_of_several_without_a_name_the_damaged_ones_are_passed_over(tmp_path: Path) -> None:
+    place = tmp_path / "checkpoints"
+    for total in (2, 3):
+        run_world(2, train, replace(PLAN, checkpoint=str(place), total=total))
+    (place / "step-3.g0/rank-1.safetensors").write_bytes(b"")
+    for ended in run_under_spotrun(tmp_path, replace(PLAN, checkpoint=str(place))):
+        assert ended.error == "", ended.said
+        assert len(ended.value.losses) == 2
+    (place / "step-2.g0/rank-0.json").write_text("{}")
+    (place / "step-4.g5/COMPLETE").unlink()
+    for ended in run_under_spotrun(tmp_path, replace(PLAN, checkpoint=str(place))):
+        assert "step-2.g0/rank-0.json is damaged" in ended.error
+        assert f"choose another place than {place}" in ended.error
+
+
+def test_a_checkpoint_of_another_model_is_refused_with_its_folder(tmp_path: Path) -> None:
+    plan = replace(PLAN, checkpoint=str(tmp_path / "checkpoints"))
+    run_under_spotrun(tmp_path, plan)
+    for ended in run_under_spotrun(tmp_path, replace(plan, with_batch_norm=False)):
+        assert "step-4.g5 cannot be loaded: the state does not fit what is tracked" in ended.error
+        assert f"choose another place than {plan.checkpoint} (in a TrainingJob: give" in ended.error
+    for ended in run_under_spotrun(tmp_path, replace(plan, deterministic=True)):
+        assert "a checkpoint that was made without it" in ended.error
+        assert "or remove that folder" in ended.error
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_first_step(tmp_path: Path) -> None:
+    place = tmp_path / "volume" / "job"
+    place.parent.write_text("no directory")
+    for ended in run_under_spotrun(tmp_path, replace(PLAN, checkpoint=str(place))):
+        assert ended.error.startswith(f"ValueError: checkpoints cannot be written to {place} by")
+    for rank in range(2):
+        telling = read_telling(tmp_path / f"worker-{rank}")
+        assert (telling.entering, telling.step) == (0, 0)
+        assert str(telling.failure).startswith("ValueError: checkpoints cannot be written to")

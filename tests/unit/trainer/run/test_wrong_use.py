@@ -1,6 +1,7 @@
 """What is said to a script that uses the API wrongly."""
 
 from collections.abc import Callable, Iterator
+from tempfile import gettempdir
 
 import pytest
 import torch
@@ -173,9 +174,22 @@ def saving_all_the_time(_made: Made) -> None:
 
 
 def keeping_no_checkpoints(_made: Made) -> None:
-    run = Run(checkpoint="nowhere", keep=0)
+    run = Run(checkpoint=gettempdir(), keep=0)
     run.track(model=nn.Linear(1, 1))
     first_step(run)
+
+
+def test_a_place_that_is_not_built_is_refused_before_the_device_is_touched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("spotrun_trainer.context.install_failure_note", lambda _reporter: None)
+    touched: list[object] = []
+    monkeypatch.setattr("torch.cuda.set_device", touched.append)
+    monkeypatch.setenv("SPOTRUN_CHECKPOINT", "s3://your-bucket/a")
+
+    with pytest.raises(ValueError, match="cannot be kept in s3://your-bucket/a"):
+        Run(device="cuda")
+    assert touched == []
 
 
 @pytest.mark.parametrize(

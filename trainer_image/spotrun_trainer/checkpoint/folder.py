@@ -1,0 +1,72 @@
+"""The folder for checkpoints: made, and tried, before anything is trained.
+
+If it cannot be written, the first save says so only in a log, and the last one ends a training that
+is complete in all but that.
+"""
+
+import errno
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+"""No matter of rights, and it passes: what a new checkpoint replaces is deleted."""
+
+
+def make_writable(folder: Path, *, is_shared: bool = False) -> None:
+    """Make a folder and see that files can be made there; raises ValueError with what to try.
+
+    In a volume that others share, what is made is as open as the volume: below a folder that jobs
+    have in common, each makes its own, and they need not run as the same user.
+    """
+    try:
+        if is_shared:
+            _make_as_open(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        _try(folder)
+    except OSError as error:
+        raise ValueError(_refusal(folder, error)) from error
+
+
+def _make_as_open(folder: Path) -> None:
+    if folder.is_dir():
+        return
+    _make_as_open(folder.parent)
+    with suppress(FileExistsError):  # several workers begin at a time
+        folder.mkdir()
+        with suppress(PermissionError):  # some network file systems have modes of their own
+            folder.chmod(stat.S_IMODE(folder.parent.stat().st_mode))
+
+
+def _try(folder: Path) -> None:
+    file = folder / f".tried-{secrets.token_hex(8)}"
+    try:
+        file.touch(exist_ok=False)
+    except OSError as error:
+        if error.errno in _FULL:
+            return
+        raise
+    file.unlink()
+
+
+def _refusal(folder: Path, error: OSError) -> str:
+    group = os.getegid()
+    groups = ", ".join(map(str, sorted({group, *os.getgroups()})))
+    return (
+        f"checkpoints cannot be written to {folder} by user {os.geteuid()} (groups {groups}): "
+        f"{error.strerror}; {_owner(folder)}. Make it writable for that user, or choose another "
+        f"place. In a TrainingJob set securityContext.fsGroup: {group} in the template's spec, "
+        "give what an NFS server exports to that user, or name another claim"
+    )
+
+
+def _owner(folder: Path) -> str:
+    """Whose it is, or what it would have to be made in."""
+    for path in (folder, *folder.parents):
+        with suppress(OSError):
+            there = path.stat()
+            mode = f"{stat.S_IMODE(there.st_mode):o}"
+            return f"{path} belongs to user {there.st_uid}, group {there.st_gid}, with mode {mode}"
+    return "nobody can say whose it is"
