@@ -17,7 +17,7 @@ from tests.api_cases import (
 )
 from tests.api_forms import FORMS, SHAPES
 
-_DURABLE = "give checkpoint.uri, or checkpoint.volume with persistentVolumeClaim, nfs or csi"
+_DURABLE = "give checkpoint.volume with persistentVolumeClaim, nfs or csi"
 
 RULES = (
     Case("min above max", "min must not be above max: raise max", {"workers.min": 2}),

@@ -17,9 +17,7 @@ _OUTLIVES_PODS_CEL = (
     "(has(self.checkpoint) && (has(self.checkpoint.uri) || (has(self.checkpoint.volume)"
     " && !has(self.checkpoint.volume.emptyDir))))"
 )
-_NAME_A_DURABLE_PLACE = (
-    "give checkpoint.uri, or checkpoint.volume with persistentVolumeClaim, nfs or csi"
-)
+_NAME_A_DURABLE_PLACE = "give checkpoint.volume with persistentVolumeClaim, nfs or csi"
 
 
 def _outlives_pods(spec: "TrainingJobSpec") -> bool:

@@ -8,7 +8,7 @@ from spotrun.decide.view import FINISHED, View
 
 _NOT_SHARED = (
     "checkpoint.volume can be mounted by one node only, and workers.max is above 1: use a "
-    "ReadWriteMany claim, nfs or checkpoint.uri, or set workers.max to 1"
+    "ReadWriteMany claim or nfs, or set workers.max to 1"
 )
 
 
