@@ -53,6 +53,7 @@ def a_worker(
     ready: bool | None = None,
     arrived: int = 0,
     in_process: bool = True,
+    leaving: bool = False,
     failed: Failure | None = None,
     suspects: tuple[int, ...] = (),
     store_port: int | None = None,
@@ -82,6 +83,7 @@ def a_worker(
         committed=Checkpoint(committed, step) if committed else None,
         completed=completed,
         in_process=in_process,
+        leaving=leaving,
     )
     agent = None
     if ready is not None:

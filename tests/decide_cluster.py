@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from spotrun.api.status import How, TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.decide.actions import Action, Create, Decision, DeleteJob, Release, Remove
+from spotrun.decide.actions import Action, Create, Decision, DeleteJob, Release, Remove, Resize
 from spotrun.decide.crew import relied_on, training
 from spotrun.decide.fates import fates
 from spotrun.decide.job import decide
@@ -48,6 +48,7 @@ class SimPod:
     slot: int = 0
     silent_since: datetime | None = None  # its node is cut off
     is_gone: bool = False  # with its node
+    has_company: bool = False  # a container beside its trainer runs on
     stuck: bool = False  # it lives, but enters no more worlds
     called: bool = False  # this operator has heard of it
 
@@ -108,8 +109,9 @@ class Cluster:
         return replace(job, lost_seconds=ages)
 
     def _worker(self, pod: SimPod) -> Worker:
-        if pod.end is not None:
-            phase = PodPhase.FAILED if pod.end.exit_code else PodPhase.SUCCEEDED
+        if pod.end is not None and not pod.has_company:
+            is_bad = pod.end.exit_code or pod.end.pod_reason
+            phase = PodPhase.FAILED if is_bad else PodPhase.SUCCEEDED
         else:
             phase = PodPhase.RUNNING if pod.node else PodPhase.PENDING
         facts = Pod(
@@ -209,18 +211,22 @@ class Cluster:
                 if pod is not None and pod.uid == uid:
                     pod.metered = False
                     self._collect(pod)
+            case Resize(replicas):
+                workers = self.spec.workers.model_copy(update={"replicas": replicas})
+                self.spec = self.spec.model_copy(update={"workers": workers})
+                self.spec_generation += 1
             case DeleteJob():
                 self.is_deleted = True
 
     def delete(self, serial: int) -> None:
         pod = self.pods[serial]
         if pod.killed_at is None:
-            grace = GRACE_SECONDS if pod.runs else 0.0
+            grace = GRACE_SECONDS if pod.runs or pod.has_company else 0.0
             pod.killed_at = self.now + timedelta(seconds=grace)
         self._collect(pod)
 
     def _collect(self, pod: SimPod) -> None:
-        is_over = not pod.runs
+        is_over = not pod.runs and not pod.has_company
         if pod.killed_at is not None and is_over and not pod.metered:
             self.pods.pop(pod.serial, None)
 
@@ -234,7 +240,8 @@ class Cluster:
         assert numbers(new.settled) <= given_out, "only what was given out is settled"
         for serial in numbers(new.settled) - numbers(old.settled):
             pod = self.pods.get(serial)
-            assert pod is None or pod.end or pod.node is None or self._is_gone(pod), serial
+            if pod is not None and (pod.end is None or pod.has_company):
+                assert pod.node is None or self._is_gone(pod), serial
         was = old.world.generation if old.world else 0
         world = new.world
         if world is None:
@@ -300,6 +307,9 @@ class Cluster:
             pod.ready_at = self.now + timedelta(seconds=WARM_SECONDS)
         if node is not None and node.gone and not pod.is_gone:
             pod.is_gone, pod.killed_at = True, self.now  # as the pod garbage collector does
+            pod.has_company = False
+        if pod.has_company and pod.killed_at is not None and pod.killed_at <= self.now:
+            pod.has_company = False
         if not pod.runs or node is None:
             self._collect(pod)
             return
@@ -381,7 +391,7 @@ class Cluster:
         """When something happens by itself."""
         moments: list[datetime | None] = []
         for pod in self.pods.values():
-            if pod.end is None:
+            if pod.end is None or pod.has_company:
                 moments += [pod.ready_at, pod.killed_at if not pod.silent_since else None]
         moments += [node.leaves_at for node in self.nodes.values()]
         return min((at for at in moments if at is not None and at > self.now), default=None)

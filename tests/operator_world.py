@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[1]
 GROUP = "spotrun.dev/v1alpha1"
 PATIENCE_SECONDS = 60
 PORT = 8443
+BESIDE = {"logs": Script(stop_seconds=12)}  # outlives the first pause after a failure
 QUICK = Terms(lease_seconds=3, renew_seconds=2, retry_seconds=0.3)
 
 
@@ -152,7 +153,7 @@ async def open_world(cluster: Cluster) -> AsyncIterator[World]:
             # What other tests have left in this cluster is scheduled to these nodes, too, or was
             # bound to nodes of the same names: it is none of this test's workers.
             is_ours = pod["metadata"]["namespace"] == namespace
-            return Script(play=container) if is_ours else FOREVER
+            return Script(play=container, containers=BESIDE) if is_ours else FOREVER
 
         nodes = Nodes(
             cluster.admin,

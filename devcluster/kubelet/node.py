@@ -32,7 +32,7 @@ class KubeletNode:
         self.workers: dict[str, PodWorker] = {}
         self._api = api
         self._reachable = asyncio.Event()
-        self.rejects: Verdict | None = None  # what it says of pods that come, instead of starting them
+        self.rejects: Verdict | None = None  # what it says of new pods, instead of starting them
         self._burials: set[asyncio.Task[None]] = set()
 
     @property

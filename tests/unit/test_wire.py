@@ -69,10 +69,12 @@ REPORTS = st.builds(
         sync_bytes=st.none() | COUNTS,
         epoch_samples=st.none() | COUNTS,
         checkpoint_seconds=st.none() | st.floats(0, 1e9),
+        restored=st.none() | SAVED.map(lambda saved: saved.name),
     ),
     committed=st.none() | SAVED,
     completed=st.booleans(),
     in_process=st.booleans(),
+    leaving=st.booleans(),
 )
 WORLDS = st.builds(
     World,
@@ -117,10 +119,10 @@ JSON = st.recursive(
 )
 KEYS = (
     *("wire", "ready", "arrived", "failed", "suspects", "storePort", "utilization", "progress"),
-    *("committed", "completed", "inProcess", "version", "phase", "world", "orders", "stopAt"),
+    *("committed", "completed", "inProcess", "leaving", "version", "phase", "world", "orders"),
     *("generation", "exitCode", "message", "gpu", "step", "total", "samples", "stepSeconds"),
     *("signs", "checkpoint", "rank", "size", "processes", "store", "secret", "neighbours", "how"),
-    *("switch", "restore", "reason"),
+    *("stopAt", "switch", "restore", "restored", "reason"),
 )
 HOSTILE = st.dictionaries(
     st.sampled_from(KEYS),

@@ -7,6 +7,7 @@ from spotrun.act.pods import PodWriter
 from spotrun.act.protection import Protection
 from spotrun.act.settings import Settings
 from spotrun.act.trouble import Trouble, all_troubles
+from spotrun.api.names import Reason
 from spotrun.decide.actions import Create
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.backoff import Backoff, Roll
@@ -47,7 +48,8 @@ class Creations:
     async def make(self, job: JobSnapshot, workers: list[Create], memory: Memory) -> list[Trouble]:
         """Make these workers; what Kubernetes says against it is kept in the memory."""
         if not workers:
-            memory.refused = None
+            if not _gave_way(job, memory):
+                memory.refused = None
             await self._protection.keep(job, memory)
             return []
         refused, now_seconds = memory.refused, self._clock()
@@ -100,7 +102,9 @@ class Creations:
         """Keep a refusal, and when to try again."""
         refusals = [trouble.refusal for trouble in troubles if trouble.refusal is not None]
         if not refusals:
-            return  # forgotten as soon as there is nobody left to make
+            if memory.accepted == job.template:
+                memory.refused = None
+            return
         before = memory.refused
         times = before.times + 1 if before is not None and before.template == job.template else 1
         pause_seconds = REFUSED.pause_seconds(times, self._roll)
@@ -109,3 +113,9 @@ class Creations:
         memory.accepted = None  # tried out again, for what refuses may have changed
         self._accepted.pop((job.namespace, job.template), None)
         yield Trouble(again_seconds=pause_seconds)
+
+
+def _gave_way(job: JobSnapshot, memory: Memory) -> bool:
+    """Whether a job makes no workers for want of room in its quota: what was said still holds."""
+    said = memory.refused.refusal.reason if memory.refused is not None else None
+    return said == Reason.QUOTA_EXCEEDED and not job.may_hold_nodes

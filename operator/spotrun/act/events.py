@@ -19,8 +19,9 @@ from spotrun.api.names import (
     Phase,
     Reason,
 )
-from spotrun.api.status import TrainingJobStatus
+from spotrun.api.status import Newcomers, Restarts, TrainingJobStatus
 from spotrun.decide.actions import Announce
+from spotrun.decide.blame import pause_after
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.decide.suspend import what_holds
 
@@ -40,6 +41,8 @@ def announcements(old: TrainingJobStatus, new: TrainingJobStatus) -> tuple[Annou
         *_idleness(old, new),
         *_interruption(old, new),
         *_failure(old, new),
+        *_newcomers(old, new),
+        *_rejection(old, new),
         *_refusal(old, new),
         *_suspension(old, new),
         *_recovery(old, new),
@@ -133,12 +136,36 @@ def _interruption(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[An
 
 
 def _failure(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
-    now = new.restarts
-    if now is None or now == old.restarts or not now.failures or new.phase is Phase.FAILED:
+    before, now = old.restarts or Restarts(), new.restarts
+    if now is None or not now.failures or new.phase is Phase.FAILED:
+        return
+    if (now.failures, now.counted_since) == (before.failures, before.counted_since):
         return
     code = f", exit code {now.last_exit_code}" if now.last_exit_code is not None else ""
     message = f"failure {now.failures}{code}; the next attempt is at {now.retry_at}"
     yield Announce(_reason(now.last_reason, Reason.EXIT_CODE), message, is_warning=True)
+
+
+def _rejection(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+    before, now = old.rejections, new.rejections
+    if now is not None and (before is None or now.retry_at != before.retry_at):
+        yield Announce(Reason.REJECTED, now.message, is_warning=True)
+
+
+def _newcomers(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+    """While their pause grows: after that they fail for hours in the same way."""
+    before, now = (_held_back(status) for status in (old, new))
+    if now is None or (before is not None and now.retry_at == before.retry_at):
+        return
+    if before is not None and pause_after(now.failures) == pause_after(before.failures):
+        return
+    said = next(one for one in reversed(new.decisions or ()) if one.what == "HoldBack")
+    reason = _reason((said.numbers or {}).get("reason"), Reason.EXIT_CODE)
+    yield Announce(reason, f"{said.why}; the next attempt is at {now.retry_at}", is_warning=True)
+
+
+def _held_back(status: TrainingJobStatus) -> Newcomers | None:
+    return status.restarts.newcomers if status.restarts is not None else None
 
 
 def _refusal(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:

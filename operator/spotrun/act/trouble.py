@@ -15,6 +15,7 @@ UNSURE_SECONDS = 1.0
 
 MOST_WORDS = 1_000
 _TERMINATING = "NamespaceTerminating"
+_OVER_QUOTA = "exceeded quota: "
 _RESTRICTED = 'violates PodSecurity "restricted'
 
 
@@ -38,7 +39,7 @@ def on_creation(error: KubeError) -> Trouble:
     if is_terminating(error):
         return Trouble(is_terminating=True)
     if isinstance(error, (Forbidden, Invalid)):
-        return Trouble(refusal=Refusal(Reason.TEMPLATE_REFUSED.value, error.message[:MOST_WORDS]))
+        return Trouble(refusal=_refusal(error))
     return on_write(error)
 
 
@@ -54,6 +55,14 @@ def on_write(error: KubeError) -> Trouble:
 def on_removal(error: KubeError) -> Trouble | None:
     """Something could not be taken away; that it is gone already is no trouble."""
     return None if isinstance(error, NotFound) else on_write(error)
+
+
+def _refusal(error: KubeError) -> Refusal:
+    _, over_quota, which = error.message.partition(_OVER_QUOTA)
+    if isinstance(error, Forbidden) and over_quota:
+        # Without the pod's name: the same trouble has the same words.
+        return Refusal(Reason.QUOTA_EXCEEDED.value, f"{over_quota}{which}"[:MOST_WORDS])
+    return Refusal(Reason.TEMPLATE_REFUSED.value, error.message[:MOST_WORDS])
 
 
 def is_terminating(error: KubeError) -> bool:

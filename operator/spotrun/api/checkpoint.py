@@ -119,11 +119,14 @@ class Checkpoint(Model):
     """Where checkpoints are kept and how often they are taken."""
 
     volume: Volume | None = Field(
-        None, description="A volume that every worker mounts. Give this or uri, not both."
+        None,
+        description="A volume that every worker mounts. Each job saves in a folder of its own "
+        "there, namespace/name. Give this or uri, not both.",
     )
     uri: ObjectStoreUri | None = Field(
         None,
-        description="A place in an object store, s3://bucket/prefix or gs://bucket/prefix. "
+        description="A place in an object store, s3://bucket/prefix or gs://bucket/prefix, for "
+        "scripts that save there themselves. `Run` does not write there yet and refuses to start. "
         "Give this or volume, not both.",
     )
     every: AutoOrDuration = Field(

@@ -139,7 +139,7 @@ ENV_TOKEN_FILE: Final = Name(
     "SPOTRUN_TOKEN_FILE", "the projected token with which an agent proves which pod it is"
 )
 ENV_CHECKPOINT: Final = Name(
-    "SPOTRUN_CHECKPOINT", "where checkpoints go: the mounted volume's path, or the uri"
+    "SPOTRUN_CHECKPOINT", "where checkpoints go: the job's folder in the volume, or the uri"
 )
 ENV_CHECKPOINT_EVERY: Final = Name(
     "SPOTRUN_CHECKPOINT_EVERY", "how often to save, where the script does not say: auto, or 600s"
@@ -217,6 +217,7 @@ class Reason(Choice):
     NODE_LOST = "NodeLost", "a node went away without a notice"
     DRAINED = "Drained", "somebody drained a node"
     PREEMPTED = "Preempted", "a pod of higher priority took a worker's place"
+    REJECTED = "Rejected", "a node did not take a worker that was bound to it; the message says why"
     OOM_KILLED = "OOMKilled", "a worker used more memory than its limit"
     EVICTED = "Evicted", "a node evicted a worker for what the worker itself used"
     EXIT_CODE = "ExitCode", "the training process ended with an error"
@@ -224,6 +225,7 @@ class Reason(Choice):
     TOO_MANY_RESTARTS = "TooManyRestarts", "failures.maxRestarts is used up"
     FATAL_EXIT_CODE = "FatalExitCode", "the exit code is one of failures.fatalExitCodes"
     TEMPLATE_REFUSED = "TemplateRefused", "Kubernetes refuses pods of this template"
+    QUOTA_EXCEEDED = "QuotaExceeded", "a ResourceQuota has no room for the smallest world"
     NAME_TAKEN = "NameTaken", "an object of somebody else has the name of one of ours"
     UNDECIDED = "Undecided", "the operator fails when it decides about the job; its log says where"
     VOLUME_NOT_SHARED = "VolumeNotShared", "a ReadWriteOnce volume cannot serve several workers"

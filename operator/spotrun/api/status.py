@@ -83,7 +83,13 @@ class World(Model):
     late: Serials | None = Field(
         None,
         description="Workers that were left out because they did not arrive in time, once for each "
-        "time; who is late twice is replaced.",
+        "time; who is late twice is replaced. Who failed on a node that is blamed twice is named "
+        "twice at once.",
+    )
+    joined: Serials | None = Field(
+        None,
+        description="Members that did not train before it. If one fails before it has made a step "
+        "the others go on as before.",
     )
 
 
@@ -129,6 +135,28 @@ class Interruptions(Model):
     last: Interruption | None = Field(None, description="The most recent one.")
 
 
+class HeldBack(Model):
+    """A worker that failed before it trained."""
+
+    worker: Count = Field(description="Its serial number.")
+    generation: Count | None = Field(
+        None, description="The world that it was in, or got ready for; absent if it was none."
+    )
+
+
+class Newcomers(Model):
+    """Workers that failed before they trained, while others did: that ends no job."""
+
+    failures: Count = Field(
+        description="How often in a row, those within a pause counted once: until one of them "
+        "trains, or nobody else is wanted."
+    )
+    retry_at: Time = Field(description="When they are tried again.")
+    failed: Annotated[tuple[HeldBack, ...], Field(max_length=64)] = Field(
+        description="The last of them, once for each worker; until then no world waits for them."
+    )
+
+
 class Restarts(Model):
     """Failures, and what was done about them."""
 
@@ -156,6 +184,25 @@ class Restarts(Model):
         description="The nodes of the last failures, newest last; one that is named twice gets no "
         "new workers of this job.",
     )
+    newcomers: Newcomers | None = Field(
+        None, description="Workers that failed before they trained, while others did."
+    )
+
+
+class Rejections(Model):
+    """Workers that were bound to a node and not taken there, which is nobody's failure."""
+
+    count: Count = Field(
+        description="How often in a row: until a worker that came later is taken by its node."
+    )
+    worker: Count = Field(description="The serial number of the last one.")
+    retry_at: Time = Field(description="When workers are made again.")
+    nodes: Annotated[tuple[ShortText, ...], Field(max_length=16)] | None = Field(
+        None,
+        description="The host names of the last nodes that did so, newest last; new workers keep "
+        "away from them until two minutes after retryAt.",
+    )
+    message: LongText = Field(description="What the last node's kubelet said.")
 
 
 class Orders(Model):
@@ -225,6 +272,7 @@ class TrainingJobStatus(Model):
     orders: Orders | None = Field(None, description="What workers are asked to do beside training.")
     interruptions: Interruptions | None = Field(None, description="Workers that were taken away.")
     restarts: Restarts | None = Field(None, description="Failures, and what was done about them.")
+    rejections: Rejections | None = Field(None, description="Workers that nodes did not take.")
     cost: Cost | None = Field(
         None, description="What the job cost and saved, in USD, written at most once a minute."
     )
@@ -249,6 +297,11 @@ class TrainingJobStatus(Model):
         None,
         description="Serial numbers of workers that were given up, though their containers may "
         "still run; new workers keep away from their nodes until something is heard from there.",
+    )
+    failed: Serials | None = Field(
+        None,
+        description="Serial numbers of workers that have failed, while containers beside their "
+        "trainer still run: that end is seen again and again, and counts once.",
     )
     accumulators: Accumulators | None = Field(
         None, description="Exact sums that the operator continues after a restart."

@@ -1,13 +1,19 @@
 """The crew: who trains now, who of them is gone, failed or late, and who holds the newest state."""
 
 from collections.abc import Iterable
+from datetime import timedelta
 
 from spotrun.api.status import How, TrainingJobStatus
 from spotrun.decide.fates import NEW_LEADER_SECONDS
+from spotrun.decide.replicas import whole
 from spotrun.decide.serials import numbers, ordered
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 from spotrun.wire import Progress
+
+TRIAL_SECONDS = 600.0
+"""So long a member that says nothing of its steps counts as one that has just joined: it is waited
+as long for processes that start again."""
 
 
 def training(status: TrainingJobStatus) -> tuple[int, ...]:
@@ -106,6 +112,30 @@ def has_failed_in(worker: Worker, generation: int) -> bool:
     return failure is not None and failure.generation == generation
 
 
+def on_trial(view: View, status: TrainingJobStatus) -> frozenset[int]:
+    """Who came with the present world and has made no step in it; the others need none of them."""
+    world = status.world
+    if world is None or not world.switch or not world.joined or world.formed_at is None:
+        return frozenset()
+    if view.now - world.formed_at.datetime > timedelta(seconds=TRIAL_SECONDS):
+        return frozenset()
+    crew = members(view, status)
+    stepped = {w.serial for w in crew if has_stepped_in(w, world.generation)}
+    new = numbers(world.joined) - stepped
+    rest = [worker for worker in crew if worker.serial not in new]
+    return new if whole(rest, view.job.spec.workers) else frozenset()
+
+
+def has_stepped_in(worker: Worker, generation: int) -> bool:
+    """Whether a worker says how long its steps take in that world, or in a later one."""
+    progress = worker.agent.report.progress if worker.agent is not None else None
+    return (
+        progress is not None
+        and progress.generation >= generation
+        and progress.step_seconds is not None
+    )
+
+
 def all_in_process(workers: Iterable[Worker]) -> bool:
     """Whether all can go on without a restart."""
     return all(w.agent is not None and w.agent.report.in_process for w in workers)
@@ -125,8 +155,16 @@ def some_unheard(view: View, workers: Iterable[Worker]) -> bool:
 
 
 def counted_on(status: TrainingJobStatus) -> frozenset[int]:
-    """The members of the world, and those with the state until that world is entered."""
-    return relied_on(status) | (numbers(status.world.members) if status.world else frozenset())
+    """The members of the world, and those with the state until that world is entered.
+
+    A world that is prepared stands while nobody takes the places of those who were given up.
+    """
+    world = status.world
+    if world is None:
+        return frozenset()
+    late = ordered(world.late)
+    replaced = {serial for serial in late if late.count(serial) > 1}
+    return relied_on(status) | (numbers(world.members) - replaced)
 
 
 def relied_on(status: TrainingJobStatus) -> frozenset[int]:

@@ -9,22 +9,35 @@ from datetime import timedelta
 
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.api.status import Restarts, TrainingJobStatus
-from spotrun.api.values import Time
+from spotrun.api.values import Serials, Time
+from spotrun.decide.blame import KEPT_BLAMED, LONGEST_PAUSE, nodes_to_avoid, pause_after
 from spotrun.decide.crew import failed, generation, gone, training
 from spotrun.decide.fates import FAILURES, INTERRUPTIONS
 from spotrun.decide.hang import is_hung, stands_seconds
 from spotrun.decide.ledger import record, state
+from spotrun.decide.newcomers import (
+    brought_down,
+    count_newcomers,
+    retry_newcomers_again_seconds,
+)
 from spotrun.decide.serials import numbers
 from spotrun.decide.standstill import standstill
 from spotrun.decide.view import FINISHED, View
 
-FIRST_PAUSE = timedelta(seconds=10)
-LONGEST_PAUSE = timedelta(minutes=5)
+__all__ = [
+    "count_failures",
+    "nodes_to_avoid",
+    "note_failed",
+    "pause_after",
+    "retry_again_seconds",
+    "verdict_again_seconds",
+    "waits_for_retry",
+]
+
 FORGIVEN_AFTER = timedelta(hours=1)
 """So much durable progress since the last failure, and the count starts afresh."""
 VERDICT_AFTER = timedelta(seconds=5)
 """A lost node is found after its peers' failures: about 4 s, when it dies without a word."""
-_KEPT_BLAMED = 16
 
 
 @dataclass(frozen=True)
@@ -41,6 +54,7 @@ def count_failures(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     """Count a new failure, take back what was none, and end the job if it was one too many."""
     if status.phase in FINISHED:
         return status
+    status = count_newcomers(view, status, but=_peers(view, status))
     if _was_a_consequence(view, status):
         return _take_back(view, status)
     failure = _new_failure(view, status)
@@ -49,19 +63,37 @@ def count_failures(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     return _judge(view, status)
 
 
-def pause_after(failures: int) -> timedelta:
-    """10 s, doubled with every failure, up to 5 min."""
-    doublings = min(failures - 1, 10)
-    return min(FIRST_PAUSE * (1 << doublings), LONGEST_PAUSE)
+def note_failed(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Remember who has failed while containers beside its trainer run on, for its end counts once.
+
+    Also while the world that it failed in trains, though its pod may have gone by then: nobody took
+    it away.
+    """
+    known = numbers(status.failed)
+    there = {
+        serial
+        for serial, fate in view.ends.items()
+        if fate.is_failure and not view.by_serial[serial].pod.is_over
+    }
+    failed = there | known.intersection(training(status))
+    if failed == known:
+        return status
+    new = Serials.of(tuple(sorted(failed))) if failed else None
+    return status.model_copy(update={"failed": new})
 
 
 def waits_for_retry(view: View, status: TrainingJobStatus) -> bool:
     """Whether the pause after a failure is not over."""
-    return retry_again_seconds(view, status) is not None
+    return _pause_seconds(view, status) is not None
 
 
 def retry_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
-    """How long the pause still is; None if there is none."""
+    """When the next pause is over, of all or of newcomers that failed; None if there is none."""
+    pauses = (_pause_seconds(view, status), retry_newcomers_again_seconds(view, status))
+    return min((seconds for seconds in pauses if seconds is not None), default=None)
+
+
+def _pause_seconds(view: View, status: TrainingJobStatus) -> float | None:
     retry_at = status.restarts.retry_at if status.restarts is not None else None
     if retry_at is None or retry_at.datetime <= view.now:
         return None
@@ -76,12 +108,6 @@ def verdict_again_seconds(view: View, status: TrainingJobStatus) -> float | None
     if _verdict(view, restarts) is None:
         return None
     return (restarts.counted_since.datetime + VERDICT_AFTER - view.now).total_seconds()
-
-
-def nodes_to_avoid(status: TrainingJobStatus) -> tuple[str, ...]:
-    """The nodes on which more than one failure began."""
-    blamed = (status.restarts.blamed or ()) if status.restarts is not None else ()
-    return tuple(sorted({node for node in blamed if blamed.count(node) > 1}))
 
 
 def _count(view: View, status: TrainingJobStatus, failure: Failure) -> TrainingJobStatus:
@@ -99,12 +125,18 @@ def _count(view: View, status: TrainingJobStatus, failure: Failure) -> TrainingJ
             "last_reason": failure.reason.value,
             "last_exit_code": code if code is not None and 0 <= code <= 255 else None,
             "last_message": failure.message[:1024],
-            "blamed": blamed[-_KEPT_BLAMED:] or None,
+            "blamed": blamed[-KEPT_BLAMED:] or None,
         }
     )
     status = status.model_copy(update={"restarts": counted})
     said = {"failures": str(failures), "pauseSeconds": f"{pause.total_seconds():.0f}"}
     return record(view, status, "Restart", f"{failure.reason}: {failure.message}"[:4096], said)
+
+
+def _peers(view: View, status: TrainingJobStatus) -> frozenset[int]:
+    """Those whose failures follow from what is known already."""
+    is_known = waits_for_retry(view, status) or _somebody_was_taken(view, status) is not None
+    return frozenset(training(status)) if is_known else frozenset()
 
 
 def _new_failure(view: View, status: TrainingJobStatus) -> Failure | None:
@@ -128,6 +160,8 @@ def _hung(view: View, status: TrainingJobStatus) -> Failure | None:
 
 
 def _reported(view: View, status: TrainingJobStatus) -> Failure | None:
+    if brought_down(status):
+        return None
     for worker in failed(view, status):
         failure = worker.agent.report.failed if worker.agent is not None else None
         if failure is not None:
@@ -137,10 +171,11 @@ def _reported(view: View, status: TrainingJobStatus) -> Failure | None:
 
 
 def _ended(view: View, but: frozenset[int] = frozenset()) -> Failure | None:
-    """A worker that has ended by its own fault and was not settled when this status was stored."""
+    """A worker that has ended by its own fault, of which the stored status did not know."""
     if not view.ends:
         return None
-    known = numbers(view.job.status.settled) | but
+    before = view.job.status
+    known = numbers(before.settled) | numbers(before.failed) | but
     return next(
         (
             Failure(fate.cause, fate.exit_code, fate.message, view.by_serial[serial].pod.node)
@@ -153,8 +188,11 @@ def _ended(view: View, but: frozenset[int] = frozenset()) -> Failure | None:
 
 def _somebody_was_taken(view: View, status: TrainingJobStatus) -> Reason | None:
     """Why a member of the world went that did not fail itself; None if there is no such member."""
+    failed = numbers(status.failed)
     for serial in gone(view, status):
         fate = view.ends.get(serial)
+        if fate is None and serial in failed:
+            continue  # its pod has gone since
         if fate is None or not fate.is_failure:
             return (fate.cause if fate is not None else None) or Reason.NODE_LOST
     return None

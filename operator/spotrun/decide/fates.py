@@ -1,7 +1,8 @@
 """What became of each worker: alive, or ended and why.
 
 What the platform did to a worker (Reclaimed, NodeLost, Drained, Preempted) is an interruption and
-never counts as a failure; what the worker did itself does.
+never counts as a failure; what the worker did itself does. Whom a node did not take in the first
+place is neither: nothing of it ever ran.
 """
 
 from collections.abc import Mapping
@@ -31,8 +32,11 @@ _DISRUPTIONS: Mapping[str, Reason] = {
     "DeletionByPodGC": Reason.NODE_LOST,
 }
 # A node that shuts down gracefully and one under pressure give the same condition; only the
-# words differ (kubelet, nodeshutdown_manager: "...in response to imminent node shutdown.").
-_SHUTDOWN = "node shutdown"
+# words differ (kubelet, nodeshutdown_manager: "...in response to imminent node shutdown.", and
+# "Pod was rejected as the node is shutting down." of whom it does not take any more).
+_SHUTDOWN = ("node shutdown", "node is shutting down")
+_PREEMPTING = "Preempting"  # by a kubelet, for a static or critical pod
+_OWN_DEADLINE = "DeadlineExceeded"  # activeDeadlineSeconds of the template
 
 
 @dataclass(frozen=True)
@@ -62,16 +66,31 @@ class Fate:
 def fates(job: JobSnapshot, now: datetime | None = None) -> dict[int, Fate]:
     """The ends of those workers that have ended, by serial; without a time a deletion is an end."""
     doubted, settled = _doubted(job), numbers(job.status.settled)
+    failed = numbers(job.status.failed)
     found = {
         worker.serial: _fate(
             worker,
             now,
             lost=_why_lost(worker, job, doubted),
             is_settled=worker.serial in settled,
+            has_failed=worker.serial in failed,
         )
         for worker in job.workers
     }
     return {serial: fate for serial, fate in found.items() if fate is not None}
+
+
+def is_rejected(pod: Pod) -> bool:
+    """Whether its node did not take it: nothing of it was started.
+
+    The kubelet says why in one word: OutOfcpu, UnexpectedAdmissionError, NodeAffinity, and Evicted
+    where the node was short of something before. Whom it ended later has an exit code, or is said
+    to be the target of a disruption.
+    """
+    end = pod.end
+    if end is None or end.exit_code is not None or end.words is not None:
+        return False
+    return pod.disrupted is None and end.pod_reason not in {"", _OWN_DEADLINE}
 
 
 def in_doubt(job: JobSnapshot) -> frozenset[int]:
@@ -95,10 +114,11 @@ def missed_by_both(job: JobSnapshot) -> frozenset[int]:
 
 
 def _fate(
-    worker: Worker, now: datetime | None, *, lost: str | None, is_settled: bool
+    worker: Worker, now: datetime | None, *, lost: str | None, is_settled: bool, has_failed: bool
 ) -> Fate | None:
-    if worker.pod.end is not None or worker.pod.phase in {PodPhase.SUCCEEDED, PodPhase.FAILED}:
-        return _end_of(worker.pod, worker.pod.end or PodEnd())
+    if worker.pod.end is not None or worker.pod.is_over:
+        is_told_to_end = worker.pod.deleting and not has_failed
+        return _end_of(worker.pod, worker.pod.end or PodEnd(), is_told_to_end=is_told_to_end)
     if worker.node is not None and worker.node.gone:
         return Fate(Reason.NODE_LOST, message=f"node {worker.node.name} is gone")
     if is_settled:
@@ -186,22 +206,34 @@ def _crew(job: JobSnapshot) -> tuple[tuple[int, ...], int]:
     return ordered(world.trained), world.trains or world.generation
 
 
-def _end_of(pod: Pod, end: PodEnd) -> Fate:
+def _end_of(pod: Pod, end: PodEnd, *, is_told_to_end: bool) -> Fate:
     """What the platform did comes first, then the worker's own words, then the exit code."""
     if end.container_reason == "OOMKilled":
         return Fate(Reason.OOM_KILLED, end.exit_code, "a container exceeded its memory limit")
+    cause, said = _by_the_platform(pod, end), end.pod_message
+    if cause is Reason.REJECTED:
+        return Fate(cause, message=": ".join(filter(None, (end.pod_reason, said))))
+    if cause is not None:
+        return Fate(cause, end.exit_code, said)
+    return _own_end(pod, end, is_told_to_end=is_told_to_end)
+
+
+def _by_the_platform(pod: Pod, end: PodEnd) -> Reason | None:
     if pod.disrupted is not None and pod.disrupted in _DISRUPTIONS:
-        return Fate(_DISRUPTIONS[pod.disrupted], end.exit_code, end.pod_message)
-    if _SHUTDOWN in end.pod_message:
-        return Fate(Reason.RECLAIMED, end.exit_code, end.pod_message)
-    if end.pod_reason == "Evicted" or pod.disrupted == "TerminationByKubelet":
-        return Fate(Reason.EVICTED, end.exit_code, end.pod_message)
-    return _own_end(pod, end)
+        return _DISRUPTIONS[pod.disrupted]
+    if any(words in end.pod_message for words in _SHUTDOWN):
+        return Reason.RECLAIMED
+    if end.pod_reason == _PREEMPTING:
+        return Reason.PREEMPTED
+    if is_rejected(pod):
+        return Reason.REJECTED
+    is_pressed = end.pod_reason == "Evicted" or pod.disrupted == "TerminationByKubelet"
+    return Reason.EVICTED if is_pressed else None
 
 
-def _own_end(pod: Pod, end: PodEnd) -> Fate:
+def _own_end(pod: Pod, end: PodEnd, *, is_told_to_end: bool) -> Fate:
     words = end.words
-    if pod.deleting:  # whatever it says: somebody told it to end
+    if is_told_to_end:  # whatever it says
         return Fate(None, end.exit_code, words.message if words is not None else end.pod_message)
     if words is not None and words.reason in {Ending.COMPLETED, Ending.DEPARTED}:
         return Fate(None, end.exit_code, words.message)

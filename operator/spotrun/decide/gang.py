@@ -3,6 +3,9 @@
 Two gangs that each hold half of what they need would wait for each other for ever. So those that
 find no node for somebody stand in one line: the first in it may hold nodes, the others give theirs
 back and wait. Who finds nodes for all is in nobody's way, and never stands there.
+
+A quota is shared out within one namespace, so each namespace has a line of its own: for jobs of
+which a quota refuses a part, and for those that lack nodes, since they use the quota up as well.
 """
 
 from dataclasses import dataclass
@@ -14,6 +17,7 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.decide.crew import relied_on, training
 from spotrun.decide.ledger import find
+from spotrun.decide.quota import is_over_quota, over_quota_since
 from spotrun.decide.sizes import smallest
 from spotrun.decide.snapshot import JobSnapshot, Worker
 from spotrun.decide.view import View, holds_back
@@ -21,6 +25,9 @@ from spotrun.decide.view import View, holds_back
 PATIENCE = timedelta(minutes=10)
 """Autoscalers bring a node within this, as a rule. Who still lacks some then may be asking for what
 nobody has, and lets the others go first: it must not hold up a cluster."""
+
+EVERYWHERE = ""
+"""The line for nodes; those for quotas have the names of their namespaces."""
 
 
 @dataclass(frozen=True, order=True)
@@ -35,7 +42,7 @@ class Place:
     @classmethod
     def of(cls, job: JobSnapshot, now: datetime) -> "Place":
         """The place that a job has, or would have."""
-        since = lacks_since(job)
+        since = held_up_since(job)
         is_over = since is not None and now - since >= PATIENCE
         return cls(is_over, -job.spec.priority, job.created_at, job.uid)
 
@@ -48,12 +55,46 @@ def lacks_since(job: JobSnapshot) -> datetime | None:
     return stated.last_transition_time.datetime
 
 
+def held_up_since(job: JobSnapshot) -> datetime | None:
+    """Since when a job is known to lack nodes, or room in a quota; None if neither is."""
+    known = (lacks_since(job), over_quota_since(job) if lacks_quota(job) else None)
+    return min((since for since in known if since is not None), default=None)
+
+
+def lines_of(job: JobSnapshot) -> frozenset[str]:
+    """The lines in which a gang has to stand, by what is seen of it."""
+    if lacks_nodes(job):
+        return frozenset({EVERYWHERE, job.namespace})
+    return frozenset({job.namespace}) if lacks_quota(job) else frozenset()
+
+
 def lacks_nodes(job: JobSnapshot) -> bool:
-    """Whether a gang has to stand in line: it is incomplete, and there is no node for somebody."""
+    """Whether a gang is incomplete, and there is no node for somebody; or was, when it gave way."""
     if not is_incomplete(job):
         return False
-    has_waited = job.status.reason == Reason.WAITING_FOR_GANG
+    has_waited = job.status.reason == Reason.WAITING_FOR_GANG and not is_over_quota(job)
     return has_waited or any(w.pod.unschedulable and w.pod.node is None for w in _there(job))
+
+
+def lacks_quota(job: JobSnapshot) -> bool:
+    """Whether a quota leaves a gang fewer workers than its smallest world has."""
+    return (
+        is_over_quota(job) and is_incomplete(job) and len(_there(job)) < smallest(job.spec.workers)
+    )
+
+
+def only_asks(job: JobSnapshot, now: datetime) -> bool:
+    """Whether a gang has waited so long for its quota that it holds no part of itself any more.
+
+    It asks for all its workers from time to time, and is in nobody's way meanwhile.
+    """
+    since = over_quota_since(job)
+    return since is not None and now - since >= PATIENCE and lacks_quota(job)
+
+
+def gives_back(job: JobSnapshot, now: datetime) -> bool:
+    """Whether a gang that only asks was given a part of what it asked for."""
+    return bool(_there(job)) and only_asks(job, now)
 
 
 def is_incomplete(job: JobSnapshot) -> bool:

@@ -18,6 +18,7 @@ from spotrun.decide.crew import (
     training,
 )
 from spotrun.decide.failures import waits_for_retry
+from spotrun.decide.newcomers import held_back
 from spotrun.decide.orders import is_restart_planned, is_saved
 from spotrun.decide.placement.policy import retiring
 from spotrun.decide.publish import fill_in, publish
@@ -67,8 +68,11 @@ def growth_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
     world = status.world
     if world is None or world.switch or not world.members or world.formed_at is None:
         return None
-    seconds = (view.now - world.formed_at.datetime) / timedelta(seconds=1)
-    return max(PREPARE_SECONDS - seconds, 0.0)
+    waited_seconds = (view.now - world.formed_at.datetime) / timedelta(seconds=1)
+    # Others may come and fail meanwhile: each time another world is prepared, and those wait on.
+    ready = _newcomers(view, status, set(training(status)), with_unready=False)
+    ages = [w.agent.ready_seconds or 0.0 for w in ready if w.agent is not None]
+    return max(PREPARE_SECONDS - max([waited_seconds, *ages]), 0.0)
 
 
 def newcomers_again_seconds(view: View, status: TrainingJobStatus) -> float:
@@ -189,12 +193,15 @@ def _hand_over(
 def _newcomers(
     view: View, status: TrainingJobStatus, inside: set[int], *, with_unready: bool
 ) -> list[Worker]:
-    """Who may join; while failures repeat themselves nobody does."""
+    """Who may join: not who failed just now, and while failures repeat themselves nobody."""
     restarts = status.restarts
     if waits_for_retry(view, status) and restarts is not None and (restarts.failures or 0) > 1:
         return []
-    heard = [w for w in view.staying if w.serial not in inside and w.agent is not None]
-    in_process = _is_in_process(view, status)
+    in_process, held = _is_in_process(view, status), held_back(view, status)
+    if held and not in_process:
+        return []  # each try is a restart of all
+    outside = inside | held
+    heard = [w for w in view.staying if w.serial not in outside and w.agent is not None]
     prepared = [worker for worker in heard if is_prepared(worker, in_process=in_process)]
     if not with_unready:
         return prepared

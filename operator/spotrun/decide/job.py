@@ -10,7 +10,7 @@ from datetime import datetime
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Action, Decision
 from spotrun.decide.agents import check_agents
-from spotrun.decide.avoided import note_lost
+from spotrun.decide.avoided import kept_away_again_seconds, note_lost
 from spotrun.decide.budget import budget_again_seconds, budget_news, keep_budget
 from spotrun.decide.budget_verdict import within_rate
 from spotrun.decide.capacity import check_capacity
@@ -24,7 +24,12 @@ from spotrun.decide.cost.telling import annotations, final_cost
 from spotrun.decide.cost.work import count_work
 from spotrun.decide.crew import training
 from spotrun.decide.deadline import finishes_by, keep_deadline
-from spotrun.decide.failures import count_failures, retry_again_seconds, verdict_again_seconds
+from spotrun.decide.failures import (
+    count_failures,
+    note_failed,
+    retry_again_seconds,
+    verdict_again_seconds,
+)
 from spotrun.decide.finished import (
     deletion_again_seconds,
     deletions,
@@ -40,6 +45,7 @@ from spotrun.decide.pacing.report import check_schedule
 from spotrun.decide.phase import describe
 from spotrun.decide.placement.policy import placement_again_seconds
 from spotrun.decide.progress import follow
+from spotrun.decide.rejections import note_rejected, rejection_again_seconds
 from spotrun.decide.roster import creations, give_numbers, wants
 from spotrun.decide.scaling.policy import (
     choose_workers,
@@ -73,9 +79,11 @@ POLICIES: tuple[Policy, ...] = (
     order_checkpoint,  # must its state be saved first?
     settle,  # who has ended, and is charged now?
     note_lost,  # who was given up, and may still run?
+    note_rejected,  # whom did a node not take?
     count_interruptions,  # whom did the platform take?
     give_numbers,  # who is missing?
     next_world,  # who trains with whom?
+    note_failed,  # who has failed, and is still there?
     end_interruption,  # is that made good?
     check_capacity,  # is there room for all?
     check_schedule,  # will it be in time?
@@ -145,6 +153,8 @@ def _again(view: View, status: TrainingJobStatus) -> float:
         waits += [
             again_seconds(view, status),
             retry_again_seconds(view, status),
+            rejection_again_seconds(view, status),
+            kept_away_again_seconds(view, status),
             verdict_again_seconds(view, status),
             checkpoint_again_seconds(view, status),
             budget_again_seconds(view, status),

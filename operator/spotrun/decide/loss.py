@@ -12,6 +12,7 @@ from spotrun.decide.crew import (
     training,
 )
 from spotrun.decide.failures import waits_for_retry
+from spotrun.decide.newcomers import held_back
 from spotrun.decide.publish import publish
 from spotrun.decide.replicas import bring_all, holds_all, led_by, whole
 from spotrun.decide.snapshot import Worker
@@ -41,7 +42,7 @@ def after_failure(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         return _go_on(view, status, members(view, status), why)
     if waits_for_retry(view, status):
         return status
-    return _go_on(view, status, members(view, status), why)
+    return _go_on(view, status, _without_failed_newcomers(view, status), why)
 
 
 def after_hang(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
@@ -49,7 +50,7 @@ def after_hang(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     if waits_for_retry(view, status):
         return status
     crew = members(view, status)
-    crew = [*_staying_first(view, crew), *_spares(view, crew, in_process=False)]
+    crew = [*_staying_first(view, crew), *_spares(view, status, crew, in_process=False)]
     return _enter(view, status, crew, How.RESTART, "no step was finished for long")
 
 
@@ -77,7 +78,7 @@ def _go_on(
         if worker.serial not in kept | broken and is_prepared(worker, in_process=in_process)
     ]
     crew = [*keepers, *others] if in_process else [w for w in survivors if w.agent is not None]
-    spares = _spares(view, crew, in_process=in_process)
+    spares = _spares(view, status, crew, in_process=in_process)
     crew = [*_staying_first(view, crew), *(w for w in spares if w.serial not in broken)]
     if not in_process:
         return _enter(view, status, crew, How.RESTART, why)
@@ -90,6 +91,12 @@ def _go_on(
 def _goes_on_in_process(view: View, keepers: list[Worker]) -> bool:
     """Whether those with the state have all of it, and none needs to be started again."""
     return holds_all(keepers, view.job.spec.workers) and all_in_process(keepers)
+
+
+def _without_failed_newcomers(view: View, status: TrainingJobStatus) -> list[Worker]:
+    crew, held = members(view, status), held_back(view, status)
+    well = [worker for worker in crew if worker.serial not in held]
+    return well if whole(well, view.job.spec.workers) else crew
 
 
 def _enter(
@@ -107,9 +114,11 @@ def _staying_first(view: View, crew: list[Worker]) -> list[Worker]:
     return sorted(crew, key=lambda worker: worker.serial not in view.staying_serials)
 
 
-def _spares(view: View, crew: list[Worker], *, in_process: bool) -> list[Worker]:
+def _spares(
+    view: View, status: TrainingJobStatus, crew: list[Worker], *, in_process: bool
+) -> list[Worker]:
     """Workers outside the world that hold nobody up, of the same template as those in it."""
-    inside = {worker.serial for worker in crew}
+    inside = {worker.serial for worker in crew} | held_back(view, status)
     if not all(view.is_current(worker) for worker in crew):
         return []
     others = (worker for worker in view.staying if worker.serial not in inside)

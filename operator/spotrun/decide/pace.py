@@ -17,7 +17,7 @@ REFRESH_SECONDS = 60.0
 LATEST_REFRESH_SECONDS = 90.0
 """How far a training is may be so old: between these, each job at a pace of its own."""
 GATHER_SECONDS = 2.0
-"""How many workers run, and who is settled, may be so old."""
+"""How many workers run, and who has failed or is settled, may be so old."""
 WORDS_SECONDS = 10.0
 """Why a job does not start may be so old: several say so, one after the other."""
 
@@ -66,6 +66,7 @@ def _urgent(status: TrainingJobStatus) -> tuple[object, ...]:
         status.next_serial,
         status.lost,
         status.restarts,
+        status.rejections,
         status.orders,
         _size(status),
         status.checkpoint if status.suspended_by else None,
@@ -114,4 +115,4 @@ def _goes_without_saying(condition: Condition) -> bool:
 def _counted(status: TrainingJobStatus) -> tuple[object, ...]:
     # Until it is known how long they take nobody is moved: a first one is not kept for a refresh.
     changeovers = status.pace.changeovers if status.pace is not None else None
-    return (status.settled, status.workers, status.interruptions, changeovers)
+    return (status.settled, status.failed, status.workers, status.interruptions, changeovers)

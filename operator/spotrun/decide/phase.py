@@ -7,8 +7,10 @@ from spotrun.api.status import Allowed, TrainingJobStatus, WorkersStatus
 from spotrun.decide.capacity import no_node, no_start
 from spotrun.decide.crew import training
 from spotrun.decide.failures import waits_for_retry
-from spotrun.decide.gang import must_wait
+from spotrun.decide.gang import gives_back, lacks_quota, must_wait, only_asks
 from spotrun.decide.ledger import find, read_reason, state
+from spotrun.decide.quota import is_over_quota, need
+from spotrun.decide.rejections import why_rejected
 from spotrun.decide.sizes import largest, smallest, wanted
 from spotrun.decide.snapshot import PodPhase, Refusal
 from spotrun.decide.suspend import what_holds, why_suspended
@@ -39,7 +41,7 @@ def _where(view: View, status: TrainingJobStatus) -> tuple[Phase, Reason, str]:
         going = f"; {len(view.alive)} workers are still there" if view.alive else ""
         return Phase.SUSPENDED, why_suspended(status), what_holds(status) + going
     if members := training(status):
-        others = [words for words in (no_node(view), no_start(view)) if words]
+        others = filter(None, (why_rejected(view, status), no_node(view), no_start(view)))
         message = "; ".join([f"{len(members)} workers train", *others])
         return Phase.RUNNING, Reason.TRAINING, message
     return _waiting(view, status), *_waits_for(view, status)
@@ -48,10 +50,8 @@ def _where(view: View, status: TrainingJobStatus) -> tuple[Phase, Reason, str]:
 def _waits_for(view: View, status: TrainingJobStatus) -> tuple[Reason, str]:
     if is_refused(view, status):
         return Reason.VOLUME_NOT_SHARED, Reason.VOLUME_NOT_SHARED.purpose
-    if view.job.refusal is not None:
-        return _refused(view.job.refusal)
-    if must_wait(view, status):
-        return Reason.WAITING_FOR_GANG, Reason.WAITING_FOR_GANG.purpose
+    if held_up := _held_up(view, status):
+        return held_up
     if waits_for_retry(view, status):
         restarts = status.restarts
         assert restarts is not None, "it waits for a retry"
@@ -60,7 +60,19 @@ def _waits_for(view: View, status: TrainingJobStatus) -> tuple[Reason, str]:
         return read_reason(restarts.last_reason, Reason.EXIT_CODE), message
     if view.alive and all(worker.speaks_old_wire for worker in view.alive):
         return Reason.AGENT_TOO_OLD, Reason.AGENT_TOO_OLD.purpose
-    return _waits_for_workers(view)
+    return _waits_for_workers(view, status)
+
+
+def _held_up(view: View, status: TrainingJobStatus) -> tuple[Reason, str] | None:
+    """What is in the way before there are workers at all; None if nothing is."""
+    refusal = view.job.refusal
+    if refusal is not None and not is_over_quota(view.job):
+        return _refused(refusal)
+    if must_wait(view, status) and not gives_back(view.job, view.now):
+        return Reason.WAITING_FOR_GANG, _behind(refusal)
+    if lacks_quota(view.job):
+        return Reason.QUOTA_EXCEEDED, _over_quota(view, status)
+    return None
 
 
 def _refused(refusal: Refusal) -> tuple[Reason, str]:
@@ -70,14 +82,34 @@ def _refused(refusal: Refusal) -> tuple[Reason, str]:
     return reason, words[:_MOST_WORDS]
 
 
-def _waits_for_workers(view: View) -> tuple[Reason, str]:
+def _behind(refusal: Refusal | None) -> str:
+    """A job that gave way to another one says what they share out."""
+    why = Reason.WAITING_FOR_GANG.purpose
+    return f"{why}; {refusal.message}"[:_MOST_WORDS] if refusal is not None else why
+
+
+def _over_quota(view: View, status: TrainingJobStatus) -> str:
+    if view.job.refusal is None:
+        return status.message or Reason.QUOTA_EXCEEDED.purpose  # as an earlier leader was told
+    words, workers = view.job.refusal.message, smallest(view.job.spec.workers)
+    needed = f"at least {workers} workers are needed at once"
+    if amount := need(words, workers):
+        needed += f", which is {amount}"
+    is_kept = view.alive and not must_wait(view, status)  # who has the state stays
+    if only_asks(view.job, view.now) and not is_kept:
+        needed += "; none is kept while there is no room for so many"
+    return f"{needed}; {words}"[:_MOST_WORDS]
+
+
+def _waits_for_workers(view: View, status: TrainingJobStatus) -> tuple[Reason, str]:
     scheduled = sum(worker.pod.node is not None for worker in view.alive)
     ready = sum(worker.is_ready for worker in view.alive)
     needed = smallest(view.job.spec.workers)
     message = f"{ready} of at least {needed} workers are ready, {scheduled} have a node"
     if scheduled < needed:
-        lack = no_node(view)
-        return Reason.WAITING_FOR_CAPACITY, f"{message}; {lack}" if lack else message
+        rejected = why_rejected(view, status)
+        reason = Reason.REJECTED if rejected else Reason.WAITING_FOR_CAPACITY
+        return reason, "; ".join(filter(None, (message, rejected, no_node(view))))
     trouble = no_start(view)
     if trouble is not None:
         return Reason.CANNOT_START, f"{message}; {trouble}"
@@ -139,6 +171,8 @@ def _decided(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
 
 def _template(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     refusal, kind = view.job.refusal, ConditionType.TEMPLATE_ACCEPTED
+    if lacks_quota(view.job) and (refusal is None or must_wait(view, status)):
+        return status  # who waits for its turn does not ask, and its patience is not used up
     if refusal is not None:
         reason, message = read_reason(refusal.reason, Reason.TEMPLATE_REFUSED), refusal.message
         return state(view, status, kind, reason, message[:_MOST_WORDS], holds=False)

@@ -8,14 +8,16 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Create, Remove, Withdraw
 from spotrun.decide.avoided import avoided, kept_away_in_vain
 from spotrun.decide.crew import counted_on, relied_on
-from spotrun.decide.failures import waits_for_retry
+from spotrun.decide.failures import nodes_to_avoid, waits_for_retry
 from spotrun.decide.gang import must_wait
 from spotrun.decide.ledger import read_reason, record
 from spotrun.decide.placement.policy import lasting, missing, retiring, why_placed, withdrawals
+from spotrun.decide.rejections import waits_after_rejection
 from spotrun.decide.replicas import by_slot, new_slots
+from spotrun.decide.serials import numbers
 from spotrun.decide.settle import owed
 from spotrun.decide.sizes import wanted
-from spotrun.decide.snapshot import PodPhase, Worker
+from spotrun.decide.snapshot import Worker
 from spotrun.decide.suspend import why_suspended
 from spotrun.decide.view import View, holds_back, leaves_at
 from spotrun.decide.volume import is_refused
@@ -50,16 +52,16 @@ def creations(view: View, status: TrainingJobStatus) -> tuple[Create, ...]:
     one knows nothing of what the old one had.
     """
     size = wants(view, status)
-    if waits_for_retry(view, status) or not size:
+    if not size or waits_for_retry(view, status) or waits_after_rejection(view, status):
         return ()
-    numbers = [serial for serial in owed(view, status) if serial not in relied_on(status)]
-    if not numbers:
+    new = [serial for serial in owed(view, status) if serial not in relied_on(status)]
+    if not new:
         return ()
     nodes, places = avoided(view, status), missing(view, status, size)
-    slots = new_slots(lasting(view, status, size), view.job.spec.workers, len(numbers))
+    slots = new_slots(lasting(view, status, size), view.job.spec.workers, len(new))
     return tuple(
         Create(serial, nodes, place, slot)
-        for serial, place, slot in zip(numbers, places, slots, strict=False)
+        for serial, place, slot in zip(new, places, slots, strict=False)
     )
 
 
@@ -73,7 +75,7 @@ def removals(view: View, status: TrainingJobStatus) -> tuple[Remove | Withdraw, 
 
 
 def _leaving(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
-    yield from _fenced(view)
+    yield from _fenced(view, status)
     if holds_back(status):
         yield from (_remove(worker, *_why_all_go(status)) for worker in view.alive)
         return
@@ -109,20 +111,19 @@ def _replaced(worker: Worker) -> Remove:
     return _remove(worker, Reason.BACK_TO_SPOT, "spot capacity has taken over")
 
 
-def _fenced(view: View) -> Iterable[Remove]:
+def _fenced(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
     """Who was given up but may still run: it must not come back beside its replacement.
 
-    Or it trains no more, and side containers keep its pod, and its node, busy.
+    Or it trains no more, and side containers keep its pod, and its node, busy. That it has failed
+    is stored before: of a pod that is being deleted nobody could tell any more.
     """
+    failed = numbers(status.failed)
     for serial, fate in view.ends.items():
         worker = view.by_serial[serial]
-        if worker.pod.phase in _ENDED:
+        if worker.pod.is_over or (fate.is_failure and serial not in failed):
             continue
         reason = Reason.RESIZING if worker.pod.end is None else Reason.COMPLETED
         yield _remove(worker, fate.cause or reason, fate.message or "its training has ended")
-
-
-_ENDED = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 
 
 def _is_going(view: View, remove: Remove) -> bool:
@@ -149,7 +150,13 @@ def _why_it_goes(view: View, worker: Worker) -> tuple[Reason, str]:
         return Reason.RECLAIMED, f"node {worker.node.name} goes away, and no world needs it"
     if not view.is_current(worker):
         return Reason.TEMPLATE_CHANGED, "it was made from an older template"
+    if _has_failed(worker) and worker.pod.node in nodes_to_avoid(view.job.status):
+        return Reason.EXIT_CODE, f"node {worker.pod.node} is blamed for two failures"
     return Reason.HUNG, "it was late for two worlds"
+
+
+def _has_failed(worker: Worker) -> bool:
+    return worker.agent is not None and worker.agent.report.failed is not None
 
 
 def _remove(worker: Worker, reason: Reason, why: str) -> Remove:

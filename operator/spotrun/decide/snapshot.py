@@ -66,6 +66,11 @@ class Pod:
     avoids: tuple[str, ...] = ()  # the host names of nodes that it keeps away from
     slot: int = 0  # which part of a copy of the model it holds
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended with all its containers."""
+        return self.phase in {PodPhase.SUCCEEDED, PodPhase.FAILED}
+
 
 @dataclass(frozen=True)
 class Node:

@@ -1,11 +1,27 @@
-"""The line of gangs that lack nodes, over all jobs; volatile, for it follows from what is seen."""
+"""The lines of gangs that are held up; volatile, for they follow from what is seen of all jobs."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from spotrun.decide.gang import PATIENCE, Place, is_incomplete, lacks_nodes, lacks_since
+from spotrun.decide.gang import (
+    EVERYWHERE,
+    PATIENCE,
+    Place,
+    gives_back,
+    held_up_since,
+    is_incomplete,
+    lines_of,
+    only_asks,
+)
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.resource import Key
+
+
+@dataclass
+class _Line:
+    places: dict[Key, Place] = field(default_factory=dict)
+    first: Place | None = None
 
 
 class Gangs:
@@ -14,26 +30,27 @@ class Gangs:
     def __init__(self, wake: Callable[[Key], None], wall: Callable[[], datetime]) -> None:
         self._wake = wake
         self._wall = wall
-        self._line: dict[Key, Place] = {}
-        self._first: Place | None = None  # of the line
+        self._lines: dict[str, _Line] = {}
+        self._stands_in: dict[Key, frozenset[str]] = {}
         self._waiting: set[Key] = set()
         self._again_at: dict[Key, datetime] = {}
 
     def may_hold_nodes(self, job: JobSnapshot) -> bool:
         """Take note of where a job stands, and say whether it may hold nodes."""
         key, now = Key(job.namespace, job.name), self._wall()
-        place = Place.of(job, now)
-        # Who is in line stays until it is complete, also while its pods have yet to be tried.
-        stands = lacks_nodes(job) or (key in self._line and is_incomplete(job))
-        self._put(key, place if stands else None)
-        since = lacks_since(job) if stands and not place.is_patience_over else None
+        place, lines = Place.of(job, now), self._lines_of(key, job)
+        if only_asks(job, now):
+            self._leave(key)
+            comes_first = all(self._is_first(line, place) for line in lines)
+        else:
+            comes_first = self._stand(key, place, lines)
+        since = held_up_since(job) if lines and not place.is_patience_over else None
         if since is None:
             self._again_at.pop(key, None)
         else:
             self._again_at[key] = since + PATIENCE
-        may = self._first is None or not stands or place <= self._first
-        (self._waiting.discard if may else self._waiting.add)(key)
-        return may
+        (self._waiting.discard if comes_first else self._waiting.add)(key)
+        return comes_first and not gives_back(job, now)
 
     def again_seconds(self, key: Key) -> float:
         """When the place of a job changes by time alone."""
@@ -42,25 +59,59 @@ class Gangs:
 
     def forget(self, key: Key) -> None:
         """The job is gone."""
-        self._put(key, None)
+        self._leave(key)
         self._waiting.discard(key)
         self._again_at.pop(key, None)
 
     def forget_all(self) -> None:
         """Nobody is known to stand in line any more."""
-        self._line.clear()
-        self._first = None
+        self._lines.clear()
+        self._stands_in.clear()
         self._waiting.clear()
         self._again_at.clear()
 
-    def _put(self, key: Key, place: Place | None) -> None:
-        if self._line.get(key) == place:
+    def _lines_of(self, key: Key, job: JobSnapshot) -> frozenset[str]:
+        """Who is in line stays until it is complete, also while its pods have yet to be tried."""
+        if not is_incomplete(job):
+            return frozenset()
+        return lines_of(job) | self._stands_in.get(key, frozenset())
+
+    def _stand(self, key: Key, place: Place, lines: frozenset[str]) -> bool:
+        """Take a place, and say whether it is the first.
+
+        Who is not the first in its own namespace waits for that, and is in nobody's way elsewhere.
+        """
+        if not lines:
+            self._leave(key)
+            return True
+        self._stands_in[key] = lines
+        comes_first = True
+        for line in sorted(lines, key=lambda line: line == EVERYWHERE):
+            self._put(line, key, place if comes_first else None)
+            comes_first = comes_first and self._is_first(line, place)
+        return comes_first
+
+    def _leave(self, key: Key) -> None:
+        for line in self._stands_in.pop(key, frozenset()):
+            self._put(line, key, None)
+
+    def _is_first(self, name: str, place: Place) -> bool:
+        line = self._lines.get(name)
+        return line is None or line.first is None or place <= line.first
+
+    def _put(self, name: str, key: Key, place: Place | None) -> None:
+        line = self._lines.get(name, _Line())
+        if line.places.get(key) == place:
             return  # as nearly always: who is first is not asked anew among thousands
         if place is None:
-            del self._line[key]
+            del line.places[key]
         else:
-            self._line[key] = place
-        before, self._first = self._first, min(self._line.values(), default=None)
-        if before != self._first:
-            for other in (self._line.keys() | self._waiting) - {key}:
+            line.places[key] = place
+        before, line.first = line.first, min(line.places.values(), default=None)
+        self._lines[name] = line
+        if not line.places:
+            del self._lines[name]
+        if before != line.first:
+            here = {one for one in self._waiting if name in {EVERYWHERE, one.namespace}}
+            for other in (line.places.keys() | here) - {key}:
                 self._wake(other)

@@ -44,6 +44,12 @@ def watchful() -> Iterator[Cluster]:
 
 
 async def start_pod(nodes: Nodes, machine: Machine, **spec: Any) -> str:
+    name = await make_pod(nodes, machine, **spec)
+    await until_phase(nodes, name, "Running")
+    return name
+
+
+async def make_pod(nodes: Nodes, machine: Machine, **spec: Any) -> str:
     name = f"p-{uuid.uuid4().hex[:8]}"
     wanted = {
         "containers": [{"name": "main", "image": "image"}],
@@ -51,7 +57,6 @@ async def start_pod(nodes: Nodes, machine: Machine, **spec: Any) -> str:
         "restartPolicy": "Never",
     }
     await nodes.client.create(PODS, {"metadata": {"name": name}, "spec": wanted | spec})
-    await until_phase(nodes, name, "Running")
     return name
 
 
@@ -204,6 +209,21 @@ async def test_a_pod_evicted_for_the_nodes_memory_says_so(nodes: Nodes, machine:
     target = condition(pod, "DisruptionTarget")
     assert target["reason"] == "TerminationByKubelet"
     assert target["message"].startswith("The node was low on resource: memory.")
+
+
+async def test_a_node_rejects_pods_that_come_until_it_takes_them_again(
+    nodes: Nodes, machine: Machine
+) -> None:
+    first = await start_pod(nodes, machine)
+    machine.reject_pods("OutOfcpu", "Node didn't have enough resource: cpu")
+    rejected = await make_pod(nodes, machine)
+    status = (await until_phase(nodes, rejected, "Failed"))["status"]
+    words = "Pod was rejected: Node didn't have enough resource: cpu"
+    assert (status["reason"], status["message"]) == ("OutOfcpu", words)
+    assert "containerStatuses" not in status
+    machine.take_pods()
+    await start_pod(nodes, machine)
+    await until_phase(nodes, first, "Running")
 
 
 def going_away(node: Manifest) -> tuple[set[str], set[str], bool]:

@@ -60,9 +60,11 @@ async def test_a_quota_that_refuses_a_worker_stops_the_rest_and_says_so(
     again = await hand.turn()
     assert 0 < again.again_seconds <= 2.5
     refused = (await hand.look()).status
-    assert refused.reason == Reason.TEMPLATE_REFUSED
+    assert refused.reason == Reason.QUOTA_EXCEEDED
+    assert "16 workers are needed at once, which is pods=16;" in (refused.message or "")
+    assert condition(refused, "TemplateAccepted")[:2] == ("False", "QuotaExceeded")
     assert "exceeded quota: few" in condition(refused, "TemplateAccepted")[2]
-    assert [r for r, note in await events(space) if "exceeded quota" in note] == ["TemplateRefused"]
+    assert [r for r, note in await events(space) if "exceeded quota" in note] == ["QuotaExceeded"]
     before = len(proxy.writes())
     for _ in range(3):
         await hand.turn()

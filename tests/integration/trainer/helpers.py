@@ -64,12 +64,18 @@ class Place(World):
 
     async def start_run(self, *args: object, workers: int = 2, **changes: Any) -> Manifest:
         """Create a job that runs a loop with `Run`, and keeps its checkpoints on a claim."""
-        await self._claim("checkpoints")
+        if not self.checkpoints.exists():
+            await self._claim(self.checkpoints.name)
         where = {"volume": {"persistentVolumeClaim": {"claimName": "checkpoints"}}}
         arguments = (self.folder, "--pause", 0.1, *args)
         return await self.start(
             "run_loop.py", *arguments, workers=workers, checkpoint=where, **changes
         )
+
+    @property
+    def checkpoints(self) -> Path:
+        """What jobs have on their claim."""
+        return self.folder / "checkpoints"
 
     async def _claim(self, name: str) -> None:
         """A directory of this machine as a volume of all nodes."""

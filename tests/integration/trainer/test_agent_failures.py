@@ -22,3 +22,14 @@ async def test_a_script_that_always_crashes_fails_the_job_in_its_own_words(place
         await place.until_all_ended()
     assert job["status"]["reason"] == "TooManyRestarts"
     assert WORDS in job["status"]["message"]
+
+
+async def test_a_loop_that_cannot_save_where_it_is_told_to_never_begins(place: Place) -> None:
+    where = {"uri": "s3://your-bucket/a"}
+    await place.start("run_loop.py", place.folder, checkpoint=where, failures={"maxRestarts": 0})
+    async with place.operator():
+        job = await place.until_phase("Failed")
+        await place.until_all_ended()
+    said = "ValueError: checkpoints cannot be kept in s3://your-bucket/a: only paths"
+    assert said in job["status"]["message"]
+    assert not (place.folder / "trace.jsonl").exists()

@@ -2,9 +2,10 @@
 
 import re
 from itertools import pairwise
+from typing import Any
 
 from tests.integration.trainer.helpers import COMPLETED, Place
-from tests.integration.trainer.traces import differences, steps_of
+from tests.integration.trainer.traces import differences, pids_of, steps_of
 from tests.statuses import failures_of
 
 Alone = dict[int, str]
@@ -82,3 +83,53 @@ async def test_a_hang_is_found_and_a_long_evaluation_is_none(place: Place, alone
     assert re.fullmatch(words, restarts["lastMessage"])
     assert after[0]["step"] == 11
     assert differences(place.trace(), alone) == set()
+
+
+async def test_jobs_on_one_claim_keep_their_own_and_one_made_anew_goes_on_from_its_own(
+    place: Place, alone: Alone
+) -> None:
+    async with place.operator():
+        await _train(place, "job", 30)
+        await _train(place, "other", 10)
+        before = pids_of(place.trace())
+        went_on = await _train(place, "job", 40)
+        after = [line for line in place.trace() if line["pid"] not in before]
+        was_complete = await _train(place, "job", 40)
+    assert [line["step"] for line in after] == list(range(31, 41))
+    assert differences(after, alone) == set()
+    folder = place.checkpoints / place.namespace
+    saved = {name: {path.name for path in (folder / name).iterdir()} for name in ("job", "other")}
+    assert saved["job"] >= {"step-20.g1", "step-30.g1", "step-40.g1"}
+    assert saved["other"] == {"step-10.g1"}
+    assert went_on["world"]["restore"] == "step-30.g1"
+    found = "training goes on from step-30.g1, which was in the job's folder"
+    assert found in {decision["why"] for decision in went_on["decisions"]}
+    assert was_complete["checkpoint"]["name"] == "step-40.g1"
+    assert was_complete["message"].startswith(
+        "the training was complete already: it went on from step-40.g1, which was in its folder"
+    )
+    assert failures_of(was_complete) == 0
+
+
+async def _train(place: Place, name: str, steps: int) -> Any:
+    """The status of a job that has succeeded and is gone."""
+    await place.start_run("--steps", steps, workers=1, name=name)
+    job = await place.until_phase("Succeeded", name)
+    await place.until_all_ended(name)
+    await place.kube.delete(place.jobs(name))
+
+    async def is_gone() -> bool:
+        return not await place.pods(name)
+
+    await place.until(is_gone)
+    return job["status"]
+
+
+async def test_a_folder_that_cannot_be_written_fails_the_job_with_the_reason(place: Place) -> None:
+    await place.start_run(workers=1, failures={"maxRestarts": 0})
+    (place.checkpoints / place.namespace).write_text("no directory")
+    async with place.operator():
+        job = await place.until_phase("Failed")
+    assert job["status"]["reason"] == "TooManyRestarts"
+    assert f"checkpoints cannot be written to {place.checkpoints}" in job["status"]["message"]
+    assert place.trace() == []

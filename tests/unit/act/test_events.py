@@ -8,16 +8,19 @@ from spotrun.api.meta import Condition, ConditionStatus, ReasonText
 from spotrun.api.names import Phase, Reason, SuspendedBy
 from spotrun.api.status import (
     Decision,
+    HeldBack,
     How,
     Interruption,
     Interruptions,
+    Newcomers,
+    Rejections,
     Restarts,
     TrainingJobStatus,
     World,
 )
 from spotrun.api.values import Serials, Time
 from spotrun.decide.actions import Announce
-from tests.decide_builders import NOW, a_job
+from tests.decide_builders import NOW, a_job, later
 
 WHEN = Time.of(NOW)
 
@@ -46,6 +49,23 @@ def interruptions(count: int) -> Interruptions:
     return Interruptions(count=count, last=last)
 
 
+def rejections(worker: int) -> Rejections:
+    return Rejections(count=1, worker=worker, retry_at=WHEN, message="OutOfcpu: no")
+
+
+def held_back(times: int, seconds: float, **restarts: Any) -> Restarts:
+    newcomers = Newcomers(
+        failures=times,
+        retry_at=Time.of(later(seconds)),
+        failed=(HeldBack(worker=3, generation=2),),
+    )
+    return Restarts(newcomers=newcomers, blamed=("n1",) * times, **restarts)
+
+
+HOLD_BACK = (
+    Decision(time=WHEN, what="HoldBack", why="worker 3 failed", numbers={"reason": "OOMKilled"}),
+    Decision(time=WHEN, what="World", why="another"),
+)
 LOST = (Decision(time=WHEN, what="World", why="1 of 3 workers are gone"),)
 REFUSED = condition("TemplateAccepted", False, "TemplateRefused", "exceeded quota")
 SUSPENDED = condition("Suspended", True, "OutsideSchedule", "x")
@@ -81,6 +101,42 @@ CHANGES = [
         ),
         [(Reason.OOM_KILLED, f"failure 1, exit code 137; the next attempt is at {WHEN}", True)],
         id="a failure",
+    ),
+    pytest.param(
+        status(restarts=Restarts(failures=1, counted_since=WHEN)),
+        status(restarts=held_back(1, 10, failures=1, counted_since=WHEN), decisions=HOLD_BACK),
+        [
+            (
+                Reason.OOM_KILLED,
+                f"worker 3 failed; the next attempt is at {Time.of(later(10))}",
+                True,
+            )
+        ],
+        id="a newcomer that fails is none of the failures",
+    ),
+    pytest.param(
+        status(restarts=held_back(1, 10)),
+        status(restarts=held_back(2, 10), decisions=HOLD_BACK),
+        [],
+        id="another newcomer in the same pause",
+    ),
+    pytest.param(
+        status(restarts=held_back(7, 10)),
+        status(restarts=held_back(8, 400), decisions=HOLD_BACK),
+        [],
+        id="newcomers that fail for hours",
+    ),
+    pytest.param(
+        status(),
+        status(rejections=rejections(1)),
+        [(Reason.REJECTED, "OutOfcpu: no", True)],
+        id="a rejection",
+    ),
+    pytest.param(
+        status(rejections=rejections(1)),
+        status(rejections=rejections(2)),
+        [],
+        id="others in the same pause",
     ),
     pytest.param(
         status(),

@@ -22,7 +22,7 @@ from spotrun.kube.errors import (
     Unauthorized,
 )
 
-QUOTA = Forbidden("exceeded quota: few")
+QUOTA = Forbidden('pods "a" is forbidden: exceeded quota: few')
 ENDS = Forbidden("it goes", causes=(Cause("NamespaceTerminating", "it goes"),))
 BUSY = Retryable("busy", retry_after_seconds=7)
 ANONYMOUS = Unauthorized("who?")
@@ -31,7 +31,11 @@ ANONYMOUS = Unauthorized("who?")
 @pytest.mark.parametrize(
     ("error", "trouble"),
     [
-        (QUOTA, Trouble(refusal=Refusal("TemplateRefused", "exceeded quota: few"))),
+        (QUOTA, Trouble(refusal=Refusal("QuotaExceeded", "exceeded quota: few"))),
+        (
+            Forbidden("failed quota: few"),
+            Trouble(refusal=Refusal("TemplateRefused", "failed quota: few")),
+        ),
         (Invalid("x" * 2000), Trouble(refusal=Refusal("TemplateRefused", "x" * 1000))),
         (ENDS, Trouble(is_terminating=True)),
         (Conflict("quota changed"), Trouble(again_seconds=SOON_SECONDS)),

@@ -7,12 +7,18 @@ import pytest
 from spotrun.api.names import Reason
 from spotrun.api.values import Serials
 from spotrun.decide.fates import Fate, in_doubt, missed_by_both
-from spotrun.decide.snapshot import Node, PodPhase
+from spotrun.decide.snapshot import Node, PodEnd, PodPhase
 from spotrun.wire import Ending
 from tests.decide_builders import JobBuilder, a_job, an_end, later
 
 SILENCE = Fate(Reason.NODE_LOST, message="no sign of life from job-1", is_final=False)
 DOWN = Node("node-1", ready=False)
+
+
+def no_start(reason: str, message: str = "") -> dict[str, Any]:
+    """What a pod says none of whose containers was started."""
+    end = PodEnd(pod_reason=reason, pod_message=message)
+    return {"phase": PodPhase.FAILED, "end": end}
 
 
 def fate(job: JobBuilder, serial: int = 0) -> Fate | None:
@@ -55,6 +61,40 @@ def fate(job: JobBuilder, serial: int = 0) -> Fate | None:
             an_end(None, 1, pod_reason="Evicted", pod_message="disk"),
             Fate(Reason.EVICTED, 1, "disk"),
         ),
+        (
+            {**no_start("Evicted", "disk"), "disrupted": "TerminationByKubelet"},
+            Fate(Reason.EVICTED, None, "disk"),
+        ),
+        (
+            {
+                **an_end(None, 137, pod_reason="Preempting", pod_message="a critical pod"),
+                "disrupted": "TerminationByKubelet",
+            },
+            Fate(Reason.PREEMPTED, 137, "a critical pod"),
+        ),
+        (no_start("OutOfcpu", "no"), Fate(Reason.REJECTED, None, "OutOfcpu: no")),
+        (no_start("NodeAffinity"), Fate(Reason.REJECTED, None, "NodeAffinity")),
+        (
+            no_start("UnexpectedAdmissionError", "no healthy devices present"),
+            Fate(Reason.REJECTED, None, "UnexpectedAdmissionError: no healthy devices present"),
+        ),
+        (
+            no_start("Evicted", "The node had condition: [DiskPressure]."),
+            Fate(Reason.REJECTED, None, "Evicted: The node had condition: [DiskPressure]."),
+        ),
+        (
+            no_start("NodeShutdown", "Pod was rejected as the node is shutting down."),
+            Fate(Reason.RECLAIMED, None, "Pod was rejected as the node is shutting down."),
+        ),
+        (
+            {**no_start("OutOfcpu", "no"), "disrupted": "DeletionByPodGC"},
+            Fate(Reason.NODE_LOST, None, "no"),
+        ),
+        (no_start("DeadlineExceeded", "late"), Fate(Reason.EXIT_CODE, None, "late")),
+        (
+            no_start("", "init container a ended with 2"),
+            Fate(Reason.EXIT_CODE, None, "init container a ended with 2"),
+        ),
     ],
 )
 def test_the_platform_comes_first_then_own_words_then_the_exit_code(
@@ -68,6 +108,25 @@ def test_whoever_was_told_to_end_has_not_failed(reason: Ending | None) -> None:
     ended = fate(a_job().with_worker(0, deleting=True, **an_end(reason, 143)))
     assert ended is not None
     assert ended.cause is None
+
+
+@pytest.mark.parametrize(
+    ("failed", "disrupted", "cause"),
+    [
+        ("0", None, Reason.EXIT_CODE),
+        ("1", None, None),
+        (None, None, None),
+        ("0", "DeletionByPodGC", Reason.NODE_LOST),
+    ],
+)
+def test_who_had_failed_before_it_was_told_to_end_has_failed(
+    failed: str | None, disrupted: str | None, cause: Reason | None
+) -> None:
+    pod = {"deleting": True, "end": PodEnd(exit_code=1), "disrupted": disrupted}
+    job = a_job().with_worker(0, **pod)
+    ended = fate(job.with_status(failed=Serials(failed) if failed else None))
+    assert ended is not None
+    assert ended.cause is cause
 
 
 def test_a_deleted_pod_trains_on_until_its_grace_is_over() -> None:

@@ -43,6 +43,9 @@ LIMITED = a_job(
 
 EXTREMES = st.sampled_from((0, 1, 2, 2**31 - 1, 2**31, MOST_STEPS - 1, MOST_STEPS))
 SECONDS = st.sampled_from((None, 0.0, 5e-324, 1e-7, 1e-6, 1.0, 86_400.0))
+SAVED = st.tuples(EXTREMES, st.sampled_from((0, 1, 10**10 - 1))).map(
+    lambda at: Checkpoint(f"step-{at[0]}.g{at[1]}", at[0])
+)
 PROGRESS = st.builds(
     Progress,
     st.just(1) | EXTREMES,
@@ -52,9 +55,7 @@ PROGRESS = st.builds(
     SECONDS,
     EXTREMES,
     checkpoint_seconds=SECONDS | st.just(1e9),
-)
-SAVED = st.tuples(EXTREMES, st.sampled_from((0, 1, 10**10 - 1))).map(
-    lambda at: Checkpoint(f"step-{at[0]}.g{at[1]}", at[0])
+    restored=st.none() | SAVED.map(lambda saved: saved.name),
 )
 REPORTS = st.builds(
     Report,

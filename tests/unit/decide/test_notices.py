@@ -82,6 +82,25 @@ def test_a_departing_worker_is_removed_with_the_swap_and_not_before() -> None:
     assert removed(job.with_worker(2, ready=True)) == [1]
 
 
+def test_who_is_told_to_end_by_a_signal_is_left_out_at_once() -> None:
+    """A machine that shuts down sends SIGTERM to all, and its kubelet may say nothing."""
+    job = a_job(2, min=1).training(0, 1).with_worker(1, ready=True, arrived=1, leaving=True)
+    world = job.decide().status.world
+    assert world is not None
+    assert (world.members, world.how, world.switch) == ("0", How.BOUNDARY, True)
+    (made,) = created(job.with_status(next_serial=3))
+    assert made.avoid_nodes == ("node-1",)
+
+
+def test_who_is_told_to_end_and_deleted_may_be_followed_on_its_node() -> None:
+    job = a_job(2, min=1).training(0, 1)
+    gone = {"deleting": True, "killed_at": later(100)}
+    job = job.with_worker(1, ready=True, arrived=1, leaving=True, **gone)
+    assert members(job) == "0"
+    (made,) = created(job.with_status(next_serial=3))
+    assert made.avoid_nodes == ()
+
+
 # when all who train leave -------------------------------------------------------------------------
 
 

@@ -41,6 +41,17 @@ def crash_a_pod(cluster: Cluster, pod: SimPod) -> None:
 
 
 @on_a_worker
+def crash_beside_a_container(cluster: Cluster, pod: SimPod) -> None:
+    pod.end, pod.has_company = PodEnd(exit_code=137, container_reason="OOMKilled"), True
+
+
+@on_a_worker
+def reject_a_pod(cluster: Cluster, pod: SimPod) -> None:
+    """As a kubelet does that has started again: then also of those who trained."""
+    pod.end = PodEnd(pod_reason="UnexpectedAdmissionError", pod_message="no healthy devices")
+
+
+@on_a_worker
 def fail_a_process(cluster: Cluster, pod: SimPod) -> None:
     if pod.arrived:
         pod.failed, pod.step = Failure(pod.arrived, 1, "error"), None
@@ -152,6 +163,8 @@ def live_on(cluster: Cluster, number: int) -> None:
 
 FAULTS: tuple[Fault, ...] = (
     crash_a_pod,
+    crash_beside_a_container,
+    reject_a_pod,
     fail_a_process,
     cut_off_a_node,
     silence_a_worker,
@@ -173,6 +186,8 @@ FAULTS: tuple[Fault, ...] = (
     operate,
     live_on,
 )
+
+CRASHES = frozenset({crash_a_pod, crash_beside_a_container, fail_a_process})
 
 LIVES = st.lists(
     st.tuples(st.sampled_from((*FAULTS, live_on, live_on, live_on)), st.integers(0, 20)),
@@ -214,6 +229,13 @@ def live(spec: TrainingJobSpec, *, in_process: bool, life: list[tuple[Fault, int
     heal(cluster)
     settle_down(cluster)
     expect_the_wanted_state(cluster)
+    crashes = sum(fault in CRASHES for fault, _ in life)
+    assert num_failures(cluster) <= crashes, "none is counted twice, and nothing else as one"
+
+
+def num_failures(cluster: Cluster) -> int:
+    restarts = cluster.status.restarts
+    return (restarts.failures or 0) if restarts is not None else 0
 
 
 def heal(cluster: Cluster) -> None:

@@ -238,11 +238,25 @@ def test_where_all_start_again_a_newcomer_need_not_have_started() -> None:
     assert told(job) == (2, "0-2", True, How.RESTART, "0-1")
 
 
-def test_a_newcomer_that_failed_while_it_got_warm_is_given_another_world() -> None:
+def test_a_newcomer_that_failed_while_it_got_warm_is_given_another_world_after_a_pause() -> None:
     job = a_job(3).training(0, 1).with_worker(2, ready=False)
     prepared = job.with_status(world=world(job))
     failed = prepared.with_worker(2, ready=True, in_process=False, failed=Failure(2, 1, "boom"))
-    assert told(failed) == (3, "0-2", False, How.BOUNDARY, "0-1")
+    assert told(failed) == (2, "0-2", False, How.BOUNDARY, "0-1")
+    decision = failed.decide()
+    again = failed.with_status(**vars(decision.status)).decide(later(10)).status.world
+    assert again is not None
+    assert (again.generation, again.members, again.switch) == (3, "0-2", False)
+
+
+def test_who_is_ready_waits_no_longer_for_others_though_another_world_was_prepared() -> None:
+    job = a_job(4).training(0, 1).with_worker(2, ready=True, ready_for=299.0)
+    job = job.with_worker(3, ready=False)
+    job = job.with_world("0-3", 2, switch=False, how=How.BOUNDARY, trained="0-1", formed=20.0)
+    assert told(job) == (2, "0-3", False, How.BOUNDARY, "0-1")
+    assert again_seconds(job.view(), job.status) == 1.0
+    after = job.with_worker(2, ready=True, ready_for=300.0)
+    assert told(after) == (3, "0-2", True, How.BOUNDARY, "0-1")
 
 
 def test_a_spare_that_is_not_warm_takes_no_place_in_process() -> None:

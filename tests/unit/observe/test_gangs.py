@@ -7,6 +7,7 @@ import pytest
 
 from spotrun.api.names import ConditionType, Reason
 from spotrun.decide.ledger import state
+from spotrun.decide.snapshot import Refusal
 from spotrun.kube.resource import Key
 from spotrun.observe.gangs import Gangs
 from tests.decide_builders import NOW, JobBuilder, a_job, ago
@@ -22,9 +23,9 @@ class Bench:
         self.woken: list[str] = []
         self.gangs = Gangs(lambda key: self.woken.append(key.name), lambda: self.now)
 
-    def may(self, name: str, job: JobBuilder, age: float = 0.0) -> bool:
-        seen = job.with_facts(name=name, uid=name, created_at=ago(age)).snapshot()
-        return self.gangs.may_hold_nodes(seen)
+    def may(self, name: str, job: JobBuilder, age: float = 0.0, namespace: str = "ns") -> bool:
+        named = job.with_facts(name=name, uid=name, namespace=namespace, created_at=ago(age))
+        return self.gangs.may_hold_nodes(named.snapshot())
 
     def woken_now(self) -> set[str]:
         woken, self.woken = set(self.woken), []
@@ -41,6 +42,8 @@ LACKS = a_job(2, min=2).with_worker(0).with_worker(1, **FULL)
 PLACED = a_job(2, min=2).with_workers(0, 1)
 TRAINS = a_job(2, min=2).training(0, 1)
 WAITS = a_job(2, min=2).with_status(reason="WaitingForGang")
+SHORT = NEW.with_worker(0).with_facts(refusal=Refusal("QuotaExceeded", "exceeded quota: few"))
+SHORT_OF_BOTH = SHORT.with_worker(0, **FULL)
 
 
 def test_while_there_is_room_nobody_waits(bench: Bench) -> None:
@@ -105,3 +108,73 @@ def test_after_ten_minutes_without_nodes_the_next_has_its_turn(bench: Bench) -> 
     assert bench.gangs.again_seconds(Key("ns", "a")) == float("inf")
     assert bench.woken_now() == {"b"}
     assert bench.may("b", LACKS, age=10)
+
+
+def short_since_now(job: JobBuilder) -> JobBuilder:
+    kind, reason = ConditionType.TEMPLATE_ACCEPTED, Reason.QUOTA_EXCEEDED
+    known = state(job.view(), job.status, kind, reason, "", holds=False)
+    return job.with_status(conditions=known.conditions)
+
+
+def test_of_two_that_share_a_quota_the_later_one_gives_way_until_the_first_is_complete(
+    bench: Bench,
+) -> None:
+    assert bench.may("a", SHORT, age=20)
+    assert not bench.may("b", SHORT, age=10)
+    assert bench.may("c", SHORT, age=5, namespace="other"), "that is another quota"
+    bench.woken_now()
+    assert bench.may("a", PLACED, age=20)
+    assert bench.woken_now() == {"b"}
+    assert bench.may("b", SHORT, age=10)
+
+
+def test_a_quota_and_nodes_are_one_line_in_a_namespace_and_elsewhere_only_nodes_are(
+    bench: Bench,
+) -> None:
+    assert bench.may("short", SHORT, age=20)
+    assert not bench.may("lacks nodes, too", LACKS, age=10), "it uses the quota up"
+    assert bench.may("elsewhere", LACKS, age=5, namespace="other"), "the one before it only waits"
+    assert bench.may("short", PLACED, age=20)
+    assert bench.may("lacks nodes, too", LACKS, age=10)
+    assert not bench.may("elsewhere", LACKS, age=5, namespace="other")
+    assert not bench.may("short and later", SHORT, age=1)
+
+
+def test_who_lacked_nodes_stands_in_line_for_them_also_when_its_quota_is_used_up(
+    bench: Bench,
+) -> None:
+    assert bench.may("a", LACKS, age=20, namespace="other")
+    assert not bench.may("b", SHORT_OF_BOTH, age=10)
+    assert not bench.may("b", SHORT.without(0), age=10), "else it would take turns with itself"
+
+
+def test_a_gang_larger_than_its_quota_gives_back_after_its_patience_and_is_in_nobodys_way(
+    bench: Bench,
+) -> None:
+    large = short_since_now(SHORT)
+    assert bench.may("a", large, age=20)
+    assert bench.gangs.again_seconds(Key("ns", "a")) == 600.0
+    assert not bench.may("b", SHORT, age=10)
+    bench.woken_now()
+    bench.now += timedelta(minutes=10)
+    assert not bench.may("a", large, age=20), "it holds a part"
+    assert bench.woken_now() == {"b"}
+    assert bench.gangs.again_seconds(Key("ns", "a")) == float("inf")
+    assert bench.may("b", SHORT, age=10)
+    assert not bench.may("a", large.without(0), age=20), "b has its turn"
+    bench.woken_now()
+    assert bench.may("b", PLACED, age=10)
+    assert bench.woken_now() == {"a"}
+    assert bench.may("a", large.without(0), age=20), "it may ask"
+    assert bench.may("as large", large.without(0), age=1), "so may everybody who holds nothing"
+    assert bench.may("c", SHORT, age=5), "and holds nobody up"
+    assert not bench.may("a", large, age=20), "whatever it was given"
+
+
+def test_lines_without_anybody_are_forgotten(bench: Bench) -> None:
+    bench.may("a", SHORT, age=20, namespace="one")
+    bench.may("b", LACKS, age=10, namespace="two")
+    bench.gangs.forget(Key("one", "a"))
+    bench.gangs.forget(Key("two", "b"))
+    assert not bench.gangs._lines
+    assert not bench.gangs._stands_in

@@ -112,6 +112,11 @@ ENDS = [
         id="evicted before it ran",
     ),
     pytest.param(
+        {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: Node ..."},
+        PodEnd(pod_reason="OutOfcpu", pod_message="Pod was rejected: Node ..."),
+        id="rejected by its node",
+    ),
+    pytest.param(
         {
             "phase": "Failed",
             "reason": "Terminated",

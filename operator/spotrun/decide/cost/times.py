@@ -8,10 +8,8 @@ from datetime import datetime, timedelta
 
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.serials import numbers
-from spotrun.decide.snapshot import Node, PodPhase, Worker
+from spotrun.decide.snapshot import Node, Worker
 from spotrun.decide.view import View
-
-_ENDED = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 
 
 def unsettled(view: View, status: TrainingJobStatus) -> list[Worker]:
@@ -36,7 +34,7 @@ def ended_at(view: View, worker: Worker) -> datetime | None:
     pod, node = worker.pod, worker.node
     if pod.ended_at is not None:
         return min(pod.ended_at, view.now)
-    if pod.phase in _ENDED:  # by its kubelet, before or without a container that tells when
+    if pod.is_over:  # by its kubelet, before or without a container that tells when
         return min(pod.disrupted_at or view.now, view.now)
     if node is not None and node.gone:
         return min(_last_sign_of_life(view, worker, node), view.now)
