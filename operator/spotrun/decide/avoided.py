@@ -11,7 +11,7 @@ from spotrun.api.names import Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.values import Serials
 from spotrun.decide.actions import Withdraw
-from spotrun.decide.failures import nodes_to_avoid
+from spotrun.decide.blame import nodes_to_avoid
 from spotrun.decide.placement.supply import patience_seconds, waits_seconds
 from spotrun.decide.rejections import nodes_that_reject
 from spotrun.decide.serials import numbers

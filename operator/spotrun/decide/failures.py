@@ -10,7 +10,7 @@ from datetime import timedelta
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.api.status import Restarts, TrainingJobStatus
 from spotrun.api.values import Serials, Time
-from spotrun.decide.blame import KEPT_BLAMED, LONGEST_PAUSE, nodes_to_avoid, pause_after
+from spotrun.decide.blame import KEPT_BLAMED, LONGEST_PAUSE, pause_after
 from spotrun.decide.crew import failed, generation, gone, training
 from spotrun.decide.fates import FAILURES, INTERRUPTIONS
 from spotrun.decide.hang import is_hung, stands_seconds
@@ -23,16 +23,6 @@ from spotrun.decide.newcomers import (
 from spotrun.decide.serials import numbers
 from spotrun.decide.standstill import standstill
 from spotrun.decide.view import FINISHED, View
-
-__all__ = [
-    "count_failures",
-    "nodes_to_avoid",
-    "note_failed",
-    "pause_after",
-    "retry_again_seconds",
-    "verdict_again_seconds",
-    "waits_for_retry",
-]
 
 FORGIVEN_AFTER = timedelta(hours=1)
 """So much durable progress since the last failure, and the count starts afresh."""

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from spotrun.api.names import Reason
 from spotrun.api.status import Rejections, TrainingJobStatus
 from spotrun.api.values import Time
-from spotrun.decide.failures import pause_after
+from spotrun.decide.blame import pause_after
 from spotrun.decide.fates import is_rejected
 from spotrun.decide.ledger import record
 from spotrun.decide.serials import numbers

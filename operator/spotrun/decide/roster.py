@@ -7,9 +7,10 @@ from spotrun.api.names import Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Create, Remove, Withdraw
 from spotrun.decide.avoided import avoided, kept_away_in_vain
+from spotrun.decide.blame import nodes_to_avoid
 from spotrun.decide.crew import counted_on, relied_on
-from spotrun.decide.failures import nodes_to_avoid, waits_for_retry
-from spotrun.decide.gang import must_wait
+from spotrun.decide.failures import waits_for_retry
+from spotrun.decide.gang import gives_back, must_wait
 from spotrun.decide.ledger import read_reason, record
 from spotrun.decide.placement.policy import lasting, missing, retiring, why_placed, withdrawals
 from spotrun.decide.rejections import waits_after_rejection
@@ -80,8 +81,8 @@ def _leaving(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
         yield from (_remove(worker, *_why_all_go(status)) for worker in view.alive)
         return
     if must_wait(view, status):
-        why = "gangs that come first need the nodes"
-        yield from (_remove(worker, Reason.WAITING_FOR_GANG, why) for worker in view.alive)
+        why = _why_it_waits(view)
+        yield from (_remove(worker, *why) for worker in view.alive)
         return
     inside = counted_on(status)
     free = [worker for worker in view.alive if worker.serial not in inside]
@@ -143,6 +144,12 @@ def _why_all_go(status: TrainingJobStatus) -> tuple[Reason, str]:
         return why_suspended(status), f"the job is suspended by {', '.join(status.suspended_by)}"
     why = f"the job has {str(status.phase).lower()}"
     return read_reason(status.reason, Reason.COMPLETED), why
+
+
+def _why_it_waits(view: View) -> tuple[Reason, str]:
+    if gives_back(view.job, view.now):
+        return Reason.QUOTA_EXCEEDED, "the quota has no room for all of the smallest world"
+    return Reason.WAITING_FOR_GANG, "gangs that come first need the nodes"
 
 
 def _why_it_goes(view: View, worker: Worker) -> tuple[Reason, str]:

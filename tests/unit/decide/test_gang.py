@@ -164,7 +164,8 @@ def test_a_gang_larger_than_its_quota_says_what_it_needs_and_what_it_does() -> N
     )
 
     late = short_for(600, job).with_facts(may_hold_nodes=False).decide()
-    assert [type(action) for action in late.actions] == [Remove] * 4
+    removed = [action for action in late.actions if isinstance(action, Remove)]
+    assert [action.reason for action in removed] == [Reason.QUOTA_EXCEEDED] * 4
     kept = "none is kept while there is no room for so many"
     assert (late.status.reason, late.status.message) == (
         "QuotaExceeded",

@@ -11,7 +11,7 @@ from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
 from spotrun.api.status import CheckpointStatus, Orders, Progress, Restarts, TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.actions import Create, Release, Remove
-from spotrun.decide.failures import nodes_to_avoid, pause_after
+from spotrun.decide.blame import nodes_to_avoid, pause_after
 from spotrun.decide.ledger import find, holds_since, record, state
 from spotrun.decide.pace import refresh_seconds
 from spotrun.decide.sizes import largest, wanted
