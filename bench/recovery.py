@@ -8,6 +8,7 @@ completed steps that were computed again.
 
     node_lost_stall_seconds           all processes of a node get SIGKILL, and its Node object goes
     node_lost_silent_seconds          a node is stopped and says no more, as with a cable pulled
+    node_shut_down_stall_seconds      its kubelet says no more, and all processes get SIGTERM
     worker_lost_stall_seconds         the training process of one worker gets SIGKILL
     shrink_stall_seconds              one worker less is wanted, and it leaves at the end of a step
     growth_stall_seconds              one more; it gets warm, and the state, while others train

@@ -16,16 +16,12 @@ class Kind(StrEnum):
 
     NODE_LOST = "node_lost_stall_seconds"
     SILENT = "node_lost_silent_seconds"
+    SHUT_DOWN = "node_shut_down_stall_seconds"
     WORKER_LOST = "worker_lost_stall_seconds"
     SHRINK = "shrink_stall_seconds"
     GROWTH = "growth_stall_seconds"
     RESTART = "node_lost_restart_seconds"
     SILENT_RESTART = "node_lost_silent_restart_seconds"
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether nobody says that a node is gone."""
-        return self in (Kind.SILENT, Kind.SILENT_RESTART)
 
     @property
     def restarts(self) -> bool:
@@ -47,9 +43,16 @@ class Event:
         return self.workers + (1 if self.kind is Kind.GROWTH else -1)
 
 
+LAST_SIGNAL = {
+    Kind.SILENT: signal.SIGSTOP,
+    Kind.SILENT_RESTART: signal.SIGSTOP,
+    Kind.SHUT_DOWN: signal.SIGTERM,
+}
+"""What processes get on a node of which Kubernetes hears no more."""
 EVENTS = [
     *(Event(Kind.NODE_LOST, workers, rank) for workers, rank in ((2, 0), (2, 1), (3, 0), (3, 2))),
     Event(Kind.SILENT, 2),
+    Event(Kind.SHUT_DOWN, 2),
     Event(Kind.WORKER_LOST, 3, 1),
     Event(Kind.SHRINK, 3),
     Event(Kind.GROWTH, 1),
@@ -88,9 +91,9 @@ async def happen(place: Place, event: Event) -> None:
 
 async def take_away(place: Place, event: Event) -> None:
     pod = await place.member(event.rank)
-    if not event.kind.is_silent:
+    if event.kind not in LAST_SIGNAL:
         await place.machine(pod).vanish(delete_node=True)
         return
     place.machine(pod).go_silent()
     for pid in place.processes(pod):
-        os.kill(pid, signal.SIGSTOP)
+        os.kill(pid, LAST_SIGNAL[event.kind])
