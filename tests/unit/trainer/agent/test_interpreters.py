@@ -1,12 +1,11 @@
-"""Processes that were begun ahead: a script cannot tell, and nobody else is in their way."""
+"""Processes that are begun ahead: when, for whom, and that they are in nobody's way."""
 
 import os
 import select
 import signal
 import subprocess
 import sys
-import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,70 +24,15 @@ from spotrun_trainer.agent.interpreters import (
     SETTLED_SECONDS,
     VARIABLE,
     Interpreters,
-    Process,
     begin_ahead,
 )
 from spotrun_trainer.agent.sessions import kill_sessions
 from spotrun_trainer.telemetry import timeline
 from spotrun_trainer.telemetry.trace import Trace
+from tests.unit.trainer.agent.scripts import command_of
 
 PATIENCE_SECONDS = 60
 PLENTY = 10 * ROOM_BYTES
-ITSELF = """
-    import importlib.util, os, sys
-    print("torch" in sys.modules, "numpy" in sys.modules, importlib.util.find_spec("torch").name)
-    import torch.nn.functional as functional
-    import torch, numpy, spotrun_trainer
-    print(torch.nn.functional is functional, type(torch.__spec__.loader), torch.__spec__.origin)
-    print(torch.get_num_threads(), numpy.arange(3), spotrun_trainer.Run)
-    sides: int = 2
-    print(sys.argv, __name__, __file__, __spec__, __package__, sorted(globals()), __annotations__)
-    print(os.getcwd(), sys.path, sys.flags, sys.stdout.write_through, __import__("__main__").sides)
-    print({name: os.environ[name] for name in os.environ if name.startswith("A_")})
-    print(os.getsid(0) == os.getpid(), sorted(os.listdir("/proc/self/fd")), sys.orig_argv[0])
-    print(open("/proc/self/oom_score_adj").read(), type(__builtins__))
-"""
-SPAWNS = """
-    import multiprocessing
-    from dataclasses import dataclass
-    @dataclass
-    class Sample:
-        x: int
-    if __name__ == "__main__":
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            print(pool.map_async(Sample, [1, 2]).get(timeout=30))
-"""
-FAILS = """
-    def fail():
-        raise ValueError("no such data")
-    fail()
-"""
-SETS = """
-    import os
-    print("begins")
-    os.environ["OMP_NUM_THREADS"] = "1"
-    import torch
-    print(torch.get_num_threads(), os.getpid() == os.getsid(0))
-"""
-SETS_AFTER_NUMPY = SETS.replace("import os\n", "import os, sys, numpy.linalg as linalg\n").replace(
-    '"begins"', '"begins", "torch" in sys.modules, sys.modules["numpy.linalg"] is linalg'
-)
-SETS_LATE = """
-    import os, torch
-    print("begins")
-    os.environ["OMP_NUM_THREADS"] = "1"
-    import numpy, spotrun_trainer
-    print(torch.get_num_threads(), os.getpid() == os.getsid(0))
-"""
-SCRIPTS = {
-    "itself": ITSELF,
-    "spawns": SPAWNS,
-    "fails": FAILS,
-    "exits": "import sys; sys.exit(3)",
-    "exits with words": "raise SystemExit('enough')",
-    "is no Python": "this is no Python",
-    "is killed": "import os; os.kill(os.getpid(), 9)",
-}
 
 
 @dataclass
@@ -133,35 +77,12 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
     one.interpreters.close()
 
 
-@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
-def test_a_script_cannot_tell(script: str, tmp_path: Path) -> None:
-    assert _ahead(tmp_path, script) == _as_ever(tmp_path, script)
-
-
-@pytest.mark.parametrize("script", [SETS, SETS_AFTER_NUMPY], ids=["at once", "after NumPy"])
-def test_a_script_that_sets_what_torch_reads_begins_anew(script: str, tmp_path: Path) -> None:
-    found, usual = _ahead(tmp_path, script), _as_ever(tmp_path, script)
-
-    assert found.lines == [usual.lines[0], *usual.lines]
-    assert usual.lines[1:] == ["1 True"]
-
-
-def test_what_is_set_after_torch_was_imported_is_set_as_ever(tmp_path: Path) -> None:
-    assert _ahead(tmp_path, SETS_LATE) == _as_ever(tmp_path, SETS_LATE)
-
-
-def test_what_other_libraries_read_is_set_as_ever(tmp_path: Path) -> None:
-    script = SETS.replace("OMP_NUM_THREADS", "TOKENIZERS_PARALLELISM")
-
-    assert _ahead(tmp_path, script).lines == ["begins", "2 True"]
-
-
 def test_output_goes_where_torchrun_wants_it(kept: Kept, tmp_path: Path) -> None:
     kept.look()
     script = "import sys; print('out'); print('err', file=sys.stderr)"
     with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
         process = kept.interpreters.start(
-            _command(tmp_path, script), os.environ, out.fileno(), err.fileno()
+            command_of(tmp_path, script), os.environ, out.fileno(), err.fileno()
         )
     assert process is not None
     assert process.wait() == 0
@@ -186,7 +107,7 @@ def test_each_that_is_ready_is_in_the_trace(kept: Kept, tmp_path: Path) -> None:
 
 def test_processes_that_start_are_not_disturbed(kept: Kept, tmp_path: Path) -> None:
     kept.look()
-    process = kept.interpreters.start(_command(tmp_path, "pass"), os.environ, 1, 2)
+    process = kept.interpreters.start(command_of(tmp_path, "pass"), os.environ, 1, 2)
     assert process is not None
     process.wait()
     assert kept.look(SETTLED_SECONDS - 0.1) == frozenset()
@@ -232,7 +153,7 @@ def test_with_one_that_has_ended_the_process_starts_as_ever(kept: Kept, tmp_path
     (waiting,) = kept.look()
     os.kill(waiting, 9)
     os.waitid(os.P_PID, waiting, os.WEXITED | os.WNOWAIT)
-    assert kept.interpreters.start(_command(tmp_path, "pass"), os.environ, 1, 2) is None
+    assert kept.interpreters.start(command_of(tmp_path, "pass"), os.environ, 1, 2) is None
 
 
 @pytest.mark.parametrize("is_ready", [True, False])
@@ -246,7 +167,7 @@ def test_one_that_does_not_answer_is_ended_and_the_process_starts_as_ever(
         kept.look()
     os.kill(waiting, signal.SIGSTOP)
     monkeypatch.setattr(module, "ANSWER_SECONDS", 0.1)
-    assert kept.interpreters.start(_command(tmp_path, "pass"), os.environ, 1, 2) is None
+    assert kept.interpreters.start(command_of(tmp_path, "pass"), os.environ, 1, 2) is None
     with pytest.raises(ProcessLookupError):
         os.kill(waiting, 0)
 
@@ -259,7 +180,7 @@ def test_one_that_imports_is_not_waited_for_where_siblings_are_to_start(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     interpreters = Interpreters(Trace(None), room=lambda: PLENTY, imported=["takes_long"])
     interpreters.look()
-    command = _command(tmp_path, "pass")
+    command = command_of(tmp_path, "pass")
     interpreters.follow(2)
     assert interpreters.start(command, os.environ, 1, 2) is None
     (waiting,) = interpreters.pids
@@ -292,7 +213,7 @@ def test_what_is_no_script_starts_as_ever(kept: Kept, command: list[str]) -> Non
 def test_who_is_to_see_other_gpus_starts_as_ever(kept: Kept, tmp_path: Path) -> None:
     kept.look()
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "1"}
-    assert kept.interpreters.start(_command(tmp_path, "pass"), environment, 1, 2) is None
+    assert kept.interpreters.start(command_of(tmp_path, "pass"), environment, 1, 2) is None
     assert not kept.look(SETTLED_SECONDS)
 
 
@@ -315,7 +236,7 @@ def test_nobody_waits_for_a_torchrun_that_is_gone(tmp_path: Path) -> None:
         os.kill(os.getpid(), 9)
     """
     torchrun = subprocess.run(
-        _command(tmp_path, program), stdout=subprocess.PIPE, check=False, timeout=60
+        command_of(tmp_path, program), stdout=subprocess.PIPE, check=False, timeout=60
     )
     with suppress(ProcessLookupError):  # gone already
         waiting = os.pidfd_open(int(torchrun.stdout))
@@ -366,54 +287,3 @@ def test_who_wants_none_has_none(
     interpreters = begin_ahead({VARIABLE: variable} if variable else {}, Trace(None))
     assert len(interpreters.pids) == number
     interpreters.close()
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """All that can be seen of a process."""
-
-    code: int
-    output: str
-    errors: str
-
-    @property
-    def lines(self) -> list[str]:
-        return self.output.splitlines()
-
-
-def _command(folder: Path, script: str) -> list[str]:
-    file = folder / "script.py"
-    file.write_text(textwrap.dedent(script))
-    return [sys.executable, "-u", str(file), "--size=2", "ä"]
-
-
-def _ahead(folder: Path, script: str) -> Outcome:
-    """In an interpreter that has imported what the script does."""
-    imported = module.IMPORTED if "torch" in script else ("multiprocessing",)
-    interpreters = Interpreters(Trace(None), imported=imported)
-    interpreters.look()
-
-    def start(command: list[str], environment: dict[str, str], *outputs: int) -> Process:
-        process = interpreters.start(command, environment, *outputs)
-        assert process is not None
-        return process
-
-    return _outcome(start, folder, script)
-
-
-def _as_ever(folder: Path, script: str) -> Outcome:
-    def start(command: list[str], environment: dict[str, str], out: int, err: int) -> Process:
-        return subprocess.Popen(
-            command, env=environment, stdout=out, stderr=err, start_new_session=True
-        )
-
-    return _outcome(start, folder, script)
-
-
-def _outcome(start: Callable[..., Process], folder: Path, script: str) -> Outcome:
-    environment = {**os.environ, "A_VALUE": "ä\udcff", "OMP_NUM_THREADS": "2"}
-    files = [folder / "out", folder / "err"]
-    with files[0].open("wb") as out, files[1].open("wb") as err:
-        process = start(_command(folder, script), environment, out.fileno(), err.fileno())
-        code = process.wait(timeout=120)
-    return Outcome(code, *(file.read_text(errors="surrogateescape") for file in files))
