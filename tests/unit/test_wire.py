@@ -97,6 +97,7 @@ ANSWERS = st.builds(
     orders=st.builds(Orders, COUNTS),
     stop_at=st.none() | st.floats(0, 1e12),
     acknowledged=st.none() | NAMES,
+    generation=COUNTS,
 )
 WORDS = st.builds(
     LastWords,

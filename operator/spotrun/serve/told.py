@@ -60,6 +60,7 @@ class Told:
             orders=Orders(checkpoint=job.status.orders.checkpoint if job.status.orders else 0),
             stop_at=_stop_at(job.status),
             acknowledged=job.status.checkpoint.name if job.status.checkpoint else None,
+            generation=world.generation if world is not None else 0,
             world=self._shared_world(key) if members else None,
         )
         self._hash = hashlib.blake2b(write_answer(self._common), digest_size=_VERSION_BYTES)

@@ -61,6 +61,7 @@ class Answer:
     orders: Orders = field(default_factory=Orders)
     stop_at: float | None = None  # seconds since the epoch
     acknowledged: str | None = None  # the checkpoint that a world would begin with now
+    generation: int = 0  # of the newest world, whoever is in it; 0: there was none
     wire: int = WIRE
 
 
@@ -76,6 +77,8 @@ def write_answer(answer: Answer) -> bytes:
         content["stopAt"] = answer.stop_at
     if answer.acknowledged is not None:
         content["acknowledged"] = answer.acknowledged
+    if answer.generation:
+        content["generation"] = answer.generation
     if answer.world is not None:
         content["world"] = {**answer.world.__dict__, "how": answer.world.how.value}
     return json.dumps(content, separators=(",", ":")).encode()
@@ -94,6 +97,7 @@ def read_answer(body: bytes) -> Answer:
         orders=Orders(checkpoint=whole(orders, "checkpoint", default=0)),
         stop_at=None if stop_at is None else number(content, "stopAt", float(MOST_STEPS)),
         acknowledged=checkpoint_name(content.get("acknowledged")),
+        generation=whole(content, "generation", default=0),
         wire=whole(content, "wire"),
     )
 

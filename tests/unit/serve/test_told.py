@@ -109,7 +109,9 @@ def test_a_pending_world_is_told_to_all_and_a_leaving_worker_has_no_process_in_i
     ],
 )
 def test_no_world(published: Published) -> None:
-    assert Told(published, KEY).answer(0).world is None
+    answer, newest = Told(published, KEY).answer(0), published.status.world
+    assert answer.world is None
+    assert answer.generation == (newest.generation if newest is not None else 0)
 
 
 def test_a_job_without_a_phase_is_pending() -> None:

@@ -96,7 +96,8 @@ class State:
             world = answer.world
             if answer.version == self.version:
                 return True
-            if world is not None and world.generation < self._newest:
+            told = world.generation if world is not None else answer.generation or self._newest
+            if told < self._newest:
                 return False
             # First what can fail: an answer that was not taken in comes again.
             if world is not None and world.store is not None:

@@ -119,6 +119,17 @@ def test_the_word_of_a_replica_that_is_behind_counts_for_nothing(
     assert WorldFile(tmp_path / "run").read() == newest
 
 
+def test_that_there_was_no_place_yet_is_forgotten_once_there_is_one(state: State) -> None:
+    """The answer to a report may be read after that to a poll, which was made later."""
+    newest = an_answer(a_world(5, switch=False))
+    assert state.take(newest)
+
+    assert not state.take(an_answer(generation=4))
+    assert state.known(0.0).answer == newest
+    assert state.take(an_answer(generation=5))
+    assert state.take(an_answer(phase="Recovering"))
+
+
 def test_what_follows_from_another_world_is_no_failure(state: State) -> None:
     enter(state, 1)
     state.take(an_answer(a_world(2, switch=False)))
