@@ -19,9 +19,10 @@ from spotrun.api.names import (
     Phase,
     Reason,
 )
-from spotrun.api.status import Newcomers, Restarts, TrainingJobStatus
+from spotrun.api.status import Restarts, TrainingJobStatus
 from spotrun.decide.actions import Announce
 from spotrun.decide.blame import pause_after
+from spotrun.decide.newcomers import noted
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.decide.suspend import what_holds
 
@@ -154,7 +155,7 @@ def _rejection(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Annou
 
 def _newcomers(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
     """While their pause grows: after that they fail for hours in the same way."""
-    before, now = (_held_back(status) for status in (old, new))
+    before, now = (noted(status) for status in (old, new))
     if now is None or (before is not None and now.retry_at == before.retry_at):
         return
     if before is not None and pause_after(now.failures) == pause_after(before.failures):
@@ -162,10 +163,6 @@ def _newcomers(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Annou
     said = next(one for one in reversed(new.decisions or ()) if one.what == "HoldBack")
     reason = _reason((said.numbers or {}).get("reason"), Reason.EXIT_CODE)
     yield Announce(reason, f"{said.why}; the next attempt is at {now.retry_at}", is_warning=True)
-
-
-def _held_back(status: TrainingJobStatus) -> Newcomers | None:
-    return status.restarts.newcomers if status.restarts is not None else None
 
 
 def _refusal(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:

@@ -8,7 +8,7 @@ from spotrun.decide.fates import NEW_LEADER_SECONDS
 from spotrun.decide.replicas import whole
 from spotrun.decide.serials import numbers, ordered
 from spotrun.decide.snapshot import Worker
-from spotrun.decide.view import View
+from spotrun.decide.view import View, given_up
 from spotrun.wire import Progress
 
 TRIAL_SECONDS = 600.0
@@ -159,12 +159,9 @@ def counted_on(status: TrainingJobStatus) -> frozenset[int]:
 
     A world that is prepared stands while nobody takes the places of those who were given up.
     """
-    world = status.world
-    if world is None:
+    if status.world is None:
         return frozenset()
-    late = ordered(world.late)
-    replaced = {serial for serial in late if late.count(serial) > 1}
-    return relied_on(status) | (numbers(world.members) - replaced)
+    return relied_on(status) | (numbers(status.world.members) - given_up(status))
 
 
 def relied_on(status: TrainingJobStatus) -> frozenset[int]:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.api.status import Restarts, TrainingJobStatus
 from spotrun.api.values import Serials, Time
-from spotrun.decide.blame import KEPT_BLAMED, LONGEST_PAUSE, pause_after
+from spotrun.decide.blame import KEPT_BLAMED, LONGEST_PAUSE, pause_after, pause_seconds
 from spotrun.decide.crew import failed, generation, gone, training
 from spotrun.decide.fates import FAILURES, INTERRUPTIONS
 from spotrun.decide.hang import is_hung, stands_seconds
@@ -84,10 +84,7 @@ def retry_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
 
 
 def _pause_seconds(view: View, status: TrainingJobStatus) -> float | None:
-    retry_at = status.restarts.retry_at if status.restarts is not None else None
-    if retry_at is None or retry_at.datetime <= view.now:
-        return None
-    return (retry_at.datetime - view.now).total_seconds()
+    return pause_seconds(view, status.restarts.retry_at if status.restarts is not None else None)
 
 
 def verdict_again_seconds(view: View, status: TrainingJobStatus) -> float | None:

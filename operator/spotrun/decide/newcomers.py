@@ -6,12 +6,11 @@ and is no reason to end the job; `failures` counts it, apart from the failures o
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 from spotrun.api.names import Reason
 from spotrun.api.status import HeldBack, Newcomers, Restarts, TrainingJobStatus
 from spotrun.api.values import Time
-from spotrun.decide.blame import KEPT_BLAMED, nodes_to_avoid, pause_after
+from spotrun.decide.blame import KEPT_BLAMED, nodes_to_avoid, pause_after, pause_seconds
 from spotrun.decide.crew import generation, has_failed_in, on_trial, training
 from spotrun.decide.ledger import record
 from spotrun.decide.publish import give_up
@@ -64,23 +63,21 @@ def count_newcomers(
 
 def held_back(view: View, status: TrainingJobStatus) -> frozenset[int]:
     """The newcomers that failed, until the pause is over."""
-    known = _known(status)
-    if known is None or known.retry_at.datetime <= view.now:
+    known = noted(status)
+    if known is None or pause_seconds(view, known.retry_at) is None:
         return frozenset()
     return frozenset(one.worker for one in known.failed)
 
 
 def retry_newcomers_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
     """How long that pause still is; None if there is none."""
-    known = _known(status)
-    if known is None or known.retry_at.datetime <= view.now:
-        return None
-    return (known.retry_at.datetime - view.now) / timedelta(seconds=1)
+    known = noted(status)
+    return pause_seconds(view, known.retry_at) if known is not None else None
 
 
 def brought_down(status: TrainingJobStatus) -> bool:
     """Whether a newcomer failed in the world that trains: its peers' errors follow from that."""
-    known, world = _known(status), status.world
+    known, world = noted(status), status.world
     if known is None or world is None or not world.switch:
         return False
     return any(one.generation == world.generation for one in known.failed)
@@ -97,10 +94,9 @@ def _hold_back(
     if ended := [one for one in new if one.has_ended]:
         update |= _pause_for_all(restarts, held, ended[0])
     status = status.model_copy(update={"restarts": restarts.model_copy(update=update)})
-    pause_seconds = (held.retry_at.datetime - view.now) / timedelta(seconds=1)
     said = {
         "failures": str(held.failures),
-        "pauseSeconds": f"{pause_seconds:.0f}",
+        "pauseSeconds": f"{pause_seconds(view, held.retry_at) or 0.0:.0f}",
         "reason": new[0].reason.value,
     }
     status = record(
@@ -112,7 +108,7 @@ def _hold_back(
 
 def _held(view: View, known: Newcomers | None, new: Sequence[FailedNewcomer]) -> Newcomers:
     """The pause and those in it; who fails while it lasts makes it no longer."""
-    if known is None or known.retry_at.datetime <= view.now:
+    if known is None or pause_seconds(view, known.retry_at) is None:
         failures = (known.failures if known is not None else 0) + 1
         retry_at = Time.of(view.now + pause_after(failures))
     else:
@@ -143,7 +139,7 @@ def _is_for_its_node(view: View, status: TrainingJobStatus, one: FailedNewcomer)
 
 def _are_well(view: View, status: TrainingJobStatus) -> bool:
     """Whether one that had failed trains by now, or its replacement, or nobody else is wanted."""
-    known, trains = _known(status), set(training(status)) - on_trial(view, status)
+    known, trains = noted(status), set(training(status)) - on_trial(view, status)
     if known is None or len(trains) >= wanted(view.job.spec.workers):
         return True
     those = {one.worker for one in known.failed}
@@ -159,7 +155,7 @@ def _newcomers(view: View, status: TrainingJobStatus) -> list[Worker]:
 
 def _failed(view: View, status: TrainingJobStatus, newcomers: list[Worker]) -> list[Worker]:
     """Whose processes failed on the way into the newest world; of those who are in it the first."""
-    world, known = status.world, _known(status)
+    world, known = status.world, noted(status)
     if world is None or not newcomers:
         return []
     before = {(one.worker, one.generation) for one in known.failed} if known is not None else set()
@@ -203,5 +199,6 @@ def _ended(
         yield FailedNewcomer(worker.serial, fate.cause, *said)
 
 
-def _known(status: TrainingJobStatus) -> Newcomers | None:
+def noted(status: TrainingJobStatus) -> Newcomers | None:
+    """What is remembered of newcomers that failed."""
     return status.restarts.newcomers if status.restarts is not None else None

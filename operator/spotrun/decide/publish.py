@@ -9,7 +9,7 @@ from spotrun.decide.ledger import record
 from spotrun.decide.ranks import in_rank_order
 from spotrun.decide.serials import ordered
 from spotrun.decide.snapshot import Worker
-from spotrun.decide.view import View
+from spotrun.decide.view import PATIENCE, View
 
 _SPENT_STORES = 16
 _KEPT_LATE = 64
@@ -72,10 +72,10 @@ def fill_in(view: View, status: TrainingJobStatus, *, switch: bool) -> TrainingJ
 
 
 def give_up(view: View, status: TrainingJobStatus, workers: Sequence[Worker]) -> TrainingJobStatus:
-    """Have workers replaced that no world counts on, as if they had been late twice."""
+    """Have workers replaced that no world counts on, as if they had been late that often."""
     world = status.world
     assert world is not None, "others train"
-    late = _late(view, world, [*workers, *workers])
+    late = _late(view, world, [*workers] * PATIENCE)
     return status.model_copy(update={"world": world.model_copy(update={"late": late})})
 
 

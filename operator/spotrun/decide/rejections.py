@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from spotrun.api.names import Reason
 from spotrun.api.status import Rejections, TrainingJobStatus
 from spotrun.api.values import Time
-from spotrun.decide.blame import pause_after
+from spotrun.decide.blame import pause_after, pause_seconds
 from spotrun.decide.fates import is_rejected
 from spotrun.decide.ledger import record
 from spotrun.decide.serials import numbers
@@ -42,7 +42,7 @@ def note_rejected(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
 def waits_after_rejection(view: View, status: TrainingJobStatus) -> bool:
     """Whether no workers are made for now."""
     known = status.rejections
-    return known is not None and view.now < known.retry_at.datetime
+    return known is not None and pause_seconds(view, known.retry_at) is not None
 
 
 def nodes_that_reject(view: View, status: TrainingJobStatus) -> tuple[str, ...]:

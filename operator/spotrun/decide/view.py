@@ -15,7 +15,7 @@ from spotrun.decide.snapshot import JobSnapshot, Worker
 T = TypeVar("T")
 
 FINISHED = frozenset({Phase.SUCCEEDED, Phase.FAILED})
-_PATIENCE = 2  # who is late so often is replaced
+PATIENCE = 2  # who is late so often is replaced
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
 
@@ -49,14 +49,13 @@ class View:
     @cached_property
     def staying(self) -> tuple[Worker, ...]:
         """Those of them that nothing calls away."""
-        world = self.job.status.world
-        late = ordered(world.late) if world is not None else ()
+        replaced = given_up(self.job.status)
         return tuple(
             worker
             for worker in self.alive
             if self.is_current(worker)
             and leaves_at(worker) is None
-            and late.count(worker.serial) < _PATIENCE
+            and worker.serial not in replaced
         )
 
     @cached_property
@@ -99,6 +98,12 @@ def leaves_at(worker: Worker) -> datetime | None:
     is_leaving = worker.agent is not None and worker.agent.report.leaving
     moments = (of_node, of_pod, _AT_ONCE if is_leaving else None)
     return min((moment for moment in moments if moment is not None), default=None)
+
+
+def given_up(status: TrainingJobStatus) -> frozenset[int]:
+    """Who was late so often that it is replaced."""
+    late = ordered(status.world.late) if status.world is not None else ()
+    return frozenset(serial for serial in late if late.count(serial) >= PATIENCE)
 
 
 def holds_back(status: TrainingJobStatus) -> bool:

@@ -58,9 +58,8 @@ class _Waiting:
 
     def looks_ready(self) -> bool:
         """Whether it has imported all by now."""
-        if not self.is_ready:
-            with suppress(OSError):  # nothing is said yet, or it has ended
-                self.is_ready = bool(self.control.recv(1, socket.MSG_DONTWAIT))
+        with suppress(OSError):  # nothing is said yet, or it has ended
+            self.is_ready = bool(self.control.recv(1, socket.MSG_DONTWAIT))
         return self.is_ready
 
     def takes(self, told: Told, outputs: Sequence[int]) -> bool:
