@@ -2,58 +2,63 @@
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-NOT_BUILT_YET = 2
-"""Exit code of a command that is announced but not there: a usage error, as argparse's own."""
+Prepare = Callable[[argparse.Namespace], Callable[[], int]]
+"""Reads what was asked for; raises ValueError with what is wrong about it."""
+
+_INTERRUPTED = 130
+"""As a shell says it of what Ctrl-C has ended."""
 
 
 class CommandLine:
-    """A command line of several commands, some of them still to be built."""
+    """A command line of one or more commands."""
 
-    def __init__(
-        self, prog: str, description: str, planned: Mapping[str, str] | None = None
-    ) -> None:
-        """`planned` maps the name of each command that is to come to what it will do."""
+    def __init__(self, prog: str, description: str) -> None:
         # A flag that is cut short would mean another one as soon as there are more.
-        self.parser = argparse.ArgumentParser(
+        self._parser = argparse.ArgumentParser(
             prog=prog, description=description, allow_abbrev=False
         )
-        self.parser.add_argument(
+        self._parser.add_argument(
             "--version", action="version", version=f"spotrun {version('spotrun')}"
         )
-        self._choices = self.parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-        self._commands: dict[str, argparse.ArgumentParser] = {}
-        self._planned = planned or {}
+        self._choices = self._parser.add_subparsers(
+            dest="command", metavar="COMMAND", required=True
+        )
+        self._commands: dict[str, tuple[argparse.ArgumentParser, Prepare]] = {}
 
-    def add(self, name: str, text: str) -> argparse.ArgumentParser:
-        """Announce a command that is there."""
+    def add(self, name: str, text: str, prepare: Prepare) -> argparse.ArgumentParser:
+        """Announce a command; its flags are for the caller to add."""
         added = self._choices.add_parser(
             name, help=text, description=f"{text.capitalize()}.", allow_abbrev=False
         )
-        self._commands[name] = added
+        self._commands[name] = added, prepare
         return added
 
-    def read(self, argv: Sequence[str] | None) -> argparse.Namespace | None:
-        """What was asked for; None, and a word on standard error, if it is still to be built."""
-        for name, text in self._planned.items():
-            self._choices.add_parser(
-                name, help=f"{text} (not built yet)", description=f"Not built yet: {text}."
+    def run(self, argv: Sequence[str] | None) -> int:
+        """Run what was asked for; returns its exit code, or exits where it was asked wrongly."""
+        chosen, rest = self._parser.parse_known_args(argv)
+        parser, prepare = self._commands[chosen.command]
+        if rest:
+            parser.error(
+                f"unrecognized arguments: {' '.join(rest)}; `{parser.prog} --help` has all"
             )
-        chosen, rest = self.parser.parse_known_args(argv)
-        if chosen.command not in self._planned:
-            if rest:
-                command = self._commands[chosen.command]
-                command.error(
-                    f"unrecognized arguments: {' '.join(rest)}; `{command.prog} --help` has all"
-                )
-            return chosen
-        # Options of a command that is not there are not wrong: the answer is the same with them.
-        print(
-            f"{self.parser.prog} {chosen.command}: not built yet. What there is today are the "
-            "operator (`spotrun operator --help`), the resource definitions (`kubectl apply "
-            "--server-side -f crds/`) and a test cluster to try them on (`make cluster-up`).",
-            file=sys.stderr,
-        )
-        return None
+        try:
+            return _prepared(parser, prepare, chosen)()
+        except KeyboardInterrupt:
+            print(f"\n{parser.prog}: interrupted before its end", file=sys.stderr)
+            return _INTERRUPTED
+
+
+def _prepared(
+    parser: argparse.ArgumentParser, prepare: Prepare, chosen: argparse.Namespace
+) -> Callable[[], int]:
+    """What runs a command; ends the process where it was asked for wrongly."""
+    # Libraries are imported only here: agents' images have the console scripts, and none of them.
+    try:
+        return prepare(chosen)
+    except ValueError as error:
+        parser.error(str(error))
+    except ModuleNotFoundError as error:
+        parser.error(f"its libraries are not installed ({error}): pip install 'spotrun[operator]'")

@@ -1,22 +1,31 @@
 """`kubectl tjob`: kubectl runs the console script `kubectl-tjob`, found on PATH, as a plugin."""
 
 import sys
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from spotrun.cli.console import NOT_BUILT_YET, CommandLine
-
-_PLANNED = {
-    "estimate": "the range of cost and finish time to expect of a job, from recorded markets"
-}
+from spotrun.cli import estimate
+from spotrun.cli.console import CommandLine
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the plugin and return its exit code."""
-    line = CommandLine(
-        "kubectl tjob", "Work with TrainingJobs beyond what kubectl itself can do.", _PLANNED
+    line = CommandLine("kubectl tjob", "Work with TrainingJobs beyond what kubectl itself can do.")
+    estimate.describe(
+        line.add(
+            "estimate",
+            "the range of cost and finish time to expect of a job, from recorded markets",
+            _prepare_estimate,
+        )
     )
-    line.read(argv)
-    return NOT_BUILT_YET
+    return line.run(argv)
+
+
+def _prepare_estimate(chosen: Namespace) -> Callable[[], int]:
+    from spotrun.simulate.estimate import run, understand  # noqa: PLC0415
+
+    return partial(run, understand(chosen))
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@ Standard library only: help answers at once, and where nothing else is installed
 """
 
 import argparse
-from decimal import Decimal, InvalidOperation
-from math import inf
 from pathlib import Path
+
+from spotrun.cli import numbers
 
 POLICIES = ("spotrun", "greedy", "uniform-progress", "on-demand", "optimum")
 _EXAMPLES = """\
@@ -44,22 +44,25 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 def _describe_job(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--work-hours", type=_hours, required=True, metavar="H", help="work, at full size"
+        "--work-hours", type=numbers.hours, required=True, metavar="H", help="work, at full size"
     )
     group.add_argument(
-        "--deadline-hours", type=_hours, required=True, metavar="H", help="from the start"
+        "--deadline-hours", type=numbers.hours, required=True, metavar="H", help="from the start"
     )
     group.add_argument(
-        "--workers", type=_count, default=1, metavar="N", help="the full size (default: 1)"
+        "--workers", type=numbers.count, default=1, metavar="N", help="the full size (default: 1)"
     )
     group.add_argument(
         "--min-workers",
-        type=_count,
+        type=numbers.count,
         metavar="N",
         help="the job trains with as few (default: only at full size); peers stay at full size",
     )
     group.add_argument(
-        "--max-workers", type=_count, metavar="N", help="the most workers (default: full size)"
+        "--max-workers",
+        type=numbers.count,
+        metavar="N",
+        help="the most workers (default: full size)",
     )
 
 
@@ -75,21 +78,21 @@ def _describe_market(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--start-tick",
-        type=_whole,
+        type=numbers.whole,
         default=0,
         metavar="TICK",
         help="begin there, in ticks of the first trace (default: 0)",
     )
     group.add_argument(
-        "--every", type=_count, metavar="TICKS", help="how far apart several starts are"
+        "--every", type=numbers.count, metavar="TICKS", help="how far apart several starts are"
     )
     group.add_argument(
-        "--starts", type=_count, default=1, metavar="N", help="how many starts (default: 1)"
+        "--starts", type=numbers.count, default=1, metavar="N", help="how many starts (default: 1)"
     )
     for name in ("spot", "on-demand"):
         group.add_argument(
             f"--{name}-price",
-            type=_usd,
+            type=numbers.usd_per_hour,
             metavar="USD",
             help=f"{name} price of a node per hour, for traces without one",
         )
@@ -98,7 +101,7 @@ def _describe_market(group: argparse._ArgumentGroup) -> None:
 def _describe_rules(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--changeover-minutes",
-        type=_minutes,
+        type=numbers.minutes,
         default=10.0,
         metavar="MIN",
         help="from the first second of a new node that is paid until its worker trains "
@@ -106,7 +109,7 @@ def _describe_rules(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--checkpoint-minutes",
-        type=_minutes,
+        type=numbers.minutes,
         default=10.0,
         metavar="MIN",
         help="between checkpoints; what was done since the last is lost with the last worker; "
@@ -127,7 +130,7 @@ def _describe_rules(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--on-demand-dry-rate",
-        type=_share,
+        type=numbers.share,
         default=0.0,
         metavar="SHARE",
         help="the share of hours, drawn by chance, in which on-demand has no more nodes to give "
@@ -140,39 +143,3 @@ def _describe_output(group: argparse._ArgumentGroup) -> None:
         "--policy", choices=POLICIES, default="spotrun", help="who decides (default: spotrun)"
     )
     group.add_argument("--json", action="store_true", help="print one JSON object, not a table")
-
-
-def _hours(text: str) -> float:
-    return _number(text, "hours", least=0.001, most=100_000)
-
-
-def _minutes(text: str) -> float:
-    return _number(text, "minutes", least=0, most=100_000)
-
-
-def _share(text: str) -> float:
-    return _number(text, "a share", least=0, most=1)
-
-
-def _usd(text: str) -> Decimal:
-    _number(text, "USD per hour", least=0, most=1_000_000)
-    return Decimal(text)
-
-
-def _count(text: str) -> int:
-    return int(_number(text, "a whole number", least=1, most=10_000_000, is_whole=True))
-
-
-def _whole(text: str) -> int:
-    return int(_number(text, "a whole number", least=0, most=10_000_000, is_whole=True))
-
-
-def _number(text: str, what: str, *, least: float, most: float, is_whole: bool = False) -> float:
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        number = Decimal(inf)
-    is_right = number.is_finite() and (number == number.to_integral_value() or not is_whole)
-    if not is_right or not least <= number <= most:
-        raise argparse.ArgumentTypeError(f"{text!r} is not {what} from {least:g} to {most:.0f}")
-    return float(number)

@@ -200,6 +200,11 @@ class Recordings:
         """How long the shortest of them is."""
         return min(recording.trace.seconds for recording in self._recordings)
 
+    @property
+    def on_demand_usd_per_hour(self) -> Decimal:
+        """Of a node, where that is cheapest."""
+        return min(recording.on_demand_usd_per_hour for recording in self._recordings)
+
     def market(self, start_tick: int) -> VirtualMarket:
         """The market as it was from a tick on."""
         first = self._recordings[0].trace

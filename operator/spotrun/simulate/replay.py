@@ -9,7 +9,7 @@ from spotrun.simulate.cluster import Cluster
 from spotrun.simulate.market import VirtualMarket
 from spotrun.simulate.outcome import Course
 from spotrun.simulate.pools import Pools
-from spotrun.simulate.scenario import GIVEN_UP_AFTER, Job, Observe, Rules
+from spotrun.simulate.scenario import Job, Observe, Rules
 from spotrun.simulate.snapshot import Snapshots
 from spotrun.simulate.training import Training
 
@@ -32,7 +32,7 @@ class _Replay:
         self._status = _known_before(job, rules)
 
     def play(self) -> Course:
-        end = GIVEN_UP_AFTER * self._job.deadline_seconds
+        end = self._job.given_up_seconds
         again_seconds = self._settle()
         while not self._is_over and self._cluster.now < end:
             self._advance(min(self._next_event(again_seconds), end))

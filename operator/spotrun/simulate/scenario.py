@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 
-GIVEN_UP_AFTER = 10.0
+from spotrun.api.trainingjob import TrainingJobSpec
+
+_GIVEN_UP_AFTER = 10.0
 """So many deadlines: a job that takes longer is not going to end."""
 PROVISION_SECONDS = 120.0
 """What autoscalers take as a rule on clouds that have the node."""
@@ -25,10 +28,17 @@ class Job:
     """
 
     work_seconds: float
-    deadline_seconds: float
+    deadline_seconds: float  # inf: there is none
     workers: int = 1
     min_workers: int = 1
     max_workers: int = 1
+    reach_seconds: float = inf  # how far the recordings go on from where they are begun
+    spec: TrainingJobSpec | None = None  # None: what its user would write, on any capacity
+
+    @property
+    def given_up_seconds(self) -> float:
+        """After so long it is not going to end, or nothing is known of how."""
+        return min(_GIVEN_UP_AFTER * self.deadline_seconds, self.reach_seconds)
 
 
 @dataclass(frozen=True)

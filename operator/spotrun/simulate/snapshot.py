@@ -1,15 +1,20 @@
 """Snapshots of the virtual cluster: what the operator sees of it, and no more."""
 
-import json
 from functools import cache
 from math import inf
 
+from spotrun.api.checkpoint import Checkpoint as CheckpointSpec
+from spotrun.api.checkpoint import ObjectStoreUri
+from spotrun.api.limits import Deadline
 from spotrun.api.status import TrainingJobStatus
+from spotrun.api.template import TRAINER, Container, PodSpec, PodTemplate
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.api.values import Duration
+from spotrun.api.values import AutoOrDuration, Duration, PositiveDuration
+from spotrun.api.workers import Scaling, ScalingMode, Workers
 from spotrun.decide import snapshot as seen
 from spotrun.decide.crew import training
 from spotrun.decide.market import Market
+from spotrun.money.prices import PriceHistory
 from spotrun.simulate.cluster import Cluster, Worker
 from spotrun.simulate.pools import NODE
 from spotrun.simulate.scenario import Job
@@ -20,34 +25,39 @@ _TEMPLATE = "t1"
 _LED_SECONDS = 3600.0  # the operator has been leading for long: it knows all agents
 _NO_NODE = "no node is free"
 
+TEMPLATE = PodTemplate(
+    spec=PodSpec(
+        containers=(
+            Container.model_validate(
+                {
+                    "name": TRAINER,
+                    "image": "your-registry/train:1",
+                    "resources": {"limits": {"nvidia.com/gpu": NODE.gpus}},
+                }
+            ),
+        )
+    )
+)
+"""What workers are made from: they fill a node."""
+
 
 @cache
 def spec_of(job: Job, checkpoint_seconds: float) -> TrainingJobSpec:
     """The TrainingJob that a user would write for it."""
-    every = {"every": Duration.of(checkpoint_seconds)} if checkpoint_seconds else {}
-    content = {
-        "workers": {
-            "min": job.min_workers,
-            "max": job.max_workers,
-            "replicas": job.max_workers,
-            "template": {
-                "spec": {
-                    "containers": [
-                        {
-                            "name": "trainer",
-                            "image": "your-registry/train:1",
-                            "resources": {"limits": {"nvidia.com/gpu": NODE.gpus}},
-                        }
-                    ]
-                }
-            },
-        },
-        "scaling": {"mode": "Manual"},
-        "placement": {"capacity": "Mixed"},
-        "deadline": {"finishWithin": Duration.of(job.deadline_seconds)},
-        "checkpoint": {"uri": "s3://your-bucket/checkpoints", **every},
-    }
-    return TrainingJobSpec.model_validate_json(json.dumps(content))
+    every = Duration.of(checkpoint_seconds) if checkpoint_seconds else "Auto"
+    return TrainingJobSpec(
+        workers=Workers(
+            min=job.min_workers,
+            max=job.max_workers,
+            replicas=job.max_workers,
+            template=TEMPLATE,
+        ),
+        scaling=Scaling(mode=ScalingMode.MANUAL),
+        deadline=Deadline(finish_within=PositiveDuration(Duration.of(job.deadline_seconds))),
+        checkpoint=CheckpointSpec(
+            uri=ObjectStoreUri("s3://your-bucket/checkpoints"), every=AutoOrDuration(every)
+        ),
+    )
 
 
 class Snapshots:
@@ -55,7 +65,8 @@ class Snapshots:
 
     def __init__(self, job: Job, cluster: Cluster, its_training: Training) -> None:
         self._job, self._cluster, self._training = job, cluster, its_training
-        self._spec = spec_of(job, cluster.rules.checkpoint_seconds)
+        self._spec = job.spec or spec_of(job, cluster.rules.checkpoint_seconds)
+        self._is_metered = self._spec.budget is not None
         self._lost_at: dict[int, float] = {}
 
     def look(self, status: TrainingJobStatus, market: Market) -> seen.JobSnapshot:
@@ -139,6 +150,8 @@ class Snapshots:
             created_at=time(node.there_at),
             allocatable=NODE,
             gone_at=time(node.gone_at) if is_gone else None,
+            # Decisions about money are those of a budget alone; without one nothing is added up.
+            prices=node.pool.history if self._is_metered else PriceHistory(),
         )
 
     def _agent(self, worker: Worker) -> seen.Agent:

@@ -13,7 +13,7 @@ from math import ceil, floor
 from spotrun.api.capacitypool import Capacity
 from spotrun.simulate.market import Pool, VirtualMarket
 from spotrun.simulate.outcome import Course, Lease
-from spotrun.simulate.scenario import GIVEN_UP_AFTER, Job, Observe, Rules
+from spotrun.simulate.scenario import Job, Observe, Rules
 
 _HAIR = 1e-6
 
@@ -43,7 +43,7 @@ Wish = Callable[[Look, Job, Rules], Mode]
 def play(wish: Wish, job: Job, market: VirtualMarket, rules: Rules) -> Course:
     """Let a policy run a job on a market."""
     gang = _Gang(wish, job, market, rules)
-    while gang.left > _HAIR and gang.elapsed < GIVEN_UP_AFTER * job.deadline_seconds:
+    while gang.left > _HAIR and gang.elapsed < job.given_up_seconds:
         gang.tick()
     return gang.course()
 

@@ -1,0 +1,100 @@
+"""The flags of `kubectl tjob estimate` on its command line, and what `--help` says of them.
+
+Standard library only: help answers at once, and where nothing else is installed.
+"""
+
+import argparse
+from pathlib import Path
+
+from spotrun.cli import numbers
+
+_EXAMPLES = """\
+examples:
+  a job that needs 48 h at its full size, on all recorded markets that have nodes enough:
+      kubectl tjob estimate -f job.yaml --work-hours 48
+
+  what is left of a job that trains; its status says how much that is:
+      kubectl get trainingjob gpt -o yaml | kubectl tjob estimate -f -
+
+  recorded markets, but the prices of your own nodes:
+      kubectl tjob estimate -f job.yaml --work-hours 48 --spot-price 1.10 --on-demand-price 3.40
+
+  recordings of your own zones, each a pool to choose from:
+      kubectl tjob estimate -f job.yaml --work-hours 48 --trace zone-a.json --trace zone-b.json
+
+Nothing is asked of a cluster or a cloud. The operator's own decisions are replayed on recorded spot
+markets, from moments spread evenly over each; docs/replay.md says what such figures can tell and
+what not. Exit codes: 0 it was estimated, 2 it was asked wrongly.
+"""
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    """Add the flags to a parser."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EXAMPLES
+    parser.usage = f"{parser.prog} -f FILE [--work-hours H] [flags]"
+    _describe_job(parser.add_argument_group("the job"))
+    _describe_market(parser.add_argument_group("the market"))
+    _describe_output(parser.add_argument_group("what is replayed and printed"))
+
+
+def _describe_job(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "-f", "--filename", required=True, metavar="FILE", help="a TrainingJob; -: standard input"
+    )
+    group.add_argument(
+        "--work-hours",
+        type=numbers.hours,
+        metavar="H",
+        help="how long it would train without any loss, with as many workers as it wants "
+        "(default: what its status says is left)",
+    )
+    group.add_argument(
+        "--changeover-minutes",
+        type=numbers.minutes,
+        default=10.0,
+        metavar="MIN",
+        help="from the first second of a new node that is paid until its worker trains "
+        "(default: 10)",
+    )
+    group.add_argument(
+        "--checkpoint-minutes",
+        type=numbers.minutes,
+        default=10.0,
+        metavar="MIN",
+        help="between checkpoints where checkpoint.every is Auto (default: 10)",
+    )
+
+
+def _describe_market(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--trace",
+        dest="traces",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help="a recorded pool; may be given several times (default: the markets that are shipped)",
+    )
+    for name in ("spot", "on-demand"):
+        group.add_argument(
+            f"--{name}-price",
+            type=numbers.usd_per_hour,
+            metavar="USD",
+            help=f"{name} price of a worker's node per hour (default: as recorded)",
+        )
+    group.add_argument(
+        "--assume-capacity",
+        action="store_true",
+        help="where all nodes that were probed could be had, assume that more could be",
+    )
+
+
+def _describe_output(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--starts",
+        type=numbers.count,
+        default=12,
+        metavar="N",
+        help="replays on each market (default: 12)",
+    )
+    group.add_argument("--json", action="store_true", help="print one JSON object, not a table")

@@ -1,0 +1,50 @@
+"""Numbers on command lines: read exactly, and refused with the range that is allowed.
+
+Standard library only, as all that `--help` needs.
+"""
+
+import argparse
+from decimal import Decimal, InvalidOperation
+from math import inf
+
+
+def hours(text: str) -> float:
+    """A time in hours, above 0."""
+    return _number(text, "hours", least=0.001, most=100_000)
+
+
+def minutes(text: str) -> float:
+    """A time in minutes, 0 included."""
+    return _number(text, "minutes", least=0, most=100_000)
+
+
+def share(text: str) -> float:
+    """A share of a whole."""
+    return _number(text, "a share", least=0, most=1)
+
+
+def usd_per_hour(text: str) -> Decimal:
+    """A price, to the digit that was typed."""
+    _number(text, "USD per hour", least=0, most=1_000_000)
+    return Decimal(text)
+
+
+def count(text: str) -> int:
+    """How many there are: at least one."""
+    return int(_number(text, "a whole number", least=1, most=10_000_000, is_whole=True))
+
+
+def whole(text: str) -> int:
+    """How many, or none."""
+    return int(_number(text, "a whole number", least=0, most=10_000_000, is_whole=True))
+
+
+def _number(text: str, what: str, *, least: float, most: float, is_whole: bool = False) -> float:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        number = Decimal(inf)
+    is_right = number.is_finite() and (number == number.to_integral_value() or not is_whole)
+    if not is_right or not least <= number <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what} from {least:g} to {most:.0f}")
+    return float(number)

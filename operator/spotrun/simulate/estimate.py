@@ -1,0 +1,131 @@
+"""`kubectl tjob estimate`: a user's job on many stretches of recorded markets."""
+
+import multiprocessing
+import os
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from math import inf
+
+from spotrun.simulate import manifest, recorded
+from spotrun.simulate.estimated import Estimate, as_json, as_text
+from spotrun.simulate.market import Prices, Recordings
+from spotrun.simulate.outcome import Outcome
+from spotrun.simulate.recorded import RecordedMarket
+from spotrun.simulate.replayed import Replayed, replayed
+from spotrun.simulate.runs import Case, Starts
+from spotrun.simulate.runs import run as replay
+from spotrun.simulate.scenario import Job, Rules
+
+_MINUTE, _HOUR = 60.0, 3600.0
+_POLICY = "spotrun"
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A market, and the ticks from which the job is replayed on it."""
+
+    market: RecordedMarket
+    case: Case
+    ticks: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked on a command line."""
+
+    job: Replayed
+    stages: tuple[_Stage, ...]
+    left_out: tuple[tuple[RecordedMarket, str], ...]  # with the reason
+    as_json: bool
+
+
+def understand(chosen: Namespace) -> Question:
+    """Read flags, the job and the recordings; raises ValueError with what is wrong about them."""
+    job = replayed(
+        manifest.read(chosen.filename),
+        work_hours=chosen.work_hours,
+        checkpoint_seconds=chosen.checkpoint_minutes * _MINUTE,
+        now=datetime.now(UTC),
+    )
+    rules = Rules(
+        changeover_seconds=chosen.changeover_minutes * _MINUTE,
+        checkpoint_seconds=job.checkpoint_seconds,
+        assume_capacity=chosen.assume_capacity,
+    )
+    prices = Prices(chosen.spot_price, chosen.on_demand_price)
+    stages, left_out = [], []
+    for market in [recorded.given(chosen.traces)] if chosen.traces else recorded.shipped():
+        why = market.lacks(job.job, assume_capacity=chosen.assume_capacity)
+        if why is None:
+            stages.append(_stage(recorded.priced(market, prices), job.job, rules, chosen.starts))
+        else:
+            left_out.append((market, why))
+    if not stages:
+        raise ValueError("; ".join(f"{market.name}: {why}" for market, why in left_out))
+    return Question(job, tuple(stages), tuple(left_out), chosen.json)
+
+
+def run(question: Question) -> int:
+    """Replay and print."""
+    estimates = [
+        Estimate.of(stage.market, question.job, stage.case, outcomes)
+        for stage, outcomes in zip(question.stages, _outcomes(question.stages), strict=True)
+    ]
+    told = as_json if question.as_json else as_text
+    print(told(question.job, estimates, question.left_out))
+    return 0
+
+
+def _stage(market: RecordedMarket, job: Job, rules: Rules, starts: int) -> _Stage:
+    """Starts are as far apart as the recording allows with room for a job that is late."""
+    due = job.deadline_seconds if job.deadline_seconds < inf else 0.0
+    reach = min(2 * max(job.work_seconds, due) + 24 * _HOUR, market.seconds)
+    recordings = Recordings(market.traces, rules, Prices())
+    room = (market.seconds - reach) // recordings.tick_seconds
+    gaps = max(starts - 1, 1)
+    ticks = sorted({round(number * room / gaps) for number in range(starts)})
+    return _Stage(market, Case(replace(job, reach_seconds=reach), recordings, rules), ticks)
+
+
+def _outcomes(stages: Sequence[_Stage]) -> list[list[Outcome]]:
+    """Replay everything, on all processors; for each stage what came of it, in order."""
+    number = sum(len(stage.ticks) for stage in stages)
+    processes = min(os.cpu_count() or 1, number)
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        with _ctrl_c_ignored():  # by the processes that start here, and so to their end
+            parts = [[pool.submit(_play, one.case, tick) for tick in one.ticks] for one in stages]
+        try:
+            _tell(number, [future for futures in parts for future in futures])
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+        return [[future.result() for future in futures] for futures in parts]
+
+
+@contextmanager
+def _ctrl_c_ignored() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _play(case: Case, tick: int) -> Outcome:
+    return replay(_POLICY, case, Starts(tick))[0]
+
+
+def _tell(number: int, futures: Sequence["Future[Outcome]"]) -> None:
+    """Wait, and say how far it is to somebody who watches."""
+    is_watched = sys.stderr.isatty()
+    for done, future in enumerate(as_completed(futures), 1):
+        future.result()
+        if is_watched:
+            end = "\n" if done == number else ""
+            print(f"\r{done}/{number} replays", end=end, file=sys.stderr, flush=True)

@@ -1,0 +1,176 @@
+"""What was estimated, for people and for programs."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from math import inf
+from typing import Any
+
+from spotrun.simulate.outcome import Outcome
+from spotrun.simulate.recorded import RecordedMarket
+from spotrun.simulate.replayed import Replayed
+from spotrun.simulate.runs import Case
+from spotrun.simulate.spread import Spread
+
+_HOUR = 3600.0
+LeftOut = Sequence[tuple[RecordedMarket, str]]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What came of a job on one recorded market."""
+
+    market: RecordedMarket
+    on_demand_usd: float  # with on-demand nodes alone, which are there when they are asked for
+    runs: Sequence[Outcome]
+    over_budget: int | None  # None: there is no budget
+
+    @classmethod
+    def of(
+        cls, market: RecordedMarket, job: Replayed, case: Case, runs: Sequence[Outcome]
+    ) -> "Estimate":
+        """Compare the replays with the budget, and with paying for on-demand."""
+        hours = (job.job.work_seconds + case.rules.changeover_seconds) / _HOUR
+        most = job.max_cost_usd
+        usd = hours * job.job.workers * float(case.recordings.on_demand_usd_per_hour)
+        return cls(
+            market=market,
+            on_demand_usd=round(usd, 6),
+            runs=runs,
+            over_budget=None if most is None else sum(one.cost_usd > most for one in runs),
+        )
+
+    @property
+    def cost_usd(self) -> Spread:
+        """What the job paid."""
+        return Spread.of([one.cost_usd for one in self.runs])
+
+    @property
+    def finish_hours(self) -> Spread:
+        """After how long it was done."""
+        return Spread.of([one.finish_hours for one in self.runs])
+
+    @property
+    def interruptions(self) -> Spread:
+        """How many nodes were taken away."""
+        return Spread.of([one.interruptions for one in self.runs])
+
+    @property
+    def lost_work_hours(self) -> Spread:
+        """What had to be done again."""
+        return Spread.of([one.lost_work_hours for one in self.runs])
+
+    @property
+    def saved_percent(self) -> Spread:
+        """Of those that were done, against on-demand alone; below 0 it was dearer."""
+        done = [one.cost_usd for one in self.runs if one.finish_hours is not None]
+        return Spread.of([100 * (1 - usd / self.on_demand_usd) for usd in done])
+
+    @property
+    def late(self) -> int:
+        """Replays that missed the deadline."""
+        return sum(not one.deadline_met for one in self.runs)
+
+    @property
+    def unfinished(self) -> int:
+        """Replays that were not done when the recording, or the patience with it, was over."""
+        return sum(one.finish_hours is None for one in self.runs)
+
+
+def as_json(job: Replayed, estimates: Sequence[Estimate], left_out: LeftOut) -> str:
+    """One object, with every replay in it."""
+    return json.dumps(
+        {
+            "job": job.name,
+            "work_hours": round(job.job.work_seconds / _HOUR, 6),
+            "workers": job.job.workers,
+            "min_workers": job.job.min_workers,
+            "deadline_hours": _deadline_hours(job),
+            "max_cost_usd": None if job.max_cost_usd is None else float(job.max_cost_usd),
+            "markets": [_object(one, job) for one in estimates],
+            "markets_left_out": [{"market": market.name, "why": why} for market, why in left_out],
+            "left_out": job.left_out,
+        }
+    )
+
+
+def _object(estimate: Estimate, job: Replayed) -> dict[str, Any]:
+    began, ended = estimate.market.period or (None, None)
+    return {
+        "market": estimate.market.name,
+        "recordings": [trace.name for trace in estimate.market.traces],
+        "recorded_from": began and began.isoformat(),
+        "recorded_until": ended and ended.isoformat(),
+        "on_demand_usd": estimate.on_demand_usd,
+        "cost_usd": asdict(estimate.cost_usd),
+        "saved_percent": asdict(estimate.saved_percent),
+        "finish_hours": asdict(estimate.finish_hours),
+        "interruptions": asdict(estimate.interruptions),
+        "lost_work_hours": asdict(estimate.lost_work_hours),
+        "unfinished": estimate.unfinished,
+        "deadlines_missed": estimate.late if _deadline_hours(job) is not None else None,
+        "over_budget": estimate.over_budget,
+        "runs": [asdict(one) for one in estimate.runs],
+    }
+
+
+def as_text(job: Replayed, estimates: Sequence[Estimate], left_out: LeftOut) -> str:
+    """For people: a few lines for each market, and what is to be known about them."""
+    lines = [_headline(job)]
+    for one in estimates:
+        lines += ["", *_lines(one, job)]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "What the operator's decisions would have led to there and then: no forecast.",
+            *(f"* {market.name} tells nothing of this job: {why}" for market, why in left_out),
+            *(f"* {what}" for what in job.left_out),
+        ]
+    )
+
+
+def _lines(estimate: Estimate, job: Replayed) -> Iterator[str]:
+    began, ended = estimate.market.period or (None, None)
+    when = f", {began:%Y-%m-%d} to {ended:%Y-%m-%d}" if began and ended else ""
+    number, over = len(estimate.runs), estimate.over_budget
+    yield f"{estimate.market.name}{when}, replays: {number}"
+    yield _line("", ("least", "middle", "most"))
+    yield _line("cost, $", estimate.cost_usd.shown(2), _of(over, number, "over the budget"))
+    on_demand = f"on-demand alone: {estimate.on_demand_usd:,.2f} $"
+    yield _line("saved, %", estimate.saved_percent.shown(0), on_demand)
+    late = estimate.late if _deadline_hours(job) is not None else None
+    never = _of(estimate.unfinished or None, number, "not finished")
+    said = ", ".join(text for text in (_of(late, number, "late"), never) if text)
+    yield _line("done after, h", estimate.finish_hours.shown(1, unknown="never"), said)
+    yield _line("nodes taken away", estimate.interruptions.shown(0))
+    yield _line("work lost, h", estimate.lost_work_hours.shown(1))
+
+
+def _line(name: str, figures: tuple[str, str, str], said: str = "") -> str:
+    columns = "".join(f"{figure:>11}" for figure in figures)
+    return f"  {name:16}{columns}  {said}".rstrip()
+
+
+def _of(some: int | None, number: int, what: str) -> str:
+    return "" if some is None else f"{some} of {number} {what}"
+
+
+def _headline(job: Replayed) -> str:
+    its = job.job
+    sizes = (
+        "" if its.min_workers == its.workers else f", workers: {its.min_workers} to {its.workers}"
+    )
+    due, most = _deadline_hours(job), job.max_cost_usd
+    return "".join(
+        [
+            f"{job.name}: {its.work_seconds / _HOUR:,.1f} h of work at size {its.workers}{sizes}",
+            "" if due is None else f", due in {due:,.1f} h",
+            "" if most is None else f", for at most {most:,f} $",
+        ]
+    )
+
+
+def _deadline_hours(job: Replayed) -> float | None:
+    seconds = job.job.deadline_seconds
+    return None if seconds == inf else round(seconds / _HOUR, 6)

@@ -1,0 +1,90 @@
+"""Recorded markets to estimate on: pools of one region, with their place and their time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from importlib.resources import as_file, files
+from itertools import groupby
+from math import inf
+from pathlib import Path
+
+from spotrun.api.placement import CapacityPolicy, Placement, Zones
+from spotrun.simulate.market import Prices
+from spotrun.simulate.scenario import Job
+from spotrun.simulate.trace import Trace, read
+
+
+@dataclass(frozen=True)
+class RecordedMarket:
+    """Pools to choose from, recorded side by side."""
+
+    traces: tuple[Trace, ...]
+
+    @property
+    def name(self) -> str:
+        """Which nodes, and where."""
+        kinds = dict.fromkeys(trace.instance_type for trace in self.traces)
+        zones = dict.fromkeys(trace.zone for trace in self.traces)
+        return f"{', '.join(kinds)} in {', '.join(zones)}"
+
+    @property
+    def seconds(self) -> float:
+        """How long the shortest recording is."""
+        return min(trace.seconds for trace in self.traces)
+
+    @property
+    def period(self) -> tuple[datetime, datetime] | None:
+        """From when until when the first pool was recorded."""
+        first = self.traces[0]
+        if first.start is None:
+            return None
+        return first.start, first.start + timedelta(seconds=first.seconds)
+
+    def lacks(self, job: Job, *, assume_capacity: bool) -> str | None:
+        """Why it tells nothing about a job; None: it does."""
+        most = self._most_spot(job)
+        if most < job.workers and not assume_capacity:
+            return (
+                f"no more than {most} nodes at a time were asked for, and the job wants "
+                f"{job.workers} (--assume-capacity believes that there were more)"
+            )
+        if job.work_seconds >= self.seconds:
+            recorded, work = self.seconds / 3600, job.work_seconds / 3600
+            return f"{recorded:.0f} h were recorded, and the work alone takes {work:.0f} h"
+        return None
+
+    def _most_spot(self, job: Job) -> float:
+        """How many nodes at most the recordings could tell of."""
+        placement = job.spec.placement if job.spec is not None else Placement()
+        if placement.capacity is CapacityPolicy.ON_DEMAND:
+            return inf
+        probed = [trace.capacity_probed for trace in self.traces]
+        return max(probed) if placement.zones is Zones.SINGLE else sum(probed)
+
+
+def shipped() -> list[RecordedMarket]:
+    """What comes with spotrun, one market for each kind of node and region."""
+    with as_file(files("spotrun.simulate") / "data") as folder:
+        traces = [read(path) for path in folder.glob("*.json")]
+    traces.sort(key=lambda trace: (*_market(trace), trace.zone))
+    return [RecordedMarket(tuple(pools)) for _, pools in groupby(traces, _market)]
+
+
+def given(paths: Sequence[Path]) -> RecordedMarket:
+    """The market that a user has recorded."""
+    return RecordedMarket(tuple(read(path) for path in paths))
+
+
+def priced(market: RecordedMarket, prices: Prices) -> RecordedMarket:
+    """The same nodes, at other prices."""
+    spot, on_demand = prices.spot_usd_per_hour, prices.on_demand_usd_per_hour
+    changes = {
+        name: price
+        for name, price in (("spot_usd_per_hour", spot), ("on_demand_usd_per_hour", on_demand))
+        if price is not None
+    }
+    return RecordedMarket(tuple(replace(trace, **changes) for trace in market.traces))  # type: ignore[arg-type]
+
+
+def _market(trace: Trace) -> tuple[str, str]:
+    return trace.instance_type, trace.region

@@ -1,0 +1,147 @@
+"""What of a TrainingJob can be replayed, and in words what is left out."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from math import inf
+
+from spotrun.api.limits import Deadline
+from spotrun.api.placement import CapacityPolicy
+from spotrun.api.status import TrainingJobStatus
+from spotrun.api.trainingjob import TrainingJob, TrainingJobSpec
+from spotrun.api.values import Duration, PositiveDuration
+from spotrun.api.workers import Scaling, ScalingMode
+from spotrun.decide import sizes
+from spotrun.simulate.scenario import Job
+from spotrun.simulate.snapshot import TEMPLATE
+
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A job as it is replayed."""
+
+    name: str
+    job: Job
+    checkpoint_seconds: float  # inf: there is no place for any
+    max_cost_usd: Decimal | None
+    left_out: tuple[str, ...]
+
+
+def replayed(
+    job: TrainingJob,
+    *,
+    work_hours: float | None,
+    checkpoint_seconds: float,
+    now: datetime,
+) -> Replayed:
+    """What to replay; raises ValueError if it does not follow how much work there is, or by when.
+
+    `checkpoint_seconds` is the interval where the job leaves it to the operator.
+    """
+    spec = job.spec
+    full = _full_size(spec)
+    deadline = _deadline_seconds(job, now)
+    every = _checkpoint_seconds(spec, checkpoint_seconds)
+    budget = spec.budget
+    return Replayed(
+        name=job.metadata.name or "the job",
+        job=Job(
+            work_seconds=_work_seconds(job.status, work_hours, full),
+            deadline_seconds=deadline,
+            workers=full,
+            min_workers=sizes.smallest(spec.workers),
+            max_workers=full,
+            spec=_spec(spec, full, deadline),
+        ),
+        checkpoint_seconds=every,
+        max_cost_usd=budget.max_cost_usd.decimal if budget and budget.max_cost_usd else None,
+        left_out=tuple(_left_out(spec, full, every)),
+    )
+
+
+def _full_size(spec: TrainingJobSpec) -> int:
+    """As many workers as it wants; what utilization would justify no recording tells."""
+    if spec.scaling_mode is ScalingMode.MANUAL:
+        return sizes.wanted(spec.workers)
+    return sizes.largest(spec.workers, spec.workers.max)
+
+
+def _work_seconds(status: TrainingJobStatus | None, given: float | None, full: int) -> float:
+    if given is not None:
+        return given * _HOUR
+    progress, pace = (status.progress, status.pace) if status is not None else (None, None)
+    if progress is None or progress.total_steps is None or pace is None:
+        raise ValueError(
+            "how much work is it? Give --work-hours: no status says how many steps there are, and "
+            "how long each takes"
+        )
+    if pace.step_seconds is None or not pace.workers:
+        raise ValueError("give --work-hours: the status does not say how long a step takes yet")
+    steps = progress.total_steps - (progress.step or 0)
+    if steps <= 0:
+        raise ValueError("nothing is left to do: all steps are done")
+    return steps * float(pace.step_seconds.decimal) * pace.workers / full
+
+
+def _deadline_seconds(job: TrainingJob, now: datetime) -> float:
+    """What is left until the deadline; inf: there is none."""
+    deadline = job.spec.deadline
+    if deadline is None:
+        return inf
+    created = job.metadata.creation_timestamp
+    if deadline.finish_before is not None:
+        left = (deadline.finish_before.datetime - now).total_seconds()
+    else:
+        assert deadline.finish_within is not None, "one of both is given"
+        passed = (now - datetime.fromisoformat(created)).total_seconds() if created else 0.0
+        left = deadline.finish_within.seconds - passed
+    if left <= 0:
+        raise ValueError(f"its deadline was {Duration.of(-left)} ago: there is no time to plan")
+    return left
+
+
+def _checkpoint_seconds(spec: TrainingJobSpec, by_default: float) -> float:
+    if spec.checkpoint is None or not spec.checkpoint.outlives_pods:
+        return inf
+    every = spec.checkpoint.every.duration
+    return every.seconds if every is not None else by_default
+
+
+def _spec(spec: TrainingJobSpec, full: int, deadline: float) -> TrainingJobSpec:
+    """The job as it would be written for a market in which a worker is a node."""
+    workers = spec.workers.model_copy(update={"template": TEMPLATE, "replicas": full})
+    due = None
+    if spec.deadline is not None:
+        within = PositiveDuration(Duration.of(deadline))
+        due = Deadline(finish_within=within, on_missed=spec.deadline.on_missed)
+    return TrainingJobSpec(
+        workers=workers,
+        scaling=Scaling(mode=ScalingMode.MANUAL),
+        placement=spec.placement.model_copy(update={"pool_selector": None}),
+        deadline=due,
+        budget=spec.budget,
+        checkpoint=spec.checkpoint,
+    )
+
+
+def _left_out(spec: TrainingJobSpec, full: int, every: float) -> Iterator[str]:
+    yield "a worker is taken to fill a node of the market, whatever it asks for"
+    if spec.scaling_mode is ScalingMode.AUTO:
+        yield (
+            "scaling is Auto, and no recording knows utilization: the size is taken to be "
+            f"{full} whenever so many nodes are to be had"
+        )
+    if every == inf and spec.placement.capacity is not CapacityPolicy.ON_DEMAND:
+        yield (
+            "no checkpoint outlives the pods: whenever all workers are lost at once the job begins "
+            "again"
+        )
+    if spec.schedule is not None:
+        yield "the schedule is not kept: the job trains at all hours"
+    if spec.placement.pool_selector is not None:
+        yield "placement.poolSelector chooses nothing: recorded pools have no labels"
+    if spec.suspend:
+        yield "suspend is overlooked"

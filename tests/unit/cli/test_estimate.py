@@ -1,0 +1,168 @@
+"""`kubectl tjob estimate` as it is typed: what it prints, and what it refuses."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from spotrun.cli.kubectl import main
+from tests.unit.simulate.markets import a_file
+
+MANIFEST: dict[str, Any] = {
+    "apiVersion": "spotrun.dev/v1alpha1",
+    "kind": "TrainingJob",
+    "metadata": {"name": "gpt"},
+    "spec": {
+        "workers": {
+            "template": {
+                "spec": {"containers": [{"name": "trainer", "image": "train:1", "args": ["a.py"]}]}
+            }
+        },
+        "checkpoint": {"volume": {"persistentVolumeClaim": {"claimName": "checkpoints"}}},
+    },
+}
+Say = Callable[..., str]
+
+
+def a_manifest(**spec: object) -> str:
+    return yaml.safe_dump({**MANIFEST, "spec": {**MANIFEST["spec"], **spec}})
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Ten days: three hours with spot, one without, and so on."""
+    ticks = ([1] * 18 + [0] * 6) * 60
+    return a_file(tmp_path, capacity_probed=1, available=ticks, spot_price=1.5)
+
+
+@pytest.fixture
+def say(
+    trace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., str]:
+    """Ask about a manifest on standard input; answers what was printed."""
+
+    def ask(manifest: str, *flags: str) -> str:
+        monkeypatch.setattr("sys.stdin", io.StringIO(manifest))
+        assert main(["estimate", "-f", "-", "--trace", str(trace), *flags]) == 0
+        return capsys.readouterr().out
+
+    return ask
+
+
+def test_programs_get_every_replay_and_how_far_they_lie_apart(say: Say) -> None:
+    manifest = a_manifest(deadline={"finishWithin": "10h"}, budget={"maxCostUsd": "100"})
+
+    answer = json.loads(say(manifest, "--work-hours", "6", "--starts", "3", "--json"))
+
+    assert (answer["job"], answer["work_hours"], answer["deadline_hours"]) == ("gpt", 6, 10)
+    (market,) = answer["markets"]
+    runs = sorted(run["cost_usd"] for run in market["runs"])
+    assert len(runs) == 3
+    assert market["cost_usd"] == {"least": runs[0], "middle": runs[1], "most": runs[2]}
+    assert market["deadlines_missed"] == sum(not run["deadline_met"] for run in market["runs"])
+    assert (market["over_budget"], market["unfinished"]) == (0, 0)
+    assert market["on_demand_usd"] == pytest.approx((6 + 1 / 6) * 3.06)
+    cheapest = 100 * (1 - runs[0] / market["on_demand_usd"])
+    assert market["saved_percent"]["most"] == pytest.approx(cheapest)
+    assert market["recorded_from"].startswith("2023-02-15")
+
+
+def test_people_get_a_line_for_each_figure(say: Say) -> None:
+    said = say(a_manifest(), "--work-hours", "6", "--starts", "1").splitlines()
+
+    assert said[0] == "gpt: 6.0 h of work at size 1"
+    assert said[2] == "p3.2xlarge in us-west-2a, 2023-02-15 to 2023-02-25, replays: 1"
+    assert said[3].split() == ["least", "middle", "most"]
+    assert [line.split("  ")[1] for line in said[4:9]] == [
+        "cost, $",
+        "saved, %",
+        "done after, h",
+        "nodes taken away",
+        "work lost, h",
+    ]
+    assert "late" not in " ".join(said)
+    assert "on-demand alone: 18.87 $" in said[5]
+
+
+def test_a_budget_stops_the_job_as_in_a_cluster(say: Say) -> None:
+    manifest = a_manifest(budget={"maxCostUsd": "4", "onExceeded": "Fail"})
+
+    said = say(manifest, "--work-hours", "6", "--starts", "1")
+
+    assert "done after, h         never      never      never  1 of 1 not finished" in said
+    assert "saved, %                  -          -          -" in said
+    assert "for at most 4 $" in said
+
+
+def test_your_own_prices_take_the_place_of_the_recorded_ones(say: Say) -> None:
+    prices = ("--spot-price", "0", "--on-demand-price", "12")
+
+    answer = json.loads(say(a_manifest(), "--work-hours", "1", "--starts", "1", *prices, "--json"))
+
+    (market,) = answer["markets"]
+    assert market["on_demand_usd"] == pytest.approx(14)
+    assert market["cost_usd"]["most"] == 0
+
+
+def test_the_rest_of_a_job_that_trains_follows_from_its_status(say: Say) -> None:
+    status = {
+        "progress": {"step": 400, "totalSteps": 1000},
+        "pace": {"stepSeconds": "12", "workers": 1},
+        "phase": "Running",
+        "ofAnOperatorThatIsNewer": 1,
+    }
+    manifest = yaml.safe_dump({**MANIFEST, "status": status})
+
+    assert json.loads(say(manifest, "--starts", "1", "--json"))["work_hours"] == 2
+
+
+def refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, *flags: str
+) -> str:
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    with pytest.raises(SystemExit) as ended:
+        main(["estimate", *flags])
+    assert ended.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    return " ".join(printed.err.split())
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        (["-f", "-"], "how much work is it? Give --work-hours"),
+        (["-f", "none.yaml"], "none.yaml cannot be read: No such file or directory"),
+        (["--work-hours", "6"], "the following arguments are required: -f/--filename"),
+        (["-f", "-", "--work-hours", "0"], "'0' is not hours from 0.001 to 100000"),
+        (["-f", "-", "--starts", "0"], "'0' is not a whole number from 1"),
+        (["-f", "-", "--work-hours", "400"], "240 h were recorded, and the work alone takes 400 h"),
+        (["-f", "-", "--fly"], "unrecognized arguments: --fly; `kubectl tjob estimate --help`"),
+    ],
+)
+def test_what_was_asked_wrongly_is_said_and_nothing_is_replayed(
+    trace: Path,
+    flags: list[str],
+    complaint: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = refused(capsys, monkeypatch, a_manifest(), "--trace", str(trace), *flags)
+
+    assert complaint in said
+
+
+def test_a_market_that_never_had_so_many_nodes_is_not_asked(
+    trace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = ("-f", "-", "--work-hours", "6", "--trace", str(trace))
+    workers = {**MANIFEST["spec"]["workers"], "max": 4}
+
+    said = refused(capsys, monkeypatch, a_manifest(workers=workers), *flags)
+
+    assert "no more than 1 nodes at a time were asked for, and the job wants 4" in said
+    assert "--assume-capacity" in said
