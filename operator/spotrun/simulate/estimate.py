@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
+from multiprocessing import resource_tracker
 
 from spotrun.simulate import manifest, recorded
 from spotrun.simulate.estimated import Estimate, as_json, as_text
@@ -97,8 +98,10 @@ def _outcomes(stages: Sequence[_Stage]) -> list[list[Outcome]]:
     """Replay everything, on all processors; for each stage what came of it, in order."""
     number = sum(len(stage.ticks) for stage in stages)
     processes = min(os.cpu_count() or 1, number)
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        with _ctrl_c_ignored():  # by the processes that start here, and so to their end
+    with ProcessPoolExecutor(
+        processes, multiprocessing.get_context("spawn"), initializer=_end_at_ctrl_c
+    ) as pool:
+        with _ctrl_c_held_back():
             parts = [[pool.submit(_play, one.case, tick) for tick in one.ticks] for one in stages]
         try:
             _tell(number, [future for futures in parts for future in futures])
@@ -109,12 +112,19 @@ def _outcomes(stages: Sequence[_Stage]) -> list[list[Outcome]]:
 
 
 @contextmanager
-def _ctrl_c_ignored() -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _ctrl_c_held_back() -> Iterator[None]:
+    """Processes that start here inherit it: they hear of a Ctrl-C once they can end in silence."""
+    resource_tracker.ensure_running()  # starts a process, after which it lets Ctrl-C through
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def _end_at_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _play(case: Case, tick: int) -> Outcome:

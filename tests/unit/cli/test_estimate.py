@@ -2,6 +2,7 @@
 
 import io
 import json
+import multiprocessing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -166,3 +167,19 @@ def test_a_market_that_never_had_so_many_nodes_is_not_asked(
 
     assert "no more than 1 nodes at a time were asked for, and the job wants 4" in said
     assert "--assume-capacity" in said
+
+
+def test_ctrl_c_ends_all_of_it(
+    trace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sys.stdin", io.StringIO(a_manifest()))
+    monkeypatch.setattr("spotrun.simulate.estimate._tell", interrupted)
+
+    assert main(["estimate", "-f", "-", "--work-hours", "6", "--trace", str(trace)]) == 130
+    printed = capsys.readouterr()
+    assert printed.err == "\nkubectl tjob estimate: interrupted before its end\n"
+    assert printed.out == ""
+    assert multiprocessing.active_children() == []
