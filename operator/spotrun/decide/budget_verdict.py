@@ -1,12 +1,13 @@
 """What a budget says of prices: unknown ones are not spent, and no more per hour than is allowed.
 
-Whether a price has come to be known, or has fallen, shows only once there are workers. So a job
-that is held back for it is tried again after a while, with the smallest world.
+Where pools have no price, whether one has come to be known, or has fallen, shows only once there
+are workers. So a job that is held back for it is tried again after a while, in the smallest world.
 """
 
 from dataclasses import dataclass, replace
 
 from spotrun.api.limits import Budget, Unpriced
+from spotrun.api.meta import Condition
 from spotrun.api.names import ConditionType, Reason, SuspendedBy
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.cost.meter import meter
@@ -14,6 +15,7 @@ from spotrun.decide.cost.policy import Bill, bill
 from spotrun.decide.cost.pricing import why_unpriced
 from spotrun.decide.cost.rates import Book, read_book
 from spotrun.decide.cost.times import started_at
+from spotrun.decide.least_rate import least_rate
 from spotrun.decide.ledger import find, read_reason
 from spotrun.decide.sizes import largest, smallest, wanted
 from spotrun.decide.snapshot import JobSnapshot, Worker
@@ -62,7 +64,8 @@ def on_rate(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) ->
         return still
     limit, size = UsdPerHour.of(budget.max_usd_per_hour), size_within(view, status, budget, now)
     fewest = smallest(view.job.spec.workers)
-    if size < fewest:
+    least = least_rate(view, status)
+    if size < fewest or (least is not None and least > limit):
         message = f"the fewest workers, {fewest}, cost more than {limit}: raise maxUsdPerHour"
         return Verdict(Reason.RATE_LIMITED, message, is_within=False, holds_back=True)
     if view.job.limited_by is Reason.RATE_LIMITED:
@@ -116,12 +119,11 @@ def price_again_seconds(view: View, budget: Budget, now: Bill) -> float | None:
 
 
 def retry_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
-    """When a job is tried again that is held back for a price."""
+    """When it is next looked whether a job may be tried again that is held back for a price."""
     stated = find(status, ConditionType.WITHIN_BUDGET)
     if stated is None or read_reason(stated.reason, Reason.TRAINING) not in _OF_PRICES:
         return None
-    age_seconds = (view.now - stated.last_transition_time.datetime).total_seconds()
-    return RETRY_SECONDS - age_seconds
+    return RETRY_SECONDS - _stated_seconds(view, stated) % RETRY_SECONDS
 
 
 _OF_PRICES = frozenset({Reason.PRICE_UNKNOWN, Reason.RATE_LIMITED})
@@ -129,12 +131,17 @@ _OF_PRICES = frozenset({Reason.PRICE_UNKNOWN, Reason.RATE_LIMITED})
 
 def _still(view: View, status: TrainingJobStatus, reason: Reason) -> Verdict | None:
     """What holds the job back already, unless the spec has changed or it is time to try again."""
-    stated, seconds = find(status, ConditionType.WITHIN_BUDGET), retry_again_seconds(view, status)
+    stated = find(status, ConditionType.WITHIN_BUDGET)
     if stated is None or not is_held(status) or stated.reason != reason.value:
         return None
-    if stated.observed_generation != view.job.generation or (seconds or 0.0) <= 0:
+    is_over = _stated_seconds(view, stated) >= RETRY_SECONDS
+    if stated.observed_generation != view.job.generation or is_over:
         return None
     return Verdict(reason, stated.message, is_within=False, holds_back=True)
+
+
+def _stated_seconds(view: View, stated: Condition) -> float:
+    return (view.now - stated.last_transition_time.datetime).total_seconds()
 
 
 def _rates(workers: list[Worker], book: Book) -> list[UsdPerHour]:

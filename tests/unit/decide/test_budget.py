@@ -1,3 +1,5 @@
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -5,12 +7,17 @@ import pytest
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, Phase, SuspendedBy
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.actions import Decision, Remove
+from spotrun.decide.actions import Create, Decision, Remove
 from spotrun.decide.budget_verdict import RETRY_SECONDS, UNPRICED_SECONDS
 from spotrun.decide.ledger import find
+from spotrun.decide.market import PoolFacts
 from spotrun.wire import Ending
 from tests.decide_builders import NOW, ON_CLAIM, JobBuilder, a_job, ago, an_end, later
+from tests.market_builders import a_spot_pool, an_on_demand_pool, on_market
 from tests.priced_nodes import a_node, at_work
+
+SPOT, OD = a_spot_pool(), an_on_demand_pool()
+SPOT_OF_TWO, UNPRICED = a_spot_pool(gpus=2), a_spot_pool(usd=None)
 
 # Two workers at $1 an hour each, for an hour: $2. Kept back: 1.2 x $2/h x 290 s = $0.1933.
 
@@ -185,6 +192,44 @@ def test_a_job_whose_fewest_workers_are_too_dear_is_held_and_tried_again_later()
     held = after(job, first)
     assert held.without(0).without(1).decide(later(60)).status.suspended_by
     assert not held.without(0).without(1).decide(later(RETRY_SECONDS + 1)).status.suspended_by
+
+
+@pytest.mark.parametrize(
+    ("limit", "pools", "is_held"),
+    [
+        pytest.param("0.79", (SPOT, OD), True, id="the cheapest are too dear"),
+        pytest.param("0.8", (SPOT, OD), False, id="just enough"),
+        pytest.param("0.79", (SPOT_OF_TWO, OD), False, id="a worker pays half of a node"),
+        pytest.param("0.79", (OD,), False, id="some node group without nodes may be cheaper"),
+        pytest.param("0.79", (), False, id="no pool is known"),
+        pytest.param("0.79", (UNPRICED, OD), False, id="nobody knows what they cost"),
+    ],
+)
+def test_a_job_that_is_known_to_be_too_dear_gets_no_node_at_all(
+    limit: str, pools: tuple[PoolFacts, ...], is_held: bool
+) -> None:
+    budget = {"maxUsdPerHour": limit, "unpriced": "Allow"}
+    job = on_market(a_job(2, min=2, budget=budget), *pools)
+
+    first = job.decide()
+
+    assert (first.status.suspended_by == (SuspendedBy.BUDGET,)) is is_held
+    assert any(isinstance(action, Create) for action in first.actions) is not is_held
+    if is_held:
+        message = "the fewest workers, 2, cost more than $0.79/h: raise maxUsdPerHour"
+        assert said(first.status) == (False, "RateLimited", message)
+
+
+def test_a_job_that_is_too_dear_gets_a_node_once_prices_have_fallen() -> None:
+    job = on_market(a_job(2, min=2, budget={"maxUsdPerHour": "0.7"}), SPOT, OD)
+    held = after(job, job.decide())
+    for tries in (1, 2, 3):
+        again = held.decide(later(tries * RETRY_SECONDS + 1))
+        assert again.status.suspended_by, "prices are as they were"
+        assert 0 < again.again_seconds <= RETRY_SECONDS
+    cheaper = on_market(held, replace(SPOT, usd_per_hour=Decimal("0.3")), OD)
+    assert cheaper.decide(later(60)).status.suspended_by, "it is not looked at all the time"
+    assert not cheaper.decide(later(RETRY_SECONDS + 1)).status.suspended_by
 
 
 @pytest.mark.parametrize(

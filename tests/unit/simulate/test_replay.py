@@ -1,13 +1,19 @@
 """The operator's own decisions on small markets: the loop, its accounting, and its end."""
 
+from math import inf
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.placement import CapacityPolicy, Placement
+from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.api.workers import Workers
 from spotrun.simulate import replay
 from spotrun.simulate.outcome import Course, Outcome
 from spotrun.simulate.scenario import Job, Rules
+from spotrun.simulate.snapshot import TEMPLATE
 from tests.unit.simulate.markets import ASKING, GAP, ON_DEMAND, PUBLISHED, SPOT, a_job, a_market
 
 LONG = "#" * 60
@@ -104,3 +110,14 @@ def test_what_is_paid_is_time_by_price_on_any_market(zone: str, rules: Rules) ->
         assert 0 <= lease.start <= lease.end <= course.finished
         if lease.was_taken:
             assert lease.pool.offer(lease.end).nodes == 0
+
+
+def test_without_a_deadline_a_replay_ends_where_the_recording_does() -> None:
+    spot = Placement(capacity=CapacityPolicy.SPOT)
+    spec = TrainingJobSpec(workers=Workers(template=TEMPLATE), placement=spot)
+    job = Job(6 * GAP, inf, reach_seconds=30 * GAP, spec=spec)
+
+    course, came = play(job, "####" + "." * 56, rules=ASKING)
+
+    assert (course.finished, came.deadline_met) == (None, False)
+    assert [lease.end for lease in course.leases] == [4 * GAP]
