@@ -72,9 +72,8 @@ class Budget(Model):
     )
     max_usd_per_hour: PositiveAmount | None = Field(
         None,
-        description="The most the job may cost at any time, in USD per hour; it limits the "
-        "number of "
-        "workers. Default: no limit.",
+        description="The most the job may cost at any time, in USD per hour; it limits the number "
+        "of workers, and how many of them are on demand. Default: no limit.",
     )
     warn_at_percent: Annotated[tuple[PercentOf, ...], Field(max_length=10)] = Field(
         (50, 80),

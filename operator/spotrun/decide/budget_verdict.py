@@ -4,6 +4,7 @@ Where pools have no price, whether one has come to be known, or has fallen, show
 are workers. So a job that is held back for it is tried again after a while, in the smallest world.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 
 from spotrun.api.limits import Budget, Unpriced
@@ -15,13 +16,18 @@ from spotrun.decide.cost.policy import Bill, bill
 from spotrun.decide.cost.pricing import why_unpriced
 from spotrun.decide.cost.rates import Book, read_book
 from spotrun.decide.cost.times import started_at
-from spotrun.decide.least_rate import least_rate
 from spotrun.decide.ledger import find, read_reason
-from spotrun.decide.sizes import largest, smallest, wanted
+from spotrun.decide.rates_ahead import (
+    least_rate,
+    most_lasting,
+    rate_of_missing,
+    rates_of_waiting,
+)
+from spotrun.decide.sizes import allowed, largest, smallest, wanted
 from spotrun.decide.snapshot import JobSnapshot, Worker
 from spotrun.decide.view import View
 from spotrun.money.budget import affordable
-from spotrun.money.units import UsdPerHour
+from spotrun.money.units import NO_RATE, UsdPerHour
 
 UNPRICED_SECONDS = 30.0
 """Whoever annotates nodes with their price does so a moment after they have joined."""
@@ -74,19 +80,24 @@ def on_rate(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) ->
 
 
 def within_rate(view: View) -> JobSnapshot:
-    """The job with as many workers as maxUsdPerHour allows, if those are fewer than it wants."""
+    """The job as maxUsdPerHour allows it: of how many workers, and how many on what stays."""
     job = view.job
     budget, workers = job.spec.budget, job.spec.workers
     if budget is None or budget.max_usd_per_hour is None:
         return job
     status = meter(view, job.status)
     size = max(size_within(view, status, budget, bill(view, status)), smallest(workers))
-    if largest(workers, size) >= wanted(workers):
+    limit, size = (
+        UsdPerHour.of(budget.max_usd_per_hour),
+        min(largest(workers, size), wanted(workers)),
+    )
+    job = replace(job, most_lasting=most_lasting(job, limit, size))
+    if size == wanted(workers):
         return job
     fewer = workers.model_copy(update={"replicas": size})
     spec = job.spec.model_copy(update={"workers": fewer})
-    asked, limit = workers.replicas, Reason.RATE_LIMITED
-    return replace(job, spec=spec, limited_by=limit, asked_replicas=asked)
+    asked = workers.replicas
+    return replace(job, spec=spec, limited_by=Reason.RATE_LIMITED, asked_replicas=asked)
 
 
 def size_within(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) -> int:
@@ -103,11 +114,17 @@ def size_within(view: View, status: TrainingJobStatus, budget: Budget, now: Bill
     fit = affordable(limit, rates)
     if fit < len(rates):
         return fit
-    left = limit.exact - now.usd_per_hour.exact
     dearest = rates[-1]
-    if not dearest:
-        return view.job.spec.workers.max
-    return len(rates) + max(int(left / dearest.exact), 0)
+    left, coming = limit - now.usd_per_hour, sorted(rates_of_waiting(view, dearest))
+    fit = affordable(left, coming)
+    if fit < len(coming):
+        return len(rates) + fit
+    left -= sum(coming, NO_RATE)
+    sizes = allowed(view.job.spec.workers)
+    number = bisect_right(
+        sizes, left, key=lambda size: rate_of_missing(view, status, size, limit, dearest)
+    )
+    return max(len(rates) + len(coming), sizes[number - 1] if number else 0)
 
 
 def price_again_seconds(view: View, budget: Budget, now: Bill) -> float | None:

@@ -162,9 +162,10 @@ def _choose(view: View, status: TrainingJobStatus, *, with_unready: bool) -> lis
         renewed = whole(newcomers, workers)
         return renewed if len(renewed) == wanted(workers) else crew
     going = retiring(view, status, wanted(workers))
-    staying = [w for w in crew if w.serial in view.staying_serials and w.serial not in going]
-    replaced = [w for w in crew if w.serial in view.staying_serials and w.serial in going]
-    candidates = [*staying, *newcomers, *replaced]
+    staying, replaced = _parted([w for w in crew if w.serial in view.staying_serials], going)
+    # A newcomer that is to go as well takes nobody's place: they would change it for ever.
+    lasting, passing = _parted(newcomers, going)
+    candidates = [*staying, *lasting, *replaced, *passing]
     leaving = _who_can_stay(view, status, candidates)
     candidates += leaving
     chosen = whole(candidates, workers)
@@ -172,6 +173,12 @@ def _choose(view: View, status: TrainingJobStatus, *, with_unready: bool) -> lis
         return chosen
     keepers = [*replaced, *leaving]
     return (_hand_over(view, status, chosen, keepers) if chosen and keepers else None) or crew
+
+
+def _parted(workers: list[Worker], serials: frozenset[int]) -> tuple[list[Worker], list[Worker]]:
+    """Those whose number is none of these, and those whose number is."""
+    others = [worker for worker in workers if worker.serial not in serials]
+    return others, [worker for worker in workers if worker.serial in serials]
 
 
 def _hand_over(

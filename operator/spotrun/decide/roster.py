@@ -59,7 +59,9 @@ def creations(view: View, status: TrainingJobStatus) -> tuple[Create, ...]:
     if not new:
         return ()
     nodes, places = avoided(view, status), missing(view, status, size)
-    slots = new_slots(lasting(view, status, size), view.job.spec.workers, len(new))
+    taken_back = {one.serial for one in withdrawals(view, status, size)}
+    staying = [one for one in lasting(view, status, size) if one.serial not in taken_back]
+    slots = new_slots(staying, view.job.spec.workers, len(new))
     return tuple(
         Create(serial, nodes, place, slot)
         for serial, place, slot in zip(new, places, slots, strict=False)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import assert_never
 
+from spotrun.api.capacitypool import Capacity
+from spotrun.api.placement import CapacityPolicy
 from spotrun.decide.actions import (
     Action,
     Annotate,
@@ -23,6 +25,13 @@ from spotrun.decide.actions import (
 from spotrun.simulate.market import Pool, VirtualMarket
 from spotrun.simulate.outcome import Lease
 from spotrun.simulate.scenario import Rules
+
+_KINDS = {
+    CapacityPolicy.SPOT: frozenset({Capacity.SPOT}),
+    CapacityPolicy.ON_DEMAND: frozenset(Capacity) - {Capacity.SPOT},
+    CapacityPolicy.MIXED: frozenset(Capacity),
+}
+"""Where a worker may go of which nothing more is said than what its job's placement says."""
 
 
 @dataclass
@@ -69,8 +78,11 @@ class Worker:
 class Cluster:
     """Pods and nodes."""
 
-    def __init__(self, market: VirtualMarket, rules: Rules) -> None:
+    def __init__(
+        self, market: VirtualMarket, rules: Rules, policy: CapacityPolicy = CapacityPolicy.MIXED
+    ) -> None:
         self.market, self.rules = market, rules
+        self._policy = policy
         self.now = 0.0
         self.workers: dict[int, Worker] = {}
         self.leases: list[Lease] = []
@@ -170,7 +182,8 @@ class Cluster:
     def _acceptable(self, place: Placed) -> Iterable[Pool]:
         named = [self.market.by_name[name] for name in place.required]
         if not named:
-            named = [p for p in self.market.pools if place.capacity in {None, p.capacity}]
+            kinds = {place.capacity} if place.capacity is not None else _KINDS[self._policy]
+            named = [pool for pool in self.market.pools if pool.capacity in kinds]
         return (pool for pool in named if place.zone in {"", pool.trace.zone})
 
     def _has_one(self, pool: Pool) -> bool:

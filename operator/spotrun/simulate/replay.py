@@ -2,6 +2,7 @@
 
 from spotrun.api.amounts import Amount
 from spotrun.api.names import Phase
+from spotrun.api.placement import Placement
 from spotrun.api.status import Pace, Progress, TrainingJobStatus
 from spotrun.decide.actions import Annotate
 from spotrun.decide.job import decide
@@ -25,7 +26,8 @@ def play(job: Job, market: VirtualMarket, rules: Rules) -> Course:
 class _Replay:
     def __init__(self, job: Job, market: VirtualMarket, rules: Rules) -> None:
         self._job = job
-        self._cluster = Cluster(market, rules)
+        placement = job.spec.placement if job.spec is not None else Placement()
+        self._cluster = Cluster(market, rules, placement.capacity)
         self._training = Training(job, rules, self._cluster)
         self._pools = Pools(self._cluster)
         self._snapshots = Snapshots(job, self._cluster, self._training)

@@ -4,13 +4,25 @@ from typing import Any
 
 import pytest
 
+from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import How, Progress
-from spotrun.decide.actions import Create, Remove
+from spotrun.decide.actions import Create, Remove, Withdraw
+from spotrun.decide.ledger import state
+from spotrun.decide.placement.policy import retiring
 from spotrun.decide.ranks import in_rank_order
 from spotrun.decide.replicas import new_slots, whole
 from spotrun.decide.snapshot import Node
 from spotrun.wire import Failure
-from tests.decide_builders import ON_CLAIM, JobBuilder, a_job, a_spec, a_spot_node, a_worker
+from tests.decide_builders import (
+    ON_CLAIM,
+    JobBuilder,
+    a_job,
+    a_spec,
+    a_spot_node,
+    a_worker,
+    ago,
+)
+from tests.market_builders import a_node_of, a_spot_pool, an_on_demand_pool, on_market
 
 WORKERS = a_spec(4, min=2, max=4, perReplica=2).workers
 
@@ -237,3 +249,55 @@ def test_too_many_of_one_part_who_hold_the_state_take_no_place_of_another_part()
     assert [(a.serial, a.slot) for a in decision.actions if isinstance(a, Create)] == [(2, 0)]
     again = job.with_status(**dict(decision.status)).decide()
     assert (again.status.settled, again.actions) == (decision.status.settled, decision.actions)
+
+
+# capacity ---------------------------------------------------------------------------------------
+
+SPOT, OD = a_spot_pool(), an_on_demand_pool()
+
+
+def test_who_is_asked_from_elsewhere_gets_the_part_of_whom_it_replaces() -> None:
+    job = on_market(pairs(4, placement={"fallbackAfter": "1m"}), SPOT, OD)
+    for serial, slot in ((0, 0), (1, 1), (2, 0)):
+        node = a_node_of(SPOT, serial, ago(3600))
+        job = job.with_worker(serial, ready=True, arrived=1, node=node, slot=slot)
+    job = job.with_world("0-1", formed=60).with_status(next_serial=4)
+    job = job.with_worker(
+        3, node=None, slot=1, asked=SPOT.capacity, pools=("spot",), created_at=ago(120)
+    )
+    kind, short = ConditionType.CAPACITY_AVAILABLE, Reason.WAITING_FOR_CAPACITY
+    since = state(job.view(ago(120)), job.status, kind, short, "", holds=False)
+    job = job.with_status(conditions=since.conditions)
+
+    first = job.decide()
+
+    assert [a.serial for a in first.actions if isinstance(a, Withdraw)] == [3]
+    made = [a for a in first.actions if isinstance(a, Create)]
+    assert [(a.slot, a.place.capacity) for a in made] == [(1, OD.capacity)]
+
+
+def test_a_newcomer_that_is_to_be_given_back_takes_no_place() -> None:
+    job = on_market(pairs(8, checkpoint=ON_CLAIM).with_checkpoint(), SPOT, OD)
+    for serial in range(7):
+        node = a_node_of(OD, serial, ago(7 * 3600))
+        job = job.with_worker(
+            serial,
+            ready=True,
+            ready_for=6 * 3600,
+            arrived=int(serial < 6),
+            node=node,
+            slot=serial % 2,
+            created_at=ago(7 * 3600),
+        )
+    job = job.with_world("0-5", formed=3600).with_status(next_serial=9)
+    for serial, slot in ((7, 1), (8, 1)):
+        job = job.with_worker(
+            serial, node=None, slot=slot, asked=SPOT.capacity, pools=("spot",), created_at=ago(5)
+        )
+
+    decision = job.decide()
+
+    assert 6 in retiring(job.view(), decision.status, 8)
+    world = decision.status.world
+    assert world is not None
+    assert (world.generation, world.members) == (1, "0-5")

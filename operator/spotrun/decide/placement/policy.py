@@ -60,12 +60,20 @@ def _plan(view: View, status: TrainingJobStatus, size: int) -> Plan:
     if had.is_empty:
         return Plan(supply=had)
     old = returnable(view, status, size, now, had)
-    needed = needs(view, status, had, now, _hope(view, size, now, had, len(old)))
+    needed = _within_rate(
+        view, needs(view, status, had, now, _hope(view, size, now, had, len(old)))
+    )
     leaving = given_up(view, status, size, now, needed) or given_back(now, needed, old)
     open_places = max(size - now.num_placed + len(leaving), 0)
     staying = sum(worker.serial not in leaving for worker in now.lasting)
     lasting = min(max(needed.lasting - staying, 0), open_places)
     return Plan(open_places - lasting, lasting, leaving, needed, had)
+
+
+def _within_rate(view: View, needed: Needs) -> Needs:
+    """No more on capacity that stays than budget.maxUsdPerHour can pay."""
+    most = view.job.most_lasting
+    return needed if most is None else replace(needed, lasting=min(needed.lasting, most))
 
 
 def missing(view: View, status: TrainingJobStatus, size: int) -> tuple[Placed, ...]:

@@ -1,0 +1,84 @@
+"""What workers that are still to come will cost per hour, by the prices of their pools.
+
+Without it a job would be given nodes again and again, only for their price to be seen.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from decimal import Decimal
+
+from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.actions import Placed
+from spotrun.decide.market import PoolFacts
+from spotrun.decide.offers import offers
+from spotrun.decide.placement.policy import missing
+from spotrun.decide.score import share_in
+from spotrun.decide.sizes import smallest
+from spotrun.decide.snapshot import JobSnapshot
+from spotrun.decide.view import View
+from spotrun.money.units import NO_RATE, UsdPerHour
+
+
+def least_rate(view: View, status: TrainingJobStatus) -> UsdPerHour | None:
+    """The least that it could cost; None: some of it is there, or it shows only once it is."""
+    if view.staying:
+        return None
+    places = missing(view, status, smallest(view.job.spec.workers))
+    prices = [_cheapest(view.job, place) for place in places]
+    known = [price for price in prices if price is not None]
+    return sum(known, NO_RATE) if len(known) == len(prices) else None
+
+
+def most_lasting(job: JobSnapshot, limit: UsdPerHour, size: int) -> int | None:
+    """How many of a world may be on capacity that stays, the others on spot; None: it is not known.
+
+    What is not allowed to be paid is not asked for: spot is waited for instead.
+    """
+    placement, found = job.spec.placement, offers(job)
+    spot, lasting = (_least(job, pools) for pools in (found.spot, found.lasting))
+    if spot is None or lasting is None or lasting * size <= limit:
+        return None
+    more = lasting - spot
+    if more <= NO_RATE:
+        return None
+    left = limit - spot * size
+    return max(int(left.exact / more.exact), placement.on_demand_base)
+
+
+def rates_of_waiting(view: View, unknown: UsdPerHour) -> list[UsdPerHour]:
+    """What each worker that has no node yet will cost; where nobody knows it is `unknown`."""
+    waiting = [Placed(w.pod.pools) for w in view.staying if w.node is None]
+    return list(_rates(view, waiting, unknown))
+
+
+def rate_of_missing(
+    view: View, status: TrainingJobStatus, size: int, limit: UsdPerHour, unknown: UsdPerHour
+) -> UsdPerHour:
+    """What a world of that size would cost more than those who are there, or are asked for."""
+    job = replace(view.job, most_lasting=most_lasting(view.job, limit, size))
+    return sum(_rates(view, missing(View(job, view.now), status, size), unknown), NO_RATE)
+
+
+def _rates(view: View, places: Iterable[Placed], unknown: UsdPerHour) -> Iterable[UsdPerHour]:
+    for place in places:
+        price = _cheapest(view.job, place)
+        yield unknown if price is None else price
+
+
+def _cheapest(job: JobSnapshot, place: Placed) -> UsdPerHour | None:
+    """What a worker costs that is asked from there; None: it may go anywhere, or nobody knows."""
+    pools = (job.market.pool(name) for name in place.required)
+    return _least(job, [pool for pool in pools if pool is not None])
+
+
+def _least(job: JobSnapshot, pools: Iterable[PoolFacts]) -> UsdPerHour | None:
+    """What a worker costs in the cheapest of them; None: nobody knows."""
+    prices = [_of_a_worker(job, pool) for pool in pools]
+    known = [price for price in prices if price is not None]
+    return min(known, default=None) if len(known) == len(prices) else None
+
+
+def _of_a_worker(job: JobSnapshot, pool: PoolFacts) -> UsdPerHour | None:
+    if pool.usd_per_hour is None:
+        return None
+    return UsdPerHour(pool.usd_per_hour * Decimal(str(share_in(pool, job.requests))))
