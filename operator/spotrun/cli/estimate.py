@@ -6,7 +6,7 @@ Standard library only: help answers at once, and where nothing else is installed
 import argparse
 from pathlib import Path
 
-from spotrun.cli import numbers
+from spotrun.cli import numbers, replay_flags
 
 _EXAMPLES = """\
 examples:
@@ -49,14 +49,7 @@ def _describe_job(group: argparse._ArgumentGroup) -> None:
         help="how long it would train without any loss, with as many workers as it wants "
         "(default: what its status says is left)",
     )
-    group.add_argument(
-        "--changeover-minutes",
-        type=numbers.minutes,
-        default=10.0,
-        metavar="MIN",
-        help="from the first second of a new node that is paid until its worker trains "
-        "(default: 10)",
-    )
+    replay_flags.add_changeover(group)
     group.add_argument(
         "--checkpoint-minutes",
         type=numbers.minutes,
@@ -75,18 +68,8 @@ def _describe_market(group: argparse._ArgumentGroup) -> None:
         metavar="FILE",
         help="a recorded pool; may be given several times (default: the markets that are shipped)",
     )
-    for name in ("spot", "on-demand"):
-        group.add_argument(
-            f"--{name}-price",
-            type=numbers.usd_per_hour,
-            metavar="USD",
-            help=f"{name} price of a worker's node per hour (default: as recorded)",
-        )
-    group.add_argument(
-        "--assume-capacity",
-        action="store_true",
-        help="where all nodes that were probed could be had, assume that more could be",
-    )
+    replay_flags.add_prices(group, " and worker (default: as recorded)")
+    replay_flags.add_assume_capacity(group)
 
 
 def _describe_output(group: argparse._ArgumentGroup) -> None:

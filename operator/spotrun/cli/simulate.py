@@ -6,7 +6,7 @@ Standard library only: help answers at once, and where nothing else is installed
 import argparse
 from pathlib import Path
 
-from spotrun.cli import numbers
+from spotrun.cli import numbers, replay_flags
 
 POLICIES = ("spotrun", "greedy", "uniform-progress", "on-demand", "optimum")
 _EXAMPLES = """\
@@ -89,24 +89,11 @@ def _describe_market(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--starts", type=numbers.count, default=1, metavar="N", help="how many starts (default: 1)"
     )
-    for name in ("spot", "on-demand"):
-        group.add_argument(
-            f"--{name}-price",
-            type=numbers.usd_per_hour,
-            metavar="USD",
-            help=f"{name} price of a node per hour, for traces without one",
-        )
+    replay_flags.add_prices(group, ", for traces without one")
 
 
 def _describe_rules(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--changeover-minutes",
-        type=numbers.minutes,
-        default=10.0,
-        metavar="MIN",
-        help="from the first second of a new node that is paid until its worker trains "
-        "(default: 10)",
-    )
+    replay_flags.add_changeover(group)
     group.add_argument(
         "--checkpoint-minutes",
         type=numbers.minutes,
@@ -122,11 +109,8 @@ def _describe_rules(group: argparse._ArgumentGroup) -> None:
         help="market: whether a pool has nodes is known at every moment, as in published replays; "
         "attempts: only who asks learns it, and has to wait for the answer (default: attempts)",
     )
-    group.add_argument(
-        "--assume-capacity",
-        action="store_true",
-        help="where all nodes that were probed could be had, assume that more could be; without "
-        "it more workers than were probed are refused",
+    replay_flags.add_assume_capacity(
+        group, "; without it more workers than were probed are refused"
     )
     group.add_argument(
         "--on-demand-dry-rate",

@@ -86,18 +86,18 @@ def within_rate(view: View) -> JobSnapshot:
     if budget is None or budget.max_usd_per_hour is None:
         return job
     status = meter(view, job.status)
-    size = max(size_within(view, status, budget, bill(view, status)), smallest(workers))
-    limit, size = (
-        UsdPerHour.of(budget.max_usd_per_hour),
-        min(largest(workers, size), wanted(workers)),
-    )
-    job = replace(job, most_lasting=most_lasting(job, limit, size))
-    if size == wanted(workers):
-        return job
+    number = max(size_within(view, status, budget, bill(view, status)), smallest(workers))
+    size, limit = largest(workers, number), UsdPerHour.of(budget.max_usd_per_hour)
+    if size >= wanted(workers):
+        return replace(job, most_lasting=most_lasting(job, limit, wanted(workers)))
     fewer = workers.model_copy(update={"replicas": size})
-    spec = job.spec.model_copy(update={"workers": fewer})
-    asked = workers.replicas
-    return replace(job, spec=spec, limited_by=Reason.RATE_LIMITED, asked_replicas=asked)
+    return replace(
+        job,
+        spec=job.spec.model_copy(update={"workers": fewer}),
+        most_lasting=most_lasting(job, limit, size),
+        limited_by=Reason.RATE_LIMITED,
+        asked_replicas=workers.replicas,
+    )
 
 
 def size_within(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) -> int:

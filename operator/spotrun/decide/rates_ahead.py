@@ -20,13 +20,12 @@ from spotrun.money.units import NO_RATE, UsdPerHour
 
 
 def least_rate(view: View, status: TrainingJobStatus) -> UsdPerHour | None:
-    """The least that it could cost; None: some of it is there, or it shows only once it is."""
+    """Of the smallest world; None: some of it is there, or its price shows only once it is."""
     if view.staying:
         return None
     places = missing(view, status, smallest(view.job.spec.workers))
-    prices = [_cheapest(view.job, place) for place in places]
-    known = [price for price in prices if price is not None]
-    return sum(known, NO_RATE) if len(known) == len(prices) else None
+    known = _all_known(_cheapest(view.job, place) for place in places)
+    return sum(known, NO_RATE) if known is not None else None
 
 
 def most_lasting(job: JobSnapshot, limit: UsdPerHour, size: int) -> int | None:
@@ -73,9 +72,14 @@ def _cheapest(job: JobSnapshot, place: Placed) -> UsdPerHour | None:
 
 def _least(job: JobSnapshot, pools: Iterable[PoolFacts]) -> UsdPerHour | None:
     """What a worker costs in the cheapest of them; None: nobody knows."""
-    prices = [_of_a_worker(job, pool) for pool in pools]
-    known = [price for price in prices if price is not None]
-    return min(known, default=None) if len(known) == len(prices) else None
+    known = _all_known(_of_a_worker(job, pool) for pool in pools)
+    return min(known, default=None) if known is not None else None
+
+
+def _all_known(prices: Iterable[UsdPerHour | None]) -> list[UsdPerHour] | None:
+    given = list(prices)
+    known = [price for price in given if price is not None]
+    return known if len(known) == len(given) else None
 
 
 def _of_a_worker(job: JobSnapshot, pool: PoolFacts) -> UsdPerHour | None:
