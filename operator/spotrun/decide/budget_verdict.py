@@ -21,13 +21,12 @@ from spotrun.decide.rates_ahead import (
     least_rate,
     most_lasting,
     rate_of_missing,
-    rates_of_waiting,
 )
 from spotrun.decide.sizes import allowed, largest, smallest, wanted
 from spotrun.decide.snapshot import JobSnapshot, Worker
 from spotrun.decide.view import View
 from spotrun.money.budget import affordable
-from spotrun.money.units import NO_RATE, UsdPerHour
+from spotrun.money.units import UsdPerHour
 
 UNPRICED_SECONDS = 30.0
 """Whoever annotates nodes with their price does so a moment after they have joined."""
@@ -114,17 +113,12 @@ def size_within(view: View, status: TrainingJobStatus, budget: Budget, now: Bill
     fit = affordable(limit, rates)
     if fit < len(rates):
         return fit
-    dearest = rates[-1]
-    left, coming = limit - now.usd_per_hour, sorted(rates_of_waiting(view, dearest))
-    fit = affordable(left, coming)
-    if fit < len(coming):
-        return len(rates) + fit
-    left -= sum(coming, NO_RATE)
+    left, dearest = limit - now.usd_per_hour, rates[-1]
     sizes = allowed(view.job.spec.workers)
     number = bisect_right(
         sizes, left, key=lambda size: rate_of_missing(view, status, size, limit, dearest)
     )
-    return max(len(rates) + len(coming), sizes[number - 1] if number else 0)
+    return max(len(rates), sizes[number - 1] if number else 0)
 
 
 def price_again_seconds(view: View, budget: Budget, now: Bill) -> float | None:

@@ -44,24 +44,19 @@ def most_lasting(job: JobSnapshot, limit: UsdPerHour, size: int) -> int | None:
     return max(int(left.exact / more.exact), placement.on_demand_base)
 
 
-def rates_of_waiting(view: View, unknown: UsdPerHour) -> list[UsdPerHour]:
-    """What each worker that has no node yet will cost; where nobody knows it is `unknown`."""
-    waiting = [Placed(w.pod.pools) for w in view.staying if w.node is None]
-    return list(_rates(view, waiting, unknown))
-
-
 def rate_of_missing(
     view: View, status: TrainingJobStatus, size: int, limit: UsdPerHour, unknown: UsdPerHour
 ) -> UsdPerHour:
-    """What a world of that size would cost more than those who are there, or are asked for."""
-    job = replace(view.job, most_lasting=most_lasting(view.job, limit, size))
-    return sum(_rates(view, missing(View(job, view.now), status, size), unknown), NO_RATE)
+    """What a world of that size would cost more than those do who have nodes.
 
-
-def _rates(view: View, places: Iterable[Placed], unknown: UsdPerHour) -> Iterable[UsdPerHour]:
-    for place in places:
-        price = _cheapest(view.job, place)
-        yield unknown if price is None else price
+    Who is only asked for is not looked at: else asking would change the answer. Where nobody knows
+    what a worker will cost it is `unknown`.
+    """
+    waiting = {worker.serial for worker in view.staying if worker.node is None}
+    placed = tuple(worker for worker in view.job.workers if worker.serial not in waiting)
+    job = replace(view.job, workers=placed, most_lasting=most_lasting(view.job, limit, size))
+    prices = (_cheapest(job, place) for place in missing(View(job, view.now), status, size))
+    return sum((unknown if price is None else price for price in prices), NO_RATE)
 
 
 def _cheapest(job: JobSnapshot, place: Placed) -> UsdPerHour | None:
