@@ -1,0 +1,37 @@
+"""Flags of all commands that replay recorded markets. Standard library only."""
+
+import argparse
+
+from spotrun.cli import numbers
+
+
+def add_changeover(group: argparse._ArgumentGroup) -> None:
+    """What a new node costs before it is of use."""
+    group.add_argument(
+        "--changeover-minutes",
+        type=numbers.minutes,
+        default=10.0,
+        metavar="MIN",
+        help="from the first second of a new node that is paid until its worker trains "
+        "(default: 10)",
+    )
+
+
+def add_assume_capacity(group: argparse._ArgumentGroup, otherwise: str = "") -> None:
+    """What is believed of nodes that nobody has asked for."""
+    group.add_argument(
+        "--assume-capacity",
+        action="store_true",
+        help=f"where all nodes that were probed could be had, assume that more could be{otherwise}",
+    )
+
+
+def add_prices(group: argparse._ArgumentGroup, what: str) -> None:
+    """Prices of nodes, for `what`."""
+    for name in ("spot", "on-demand"):
+        group.add_argument(
+            f"--{name}-price",
+            type=numbers.usd_per_hour,
+            metavar="USD",
+            help=f"{name} price of a node per hour{what}",
+        )
