@@ -13,7 +13,7 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.crew import training
 from spotrun.decide.gang import must_wait
 from spotrun.decide.ledger import find, state
-from spotrun.decide.placement.policy import why_no_pool
+from spotrun.decide.placement.policy import why_forbidden, why_no_pool
 from spotrun.decide.roster import wants
 from spotrun.decide.view import FINISHED, View
 
@@ -25,11 +25,12 @@ def check_capacity(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     kind, wanted = ConditionType.CAPACITY_AVAILABLE, wants(view, status)
     placed = sum(worker.pod.node is not None for worker in view.staying)
     # Beyond that it is only asked whether cheaper capacity is to be had.
-    lack = no_node(view) if placed < wanted else None
+    forbidden = not_asked(view)
+    lack = (forbidden or no_node(view)) if placed < wanted else None
     if lack is not None:
-        reason, why = Reason.WAITING_FOR_CAPACITY, why_no_pool(view, status, wanted)
+        why = "" if forbidden else why_no_pool(view, status, wanted)
         message = f"of {wanted} workers {lack}" + (f"; {why}" if why else "")
-        return state(view, status, kind, reason, message, holds=False)
+        return state(view, status, kind, Reason.WAITING_FOR_CAPACITY, message, holds=False)
     stated = find(status, kind)
     was_lacking = stated is not None and stated.status is ConditionStatus.FALSE
     if placed < wanted or not (was_lacking or training(status)):
@@ -47,6 +48,12 @@ def no_node(view: View) -> str | None:
         _said("get none from an autoscaler", refusals),
     )
     return "; ".join(filter(None, said)) or None
+
+
+def not_asked(view: View) -> str | None:
+    """Why no node is asked for at all; None if one is."""
+    why = why_forbidden(view)
+    return f"none more is asked for: {why}" if why else None
 
 
 def no_start(view: View) -> str | None:

@@ -27,6 +27,9 @@ class Offers:
     spot: tuple[PoolFacts, ...] = ()
     lasting: tuple[PoolFacts, ...] = ()  # on-demand and reserved
     refused: tuple[tuple[str, int], ...] = ()  # (why, how many pools)
+    # Why no node at all may be asked for: by a rule of the user or an admin, which a node of a pool
+    # that is known would break, and Kubernetes does not know.
+    forbidden: str = ""
 
     @property
     def why_none(self) -> str:
@@ -40,28 +43,47 @@ def offers(job: JobSnapshot) -> Offers:
     """Sort the pools of the market."""
     reasons = {pool.name: _why_not(job, pool) for pool in job.market.pools}
     fit = [pool for pool in job.market.pools if not reasons[pool.name]]
+    refused = Counter(filter(None, reasons.values())).most_common()
     return Offers(
         spot=tuple(pool for pool in fit if pool.capacity is Capacity.SPOT),
         lasting=tuple(pool for pool in fit if pool.capacity is not Capacity.SPOT),
-        refused=tuple(Counter(filter(None, reasons.values())).most_common()),
+        refused=tuple(refused),
+        forbidden="" if fit else _why_forbidden(job, refused),
     )
+
+
+def _why_forbidden(job: JobSnapshot, refused: list[tuple[str, int]]) -> str:
+    """Why nodes are not asked for, where no known pool fits: one may have that nobody knows."""
+    if job.spec.placement.pool_selector is not None:
+        of_others = "; ".join(f"{number} pools: {why}" for why, number in refused)
+        return of_others or "no CapacityPool has the labels of placement.poolSelector"
+    by_rule = Counter[str]()
+    for pool in job.market.pools:
+        by_rule[_forbids(job, pool)] += 1
+    return "; ".join(f"{number} pools: {why}" for why, number in by_rule.most_common() if why)
 
 
 def _why_not(job: JobSnapshot, pool: PoolFacts) -> str:
     """In words why a pool cannot take a worker; empty if it can."""
     return (
-        _not_allowed(job, pool)
-        or _too_dear(job, pool)
+        _forbids(job, pool)
+        or _not_allowed(job, pool)
+        or _of_unknown_price(job, pool)
         or _too_small(job, pool)
         or _far_from_volumes(job, pool)
         or _other_labels(job.spec.workers.template, pool)
     )
 
 
-def _not_allowed(job: JobSnapshot, pool: PoolFacts) -> str:
-    policy, is_spot = job.spec.placement.capacity, pool.capacity is Capacity.SPOT
+def _forbids(job: JobSnapshot, pool: PoolFacts) -> str:
+    """Which rule forbids a pool whose nodes Kubernetes would take."""
     if not pool.namespaces_allowed:
         return f"their namespaceSelector does not allow {job.namespace}"
+    return _too_dear(job, pool)
+
+
+def _not_allowed(job: JobSnapshot, pool: PoolFacts) -> str:
+    policy, is_spot = job.spec.placement.capacity, pool.capacity is Capacity.SPOT
     if policy is CapacityPolicy.SPOT and not is_spot:
         return "they are not spot, and placement.capacity is Spot"
     if policy is CapacityPolicy.ON_DEMAND and is_spot:
@@ -70,16 +92,22 @@ def _not_allowed(job: JobSnapshot, pool: PoolFacts) -> str:
 
 
 def _too_dear(job: JobSnapshot, pool: PoolFacts) -> str:
-    limit, budget = job.spec.placement.max_price_percent, job.spec.budget
-    price, on_demand = pool.usd_per_hour, pool.on_demand_usd_per_hour
-    if price is None:
-        if budget is not None and budget.unpriced is Unpriced.REFUSE:
-            return "their price is unknown, which a budget refuses (budget.unpriced)"
-        return ""
-    if limit is None or on_demand is None or pool.capacity is not Capacity.SPOT:
+    limit, price, on_demand = (
+        job.spec.placement.max_price_percent,
+        pool.usd_per_hour,
+        pool.on_demand_usd_per_hour,
+    )
+    if limit is None or price is None or on_demand is None or pool.capacity is not Capacity.SPOT:
         return ""
     if price * _HUNDRED > on_demand * limit:
         return f"they cost more than maxPricePercent, {limit} % of on-demand"
+    return ""
+
+
+def _of_unknown_price(job: JobSnapshot, pool: PoolFacts) -> str:
+    budget = job.spec.budget
+    if pool.usd_per_hour is None and budget is not None and budget.unpriced is Unpriced.REFUSE:
+        return "their price is unknown, which a budget refuses (budget.unpriced)"
     return ""
 
 

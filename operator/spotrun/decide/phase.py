@@ -4,7 +4,7 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import LABEL_JOB_UID, ConditionType, Phase, Reason
 from spotrun.api.status import Allowed, TrainingJobStatus, WorkersStatus
-from spotrun.decide.capacity import no_node, no_start
+from spotrun.decide.capacity import no_node, no_start, not_asked
 from spotrun.decide.crew import training
 from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.gang import gives_back, lacks_quota, must_wait, only_asks
@@ -109,7 +109,8 @@ def _waits_for_workers(view: View, status: TrainingJobStatus) -> tuple[Reason, s
     if scheduled < needed:
         rejected = why_rejected(view, status)
         reason = Reason.REJECTED if rejected else Reason.WAITING_FOR_CAPACITY
-        return reason, "; ".join(filter(None, (message, rejected, no_node(view))))
+        lack = not_asked(view) or no_node(view)
+        return reason, "; ".join(filter(None, (message, rejected, lack)))
     trouble = no_start(view)
     if trouble is not None:
         return Reason.CANNOT_START, f"{message}; {trouble}"

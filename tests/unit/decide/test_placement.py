@@ -1,6 +1,7 @@
 """From which capacity workers are asked, and when one takes over from the other."""
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import Pace, Progress
 from spotrun.decide.actions import Create, Placed, Remove, Withdraw
-from spotrun.decide.ledger import state
+from spotrun.decide.ledger import find, state
 from spotrun.decide.market import PoolFacts
 from spotrun.decide.pool import TURNED_DOWN_SECONDS
+from spotrun.money.shares import Resources
 from spotrun.wire import Progress as Reported
 from tests.decide_builders import NOW, ON_CLAIM, JobBuilder, a_job, ago, later
 from tests.market_builders import a_node_of, a_spot_pool, an_on_demand_pool, on_market
@@ -199,13 +201,73 @@ def test_one_world_has_one_gpu_model() -> None:
 
 
 def test_a_pod_that_fits_no_known_pool_is_asked_for_any_node_and_it_is_said_why() -> None:
-    job = on_market(a_job(1), a_spot_pool(namespaces_allowed=False))
+    job = on_market(a_job(1), a_spot_pool(gpus=0, allocatable=Resources(cpu=Decimal(4))))
     decision = job.decide()
     assert places(job) == [Placed()]
     assert decision.status.decisions is not None
     assert decision.status.decisions[-1].why == (
-        "no known pool can take a worker: 1 pools: their namespaceSelector does not allow ns"
+        "no known pool can take a worker: 1 pools: a node has too few GPUs for a worker"
     )
+
+
+@pytest.mark.parametrize(
+    ("pools", "placement", "why"),
+    [
+        pytest.param(
+            (a_spot_pool(namespaces_allowed=False),),
+            {},
+            "1 pools: their namespaceSelector does not allow ns",
+            id="an admin's",
+        ),
+        pytest.param(
+            (a_spot_pool("a", 0.8), a_spot_pool("b", 0.9)),
+            {"capacity": "Spot", "maxPricePercent": 50},
+            "2 pools: they cost more than maxPricePercent, 50 % of on-demand",
+            id="the user's limit",
+        ),
+        pytest.param(
+            (),
+            {"poolSelector": {"matchLabels": {"tier": "cheap"}}},
+            "no CapacityPool has the labels of placement.poolSelector",
+            id="the user's choice",
+        ),
+        pytest.param(
+            (a_spot_pool(),),
+            {"capacity": "OnDemand", "poolSelector": {"matchLabels": {"tier": "cheap"}}},
+            "1 pools: they are spot, and placement.capacity is OnDemand",
+            id="what was chosen does not fit",
+        ),
+    ],
+)
+def test_no_node_is_asked_for_that_a_rule_forbids(
+    pools: tuple[PoolFacts, ...], placement: dict[str, Any], why: str
+) -> None:
+    job = on_market(a_job(1, placement=placement), *pools)
+
+    decision = job.decide()
+
+    assert decision.actions == ()
+    status = decision.status
+    lack = find(status, ConditionType.CAPACITY_AVAILABLE)
+    assert lack is not None
+    assert (status.reason, lack.reason) == ("WaitingForCapacity", "WaitingForCapacity")
+    assert lack.message == f"of 1 workers none more is asked for: {why}"
+    assert (status.message or "").endswith(f"none more is asked for: {why}")
+    assert decision.again_seconds <= 60
+
+
+def test_who_waits_for_a_pool_that_has_become_too_dear_is_taken_back() -> None:
+    placement = {"capacity": "Spot", "maxPricePercent": 50}
+    job = waiting(on_market(a_job(2, placement=placement), SPOT, OD), 0, pools=(SPOT,), seconds=5)
+    job = working(job, SPOT, 1).with_status(next_serial=2)
+    assert withdrawn(job) == []
+
+    dear = on_market(job, replace(SPOT, usd_per_hour=Decimal("0.6")), OD)
+
+    assert withdrawn(dear) == [(0, "WaitingForCapacity")]
+    assert removed(dear) == []
+    cheaper = on_market(a_job(1, placement=placement), SPOT, OD)
+    assert asked(cheaper) == ["Spot"]
 
 
 # zones ---------------------------------------------------------------------------------------

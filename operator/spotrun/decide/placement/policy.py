@@ -25,6 +25,7 @@ from spotrun.decide.placement.rank import describe
 from spotrun.decide.placement.supply import (
     Supply,
     There,
+    offered,
     patience_seconds,
     supply,
     there,
@@ -35,6 +36,8 @@ from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 
 _NONE, _NOWHERE, _ANYWHERE = Needs(0), Supply(), (Placed(),)
+_FORBIDDEN_SECONDS = 60.0
+"""Prices and labels of pools change seldom."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,8 @@ def _within_rate(view: View, needed: Needs) -> Needs:
 
 def missing(view: View, status: TrainingJobStatus, size: int) -> tuple[Placed, ...]:
     """Where the workers are to be asked from that there are too few of, lasting ones first."""
+    if why_forbidden(view):
+        return ()
     size += _in_full_slots(view, status, size)
     if not view.job.market.pools:
         return _ANYWHERE * max(size - len(view.staying), 0)
@@ -92,6 +97,11 @@ def missing(view: View, status: TrainingJobStatus, size: int) -> tuple[Placed, .
         *_places(view, found.supply, short_of_lasting - filled, lasting=True),
         *_places(view, found.supply, max(short_of_spot, 0), lasting=False),
     )
+
+
+def why_forbidden(view: View) -> str:
+    """Why no node may be asked for; empty if one may."""
+    return offered(view).forbidden
 
 
 def _in_full_slots(view: View, status: TrainingJobStatus, size: int) -> int:
@@ -121,6 +131,9 @@ def lasting(view: View, status: TrainingJobStatus, size: int) -> list[Worker]:
 
 def withdrawals(view: View, status: TrainingJobStatus, size: int) -> tuple[Withdraw, ...]:
     """Take back workers without a node that are wanted from elsewhere now."""
+    if forbidden := why_forbidden(view):
+        waiting = (worker for worker in view.staying if worker.node is None)
+        return tuple(_withdraw(w, Reason.WAITING_FOR_CAPACITY, forbidden) for w in waiting)
     if not view.job.market.pools or there(view).num_placed == len(view.staying):
         return ()
     now, found = there(view), plan(view, status, size)
@@ -161,6 +174,8 @@ def why_no_pool(view: View, status: TrainingJobStatus, size: int) -> str:
 
 def placement_again_seconds(view: View, status: TrainingJobStatus, size: int) -> float | None:
     """When the placement may change though nothing happens."""
+    if size and why_forbidden(view):
+        return _FORBIDDEN_SECONDS
     if not view.job.market.pools or not size:
         return None
     found, now = plan(view, status, size), there(view)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.market import PoolFacts
-from spotrun.decide.offers import offers
+from spotrun.decide.offers import Offers, offers
 from spotrun.decide.placement.pools import FIXED, below_on_demand, is_resting
 from spotrun.decide.placement.rank import Ranked, rank
 from spotrun.decide.pool import TURNED_DOWN_SECONDS
@@ -55,15 +55,20 @@ def supply(view: View, status: TrainingJobStatus, new: int) -> Supply:
     return view.once(("supply", new), (status.pace,), lambda: _supply(view, status, new))
 
 
+def offered(view: View) -> Offers:
+    """The pools that can take a worker."""
+    return view.once("offers", (), lambda: offers(view.job))
+
+
 def _supply(view: View, status: TrainingJobStatus, new: int) -> Supply:
-    offered = offers(view.job)
-    lasting = rank(view, status, offered.lasting, new)
-    spot = below_on_demand(rank(view, status, offered.spot, new), lasting)
+    found = offered(view)
+    lasting = rank(view, status, found.lasting, new)
+    spot = below_on_demand(rank(view, status, found.spot, new), lasting)
     return Supply(
         tuple(spot),
         tuple(lasting),
         knows_spot=any(pool.capacity is Capacity.SPOT for pool in view.job.market.pools),
-        why_none=offered.why_none,
+        why_none=found.why_none,
         has_spot_now=any(not is_resting(view, one.pool) for one in spot),
     )
 
