@@ -48,7 +48,7 @@ class Listeners:
     pool: Callable[[str], None]  # something is new of a pool
     node: Callable[[str], None]  # an event says something of a node
     pod: Callable[[PodObject], None]  # something is new of what a worker waits for
-    market: Callable[[], None]  # people have declared other pools: all jobs may choose anew
+    market: Callable[[], None]  # people have declared or labelled pools: all jobs may choose anew
 
 
 class PoolCaches:
@@ -182,7 +182,10 @@ class PoolCaches:
         assert one is not None, "a change has an old or a new side"
         name = one.metadata.name
         before = self._rests_until(name)
-        if self.pools.pool_changed(old, new):
+        is_marked = (
+            old is not None and new is not None and old.metadata.labels != new.metadata.labels
+        )
+        if self.pools.pool_changed(old, new) or is_marked:
             self._listeners.market()
         elif self._rests_until(name) != before:
             for pod in self.pools.waiting.values():

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from devcluster.client import Manifest
+from devcluster.client import Manifest, at
 from tests.integration.spot.helpers import (
     add_node,
     create_job,
@@ -14,7 +14,7 @@ from tests.integration.spot.helpers import (
     until_pools,
     until_training,
 )
-from tests.operator_world import World
+from tests.operator_world import GROUP, World
 
 SPOT = "spot-g5-xlarge-us-east-1a"
 SAVED: dict[str, Any] = {"checkpoint": {"volume": {"emptyDir": {}}, "every": "1s"}}
@@ -129,3 +129,18 @@ async def test_a_worker_that_fits_no_node_of_any_pool_is_told_so(world: World) -
 async def _in_phase(world: World, phase: str) -> list[str]:
     jobs = [(name, await world.job(name)) for name in ("x", "y")]
     return [name for name, job in jobs if job.get("status", {}).get("phase") == phase]
+
+
+async def test_a_job_waits_for_the_pools_that_it_chose_and_takes_no_other(world: World) -> None:
+    await add_node(world, "a")
+    async with world.operator():
+        await until_pools(world, 1)
+        await create_job(world, 1, placement={"poolSelector": {"matchLabels": {"tier": "cheap"}}})
+        job = await world.until_job(lambda status: "none more is asked for" in lack(status))
+        assert "no CapacityPool has the labels of placement.poolSelector" in lack(job["status"])
+        assert await world.pods() == []
+
+        pool = at("capacitypools", None, SPOT, group=GROUP)
+        await world.kube.patch(pool, {"metadata": {"labels": {"tier": "cheap"}}})
+        await until_training(world, 0)
+    assert (await pod_of(world, 0))["spec"]["nodeName"] == "a"
