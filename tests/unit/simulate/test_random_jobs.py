@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spotrun.api.load import load
@@ -149,7 +149,6 @@ def test_no_node_is_made_for_what_the_limit_per_hour_does_not_pay(
     check(spec, market)
 
 
-@settings(deadline=None, max_examples=40)
 @given(spec=specs, market=markets, dry_rate=st.sampled_from([0.0, 0.0, 0.3]))
 def test_any_job_on_any_market(spec: dict[str, Any], market: list[str], dry_rate: float) -> None:
     check(spec, market, dry_rate)
