@@ -63,8 +63,9 @@ class Estimate:
     @property
     def saved_percent(self) -> Spread:
         """Of those that were done, against on-demand alone; below 0 it was dearer."""
-        done = [one.cost_usd for one in self.runs if one.finish_hours is not None]
-        return Spread.of([100 * (1 - usd / self.on_demand_usd) for usd in done])
+        whole = self.on_demand_usd
+        done = [one.cost_usd for one in self.runs if one.finish_hours is not None and whole]
+        return Spread.of([100 * (1 - usd / whole) for usd in done])
 
     @property
     def late(self) -> int:

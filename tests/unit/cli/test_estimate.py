@@ -109,6 +109,12 @@ def test_your_own_prices_take_the_place_of_the_recorded_ones(say: Say) -> None:
     assert market["cost_usd"]["most"] == 0
 
 
+def test_nothing_is_saved_where_on_demand_is_free(say: Say) -> None:
+    said = say(a_manifest(), "--work-hours", "1", "--starts", "1", "--on-demand-price", "0")
+
+    assert "saved, %                  -          -          -  on-demand alone: 0.00 $" in said
+
+
 def test_the_rest_of_a_job_that_trains_follows_from_its_status(say: Say) -> None:
     status = {
         "progress": {"step": 400, "totalSteps": 1000},
