@@ -88,12 +88,12 @@ def within_rate(view: View) -> JobSnapshot:
     number = max(size_within(view, status, budget, bill(view, status)), smallest(workers))
     size, limit = largest(workers, number), UsdPerHour.of(budget.max_usd_per_hour)
     if size >= wanted(workers):
-        return replace(job, most_lasting=most_lasting(job, limit, wanted(workers)))
+        return replace(job, most_lasting=most_lasting(view, limit, wanted(workers)))
     fewer = workers.model_copy(update={"replicas": size})
     return replace(
         job,
         spec=job.spec.model_copy(update={"workers": fewer}),
-        most_lasting=most_lasting(job, limit, size),
+        most_lasting=most_lasting(view, limit, size),
         limited_by=Reason.RATE_LIMITED,
         asked_replicas=workers.replicas,
     )

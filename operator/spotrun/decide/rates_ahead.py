@@ -10,8 +10,8 @@ from decimal import Decimal
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Placed
 from spotrun.decide.market import PoolFacts
-from spotrun.decide.offers import offers
 from spotrun.decide.placement.policy import missing
+from spotrun.decide.placement.supply import offered
 from spotrun.decide.score import share_in
 from spotrun.decide.sizes import smallest
 from spotrun.decide.snapshot import JobSnapshot
@@ -28,12 +28,12 @@ def least_rate(view: View, status: TrainingJobStatus) -> UsdPerHour | None:
     return sum(known, NO_RATE) if known is not None else None
 
 
-def most_lasting(job: JobSnapshot, limit: UsdPerHour, size: int) -> int | None:
+def most_lasting(view: View, limit: UsdPerHour, size: int) -> int | None:
     """How many of a world may be on capacity that stays, the others on spot; None: it is not known.
 
     What is not allowed to be paid is not asked for: spot is waited for instead.
     """
-    placement, found = job.spec.placement, offers(job)
+    job, found = view.job, offered(view)
     spot, lasting = (_least(job, pools) for pools in (found.spot, found.lasting))
     if spot is None or lasting is None or lasting * size <= limit:
         return None
@@ -41,7 +41,7 @@ def most_lasting(job: JobSnapshot, limit: UsdPerHour, size: int) -> int | None:
     if more <= NO_RATE:
         return None
     left = limit - spot * size
-    return max(int(left.exact / more.exact), placement.on_demand_base)
+    return max(int(left.exact / more.exact), job.spec.placement.on_demand_base)
 
 
 def rate_of_missing(
@@ -54,7 +54,7 @@ def rate_of_missing(
     """
     waiting = {worker.serial for worker in view.staying if worker.node is None}
     placed = tuple(worker for worker in view.job.workers if worker.serial not in waiting)
-    job = replace(view.job, workers=placed, most_lasting=most_lasting(view.job, limit, size))
+    job = replace(view.job, workers=placed, most_lasting=most_lasting(view, limit, size))
     prices = (_cheapest(job, place) for place in missing(View(job, view.now), status, size))
     return sum((unknown if price is None else price for price in prices), NO_RATE)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
 from multiprocessing import resource_tracker
+from threading import Thread
 
 from spotrun.simulate import manifest, recorded
 from spotrun.simulate.estimated import Estimate, as_json, as_text
@@ -99,7 +100,7 @@ def _outcomes(stages: Sequence[_Stage]) -> list[list[Outcome]]:
     number = sum(len(stage.ticks) for stage in stages)
     processes = min(os.cpu_count() or 1, number)
     with ProcessPoolExecutor(
-        processes, multiprocessing.get_context("spawn"), initializer=_end_at_ctrl_c
+        processes, multiprocessing.get_context("spawn"), initializer=_end_with_the_parent
     ) as pool:
         with _ctrl_c_held_back():
             parts = [[pool.submit(_play, one.case, tick) for tick in one.ticks] for one in stages]
@@ -122,9 +123,18 @@ def _ctrl_c_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-def _end_at_ctrl_c() -> None:
+def _end_with_the_parent() -> None:
+    """At once on Ctrl-C; and when it was killed, for the pool's own queues would not tell."""
+    Thread(target=_end_after_the_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def _end_after_the_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "the pool has started this process"
+    parent.join()
+    os._exit(1)
 
 
 def _play(case: Case, tick: int) -> Outcome:

@@ -78,12 +78,18 @@ def given(paths: Sequence[Path]) -> RecordedMarket:
 def priced(market: RecordedMarket, prices: Prices) -> RecordedMarket:
     """The same nodes, at other prices."""
     spot, on_demand = prices.spot_usd_per_hour, prices.on_demand_usd_per_hour
-    changes = {
-        name: price
-        for name, price in (("spot_usd_per_hour", spot), ("on_demand_usd_per_hour", on_demand))
-        if price is not None
-    }
-    return RecordedMarket(tuple(replace(trace, **changes) for trace in market.traces))  # type: ignore[arg-type]
+    return RecordedMarket(
+        tuple(
+            replace(
+                trace,
+                spot_usd_per_hour=trace.spot_usd_per_hour if spot is None else spot,
+                on_demand_usd_per_hour=(
+                    trace.on_demand_usd_per_hour if on_demand is None else on_demand
+                ),
+            )
+            for trace in market.traces
+        )
+    )
 
 
 def _market(trace: Trace) -> tuple[str, str]:

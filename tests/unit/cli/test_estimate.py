@@ -3,6 +3,9 @@
 import io
 import json
 import multiprocessing
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -189,3 +192,28 @@ def test_ctrl_c_ends_all_of_it(
     assert printed.err == "\nkubectl tjob estimate: interrupted before its end\n"
     assert printed.out == ""
     assert multiprocessing.active_children() == []
+
+
+def test_nothing_is_left_of_an_estimate_that_was_killed(tmp_path: Path, trace: Path) -> None:
+    (tmp_path / "job.yaml").write_text(a_manifest())
+    flags = ["-f", str(tmp_path / "job.yaml"), "--work-hours", "90", "--trace", str(trace)]
+    command = [sys.executable, "-m", "spotrun.cli.kubectl", "estimate", *flags]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as estimate:
+        started = wait_for(lambda: children(estimate.pid))
+        estimate.kill()
+
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))
+
+
+def children(pid: int) -> list[int]:
+    """Those that replay; empty until there is one."""
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(one) for one in found if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes()]
+
+
+def wait_for(found: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + 30
+    while not (it := found()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return it
