@@ -8,6 +8,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 TORCH = $(shell sed -n 's/.*"torch>=\([0-9.]*\),.*/\1/p' pyproject.toml)
 OLDEST_TORCH = .oldest-torch
+INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
@@ -24,8 +25,9 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments. On Debian: apt-get install python3-venv"; exit 1; }
 	@echo "setting up $(VENV) from requirements.lock"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/setup.lock
+	@$(INSTALL) --compile-bytecode --require-hashes -r requirements.lock || { echo "$(VENV) was not set up. It takes 7 GB, and none where uv's cache has the packages and is on the same disk; free here: $$(df -h --output=avail . | tail -1). A mirror of PyPI is named with UV_DEFAULT_INDEX=https://..., for uv does not read pip's settings."; exit 1; }
+	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
 lint: setup ## ruff (lint, format), the layer contracts, and drift of the generated CRDs
@@ -84,7 +86,7 @@ test-oldest: setup ## API and admission on the oldest supported Kubernetes (buil
 	SPOTRUN_KUBERNETES=oldest $(PYTEST) tests/integration/api tests/integration/manifests -n $(WORKERS)
 
 test-oldest-torch: setup ## the trainer on the oldest supported torch (fetches it: 7 GB)
-	@[ -f $(OLDEST_TORCH)/.ready ] || { echo "fetching torch $(TORCH) into $(OLDEST_TORCH)"; rm -rf $(OLDEST_TORCH); $(BIN)/uv pip install --quiet --python $(BIN)/python --target $(OLDEST_TORCH) 'torch==$(TORCH).*' && touch $(OLDEST_TORCH)/.ready; }
+	@[ -f $(OLDEST_TORCH)/.ready ] || { echo "fetching torch $(TORCH) into $(OLDEST_TORCH)"; rm -rf $(OLDEST_TORCH); $(INSTALL) --target $(OLDEST_TORCH) 'torch==$(TORCH).*' && touch $(OLDEST_TORCH)/.ready; }
 	PYTHONPATH=$(CURDIR)/$(OLDEST_TORCH) $(PYTEST) tests/unit/trainer -n $(WORKERS)
 
 crds: setup ## write crds/*.yaml and docs/api.md from the models in spotrun.api
@@ -98,6 +100,7 @@ lock: setup ## resolve pyproject.toml anew, for every platform, with hashes: req
 	$(COMPILE) --constraint requirements.lock --extra operator --extra aws pyproject.toml -o locks/operator.lock
 	echo numpy | $(COMPILE) --constraint requirements.lock --extra trainer pyproject.toml - -o locks/trainer.lock
 	echo hatchling | $(COMPILE) --constraint requirements.lock - -o locks/build.lock
+	echo uv | $(COMPILE) --constraint requirements.lock - -o locks/setup.lock
 
 binaries: setup ## build Kubernetes, Helm and Prometheus into the cache (does nothing when they are there)
 	@$(BIN)/python -m devcluster build >/dev/null

@@ -1,4 +1,4 @@
-"""What images are made of, locks/, is a part of requirements.lock, and nothing is missing in it."""
+"""What images and .venv are made with, locks/, is a part of requirements.lock, and complete."""
 
 import re
 import tomllib
@@ -17,6 +17,7 @@ WANTED = {
     "operator": EXTRAS["operator"] + EXTRAS["aws"],
     "trainer": EXTRAS["trainer"] + ["numpy"],
     "build": PROJECT["build-system"]["requires"],
+    "setup": ["uv"],
 }
 """What each lock is for; what that needs comes with it."""
 

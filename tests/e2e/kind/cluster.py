@@ -74,12 +74,13 @@ class Kind:
         with ThreadPoolExecutor() as pool:
             node_image = pool.submit(self._node_image)  # compiled while pip loads PyTorch
             shared = images.build(self.engine, self.progress)
+            names = {purpose: image.name for purpose, image in shared.items()}
             if not self._runs():
                 self.down()
-                images.forget_others(shared.values())
                 self._create(node_image.result())
+            images.forget_others([*names.values(), *self._images_of_pods()])
             list(pool.map(lambda node: self._share(node, shared.values()), self._nodes()))
-        return {purpose: image.name for purpose, image in shared.items()}
+        return names
 
     def require_warm(self) -> None:
         """Raise `SetupError` with the reason why `up` would fail here or take more than minutes."""
@@ -175,6 +176,9 @@ class Kind:
         """Workers write as users of their own, whose files only root can remove."""
         first = f"{CLUSTER}-control-plane"
         self.engine("exec", first, "find", FILES_AT_NODES, "-mindepth", "1", "-delete")
+
+    def _images_of_pods(self) -> list[str]:
+        return self.kubectl("get", "pods", "-A", "--output=jsonpath={..image}").split()
 
     def _node_image(self) -> list[str]:
         """Ours where no registry is at hand: kind's own comes from one."""

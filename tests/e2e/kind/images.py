@@ -29,6 +29,7 @@ DOCKERFILES = {"spotrun-operator": "operator", "spotrun-trainer": "trainer_image
 _BASE = "localhost/spotrun-python:bookworm"
 _PACKAGES = "python3,python3-venv,python3-pip,ca-certificates"
 _CERTIFICATES = "/etc/ssl/certs"
+_TAG_LETTERS = 12
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ def build(engine: Engine, progress: Progress) -> dict[str, Shared]:
         image = name_of(name)
         engine("build", "-f", f"{folder}/Dockerfile", "-t", image, *options, ".")
         found[name] = _unpacked(engine, image, progress)
+    if engine.is_podman:  # its storage is ours alone; what this build has used is still cached
+        engine("image", "prune", "--force", "--filter=until=24h")
     return found
 
 
@@ -95,7 +98,7 @@ def _unpacked(engine: Engine, image: str, progress: Progress) -> Shared:
     layer = layer_of(description["Id"])
     digest = hashlib.sha256(layer).hexdigest()
     # A tag that says what is in it: who runs an older one notices that there is a new one.
-    shared = Shared(f"{image.rpartition(':')[0]}:{digest[:12]}", digest)
+    shared = Shared(f"{image.rpartition(':')[0]}:{digest[:_TAG_LETTERS]}", digest)
     folder = SHARED / digest
     if not folder.is_dir():
         progress(f"unpacking {image} for all nodes")
@@ -152,9 +155,9 @@ def _archive(files: dict[str, bytes]) -> bytes:
     return out.getvalue()
 
 
-def forget_others(kept: Iterable[Shared]) -> None:
-    """Remove what earlier builds have unpacked; only while no node uses it."""
-    names = {shared.digest for shared in kept}
+def forget_others(used: Iterable[str]) -> None:
+    """Remove what earlier builds have unpacked, but for the images of these names."""
+    tags = {name.rpartition(":")[2] for name in used}
     for path in SHARED.iterdir():
-        if path.name.partition(".")[0] not in names:
+        if path.name[:_TAG_LETTERS] not in tags:
             shutil.rmtree(path) if path.is_dir() else path.unlink()

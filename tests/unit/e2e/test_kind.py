@@ -175,3 +175,19 @@ def test_a_cluster_is_not_soon_up_where_it_has_no_room(
 
     with pytest.raises(SetupError, match=r"GB are free where .* make room there"):
         Kind(Engine("docker"), print).require_warm()
+
+
+def test_only_files_of_images_in_use_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(images, "SHARED", tmp_path)
+    new, running, old = (letter * 64 for letter in "abc")
+    for digest in (new, running, old):
+        (tmp_path / digest).mkdir()
+        (tmp_path / f"{digest}.tar").touch()
+    (tmp_path / f"{'d' * 64}.partial").mkdir()  # cut short
+
+    images.forget_others([f"localhost/a:{new[:12]}", f"localhost/a:{running[:12]}", "registry/b:1"])
+
+    kept = {path.name for path in tmp_path.iterdir()}
+    assert kept == {new, f"{new}.tar", running, f"{running}.tar"}
