@@ -95,6 +95,7 @@ FULL = job(
             "maxPercentPerPool": 50,
             "maxPercentPerZone": 100,
             "fallbackAfter": "0s",
+            "giveBackAfter": "2h",
             "poolSelector": {
                 "matchLabels": {"example.com/tier": "cheap"},
                 "matchExpressions": [

@@ -72,6 +72,13 @@ class Placement(Model):
         "on-demand is used; at once when no spot pool is known or declared. A deadline decides by "
         "itself once it is known how many steps there are.",
     )
+    give_back_after: Duration = Field(
+        Duration("20m"),
+        description="Default 20m. Nodes that no allowed size can use, for others do not come, are "
+        "given back when none has come for so long; later where nodes usually take longer, or work "
+        "would have to be done again. All are asked for again as soon as enough nodes of the "
+        "cluster are free, or after 10 min, and while that is in vain after up to 80.",
+    )
     pool_selector: LabelSelector | None = Field(
         None, description="Use only CapacityPools with these labels. Default: all that fit."
     )

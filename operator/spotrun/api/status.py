@@ -205,6 +205,19 @@ class Rejections(Model):
     message: LongText = Field(description="What the last node's kubelet said.")
 
 
+class Unused(Model):
+    """Nodes that no allowed size could use, since others did not come: they were given back."""
+
+    count: Count = Field(description="How often in a row.")
+    size: Count = Field(description="To how many workers the job keeps until retryAt.")
+    room: Count = Field(
+        description="For how many more there seemed to be room on nodes: for more it is asked at "
+        "once."
+    )
+    retry_at: Time | None = Field(None, description="When all that are wanted are asked for again.")
+    retried_at: Time | None = Field(None, description="When they were asked for again last.")
+
+
 class Orders(Model):
     """What workers are asked to do beside training."""
 
@@ -273,6 +286,9 @@ class TrainingJobStatus(Model):
     interruptions: Interruptions | None = Field(None, description="Workers that were taken away.")
     restarts: Restarts | None = Field(None, description="Failures, and what was done about them.")
     rejections: Rejections | None = Field(None, description="Workers that nodes did not take.")
+    unused: Unused | None = Field(
+        None, description="Nodes that no allowed size of the job could use."
+    )
     cost: Cost | None = Field(
         None, description="What the job cost and saved, in USD, written at most once a minute."
     )

@@ -14,13 +14,14 @@ from spotrun.decide.crew import training
 from spotrun.decide.gang import must_wait
 from spotrun.decide.ledger import find, state
 from spotrun.decide.placement.policy import why_forbidden, why_no_pool
+from spotrun.decide.reach import asks_for_fewer
 from spotrun.decide.roster import wants
 from spotrun.decide.view import FINISHED, View
 
 
 def check_capacity(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     """Say whether as many workers as wanted can be had."""
-    if status.phase in FINISHED or must_wait(view, status):
+    if status.phase in FINISHED or must_wait(view, status) or asks_for_fewer(status):
         return status  # who waits for its turn does not ask
     kind, wanted = ConditionType.CAPACITY_AVAILABLE, wants(view, status)
     placed = sum(worker.pod.node is not None for worker in view.staying)

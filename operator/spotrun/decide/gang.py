@@ -18,6 +18,7 @@ from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.decide.crew import relied_on, training
 from spotrun.decide.ledger import find
 from spotrun.decide.quota import is_over_quota, over_quota_since
+from spotrun.decide.reach import rests
 from spotrun.decide.sizes import smallest
 from spotrun.decide.snapshot import JobSnapshot, Worker
 from spotrun.decide.view import View, holds_back
@@ -107,11 +108,16 @@ def is_incomplete(job: JobSnapshot) -> bool:
 
 def wants_nodes(spec: TrainingJobSpec, status: TrainingJobStatus) -> bool:
     """Whether a job is to train, and does not yet."""
-    return not (spec.suspend or holds_back(status) or training(status))
+    return not (spec.suspend or holds_back(status) or training(status) or rests(status))
 
 
 def must_wait(view: View, status: TrainingJobStatus) -> bool:
-    """Whether the job may hold no nodes now; workers that train, or hold the state, stay."""
+    """Whether the job may hold no nodes now; workers that train, or hold the state, stay.
+
+    But for a job that has held them long enough in vain.
+    """
+    if rests(status):
+        return True
     if view.job.may_hold_nodes or training(status):
         return False
     return relied_on(status).isdisjoint(view.alive_serials)

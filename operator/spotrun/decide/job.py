@@ -57,6 +57,7 @@ from spotrun.decide.schedule import next_change
 from spotrun.decide.settle import releases, settle
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.decide.suspend import checkpoint_again_seconds, suspend
+from spotrun.decide.unused import give_back_unused, unused_again_seconds, within_reach
 from spotrun.decide.view import FINISHED, Policy, View
 from spotrun.decide.volume import check_volume
 from spotrun.decide.world import again_seconds, next_world
@@ -81,6 +82,7 @@ POLICIES: tuple[Policy, ...] = (
     note_lost,  # who was given up, and may still run?
     note_rejected,  # whom did a node not take?
     count_interruptions,  # whom did the platform take?
+    give_back_unused,  # which nodes can nobody use?
     give_numbers,  # who is missing?
     next_world,  # who trains with whom?
     note_failed,  # who has failed, and is still there?
@@ -100,7 +102,8 @@ def decide(job: JobSnapshot, now: datetime) -> Decision:
     """Conclude the next status and what is to be done."""
     if job.deleting:
         return _let_go(job, now)
-    view = View(within_rate(View(job, now)), now)
+    affordable = View(within_rate(View(job, now)), now)
+    view = View(within_reach(affordable), now)
     status = job.status
     for policy in POLICIES:
         status = policy(view, status)
@@ -162,6 +165,7 @@ def _again(view: View, status: TrainingJobStatus) -> float:
             placement_again_seconds(view, status, wants(view, status)),
             scaling_again_seconds(view, status),
             idle_again_seconds(view, status),
+            unused_again_seconds(view, status),
             refresh_seconds(view.job) if training(status) else None,
             *(_until(view, moment) for moment in (finishes_by(view), _next_kill(view))),
         ]

@@ -10,6 +10,7 @@ from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.gang import gives_back, lacks_quota, must_wait, only_asks
 from spotrun.decide.ledger import find, read_reason, state
 from spotrun.decide.quota import is_over_quota, need
+from spotrun.decide.reach import rests, why_fewer
 from spotrun.decide.rejections import why_rejected
 from spotrun.decide.sizes import largest, smallest, wanted
 from spotrun.decide.snapshot import PodPhase, Refusal
@@ -41,8 +42,8 @@ def _where(view: View, status: TrainingJobStatus) -> tuple[Phase, Reason, str]:
         going = f"; {len(view.alive)} workers are still there" if view.alive else ""
         return Phase.SUSPENDED, why_suspended(status), what_holds(status) + going
     if members := training(status):
-        others = filter(None, (why_rejected(view, status), no_node(view), no_start(view)))
-        message = "; ".join([f"{len(members)} workers train", *others])
+        others = (why_fewer(status), why_rejected(view, status), no_node(view), no_start(view))
+        message = "; ".join([f"{len(members)} workers train", *filter(None, others)])
         return Phase.RUNNING, Reason.TRAINING, message
     return _waiting(view, status), *_waits_for(view, status)
 
@@ -68,6 +69,8 @@ def _held_up(view: View, status: TrainingJobStatus) -> tuple[Reason, str] | None
     refusal = view.job.refusal
     if refusal is not None and not is_over_quota(view.job):
         return _refused(refusal)
+    if rests(status):
+        return Reason.WAITING_FOR_CAPACITY, why_fewer(status) or ""
     if must_wait(view, status) and not gives_back(view.job, view.now):
         return Reason.WAITING_FOR_GANG, _behind(refusal)
     if lacks_quota(view.job):

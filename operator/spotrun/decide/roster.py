@@ -13,6 +13,7 @@ from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.gang import gives_back, must_wait
 from spotrun.decide.ledger import read_reason, record
 from spotrun.decide.placement.policy import lasting, missing, retiring, why_placed, withdrawals
+from spotrun.decide.reach import asks_for_fewer, rests
 from spotrun.decide.rejections import waits_after_rejection
 from spotrun.decide.replicas import by_slot, new_slots
 from spotrun.decide.serials import numbers
@@ -22,6 +23,8 @@ from spotrun.decide.snapshot import Worker
 from spotrun.decide.suspend import why_suspended
 from spotrun.decide.view import View, holds_back, leaves_at
 from spotrun.decide.volume import is_refused
+
+_OF_NO_USE = "no others came with whom it could train"
 
 
 def give_numbers(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
@@ -83,7 +86,7 @@ def _leaving(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
         yield from (_remove(worker, *_why_all_go(status)) for worker in view.alive)
         return
     if must_wait(view, status):
-        why = _why_it_waits(view)
+        why = _why_it_waits(view, status)
         yield from (_remove(worker, *why) for worker in view.alive)
         return
     inside = counted_on(status)
@@ -101,7 +104,8 @@ def _surplus(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
     replaced = retiring(view, status, size)
     free = [worker for worker in view.staying if worker.serial not in needed]
     yield from (_replaced(worker) for worker in free if worker.serial in replaced)
-    workers, why = view.job.spec.workers, "the job needs fewer workers"
+    workers = view.job.spec.workers
+    why = _OF_NO_USE if asks_for_fewer(status) else "the job needs fewer workers"
     for slot in by_slot(lasting(view, status, size), workers):
         surplus = max(len(slot) - size // workers.per_replica, 0)
         spare = sorted((w for w in slot if w.serial not in needed), key=_least_useful_first)
@@ -148,7 +152,9 @@ def _why_all_go(status: TrainingJobStatus) -> tuple[Reason, str]:
     return read_reason(status.reason, Reason.COMPLETED), why
 
 
-def _why_it_waits(view: View) -> tuple[Reason, str]:
+def _why_it_waits(view: View, status: TrainingJobStatus) -> tuple[Reason, str]:
+    if rests(status):
+        return Reason.WAITING_FOR_CAPACITY, _OF_NO_USE
     if gives_back(view.job, view.now):
         return Reason.QUOTA_EXCEEDED, "the quota has no room for all of the smallest world"
     return Reason.WAITING_FOR_GANG, "gangs that come first need the nodes"

@@ -70,6 +70,7 @@ def test_a_minimal_job_is_stored_with_all_its_defaults(server: Server) -> None:
             "homogeneous": "Accelerator",
             "zones": "Auto",
             "fallbackAfter": "10m",
+            "giveBackAfter": "20m",
         },
         "failures": {"maxRestarts": 3, "hangAfter": "Auto"},
     }

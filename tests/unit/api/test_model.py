@@ -43,6 +43,7 @@ def test_a_minimal_job_is_complete() -> None:
     assert (workers.min, workers.max, workers.replicas, workers.per_replica) == (1, 1, 1, 1)
     assert (workers.sizes, workers.processes) == (None, None)
     assert (spec.placement.fallback_after.seconds, spec.failures.max_restarts) == (600, 3)
+    assert spec.placement.give_back_after.seconds == 1200
     assert (spec.deadline, spec.budget, spec.checkpoint, spec.finished) == (None,) * 4
 
 

@@ -53,6 +53,7 @@ placements = limits(
     maxPercentPerPool=st.sampled_from([30, 70]),
     maxPercentPerZone=st.sampled_from([30, 70]),
     fallbackAfter=st.sampled_from(["0s", "1m", "5h"]),
+    giveBackAfter=st.sampled_from(["0s", "2h"]),
 )
 budgets = st.builds(
     lambda per_hour, cost: {**per_hour, **cost, "onExceeded": "Fail"},

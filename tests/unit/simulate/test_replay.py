@@ -1,15 +1,19 @@
 """The operator's own decisions on small markets: the loop, its accounting, and its end."""
 
 from math import inf
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.checkpoint import Checkpoint, ObjectStoreUri
 from spotrun.api.placement import CapacityPolicy, Placement
 from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.api.values import Duration
 from spotrun.api.workers import Workers
+from spotrun.decide.unused import LONGEST_PAUSE
 from spotrun.simulate import replay
 from spotrun.simulate.outcome import Course, Outcome
 from spotrun.simulate.scenario import Job, Rules
@@ -110,6 +114,45 @@ def test_what_is_paid_is_time_by_price_on_any_market(zone: str, rules: Rules) ->
         assert 0 <= lease.start <= lease.end <= course.finished
         if lease.was_taken:
             assert lease.pool.offer(lease.end).nodes == 0
+
+
+@pytest.mark.parametrize(
+    ("workers", "market", "seconds_later", "share_paid"),
+    [
+        pytest.param({"min": 2, "sizes": (2, 6, 8)}, "5" * 150, 0.0, 0.6, id="between sizes"),
+        pytest.param(
+            {"min": 8},
+            "8" * 20 + "5" * 90 + "8" * 40,
+            # It is asked just before the others come; all start, and do again what was not saved.
+            LONGEST_PAUSE.total_seconds() + GAP + 2 * GAP,
+            0.7,
+            id="too few for a gang",
+        ),
+    ],
+)
+def test_nodes_that_nobody_can_use_are_not_paid_for_long(
+    workers: dict[str, Any], market: str, seconds_later: float, share_paid: float
+) -> None:
+    kept, given_back = (
+        play(a_spot_job(5, workers, after), market, rules=ASKING)[1] for after in ("999h", "20m")
+    )
+
+    assert given_back.cost_usd <= share_paid * kept.cost_usd
+    assert given_back.finish_hours is not None
+    assert kept.finish_hours is not None
+    assert given_back.finish_hours <= kept.finish_hours + seconds_later / 3600
+
+
+def a_spot_job(hours: float, workers: dict[str, Any], give_back_after: str) -> Job:
+    """Of up to eight workers, without a deadline."""
+    placement = Placement(capacity=CapacityPolicy.SPOT, give_back_after=Duration(give_back_after))
+    sized = Workers(template=TEMPLATE, max=8, replicas=8, **workers)
+    spec = TrainingJobSpec(
+        workers=sized,
+        placement=placement,
+        checkpoint=Checkpoint(uri=ObjectStoreUri("s3://your-bucket/checkpoints")),
+    )
+    return Job(hours * 3600, inf, 8, reach_seconds=24 * 3600, spec=spec)
 
 
 def test_without_a_deadline_a_replay_ends_where_the_recording_does() -> None:

@@ -82,7 +82,7 @@ def checkpoint_would_help(view: View, status: TrainingJobStatus) -> bool:
 def _asked_for(view: View, status: TrainingJobStatus, now: There, hope: Hope) -> Needs:
     way = course(view, status)
     if way is None or not _is_worth_it(view, way):
-        return _by_patience(view, now, hope)
+        return _by_patience(view, status, now, hope)
     return _by_deadline(view, status, way, now, hope)
 
 
@@ -99,11 +99,13 @@ def _is_worth_it(view: View, way: Course) -> bool:
     return missed_by_seconds(way) < MOST_MISSED * way.allowed_seconds
 
 
-def _by_patience(view: View, now: There, hope: Hope) -> Needs:
+def _by_patience(view: View, status: TrainingJobStatus, now: There, hope: Hope) -> Needs:
     """Whatever spot has not given within `fallbackAfter`."""
     since, after = lacks_since(view.job), view.job.spec.placement.fallback_after
     if since is None or now.num_placed >= hope.size:
         return Needs(0)
+    if (unused := status.unused) is not None and unused.retried_at is not None:
+        since = max(since, unused.retried_at.datetime)  # spot was asked again
     left = after.seconds - (view.now - since) / timedelta(seconds=1)
     if left > 0:
         return Needs(0, again_seconds=left)

@@ -53,7 +53,7 @@ class Plan:
 
 def plan(view: View, status: TrainingJobStatus, size: int) -> Plan:
     """Share out the positions of a world of that size."""
-    parts = (status.pace, status.progress, status.checkpoint, status.world)
+    parts = (status.pace, status.progress, status.checkpoint, status.world, status.unused)
     return view.once(("plan", size), parts, lambda: _plan(view, status, size))
 
 
@@ -170,6 +170,13 @@ def why_no_pool(view: View, status: TrainingJobStatus, size: int) -> str:
     """Why no known pool can take a worker; empty where one can, or none is known."""
     why = plan(view, status, size).supply.why_none if view.job.market.pools else ""
     return f"no known pool can take a worker: {why}" if why else ""
+
+
+def fallback_again_seconds(view: View, status: TrainingJobStatus, size: int) -> float | None:
+    """When workers are needed on capacity that stays, if nothing happens until then."""
+    if not view.job.market.pools or why_forbidden(view):
+        return None
+    return plan(view, status, size).needs.again_seconds
 
 
 def placement_again_seconds(view: View, status: TrainingJobStatus, size: int) -> float | None:

@@ -1,0 +1,178 @@
+"""Unused nodes: those that no world can use, for others do not come. They cost, and do nothing.
+
+A job of sizes 2, 6 and 8 that is given five has three of them; a gang that lacks one has all. Soon
+the others may come, so it keeps them for a while. Then it gives them back, so that others may have
+them, and asks for all that it wants again after a pause, which grows while that is in vain.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from spotrun.api.names import Reason
+from spotrun.api.status import TrainingJobStatus, Unused
+from spotrun.api.values import Time
+from spotrun.decide.crew import gone, holders
+from spotrun.decide.ledger import record
+from spotrun.decide.pacing.course import full_step_seconds
+from spotrun.decide.placement.policy import fallback_again_seconds
+from spotrun.decide.placement.supply import offered, patience_seconds
+from spotrun.decide.replicas import whole
+from spotrun.decide.sizes import largest, smallest, wanted
+from spotrun.decide.snapshot import JobSnapshot
+from spotrun.decide.view import View, holds_back
+
+FIRST_PAUSE = timedelta(minutes=10)
+LONGEST_PAUSE = timedelta(minutes=80)
+LOOK_SECONDS = 30.0
+"""As often it is looked meanwhile whether nodes have become free."""
+
+
+@dataclass(frozen=True)
+class _Held:
+    """How many workers have a node, and how many of these may train together."""
+
+    nodes: int
+    usable: int
+    wanted: int
+
+    @property
+    def unused(self) -> int:
+        return self.nodes - self.usable
+
+
+def within_reach(view: View) -> JobSnapshot:
+    """The job with as many workers as it keeps to for now."""
+    job = view.job
+    known, workers = _remembered(job), job.spec.workers
+    if known is None or not _is_pausing(view, known) or known.size >= wanted(workers):
+        return job
+    fewer = workers.model_copy(update={"replicas": max(known.size, smallest(workers))})
+    return replace(
+        job,
+        spec=job.spec.model_copy(update={"workers": fewer}),
+        limited_by=Reason.WAITING_FOR_CAPACITY,
+        asked_replicas=workers.replicas if job.asked_replicas is None else job.asked_replicas,
+    )
+
+
+def give_back_unused(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Keep to the workers that can train, once the others have had nodes in vain for long."""
+    known, held = _remembered(view.job), _held(view)
+    if holds_back(status) or (held.usable >= held.wanted and not _is_limited(view)):
+        return _note(status, None)
+    if known is not None and _is_pausing(view, known):
+        return _note(status, known)
+    wait = _wait_seconds(view, status, held)
+    if wait is not None and wait <= 0:
+        return _give_back(view, status, held)
+    if known is not None and known.retry_at is not None:
+        retried = {"retry_at": None, "retried_at": Time.of(view.now)}
+        known = known.model_copy(update=retried)
+    return _note(status, known)
+
+
+def unused_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """When nodes that are of no use are given back, or asked for again."""
+    if (known := status.unused) is not None and known.retry_at is not None:
+        return min((known.retry_at.datetime - view.now) / timedelta(seconds=1), LOOK_SECONDS)
+    return _wait_seconds(view, status, _held(view))
+
+
+def _held(view: View) -> _Held:
+    workers = view.job.spec.workers
+    placed = [worker for worker in view.staying if worker.pod.node is not None]
+    if not view.job.may_hold_nodes:
+        placed = []  # they go back to those who come first
+    return _Held(len(placed), len(whole(placed, workers)), wanted(workers))
+
+
+def _remembered(job: JobSnapshot) -> Unused | None:
+    """What was learned of nodes; for another spec it says nothing."""
+    return job.status.unused if job.status.observed_generation == job.generation else None
+
+
+def _is_pausing(view: View, known: Unused) -> bool:
+    """Whether no more are asked for yet: it is too early, and no nodes have become free."""
+    if known.retry_at is None or view.now >= known.retry_at.datetime:
+        return False
+    free = _room(view)
+    return free <= known.room or largest(view.job.spec.workers, known.size + free) <= known.size
+
+
+def _room(view: View) -> int:
+    """For how many more workers there seems to be room on nodes that are there."""
+    return sum(pool.free_slots for pool in (*offered(view).spot, *offered(view).lasting))
+
+
+def _is_limited(view: View) -> bool:
+    return view.job.limited_by is Reason.WAITING_FOR_CAPACITY
+
+
+def _wait_seconds(view: View, status: TrainingJobStatus, held: _Held) -> float | None:
+    """How long nodes are kept yet that are of no use; None: as long as nothing changes."""
+    since = _since(view, status)
+    if not held.unused or since is None or gone(view, status):
+        return None
+    again = fallback_again_seconds(view, status, held.wanted)
+    if again is not None and again < FIRST_PAUSE / timedelta(seconds=1):
+        return None  # on-demand capacity is about to fill the gap
+    lost_seconds = _lost_seconds(view, status, held)
+    if lost_seconds is None:
+        return None
+    waited_seconds = (view.now - since) / timedelta(seconds=1)
+    return _kept_seconds(view) + lost_seconds - waited_seconds
+
+
+def _kept_seconds(view: View) -> float:
+    """As long as asked for, and no shorter than the nodes of those who wait may take to come."""
+    waiting = (worker for worker in view.staying if worker.node is None)
+    usual = (patience_seconds(view, worker) for worker in waiting)
+    return max(view.job.spec.placement.give_back_after.seconds, *usual, 0.0)
+
+
+def _since(view: View, status: TrainingJobStatus) -> datetime | None:
+    """Since when they wait: each node that comes gives hope anew, and so did the last world."""
+    placed = (worker.pod for worker in view.staying if worker.pod.node is not None)
+    moments = [pod.scheduled_at or pod.created_at for pod in placed]
+    if status.world is not None and status.world.formed_at is not None:
+        moments.append(status.world.formed_at.datetime)
+    return max((moment for moment in moments if moment is not None), default=None)
+
+
+def _lost_seconds(view: View, status: TrainingJobStatus, held: _Held) -> float | None:
+    """How long the unused nodes cost as much as it would to do again what is not saved."""
+    if held.usable or not holders(view, status):
+        return 0.0
+    step_seconds = full_step_seconds(view, status)
+    if step_seconds is None or view.job.spec.checkpoint is None or status.progress is None:
+        return None
+    saved = status.checkpoint.step if status.checkpoint is not None else 0
+    unsaved = max((status.progress.step or 0) - saved, 0)
+    return unsaved * step_seconds * held.wanted / held.unused
+
+
+def _give_back(view: View, status: TrainingJobStatus, held: _Held) -> TrainingJobStatus:
+    before = _remembered(view.job)
+    times = 1 if before is None else before.count + 1
+    retry_at = Time.of(view.now + _pause(view, status, held, times))
+    status = _note(
+        status,
+        Unused(count=times, size=held.usable, room=_room(view) + held.unused, retry_at=retry_at),
+    )
+    others = f"{held.usable} of {held.nodes} workers with a node can train: the others go back"
+    why = f"{others}, and {held.wanted} are asked for again at {retry_at}"
+    said = {"times": str(times), "nodes": str(held.unused)}
+    return record(view, status, Reason.WAITING_FOR_CAPACITY.value, why, said)
+
+
+def _pause(view: View, status: TrainingJobStatus, held: _Held, times: int) -> timedelta:
+    """Until it is asked again: no longer than spot may be waited for."""
+    longest = LONGEST_PAUSE
+    again = fallback_again_seconds(view, status, held.wanted)
+    if again is not None:
+        longest = min(longest, timedelta(seconds=again))
+    return min(FIRST_PAUSE * (1 << min(times - 1, 10)), longest)
+
+
+def _note(status: TrainingJobStatus, known: Unused | None) -> TrainingJobStatus:
+    return status if known == status.unused else status.model_copy(update={"unused": known})
