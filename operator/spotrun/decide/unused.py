@@ -5,6 +5,7 @@ the others may come, so it keeps them for a while. Then it gives them back, so t
 them, and asks for all that it wants again after a pause, which grows while that is in vain.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -14,8 +15,8 @@ from spotrun.api.values import Time
 from spotrun.decide.crew import gone, holders
 from spotrun.decide.ledger import record
 from spotrun.decide.pacing.course import full_step_seconds
-from spotrun.decide.placement.policy import fallback_again_seconds
-from spotrun.decide.placement.supply import offered, patience_seconds
+from spotrun.decide.placement.policy import fallback_again_seconds, missing
+from spotrun.decide.placement.supply import offered, patience_seconds, waits_seconds
 from spotrun.decide.replicas import whole
 from spotrun.decide.sizes import largest, smallest, wanted
 from spotrun.decide.snapshot import JobSnapshot
@@ -116,18 +117,20 @@ def _wait_seconds(view: View, status: TrainingJobStatus, held: _Held) -> float |
     again = fallback_again_seconds(view, status, held.wanted)
     if again is not None and again < FIRST_PAUSE / timedelta(seconds=1):
         return None  # on-demand capacity is about to fill the gap
+    if view.job.refusal is None and missing(view, status, held.wanted):
+        return None  # others are about to be asked for
     lost_seconds = _lost_seconds(view, status, held)
     if lost_seconds is None:
         return None
     waited_seconds = (view.now - since) / timedelta(seconds=1)
-    return _kept_seconds(view) + lost_seconds - waited_seconds
+    kept_seconds = view.job.spec.placement.give_back_after.seconds + lost_seconds
+    return max(kept_seconds - waited_seconds, *_hoped_seconds(view), 0.0)
 
 
-def _kept_seconds(view: View) -> float:
-    """As long as asked for, and no shorter than the nodes of those who wait may take to come."""
+def _hoped_seconds(view: View) -> Iterator[float]:
+    """How long yet nodes may usually take to come for those who wait for one."""
     waiting = (worker for worker in view.staying if worker.node is None)
-    usual = (patience_seconds(view, worker) for worker in waiting)
-    return max(view.job.spec.placement.give_back_after.seconds, *usual, 0.0)
+    return (patience_seconds(view, worker) - waits_seconds(view, worker) for worker in waiting)
 
 
 def _since(view: View, status: TrainingJobStatus) -> datetime | None:

@@ -14,6 +14,7 @@ from spotrun.decide.actions import Create, Remove, Withdraw
 from spotrun.decide.gang import is_incomplete
 from spotrun.decide.ledger import find
 from spotrun.decide.placement.policy import missing
+from spotrun.decide.snapshot import Refusal
 from spotrun.decide.unused import FIRST_PAUSE, LONGEST_PAUSE, LOOK_SECONDS
 from tests.decide_builders import ON_CLAIM, JobBuilder, a_job, ago, later
 from tests.market_builders import a_spot_pool, an_on_demand_pool, on_market
@@ -225,6 +226,20 @@ def test_nodes_are_kept_while_on_demand_is_about_to_fill_the_gap() -> None:
     late = a_gang(KEPT, placement={"fallbackAfter": "5h"}).with_status(conditions=conditions)
     assert going(on_market(soon, spot, lasting)) == []
     assert going(on_market(late, spot, lasting)) == [0, 1, 2, 3, 4]
+
+
+def test_who_was_asked_for_elsewhere_only_now_is_waited_for() -> None:
+    spot, lasting = a_spot_pool(), an_on_demand_pool(declared=True)
+    job = a_gang(KEPT).with_status(conditions=a_gang(0).decide(ago(KEPT)).status.conditions)
+    job = on_market(job, spot, lasting)
+    asked = {"node": None, "unschedulable": NO_NODE, "asked": lasting.capacity}
+    asked_now = job.with_workers(5, 6, 7, **asked, pools=("od",), created_at=ago(1))
+    assert going(asked_now) == []
+    asked_long_ago = job.with_workers(5, 6, 7, **asked, pools=("od",), created_at=ago(600))
+    assert going(asked_long_ago) == [0, 1, 2, 3, 4]
+    assert going(job.without(7)) == [], "another one is about to be asked for"
+    refused = job.without(7).with_facts(refusal=Refusal("QuotaExceeded", "exceeded quota"))
+    assert going(refused) == [0, 1, 2, 3, 4]
 
 
 def test_spot_has_its_time_again_once_it_is_asked_again() -> None:

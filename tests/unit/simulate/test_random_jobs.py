@@ -150,6 +150,19 @@ def test_no_node_is_made_for_what_the_limit_per_hour_does_not_pay(
     check(spec, market)
 
 
+@pytest.mark.parametrize("kept", ["0s", "20m", "2h"])
+@pytest.mark.parametrize("fallback", ["0s", "10m", "5h"])
+def test_nodes_that_are_given_back_leave_time_to_ask_for_others(kept: str, fallback: str) -> None:
+    four = {"min": 4, "max": 4, "template": TEMPLATE}
+    placement = {"giveBackAfter": kept, "fallbackAfter": fallback}
+    spec = {"workers": four, "placement": placement, "checkpoint": PLACE}
+
+    _, came, _ = played(spec, ["4" * 10 + "1" * TICKS], dry_rate=0.0)
+
+    assert came.finish_hours is not None
+    assert came.on_demand_hours > 0
+
+
 @given(spec=specs, market=markets, dry_rate=st.sampled_from([0.0, 0.0, 0.3]))
 def test_any_job_on_any_market(spec: dict[str, Any], market: list[str], dry_rate: float) -> None:
     check(spec, market, dry_rate)

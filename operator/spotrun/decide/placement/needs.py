@@ -24,7 +24,7 @@ from spotrun.decide.pacing.policy import (
     saved,
     spare_seconds,
 )
-from spotrun.decide.placement.supply import Supply, There
+from spotrun.decide.placement.supply import SCALED_SECONDS, Supply, There
 from spotrun.decide.sizes import allowed
 from spotrun.decide.view import View
 
@@ -104,9 +104,11 @@ def _by_patience(view: View, status: TrainingJobStatus, now: There, hope: Hope) 
     since, after = lacks_since(view.job), view.job.spec.placement.fallback_after
     if since is None or now.num_placed >= hope.size:
         return Needs(0)
-    if (unused := status.unused) is not None and unused.retried_at is not None:
-        since = max(since, unused.retried_at.datetime)  # spot was asked again
     left = after.seconds - (view.now - since) / timedelta(seconds=1)
+    if (unused := status.unused) is not None and unused.retried_at is not None:
+        # All are asked for again, and spot first: else what it has would not be asked for.
+        asked_seconds = (view.now - unused.retried_at.datetime) / timedelta(seconds=1)
+        left = max(left, min(after.seconds, SCALED_SECONDS) - asked_seconds)
     if left > 0:
         return Needs(0, again_seconds=left)
     why = f"no spot capacity was to be had for {after}"
