@@ -3,7 +3,9 @@
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,8 +15,8 @@ from spotrun.decide.actions import Create, Release, Remove, Withdraw
 from spotrun.decide.job import decide
 from spotrun.decide.market import Market
 from spotrun.decide.snapshot import JobSnapshot, Worker
-from tests.decide_builders import NOW, a_spec, a_worker, ago
-from tests.market_builders import a_node_of, a_spot_pool, an_on_demand_pool
+from tests.decide_builders import NOW, a_job, a_spec, a_worker, ago
+from tests.market_builders import a_node_of, a_spot_pool, an_on_demand_pool, on_market
 
 POOLS = (
     a_spot_pool("a", 0.3, zone="x"),
@@ -127,3 +129,25 @@ def test_the_base_is_kept_through_random_losses(seed: int, base: int) -> None:
         assert len(town.workers) == 8
         assert len(lasting) >= base
         town.lose()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "percent", "made"),
+    [
+        pytest.param({}, 70, 5, id="any size"),
+        pytest.param({"perReplica": 2, "min": 2}, 70, 4, id="whole replicas"),
+        pytest.param({"sizes": (2, 4, 8), "min": 2}, 70, 4, id="listed sizes"),
+        pytest.param({"sizes": (2, 6, 8), "min": 2}, 70, 2, id="listed sizes, far apart"),
+        pytest.param({"sizes": (4, 8), "min": 4}, 30, 4, id="the smallest is above the limit"),
+        pytest.param({"sizes": (2, 6, 8), "min": 2}, 100, 8, id="no limit"),
+    ],
+)
+def test_no_more_are_asked_for_than_limits_let_train(
+    sizes: dict[str, Any], percent: int, made: int
+) -> None:
+    job = a_job(8, placement={"capacity": "OnDemand", "maxPercentPerPool": percent}, **sizes)
+    job = on_market(job, an_on_demand_pool())
+    asked = [one for one in job.decide().actions if isinstance(one, Create)]
+    assert len(asked) == made
+    there = job.with_workers(*range(made), node=a_node_of(an_on_demand_pool(), 0))
+    assert not any(isinstance(one, Create) for one in there.decide().actions)

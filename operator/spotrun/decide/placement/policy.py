@@ -32,6 +32,7 @@ from spotrun.decide.placement.supply import (
     waits_seconds,
 )
 from spotrun.decide.replicas import by_slot
+from spotrun.decide.sizes import largest
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 
@@ -83,7 +84,8 @@ def missing(view: View, status: TrainingJobStatus, size: int) -> tuple[Placed, .
     """Where the workers are to be asked from that there are too few of, lasting ones first."""
     if why_forbidden(view):
         return ()
-    size += _in_full_slots(view, status, size)
+    too_many = _in_full_slots(view, status, size)
+    size += too_many
     if not view.job.market.pools:
         return _ANYWHERE * max(size - len(view.staying), 0)
     now, found = there(view), plan(view, status, size)
@@ -92,11 +94,21 @@ def missing(view: View, status: TrainingJobStatus, size: int) -> tuple[Placed, .
     any_left = len(now.waiting_for_any)
     short_of_lasting = max(found.lasting - len(now.waiting_for_lasting), 0)
     filled = min(any_left, short_of_lasting)
-    short_of_spot = found.spot - len(now.waiting_for_spot) - (any_left - filled)
-    return (
-        *_places(view, found.supply, short_of_lasting - filled, lasting=True),
-        *_places(view, found.supply, max(short_of_spot, 0), lasting=False),
+    lasting = short_of_lasting - filled
+    spot = max(found.spot - len(now.waiting_for_spot) - (any_left - filled), 0)
+    asked = (
+        *_places(view, found.supply, lasting, lasting=True),
+        *_places(view, found.supply, spot, lasting=False),
     )
+    refused = lasting + spot - len(asked)
+    useless = _of_no_use(view, size - too_many - refused) if refused else 0
+    return asked[: max(len(asked) - useless, 0)]
+
+
+def _of_no_use(view: View, number: int) -> int:
+    """How many of so many could not train, where limits of pools or zones allow no more."""
+    usable = largest(view.job.spec.workers, number)
+    return number - usable if usable else 0
 
 
 def why_forbidden(view: View) -> str:
