@@ -16,7 +16,7 @@ from spotrun.decide.crew import gone, holders
 from spotrun.decide.ledger import record
 from spotrun.decide.pacing.course import full_step_seconds
 from spotrun.decide.placement.policy import fallback_again_seconds, missing
-from spotrun.decide.placement.supply import offered, patience_seconds, waits_seconds
+from spotrun.decide.placement.supply import is_scaled, offered, patience_seconds, waits_seconds
 from spotrun.decide.replicas import whole
 from spotrun.decide.sizes import largest, smallest, wanted
 from spotrun.decide.snapshot import JobSnapshot
@@ -114,6 +114,8 @@ def _wait_seconds(view: View, status: TrainingJobStatus, held: _Held) -> float |
     since = _since(view, status)
     if not held.unused or since is None or gone(view, status):
         return None
+    if not view.job.market.pools:
+        return None  # nobody knows of nodes that become free, nor what they cost
     again = fallback_again_seconds(view, status, held.wanted)
     if again is not None and again < FIRST_PAUSE / timedelta(seconds=1):
         return None  # on-demand capacity is about to fill the gap
@@ -169,8 +171,11 @@ def _give_back(view: View, status: TrainingJobStatus, held: _Held) -> TrainingJo
 
 
 def _pause(view: View, status: TrainingJobStatus, held: _Held, times: int) -> timedelta:
-    """Until it is asked again: no longer than spot may be waited for."""
-    longest = LONGEST_PAUSE
+    """Until it is asked again: no longer than spot may be waited for.
+
+    Where nobody makes nodes asking costs nothing.
+    """
+    longest = LONGEST_PAUSE if is_scaled(view) else FIRST_PAUSE
     again = fallback_again_seconds(view, status, held.wanted)
     if again is not None:
         longest = min(longest, timedelta(seconds=again))

@@ -22,6 +22,7 @@ from tests.market_builders import a_spot_pool, an_on_demand_pool, on_market
 KEPT = 20 * 60.0
 NO_NODE = "0/5 nodes are available"
 AT_ONCE: dict[str, Any] = {"placement": {"giveBackAfter": "0s"}}
+SCALED, FIXED = an_on_demand_pool(declared=True), an_on_demand_pool()
 SPOT_ONLY: dict[str, Any] = {"placement": {"capacity": "Spot"}}
 
 
@@ -29,7 +30,8 @@ def a_gang(seconds: float, *, placed: int = 5, size: int = 8, **spec: Any) -> Jo
     """It needs all of them, and for so long no further one was given a node."""
     job = a_job(size, min=size, **spec).with_workers(*range(placed), scheduled_at=ago(seconds))
     waiting = {"node": None, "unschedulable": NO_NODE, "created_at": ago(seconds)}
-    return job.with_workers(*range(placed, size), **waiting).with_status(observed_generation=1)
+    job = job.with_workers(*range(placed, size), **waiting).with_status(observed_generation=1)
+    return on_market(job, SCALED)
 
 
 def of_some_sizes(seconds: float) -> JobBuilder:
@@ -38,7 +40,8 @@ def of_some_sizes(seconds: float) -> JobBuilder:
     job = job.with_workers(2, 3, 4, ready=True, ready_for=seconds, scheduled_at=ago(seconds))
     waiting = {"node": None, "unschedulable": NO_NODE, "created_at": ago(seconds)}
     job = job.with_world("0,1", formed=seconds, store="10.0.0.1:1")
-    return job.with_workers(5, 6, 7, **waiting).with_status(observed_generation=1)
+    job = job.with_workers(5, 6, 7, **waiting).with_status(observed_generation=1)
+    return on_market(job, SCALED)
 
 
 def broken(seconds: float, unsaved: int = 0, **spec: Any) -> JobBuilder:
@@ -83,6 +86,7 @@ def kept_status(job: JobBuilder) -> Unused | None:
         pytest.param(a_gang(KEPT - 1), [], id="others may come yet"),
         pytest.param(a_gang(KEPT), [0, 1, 2, 3, 4], id="a gang that lacks three"),
         pytest.param(a_gang(KEPT, placed=8), [], id="all have a node"),
+        pytest.param(on_market(a_gang(KEPT)), [], id="of no pool is anything known"),
         pytest.param(a_gang(KEPT, placed=0), [], id="nobody has one"),
         pytest.param(a_gang(KEPT).with_worker(4, scheduled_at=ago(60)), [], id="one has come"),
         pytest.param(of_some_sizes(KEPT - 1), [], id="the next size may be reached"),
@@ -169,19 +173,23 @@ def test_the_pause_grows_while_it_is_in_vain(times: int, pause: timedelta) -> No
     assert (known.count, known.retry_at) == (times + 1, Time.of(later(pause.total_seconds())))
 
 
+def test_where_nobody_makes_nodes_the_pause_does_not_grow() -> None:
+    known = kept_status(on_market(in_vain(a_gang(KEPT), count=5, retry_at=None), FIXED))
+    assert known is not None
+    assert known.retry_at == Time.of(later(FIRST_PAUSE.total_seconds()))
+
+
 @pytest.mark.parametrize(
-    ("job", "free", "asks"),
+    ("free", "asks"),
     [
-        pytest.param(a_job(8, min=8), 5, False, id="what it gave back"),
-        pytest.param(a_job(8, min=8), 7, False, id="more, and still too few"),
-        pytest.param(a_job(8, min=8), 8, True, id="enough"),
+        pytest.param(5, False, id="what it gave back"),
+        pytest.param(7, False, id="more, and still too few"),
+        pytest.param(8, True, id="enough"),
     ],
 )
-def test_nodes_that_become_free_are_asked_for_at_once(
-    job: JobBuilder, free: int, asks: bool
-) -> None:
-    pool = an_on_demand_pool(free_slots=free)
-    rests = on_market(in_vain(job.with_status(observed_generation=1)), pool)
+def test_nodes_that_become_free_are_asked_for_at_once(free: int, asks: bool) -> None:
+    job = a_job(8, min=8).with_status(observed_generation=1)
+    rests = on_market(in_vain(job), an_on_demand_pool(free_slots=free))
     known = kept_status(rests)
     assert known is not None
     assert (known.retry_at is None) == asks

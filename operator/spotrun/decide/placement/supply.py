@@ -110,10 +110,10 @@ def patience_seconds(view: View, worker: Worker) -> float:
 def _provision_seconds(view: View, pool: PoolFacts) -> float:
     if pool.provision_seconds is not None:
         return max(pool.provision_seconds, _FIXED_SECONDS)
-    return SCALED_SECONDS if _is_scaled(view) else _FIXED_SECONDS
+    return SCALED_SECONDS if is_scaled(view) else _FIXED_SECONDS
 
 
-def _is_scaled(view: View) -> bool:
+def is_scaled(view: View) -> bool:
     """Whether the cluster seems to have an autoscaler: nodes were seen to come, or are declared."""
     return any(
         pool.declared or pool.provision_seconds is not None for pool in view.job.market.pools
