@@ -116,9 +116,11 @@ def must_wait(view: View, status: TrainingJobStatus) -> bool:
 
     But for a job that has held them long enough in vain.
     """
+    if training(status):
+        return False
     if rests(status):
         return True
-    if view.job.may_hold_nodes or training(status):
+    if view.job.may_hold_nodes:
         return False
     return relied_on(status).isdisjoint(view.alive_serials)
 

@@ -30,6 +30,9 @@ class Offers:
     # Why no node at all may be asked for: by a rule of the user or an admin, which a node of a pool
     # that is known would break, and Kubernetes does not know.
     forbidden: str = ""
+    # Whether only on-demand capacity may be asked for, of which no pool is known: a limit of the
+    # price of spot excludes all that are.
+    excludes_spot: bool = False
 
     @property
     def why_none(self) -> str:
@@ -49,6 +52,7 @@ def offers(job: JobSnapshot) -> Offers:
         lasting=tuple(pool for pool in fit if pool.capacity is not Capacity.SPOT),
         refused=tuple(refused),
         forbidden="" if fit else _why_forbidden(job, refused),
+        excludes_spot=not fit and any(_too_dear(job, pool) for pool in job.market.pools),
     )
 
 
@@ -59,8 +63,15 @@ def _why_forbidden(job: JobSnapshot, refused: list[tuple[str, int]]) -> str:
         return of_others or "no CapacityPool has the labels of placement.poolSelector"
     by_rule = Counter[str]()
     for pool in job.market.pools:
-        by_rule[_forbids(job, pool)] += 1
+        by_rule[_forbids_any(job, pool)] += 1
     return "; ".join(f"{number} pools: {why}" for why, number in by_rule.most_common() if why)
+
+
+def _forbids_any(job: JobSnapshot, pool: PoolFacts) -> str:
+    """Which rule of a pool forbids to ask for nodes of unknown ones, too."""
+    is_about_spot = pool.namespaces_allowed and bool(_too_dear(job, pool))
+    may_go_elsewhere = job.spec.placement.capacity is CapacityPolicy.MIXED
+    return "" if is_about_spot and may_go_elsewhere else _forbids(job, pool)
 
 
 def _why_not(job: JobSnapshot, pool: PoolFacts) -> str:

@@ -67,6 +67,7 @@ def _urgent(status: TrainingJobStatus) -> tuple[object, ...]:
         status.lost,
         status.restarts,
         status.rejections,
+        status.unused,
         status.orders,
         _size(status),
         status.checkpoint if status.suspended_by else None,

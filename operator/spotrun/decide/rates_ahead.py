@@ -11,6 +11,7 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Placed
 from spotrun.decide.market import PoolFacts
 from spotrun.decide.placement.policy import missing
+from spotrun.decide.placement.pools import to_be_had
 from spotrun.decide.placement.supply import offered
 from spotrun.decide.score import share_in
 from spotrun.decide.sizes import smallest
@@ -34,7 +35,8 @@ def most_lasting(view: View, limit: UsdPerHour, size: int) -> int | None:
     What is not allowed to be paid is not asked for: spot is waited for instead.
     """
     job, found = view.job, offered(view)
-    spot, lasting = (_least(job, pools) for pools in (found.spot, found.lasting))
+    there = [pool for pool in found.lasting if to_be_had(view, pool)]
+    spot, lasting = _least(job, found.spot), _least(job, there or found.lasting)
     if spot is None or lasting is None or lasting * size <= limit:
         return None
     more = lasting - spot

@@ -103,9 +103,12 @@ def _surplus(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
     size = wants(view, status)
     replaced = retiring(view, status, size)
     free = [worker for worker in view.staying if worker.serial not in needed]
-    yield from (_replaced(worker) for worker in free if worker.serial in replaced)
-    workers = view.job.spec.workers
-    why = _OF_NO_USE if asks_for_fewer(status) else "the job needs fewer workers"
+    workers, why = view.job.spec.workers, "the job needs fewer workers"
+    if asks_for_fewer(status):
+        why = _OF_NO_USE
+        yield from (_remove(w, Reason.RESIZING, why) for w in free if w.serial in replaced)
+    else:
+        yield from (_replaced(worker) for worker in free if worker.serial in replaced)
     for slot in by_slot(lasting(view, status, size), workers):
         surplus = max(len(slot) - size // workers.per_replica, 0)
         spare = sorted((w for w in slot if w.serial not in needed), key=_least_useful_first)

@@ -193,6 +193,7 @@ class JobSnapshot:
     cost_labels: Mapping[str, str] = field(default_factory=dict)  # by which costs are grouped
     limited_by: Reason | None = None  # why `spec` has fewer replicas here than were asked for
     asked_replicas: int | None = None  # how many that were, where they are limited
+    full_size: int | None = None  # wanted workers, where `spec` has fewer for want of nodes
     most_lasting: int | None = None  # workers that may be on demand or reserved; None: no limit
     requests: Resources = field(default_factory=Resources)  # of one worker, as its template says
     shared_nodes: frozenset[str] = frozenset()  # nodes of its workers that other jobs have as well

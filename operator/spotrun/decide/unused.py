@@ -5,19 +5,24 @@ the others may come, so it keeps them for a while. Then it gives them back, so t
 them, and asks for all that it wants again after a pause, which grows while that is in vain.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from spotrun.api.names import Reason
 from spotrun.api.status import TrainingJobStatus, Unused
 from spotrun.api.values import Time
-from spotrun.decide.crew import gone, holders
+from spotrun.decide.crew import all_in_process, gone, holders, members, some_unheard
 from spotrun.decide.ledger import record
-from spotrun.decide.pacing.course import full_step_seconds
+from spotrun.decide.pacing.course import full_size, full_step_seconds
 from spotrun.decide.placement.policy import fallback_again_seconds, missing
-from spotrun.decide.placement.supply import is_scaled, offered, patience_seconds, waits_seconds
-from spotrun.decide.replicas import whole
+from spotrun.decide.placement.supply import (
+    SCALED_SECONDS,
+    is_scaled,
+    offered,
+    patience_seconds,
+    waits_seconds,
+)
+from spotrun.decide.replicas import holds_all, whole
 from spotrun.decide.sizes import largest, smallest, wanted
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.decide.view import View, holds_back
@@ -26,6 +31,8 @@ FIRST_PAUSE = timedelta(minutes=10)
 LONGEST_PAUSE = timedelta(minutes=80)
 LOOK_SECONDS = 30.0
 """As often it is looked meanwhile whether nodes have become free."""
+_PLACES = 3.0
+"""Nodes of one place after the other may be asked for: spot, other spot, and on-demand."""
 
 
 @dataclass(frozen=True)
@@ -53,38 +60,44 @@ def within_reach(view: View) -> JobSnapshot:
         spec=job.spec.model_copy(update={"workers": fewer}),
         limited_by=Reason.WAITING_FOR_CAPACITY,
         asked_replicas=workers.replicas if job.asked_replicas is None else job.asked_replicas,
+        full_size=wanted(workers),
     )
 
 
 def give_back_unused(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     """Keep to the workers that can train, once the others have had nodes in vain for long."""
-    known, held = _remembered(view.job), _held(view)
-    if holds_back(status) or (held.usable >= held.wanted and not _is_limited(view)):
+    known, held = _remembered(view.job), _held(view, status)
+    if holds_back(status) or held.usable >= full_size(view):
         return _note(status, None)
-    if known is not None and _is_pausing(view, known):
-        return _note(status, known)
-    wait = _wait_seconds(view, status, held)
-    if wait is not None and wait <= 0:
-        return _give_back(view, status, held)
     if known is not None and known.retry_at is not None:
-        retried = {"retry_at": None, "retried_at": Time.of(view.now)}
-        known = known.model_copy(update=retried)
-    return _note(status, known)
+        if not _is_pausing(view, known):
+            retried = {"retry_at": None, "retried_at": Time.of(view.now)}
+            return _note(status, known.model_copy(update=retried))
+        if held.usable >= known.size:
+            return _note(status, known)
+    wait = _wait_seconds(view, status, held)
+    if wait is None or wait > 0:
+        return _note(status, known)
+    return _give_back(view, status, held)
 
 
 def unused_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
     """When nodes that are of no use are given back, or asked for again."""
-    if (known := status.unused) is not None and known.retry_at is not None:
-        return min((known.retry_at.datetime - view.now) / timedelta(seconds=1), LOOK_SECONDS)
-    return _wait_seconds(view, status, _held(view))
+    known, waits = status.unused, [_wait_seconds(view, status, _held(view, status))]
+    if known is not None and known.retry_at is not None:
+        waits += [LOOK_SECONDS, (known.retry_at.datetime - view.now) / timedelta(seconds=1)]
+    return min((wait for wait in waits if wait is not None), default=None)
 
 
-def _held(view: View) -> _Held:
+def _held(view: View, status: TrainingJobStatus) -> _Held:
+    """Who trains has no use for others only once nobody does."""
     workers = view.job.spec.workers
     placed = [worker for worker in view.staying if worker.pod.node is not None]
     if not view.job.may_hold_nodes:
         placed = []  # they go back to those who come first
-    return _Held(len(placed), len(whole(placed, workers)), wanted(workers))
+    train = len(members(view, status))
+    usable = max(len(whole(placed, workers)), train)
+    return _Held(max(len(placed), train), usable, wanted(workers))
 
 
 def _remembered(job: JobSnapshot) -> Unused | None:
@@ -105,10 +118,6 @@ def _room(view: View) -> int:
     return sum(pool.free_slots for pool in (*offered(view).spot, *offered(view).lasting))
 
 
-def _is_limited(view: View) -> bool:
-    return view.job.limited_by is Reason.WAITING_FOR_CAPACITY
-
-
 def _wait_seconds(view: View, status: TrainingJobStatus, held: _Held) -> float | None:
     """How long nodes are kept yet that are of no use; None: as long as nothing changes."""
     since = _since(view, status)
@@ -119,35 +128,50 @@ def _wait_seconds(view: View, status: TrainingJobStatus, held: _Held) -> float |
     again = fallback_again_seconds(view, status, held.wanted)
     if again is not None and again < FIRST_PAUSE / timedelta(seconds=1):
         return None  # on-demand capacity is about to fill the gap
-    if view.job.refusal is None and missing(view, status, held.wanted):
-        return None  # others are about to be asked for
     lost_seconds = _lost_seconds(view, status, held)
     if lost_seconds is None:
         return None
     waited_seconds = (view.now - since) / timedelta(seconds=1)
     kept_seconds = view.job.spec.placement.give_back_after.seconds + lost_seconds
-    return max(kept_seconds - waited_seconds, *_hoped_seconds(view), 0.0)
+    hoped_seconds = _hoped_seconds(view, status, held, waited_seconds)
+    return max(kept_seconds - waited_seconds, hoped_seconds)
 
 
-def _hoped_seconds(view: View) -> Iterator[float]:
-    """How long yet nodes may usually take to come for those who wait for one."""
-    waiting = (worker for worker in view.staying if worker.node is None)
-    return (patience_seconds(view, worker) - waits_seconds(view, worker) for worker in waiting)
+def _hoped_seconds(
+    view: View, status: TrainingJobStatus, held: _Held, waited_seconds: float
+) -> float:
+    """How long yet nodes may usually take to come for those who wait for one, or are to be made.
+
+    They may be asked for in one place after the other, but not for ever.
+    """
+    waiting = [worker for worker in view.staying if worker.node is None]
+    usual = {worker.serial: patience_seconds(view, worker) for worker in waiting}
+    left = [usual[worker.serial] - waits_seconds(view, worker) for worker in waiting]
+    if view.job.refusal is None and missing(view, status, held.wanted):
+        left.append(SCALED_SECONDS)
+    longest = max([SCALED_SECONDS, *usual.values()])
+    return min(max(left, default=0.0), _PLACES * longest - waited_seconds)
 
 
 def _since(view: View, status: TrainingJobStatus) -> datetime | None:
-    """Since when they wait: each node that comes gives hope anew, and so did the last world."""
+    """Since when they wait: a node that comes, a world and asking again give hope anew."""
     placed = (worker.pod for worker in view.staying if worker.pod.node is not None)
     moments = [pod.scheduled_at or pod.created_at for pod in placed]
     if status.world is not None and status.world.formed_at is not None:
         moments.append(status.world.formed_at.datetime)
+    if status.unused is not None and status.unused.retried_at is not None:
+        moments.append(status.unused.retried_at.datetime)
     return max((moment for moment in moments if moment is not None), default=None)
 
 
 def _lost_seconds(view: View, status: TrainingJobStatus, held: _Held) -> float | None:
     """How long the unused nodes cost as much as it would to do again what is not saved."""
-    if held.usable or not holders(view, status):
-        return 0.0
+    keepers, workers = holders(view, status), view.job.spec.workers
+    if some_unheard(view, keepers):
+        return None
+    keepers = [w for w in keepers if w.serial in view.staying_serials and w.agent is not None]
+    if held.usable or not (holds_all(keepers, workers) and all_in_process(keepers)):
+        return 0.0  # nobody has a state with which others could go on
     step_seconds = full_step_seconds(view, status)
     if step_seconds is None or view.job.spec.checkpoint is None or status.progress is None:
         return None
@@ -157,15 +181,16 @@ def _lost_seconds(view: View, status: TrainingJobStatus, held: _Held) -> float |
 
 
 def _give_back(view: View, status: TrainingJobStatus, held: _Held) -> TrainingJobStatus:
-    before = _remembered(view.job)
-    times = 1 if before is None else before.count + 1
+    before, size = _remembered(view.job), full_size(view)
+    is_in_vain = before is not None and held.usable <= before.size
+    times = before.count + 1 if before is not None and is_in_vain else 1
     retry_at = Time.of(view.now + _pause(view, status, held, times))
     status = _note(
         status,
         Unused(count=times, size=held.usable, room=_room(view) + held.unused, retry_at=retry_at),
     )
     others = f"{held.usable} of {held.nodes} workers with a node can train: the others go back"
-    why = f"{others}, and {held.wanted} are asked for again at {retry_at}"
+    why = f"{others}, and {size} are asked for again at {retry_at}"
     said = {"times": str(times), "nodes": str(held.unused)}
     return record(view, status, Reason.WAITING_FOR_CAPACITY.value, why, said)
 

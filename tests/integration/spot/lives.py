@@ -59,7 +59,8 @@ class Life:
         status = (await world.job())["status"]
         metered_usd = meter.usd("job", datetime.fromisoformat(status["cost"]["asOf"]))
         assert metered_usd > 0
-        assert abs(Fraction(status["accumulators"]["usd"]) - metered_usd) <= self.within_usd
+        told = f"{status['accumulators']['usd']} instead of {float(metered_usd)}: {meter}"
+        assert abs(Fraction(status["accumulators"]["usd"]) - metered_usd) <= self.within_usd, told
 
     def strays(self, entered: Sequence[frozenset[int]]) -> list[str]:
         """What is wrong about the way that was taken.

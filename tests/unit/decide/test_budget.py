@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from spotrun.api.capacitypool import Capacity
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, Phase, SuspendedBy
 from spotrun.api.status import TrainingJobStatus
@@ -218,6 +219,19 @@ def test_a_job_that_is_known_to_be_too_dear_gets_no_node_at_all(
     if is_held:
         message = "the fewest workers, 2, cost more than $0.79/h: raise maxUsdPerHour"
         assert said(first.status) == (False, "RateLimited", message)
+
+
+@pytest.mark.parametrize("why", [{"available": False}, {"max_workers": 1, "workers": 1}])
+def test_a_cheap_pool_that_has_nothing_to_give_does_not_hold_a_job(why: dict[str, Any]) -> None:
+    dry = replace(SPOT, available=False, retry_at=later(3600))
+    cheap = an_on_demand_pool("cheap", 0.45, **why)
+    job = on_market(a_job(2, min=2, budget={"maxUsdPerHour": "1"}), dry, OD, cheap)
+    stated = a_job(2).with_workers(0, 1, node=None, unschedulable="no").decide(ago(7200)).status
+    first = job.with_status(conditions=stated.conditions).decide()
+    assert first.status.suspended_by is None
+    assert {one.place.capacity for one in first.actions if isinstance(one, Create)} == {
+        Capacity.SPOT
+    }
 
 
 def test_a_job_that_is_too_dear_gets_a_node_once_prices_have_fallen() -> None:

@@ -17,7 +17,7 @@ from spotrun.decide.pool import TURNED_DOWN_SECONDS
 from spotrun.money.shares import Resources
 from spotrun.wire import Progress as Reported
 from tests.decide_builders import NOW, ON_CLAIM, JobBuilder, a_job, ago, later
-from tests.market_builders import a_node_of, a_spot_pool, an_on_demand_pool, on_market
+from tests.market_builders import a_node_of, a_pool, a_spot_pool, an_on_demand_pool, on_market
 
 HOUR = 3600.0
 SPOT, OD = a_spot_pool(), an_on_demand_pool()
@@ -220,6 +220,12 @@ def test_a_pod_that_fits_no_known_pool_is_asked_for_any_node_and_it_is_said_why(
             id="an admin's",
         ),
         pytest.param(
+            (a_spot_pool("a", 0.8, namespaces_allowed=False),),
+            {"maxPricePercent": 50},
+            "1 pools: their namespaceSelector does not allow ns",
+            id="an admin's, beside a limit",
+        ),
+        pytest.param(
             (a_spot_pool("a", 0.8), a_spot_pool("b", 0.9)),
             {"capacity": "Spot", "maxPricePercent": 50},
             "2 pools: they cost more than maxPricePercent, 50 % of on-demand",
@@ -254,6 +260,26 @@ def test_no_node_is_asked_for_that_a_rule_forbids(
     assert lack.message == f"of 1 workers none more is asked for: {why}"
     assert (status.message or "").endswith(f"none more is asked for: {why}")
     assert decision.again_seconds <= 60
+
+
+def test_where_spot_is_too_dear_on_demand_is_asked_for_though_no_such_pool_is_known() -> None:
+    dear = a_spot_pool(usd=0.8)
+    job = on_market(a_job(2, placement={"maxPricePercent": 50}), dear)
+    assert places(job) == [Placed(capacity=Capacity.ON_DEMAND)] * 2
+    waits = waiting(job, 0, pools=(dear,), seconds=5)
+    assert withdrawn(waits) == [(0, "Fallback")]
+    admins = on_market(job, dear, an_on_demand_pool(namespaces_allowed=False))
+    assert places(admins) == [], "an admin's rule holds for nodes that nobody knows as well"
+
+
+@pytest.mark.parametrize("why", [{"available": False}, {"max_workers": 4, "workers": 4}])
+def test_spot_is_not_too_dear_for_what_is_not_to_be_had(why: dict[str, Any]) -> None:
+    reserved = a_pool("reserved", Capacity.RESERVED, 0.1, **why)
+    job = on_market(a_job(2), SPOT, OD, reserved)
+    assert asked(job) == ["Spot", "Spot"]
+    there = working(on_market(a_job(2, checkpoint=ON_CLAIM), SPOT, OD, reserved), reserved, 0, 1)
+    later_on = there.decide(later(90_000))
+    assert not any(isinstance(one, Create) for one in later_on.actions), "they cost less than spot"
 
 
 def test_who_waits_for_a_pool_that_has_become_too_dear_is_taken_back() -> None:

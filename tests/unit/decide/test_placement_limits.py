@@ -15,7 +15,7 @@ from spotrun.decide.actions import Create, Release, Remove, Withdraw
 from spotrun.decide.job import decide
 from spotrun.decide.market import Market
 from spotrun.decide.snapshot import JobSnapshot, Worker
-from tests.decide_builders import NOW, a_job, a_spec, a_worker, ago
+from tests.decide_builders import NOW, ON_CLAIM, a_job, a_spec, a_worker, ago
 from tests.market_builders import a_node_of, a_spot_pool, an_on_demand_pool, on_market
 
 POOLS = (
@@ -151,3 +151,17 @@ def test_no_more_are_asked_for_than_limits_let_train(
     assert len(asked) == made
     there = job.with_workers(*range(made), node=a_node_of(an_on_demand_pool(), 0))
     assert not any(isinstance(one, Create) for one in there.decide().actions)
+
+
+def test_whom_limits_leave_where_it_is_counts_among_those_who_train() -> None:
+    spot = [a_spot_pool(zone, 0.3, zone=zone, declared=True) for zone in ("x", "y")]
+    rest = [an_on_demand_pool(f"od{n}", zone="z", declared=True) for n in range(3)]
+    spec = {"placement": {"maxPercentPerPool": 40}, "checkpoint": ON_CLAIM}
+    job = a_job(8, min=4, sizes=(4, 8), **spec).training(*range(8))
+    for n in range(8):
+        pool = spot[n % 2] if n < 4 else rest[n % 3]
+        node = a_node_of(pool, n, ago(90_000))
+        job = job.with_worker(n, ready=True, arrived=1, node=node, scheduled_at=ago(90_000))
+    job = on_market(job.with_world("0-7", formed=90_000, store="10.0.0.1:1"), *spot, *rest)
+    asked = [one.place.required for one in job.decide().actions if isinstance(one, Create)]
+    assert asked == [("x",), ("y",)], "each pool may have three of eight"

@@ -1,5 +1,6 @@
 """Nodes that no world can use: kept while others may come, then given back and asked for again."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,10 +14,13 @@ from spotrun.api.values import Time
 from spotrun.decide.actions import Create, Remove, Withdraw
 from spotrun.decide.gang import is_incomplete
 from spotrun.decide.ledger import find
+from spotrun.decide.pacing.course import course
 from spotrun.decide.placement.policy import missing
+from spotrun.decide.sizes import wanted
 from spotrun.decide.snapshot import Refusal
-from spotrun.decide.unused import FIRST_PAUSE, LONGEST_PAUSE, LOOK_SECONDS
-from tests.decide_builders import ON_CLAIM, JobBuilder, a_job, ago, later
+from spotrun.decide.unused import FIRST_PAUSE, LONGEST_PAUSE, LOOK_SECONDS, within_reach
+from spotrun.decide.view import View
+from tests.decide_builders import NOW, ON_CLAIM, JobBuilder, a_job, ago, later
 from tests.market_builders import a_spot_pool, an_on_demand_pool, on_market
 
 KEPT = 20 * 60.0
@@ -243,6 +247,9 @@ def test_who_was_asked_for_elsewhere_only_now_is_waited_for() -> None:
     asked = {"node": None, "unschedulable": NO_NODE, "asked": lasting.capacity}
     asked_now = job.with_workers(5, 6, 7, **asked, pools=("od",), created_at=ago(1))
     assert going(asked_now) == []
+    quick = replace(lasting, provision_seconds=120.0)
+    of_quick_ones = on_market(asked_now, spot, quick)
+    assert going(of_quick_ones) == []
     asked_long_ago = job.with_workers(5, 6, 7, **asked, pools=("od",), created_at=ago(600))
     assert going(asked_long_ago) == [0, 1, 2, 3, 4]
     assert going(job.without(7)) == [], "another one is about to be asked for"
@@ -257,10 +264,11 @@ def test_spot_has_its_time_again_once_it_is_asked_again() -> None:
     job = on_market(a_job(8, min=8).with_status(conditions=stated), *pools)
     view, rests = job.view(), in_vain(job, retry_at=Time.of(ago(1)))
     asked_again = in_vain(job, retry_at=None, retried_at=Time.of(ago(1)))
-    on_demand, spot = (
-        {place.capacity for place in missing(view, one.status, 8)} for one in (rests, asked_again)
+    on_demand, spot, in_a_while = (
+        {place.capacity for place in missing(view, one.status, 8)}
+        for one in (job, asked_again, rests)
     )
-    assert (on_demand, spot) == ({Capacity.ON_DEMAND}, {Capacity.SPOT})
+    assert (on_demand, spot, in_a_while) == ({Capacity.ON_DEMAND}, {Capacity.SPOT}, {Capacity.SPOT})
 
 
 def test_that_there_are_too_few_is_said_all_the_time() -> None:
@@ -293,3 +301,93 @@ def test_who_asks_for_none_is_in_nobodys_way() -> None:
     stands = a_gang(KEPT)
     assert is_incomplete(stands.snapshot())
     assert not is_incomplete(in_vain(stands).snapshot())
+
+
+def a_crew(**spec: Any) -> JobBuilder:
+    """All eight have trained for a day; something is not saved."""
+    job = a_job(8, checkpoint=ON_CLAIM, **spec).training(*range(8), scheduled_at=ago(90_000))
+    job = at_step(160, job.with_world("0-7", formed=90_000, store="10.0.0.1:1"))
+    return on_market(job.with_status(observed_generation=1), SCALED)
+
+
+@pytest.mark.parametrize("sizes", [{"min": 8}, {"min": 2, "sizes": (2, 6, 8)}])
+@pytest.mark.parametrize("notice", [99, 23 * 3600])
+def test_who_trains_under_notice_is_of_use_to_its_end(sizes: dict[str, Any], notice: float) -> None:
+    leaving = {"ready": True, "arrived": 1, "scheduled_at": ago(90_000), "leaves_in": notice}
+    waits = {"node": None, "unschedulable": NO_NODE, "created_at": ago(3000)}
+    job = a_crew(**sizes).with_workers(5, 6, 7, **leaving).with_workers(8, 9, 10, **waits)
+    turned_down = job.with_facts(turned_down=dict.fromkeys((8, 9, 10), "no capacity"))
+    assert (going(job), kept_status(job)) == ([], None)
+    assert (going(turned_down), kept_status(turned_down)) == ([], None)
+
+
+def test_a_deadline_is_judged_at_the_size_that_is_wanted() -> None:
+    spec = {"checkpoint": ON_CLAIM, "deadline": {"finishWithin": "12h"}}
+    trains = a_job(8, min=2, sizes=(2, 6, 8), **spec).training(0, 1, scheduled_at=ago(90_000))
+    job = on_market(at_step(100, trains).with_status(observed_generation=1), SCALED)
+    job = job.with_status(progress=Progress(step=100, total_steps=10_000))
+    limited = View(within_reach(in_vain(job, size=2).view()), NOW)
+    assert wanted(limited.job.spec.workers) == 2
+    whole, kept = course(job.view(), job.status), course(limited, job.status)
+    assert whole is not None
+    assert (whole.work_seconds, whole.ahead_seconds) == (10_000, 600)
+    assert kept == whole
+
+
+@pytest.mark.parametrize(
+    ("spec", "process"),
+    [
+        pytest.param({"perReplica": 8}, {}, id="a part of the model is lost"),
+        pytest.param({}, {"in_process": False}, id="all start again anyway"),
+    ],
+)
+def test_survivors_whose_state_is_of_no_use_are_not_kept_for_it(
+    spec: dict[str, Any], process: dict[str, Any]
+) -> None:
+    job = a_gang(KEPT, placed=7, **spec)
+    for serial in range(7):
+        worker = {"ready": True, "arrived": 1, "slot": serial, **process}
+        job = job.with_worker(serial, scheduled_at=ago(90_000), **worker)
+    job = job.with_worker(7, node=None, unschedulable=NO_NODE, created_at=ago(KEPT), slot=7)
+    job = job.with_world("", 2, switch=False, trained="0-6", formed=KEPT)
+    assert going(at_step(100_000, job)) == list(range(7))
+
+
+def test_it_is_stored_at_once() -> None:
+    before = a_gang(KEPT - 1).decide().status
+    job = replace(a_gang(KEPT), status=before).with_facts(written_seconds=1.0)
+    assert kept_status(job) is not None
+
+
+def test_one_place_after_the_other_is_not_asked_for_ever() -> None:
+    spot = a_spot_pool("new", declared=True)
+    asked_now = {"node": None, "unschedulable": NO_NODE, "asked": spot.capacity, "pools": ("new",)}
+    for seconds, gone in ((1799, []), (1800, [0, 1, 2, 3, 4])):
+        job = on_market(a_gang(seconds, **SPOT_ONLY), spot)
+        assert going(job.with_workers(5, 6, 7, **asked_now, created_at=ago(1))) == gone
+
+
+def test_who_loses_one_of_a_size_that_it_keeps_to_gives_the_others_back() -> None:
+    job = in_vain(of_some_sizes(KEPT), size=6, count=3)
+    assert going(job) == [2, 3, 4]
+    known = kept_status(job)
+    assert known is not None
+    assert (known.size, known.count) == (2, 4)
+    again = in_vain(of_some_sizes(KEPT), size=2, count=3)
+    assert kept_status(again) == again.status.unused, "once is enough"
+
+
+def test_who_asks_again_has_the_whole_time_again() -> None:
+    job = in_vain(of_some_sizes(KEPT), size=2, retry_at=Time.of(ago(0)))
+    known = kept_status(job)
+    assert known is not None
+    assert (known.retry_at, known.count) == (None, 1)
+    asked = job.with_status(unused=known).decide(later(60)).status
+    assert asked.unused == known
+
+
+def test_the_pause_begins_anew_where_more_could_train_than_before() -> None:
+    job = in_vain(of_some_sizes(KEPT), size=0, count=3, retry_at=None)
+    known = kept_status(job)
+    assert known is not None
+    assert (known.size, known.count) == (2, 1)

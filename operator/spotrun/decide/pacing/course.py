@@ -63,8 +63,13 @@ def full_step_seconds(view: View, status: TrainingJobStatus) -> float | None:
     pace = status.pace
     if pace is None or pace.step_seconds is None:
         return None
-    size = wanted(view.job.spec.workers)
+    size = full_size(view)
     return float(pace.step_seconds.decimal) * (pace.workers or size) / size
+
+
+def full_size(view: View) -> int:
+    """The wanted size, also while no more are asked for than can train."""
+    return view.job.full_size or wanted(view.job.spec.workers)
 
 
 def changeovers(pace: Pace | None) -> tuple[float, float]:
@@ -92,7 +97,7 @@ def works(view: View, status: TrainingJobStatus, worker: Worker) -> bool:
 def _ahead_seconds(view: View, status: TrainingJobStatus, usual_seconds: float) -> float:
     """How much of a changeover is still to come before the job runs at full size."""
     placed = [worker for worker in view.staying if worker.node is not None]
-    if len(placed) < wanted(view.job.spec.workers):
+    if len(placed) < full_size(view):
         return usual_seconds
     begun = [launched_at(view, w) or view.now for w in placed if not works(view, status, w)]
     waits = (usual_seconds - (view.now - moment) / timedelta(seconds=1) for moment in begun)

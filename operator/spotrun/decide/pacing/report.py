@@ -7,11 +7,10 @@ from spotrun.api.placement import CapacityPolicy
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.deadline import finishes_by
 from spotrun.decide.ledger import state
-from spotrun.decide.pacing.course import course, works
+from spotrun.decide.pacing.course import course, full_size, works
 from spotrun.decide.pacing.policy import Course, is_reachable, missed_by_seconds, spare_seconds
 from spotrun.decide.placement.rank import Ranked
 from spotrun.decide.placement.supply import supply
-from spotrun.decide.sizes import wanted
 from spotrun.decide.view import FINISHED, View, holds_back
 
 _COARSE = 100
@@ -58,7 +57,7 @@ def _why_missed(view: View, status: TrainingJobStatus, way: Course) -> str:
     """How late it will be, and what either way out costs."""
     late = max(round(missed_by_seconds(way) / 600) / 6, 1 / 6)
     hours, had = way.remaining_seconds / 3600, supply(view, status, 0)
-    size = wanted(view.job.spec.workers)
+    size = full_size(view)
     costs = [
         f"about ${_round(hours * size * best.score.usd_per_hour)} {how}"
         for best, how in ((_first(had.lasting), "on on-demand"), (_first(had.spot), "on spot"))

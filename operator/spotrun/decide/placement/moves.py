@@ -33,7 +33,8 @@ def returnable(
     if placement.capacity is not CapacityPolicy.MIXED or not (had.has_spot_now or is_begun):
         return ()
     stays_seconds = _stays_seconds(view, status)
-    oldest_first = sorted(now.lasting, key=lambda w: -_age_seconds(view, w))
+    dearer = [worker for worker in now.lasting if _is_dearer(had, worker)]
+    oldest_first = sorted(dearer, key=lambda w: -_age_seconds(view, w))
     old = [worker for worker in oldest_first if _age_seconds(view, worker) >= stays_seconds]
     # While a gang is broken none of it goes; one that trains is seldom disturbed.
     trains = any(works(view, status, worker) for worker in old)
@@ -65,6 +66,15 @@ def stays_again_seconds(
     """When each of the lasting workers has been there long enough."""
     stays_seconds = _stays_seconds(view, status)
     return [stays_seconds - _age_seconds(view, worker) for worker in lasting]
+
+
+def _is_dearer(had: Supply, worker: Worker) -> bool:
+    """Whether spot is cheaper than where a worker is: a reserved node may cost next to nothing."""
+    known = {one.pool.name: one for one in had.lasting}
+    mine = known.get(worker.node.pool) if worker.node is not None else None
+    if mine is None or not mine.score.is_price_known:
+        return True
+    return any(spot.usd_per_work < mine.usd_per_work for spot in had.spot)
 
 
 def _stays_seconds(view: View, status: TrainingJobStatus) -> float:

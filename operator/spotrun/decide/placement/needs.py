@@ -105,14 +105,24 @@ def _by_patience(view: View, status: TrainingJobStatus, now: There, hope: Hope) 
     if since is None or now.num_placed >= hope.size:
         return Needs(0)
     left = after.seconds - (view.now - since) / timedelta(seconds=1)
-    if (unused := status.unused) is not None and unused.retried_at is not None:
-        # All are asked for again, and spot first: else what it has would not be asked for.
-        asked_seconds = (view.now - unused.retried_at.datetime) / timedelta(seconds=1)
-        left = max(left, min(after.seconds, SCALED_SECONDS) - asked_seconds)
+    left = max(left, _asked_again_seconds(view, status))
     if left > 0:
         return Needs(0, again_seconds=left)
     why = f"no spot capacity was to be had for {after}"
     return Needs(hope.size - len(now.spot), why, Reason.FALLBACK)
+
+
+def _asked_again_seconds(view: View, status: TrainingJobStatus) -> float:
+    """How long spot has yet that is asked again, or will be: else its nodes would not be asked for.
+
+    They were given back, since they were too few.
+    """
+    after, unused = view.job.spec.placement.fallback_after.seconds, status.unused
+    if unused is None:
+        return 0.0
+    asked_at = unused.retried_at if unused.retry_at is None else None
+    waited = (view.now - asked_at.datetime) if asked_at is not None else timedelta(0)
+    return min(after, SCALED_SECONDS) - waited / timedelta(seconds=1)
 
 
 def _by_deadline(

@@ -36,7 +36,7 @@ from spotrun.decide.sizes import largest
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 
-_NONE, _NOWHERE, _ANYWHERE = Needs(0), Supply(), (Placed(),)
+_NONE, _NOWHERE = Needs(0), Supply()
 _FORBIDDEN_SECONDS = 60.0
 """Prices and labels of pools change seldom."""
 
@@ -86,11 +86,9 @@ def missing(view: View, status: TrainingJobStatus, size: int) -> tuple[Placed, .
         return ()
     too_many = _in_full_slots(view, status, size)
     size += too_many
-    if not view.job.market.pools:
-        return _ANYWHERE * max(size - len(view.staying), 0)
     now, found = there(view), plan(view, status, size)
     if found.supply.is_empty:
-        return _ANYWHERE * max(size - len(view.staying), 0)
+        return (_of_no_pool(view),) * max(size - len(view.staying), 0)
     any_left = len(now.waiting_for_any)
     short_of_lasting = max(found.lasting - len(now.waiting_for_lasting), 0)
     filled = min(any_left, short_of_lasting)
@@ -101,8 +99,14 @@ def missing(view: View, status: TrainingJobStatus, size: int) -> tuple[Placed, .
         *_places(view, found.supply, spot, lasting=False),
     )
     refused = lasting + spot - len(asked)
-    useless = _of_no_use(view, size - too_many - refused) if refused else 0
+    reached = size - too_many - max(refused - len(found.leaving), 0)  # who leaves is there yet
+    useless = _of_no_use(view, reached) if refused else 0
     return asked[: max(len(asked) - useless, 0)]
+
+
+def _of_no_pool(view: View) -> Placed:
+    """Where a worker may be that no known pool can take."""
+    return Placed(capacity=Capacity.ON_DEMAND if offered(view).excludes_spot else None)
 
 
 def _of_no_use(view: View, number: int) -> int:
@@ -150,7 +154,9 @@ def withdrawals(view: View, status: TrainingJobStatus, size: int) -> tuple[Withd
         return ()
     now, found = there(view), plan(view, status, size)
     if found.supply.is_empty:
-        return ()
+        too_dear = (*now.waiting_for_spot, *now.waiting_for_any)
+        too_dear = too_dear if offered(view).excludes_spot else ()
+        return tuple(_withdraw(w, Reason.FALLBACK, found.supply.why_none) for w in too_dear)
     no_spot = _youngest(now.waiting_for_spot, len(now.waiting_for_spot) - found.spot)
     no_lasting = _youngest(now.waiting_for_lasting, len(now.waiting_for_lasting) - found.lasting)
     enough = "enough workers have a node"

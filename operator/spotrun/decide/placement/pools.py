@@ -91,6 +91,11 @@ def acceptable(view: View, ranked: list[Ranked]) -> list[Ranked]:
     return ranked[:MOST_POOLS]
 
 
+def to_be_had(view: View, pool: PoolFacts) -> bool:
+    """Whether a pool seems to have a node for one more."""
+    return not _is_full(pool) and not is_resting(view, pool)
+
+
 def is_resting(view: View, pool: PoolFacts) -> bool:
     """Whether a pool was dry when asked, or has just taken nodes away."""
     if pool.retry_at is not None:

@@ -7,7 +7,7 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.market import PoolFacts
 from spotrun.decide.offers import Offers, offers
-from spotrun.decide.placement.pools import FIXED, below_on_demand, is_resting
+from spotrun.decide.placement.pools import FIXED, below_on_demand, is_resting, to_be_had
 from spotrun.decide.placement.rank import Ranked, rank
 from spotrun.decide.pool import TURNED_DOWN_SECONDS
 from spotrun.decide.snapshot import Worker
@@ -63,7 +63,8 @@ def offered(view: View) -> Offers:
 def _supply(view: View, status: TrainingJobStatus, new: int) -> Supply:
     found = offered(view)
     lasting = rank(view, status, found.lasting, new)
-    spot = below_on_demand(rank(view, status, found.spot, new), lasting)
+    rivals = [one for one in lasting if to_be_had(view, one.pool)]
+    spot = below_on_demand(rank(view, status, found.spot, new), rivals)
     return Supply(
         tuple(spot),
         tuple(lasting),
