@@ -68,6 +68,10 @@ class Meter:
             found[value] = found.get(value, Fraction(0)) + self._cost(pod, until)
         return found
 
+    def untold_ends(self, job: str) -> int:
+        """How many have ended without a word when: both sides take when they were told."""
+        return sum(_told_end(pod) is None and _end(pod) is not None for pod in self._of(job))
+
     async def has_seen_all_ends(self, job: str) -> None:
         """Wait until every worker of a job that had a node is known to have ended."""
 
@@ -157,11 +161,14 @@ def _start(pod: _Pod) -> datetime | None:
 
 def _end(pod: _Pod) -> datetime | None:
     """When the last container ended; a kubelet that does not know says no time."""
+    told = _told_end(pod)
+    return told or pod.over_at or (pod.node.gone_at if pod.node is not None else None)
+
+
+def _told_end(pod: _Pod) -> datetime | None:
     states = [c["state"] for c in pod.manifest.get("status", {}).get("containerStatuses", ())]
     ends = [state.get("terminated", {}).get("finishedAt") for state in states]
-    if ends and all(ends):
-        return max(map(_moment, ends))
-    return pod.over_at or (pod.node.gone_at if pod.node is not None else None)
+    return max(map(_moment, ends)) if ends and all(ends) else None
 
 
 def _share(pod: Manifest, allocatable: Manifest) -> Fraction:
