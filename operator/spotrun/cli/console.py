@@ -1,15 +1,19 @@
 """What the command lines share. Standard library only: the distribution has no dependencies."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
+from pathlib import Path
 
 Prepare = Callable[[argparse.Namespace], Callable[[], int]]
 """Reads what was asked for; raises ValueError with what is wrong about it."""
 
 _INTERRUPTED = 130
 """As a shell says it of what Ctrl-C has ended."""
+_UNREAD = 141
+"""As a shell says it of what SIGPIPE has ended: whoever read the output has closed it."""
 
 
 class CommandLine:
@@ -38,6 +42,19 @@ class CommandLine:
 
     def run(self, argv: Sequence[str] | None) -> int:
         """Run what was asked for; returns its exit code, or exits where it was asked wrongly."""
+        try:
+            try:
+                code = self._run(argv)
+            except SystemExit:  # of help as well, which is printed by then
+                _write_out()
+                raise
+            _write_out()
+        except BrokenPipeError:
+            _write_no_more()
+            return _UNREAD
+        return code
+
+    def _run(self, argv: Sequence[str] | None) -> int:
         chosen, rest = self._parser.parse_known_args(argv)
         parser, prepare = self._commands[chosen.command]
         if rest:
@@ -49,6 +66,18 @@ class CommandLine:
         except KeyboardInterrupt:
             print(f"\n{parser.prog}: interrupted before its end", file=sys.stderr)
             return _INTERRUPTED
+
+
+def _write_out() -> None:
+    """While what is wrong about it can still be caught; what is not open takes nothing."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _write_no_more() -> None:
+    """What could not be written would be tried again, and complained about, as Python ends."""
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _prepared(

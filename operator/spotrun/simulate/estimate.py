@@ -35,6 +35,7 @@ class _Stage:
     market: RecordedMarket
     case: Case
     ticks: Sequence[int]
+    fewer: str | None  # why there are not as many as were asked for
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def understand(chosen: Namespace) -> Question:
 def run(question: Question) -> int:
     """Replay and print."""
     estimates = [
-        Estimate.of(stage.market, question.job, stage.case, outcomes)
+        Estimate.of(stage.market, question.job, stage.case, outcomes, stage.fewer)
         for stage, outcomes in zip(question.stages, _outcomes(question.stages), strict=True)
     ]
     told = as_json if question.as_json else as_text
@@ -85,14 +86,24 @@ def run(question: Question) -> int:
 
 
 def _stage(market: RecordedMarket, job: Job, rules: Rules, starts: int) -> _Stage:
-    """Starts are as far apart as the recording allows with room for a job that is late."""
+    """Starts are as far apart as the recording allows with room for a job that is late.
+
+    Where spot is scarce work takes twice its time, and who has a deadline may take all of it.
+    """
     due = job.deadline_seconds if job.deadline_seconds < inf else 0.0
-    reach = min(2 * max(job.work_seconds, due) + 24 * _HOUR, market.seconds)
+    longest = max(2 * job.work_seconds, due) + 24 * _HOUR
+    reach = min(longest, market.seconds)
     recordings = Recordings(market.traces, rules, Prices())
     room = (market.seconds - reach) // recordings.tick_seconds
     gaps = max(starts - 1, 1)
     ticks = sorted({round(number * room / gaps) for number in range(starts)})
-    return _Stage(market, Case(replace(job, reach_seconds=reach), recordings, rules), ticks)
+    fewer = None
+    if len(ticks) < starts:
+        fewer = (
+            f"{starts:,} were asked for, but a replay may take {longest / _HOUR:,.0f} h, and "
+            f"{market.seconds / _HOUR:,.0f} h were recorded"
+        )
+    return _Stage(market, Case(replace(job, reach_seconds=reach), recordings, rules), ticks, fewer)
 
 
 def _outcomes(stages: Sequence[_Stage]) -> list[list[Outcome]]:

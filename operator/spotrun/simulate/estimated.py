@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from math import inf
 from typing import Any
 
@@ -10,6 +11,7 @@ from spotrun.simulate.outcome import Outcome
 from spotrun.simulate.recorded import RecordedMarket
 from spotrun.simulate.replayed import Replayed
 from spotrun.simulate.runs import Case
+from spotrun.simulate.scenario import Job
 from spotrun.simulate.spread import Spread
 
 _HOUR = 3600.0
@@ -23,21 +25,30 @@ class Estimate:
     market: RecordedMarket
     on_demand_usd: float  # with on-demand nodes alone, which are there when they are asked for
     runs: Sequence[Outcome]
+    fewer: str | None  # why there are not as many as were asked for
     over_budget: int | None  # None: there is no budget
+    met: Sequence[bool | None]  # the deadline, by each; None: the recording ended before it
 
     @classmethod
     def of(
-        cls, market: RecordedMarket, job: Replayed, case: Case, runs: Sequence[Outcome]
+        cls,
+        market: RecordedMarket,
+        job: Replayed,
+        case: Case,
+        runs: Sequence[Outcome],
+        fewer: str | None,
     ) -> "Estimate":
-        """Compare the replays with the budget, and with paying for on-demand."""
+        """Compare the replays with deadline and budget, and with paying for on-demand."""
         hours = (job.job.work_seconds + case.rules.changeover_seconds) / _HOUR
-        most = job.max_cost_usd
+        most = job.left_usd
         usd = hours * job.job.workers * float(case.recordings.on_demand_usd_per_hour)
         return cls(
             market=market,
             on_demand_usd=round(usd, 6),
             runs=runs,
+            fewer=fewer,
             over_budget=None if most is None else sum(one.cost_usd > most for one in runs),
+            met=[_deadline_met(one, case.job) for one in runs],
         )
 
     @property
@@ -70,12 +81,17 @@ class Estimate:
     @property
     def late(self) -> int:
         """Replays that missed the deadline."""
-        return sum(not one.deadline_met for one in self.runs)
+        return sum(met is False for met in self.met)
 
     @property
     def unfinished(self) -> int:
         """Replays that were not done when the recording, or the patience with it, was over."""
         return sum(one.finish_hours is None for one in self.runs)
+
+
+def _deadline_met(one: Outcome, job: Job) -> bool | None:
+    is_known = one.finish_hours is not None or job.deadline_seconds <= job.reach_seconds
+    return one.deadline_met if is_known else None
 
 
 def as_json(job: Replayed, estimates: Sequence[Estimate], left_out: LeftOut) -> str:
@@ -88,6 +104,7 @@ def as_json(job: Replayed, estimates: Sequence[Estimate], left_out: LeftOut) -> 
             "min_workers": job.job.min_workers,
             "deadline_hours": _deadline_hours(job),
             "max_cost_usd": None if job.max_cost_usd is None else float(job.max_cost_usd),
+            "budget_left_usd": None if job.left_usd is None else float(job.left_usd),
             "markets": [_object(one, job) for one in estimates],
             "markets_left_out": [{"market": market.name, "why": why} for market, why in left_out],
             "left_out": job.left_out,
@@ -111,7 +128,11 @@ def _object(estimate: Estimate, job: Replayed) -> dict[str, Any]:
         "unfinished": estimate.unfinished,
         "deadlines_missed": estimate.late if _deadline_hours(job) is not None else None,
         "over_budget": estimate.over_budget,
-        "runs": [asdict(one) for one in estimate.runs],
+        "fewer_replays": estimate.fewer,
+        "runs": [
+            {**asdict(one), "deadline_met": met}
+            for one, met in zip(estimate.runs, estimate.met, strict=True)
+        ],
     }
 
 
@@ -136,6 +157,8 @@ def _lines(estimate: Estimate, job: Replayed) -> Iterator[str]:
     when = f", {began:%Y-%m-%d} to {ended:%Y-%m-%d}" if began and ended else ""
     number, over = len(estimate.runs), estimate.over_budget
     yield f"{estimate.market.name}{when}, replays: {number}"
+    if estimate.fewer is not None:
+        yield f"  {estimate.fewer}"
     yield _line("", ("least", "middle", "most"))
     yield _line("cost, $", estimate.cost_usd.shown(2), _of(over, number, "over the budget"))
     on_demand = f"on-demand alone: {estimate.on_demand_usd:,.2f} $"
@@ -162,14 +185,21 @@ def _headline(job: Replayed) -> str:
     sizes = (
         "" if its.min_workers == its.workers else f", workers: {its.min_workers} to {its.workers}"
     )
-    due, most = _deadline_hours(job), job.max_cost_usd
+    due = _deadline_hours(job)
     return "".join(
         [
             f"{job.name}: {its.work_seconds / _HOUR:,.1f} h of work at size {its.workers}{sizes}",
             "" if due is None else f", due in {due:,.1f} h",
-            "" if most is None else f", for at most {most:,f} $",
+            _money(job.max_cost_usd, job.left_usd),
         ]
     )
+
+
+def _money(most: Decimal | None, left: Decimal | None) -> str:
+    if most is None or left is None:
+        return ""
+    rest = "" if left == most else f", of which {left:,.2f} $ are left"
+    return f", for at most {most:,f} $" + rest
 
 
 def _deadline_hours(job: Replayed) -> float | None:

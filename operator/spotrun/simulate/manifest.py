@@ -1,7 +1,10 @@
 """A TrainingJob from a file, or from what `kubectl get -o yaml` prints."""
 
+import json
+import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +16,29 @@ from spotrun.api.trainingjob import TrainingJob
 
 _MOST_CHARACTERS = 4_000_000
 """More than the API server takes of one object."""
-_TOLD = ("progress", "pace")
+_TOLD = ("progress", "pace", "cost")
 """What of a status is read: the rest may be of an operator that is newer than this."""
+_READ_OTHERWISE = ("int", "float", "timestamp", "value")
+"""What PyYAML takes texts for and kubectl does not: `22:00` is a number to the base of 60."""
+_INTEGER = "[-+]?(0b[01][01_]*|0x[0-9a-fA-F][0-9a-fA-F_]*|0[0-7_]*|[1-9][0-9_]*)$"
+_FLOAT = (
+    r"([-+]?[0-9][0-9_]*\.[0-9_]*([eE][-+][0-9]+)?|\.[0-9][0-9_]*([eE][-+][0-9]+)?"
+    r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$"
+)
+"""Both as PyYAML has them, without the base of 60."""
 
 
 def read(name: str) -> TrainingJob:
     """Read the one TrainingJob in a file, `-` being standard input; a ValueError says why not."""
     found = [one for one in _objects(name, _text(name)) if one.get("kind") == TRAINING_JOB]
     if len(found) != 1:
-        names = ", ".join(str((one.get("metadata") or {}).get("name")) for one in found)
+        names = ", ".join(str(_name(one)) for one in found)
         held = f"{len(found)} of them ({names})" if found else "none"
         raise ValueError(f"{_shown(name)} has to hold one {TRAINING_JOB}, and holds {held}")
     job = found[0]
     status = job.get("status")
     if isinstance(status, dict):
-        job = {**job, "status": {key: status[key] for key in _TOLD if key in status}}
+        job = {**job, "status": _told(status)}
     try:
         loaded = load(job)
     except ValueError as error:
@@ -37,16 +48,32 @@ def read(name: str) -> TrainingJob:
 
 
 class _Loader(yaml.SafeLoader):
-    """As kubectl reads YAML: what looks like a time is a text."""
+    """As kubectl reads YAML: what looks like a time is a text, and so is `=`."""
 
 
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+    first: [one for one in resolvers if one[0].rpartition(":")[2] not in _READ_OTHERWISE]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(_INTEGER), list("-+0123456789"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(_FLOAT), list("-+.0123456789"))
+
+
+def _name(one: dict[str, Any]) -> object:
+    metadata = one.get("metadata")
+    return metadata.get("name") if isinstance(metadata, dict) else None
+
+
+def _told(status: dict[str, Any]) -> dict[str, Any]:
+    told = {key: status[key] for key in _TOLD if key in status}
+    if isinstance(told.get("cost"), dict):
+        told["cost"] = {"usd": told["cost"].get("usd")}
+    return told
 
 
 def _text(name: str) -> str:
+    if name == "-" and sys.stdin is None:
+        raise ValueError(f"{_shown(name)} is closed: give the job to it, or name a file")
     try:
         if name == "-":
             text = sys.stdin.read(_MOST_CHARACTERS + 1)
@@ -63,15 +90,21 @@ def _text(name: str) -> str:
 
 
 def _objects(name: str, text: str) -> Iterator[dict[str, Any]]:
-    try:
-        documents = list(yaml.load_all(text, Loader=_Loader))
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError(f"{_shown(name)} is not YAML: {error}") from error
-    for document in documents:
+    for document in _documents(name, text):
         items = document.get("items") if isinstance(document, dict) else None
         for one in items if isinstance(items, list) else [document]:
             if isinstance(one, dict):
                 yield one
+
+
+def _documents(name: str, text: str) -> list[Any]:
+    if text.lstrip().startswith("{"):
+        with suppress(ValueError, RecursionError):
+            return [json.loads(text)]  # which may be indented by tabs, and YAML may not
+    try:
+        return list(yaml.load_all(text, Loader=_Loader))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ValueError(f"{_shown(name)} is not YAML: {error}") from error
 
 
 def _shown(name: str) -> str:

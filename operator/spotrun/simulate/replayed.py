@@ -6,17 +6,20 @@ from datetime import datetime
 from decimal import Decimal
 from math import inf
 
-from spotrun.api.limits import Deadline
+from spotrun.api.amounts import PositiveAmount
+from spotrun.api.limits import Budget, Deadline, OnExceeded
 from spotrun.api.placement import CapacityPolicy
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJob, TrainingJobSpec
-from spotrun.api.values import Duration, PositiveDuration
+from spotrun.api.values import Duration, PositiveDuration, Time
 from spotrun.api.workers import Scaling, ScalingMode
 from spotrun.decide import sizes
+from spotrun.money.units import NO_USD, Usd
 from spotrun.simulate.scenario import Job
 from spotrun.simulate.snapshot import TEMPLATE
 
 _HOUR = 3600.0
+_LONGEST_SECONDS = 1_000_000 * _HOUR  # below that a Duration can say it
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Replayed:
     job: Job
     checkpoint_seconds: float  # inf: there is no place for any
     max_cost_usd: Decimal | None
+    left_usd: Decimal | None  # of these; 0 only where the budget does no more than warn
     left_out: tuple[str, ...]
 
 
@@ -37,7 +41,7 @@ def replayed(
     checkpoint_seconds: float,
     now: datetime,
 ) -> Replayed:
-    """What to replay; raises ValueError if it does not follow how much work there is, or by when.
+    """What to replay; raises ValueError if no work, time or money is left, or it is not known.
 
     `checkpoint_seconds` is the interval where the job leaves it to the operator.
     """
@@ -45,7 +49,7 @@ def replayed(
     full = _full_size(spec)
     deadline = _deadline_seconds(job, now)
     every = _checkpoint_seconds(spec, checkpoint_seconds)
-    budget = spec.budget
+    budget, left = spec.budget, _left(job)
     return Replayed(
         name=job.metadata.name or "the job",
         job=Job(
@@ -54,10 +58,11 @@ def replayed(
             workers=full,
             min_workers=sizes.smallest(spec.workers),
             max_workers=full,
-            spec=_spec(spec, full, deadline),
+            spec=_spec(spec, full, deadline, left),
         ),
         checkpoint_seconds=every,
         max_cost_usd=budget.max_cost_usd.decimal if budget and budget.max_cost_usd else None,
+        left_usd=left.decimal if left is not None else None,
         left_out=tuple(_left_out(spec, full, every)),
     )
 
@@ -91,16 +96,46 @@ def _deadline_seconds(job: TrainingJob, now: datetime) -> float:
     deadline = job.spec.deadline
     if deadline is None:
         return inf
-    created = job.metadata.creation_timestamp
     if deadline.finish_before is not None:
         left = (deadline.finish_before.datetime - now).total_seconds()
     else:
         assert deadline.finish_within is not None, "one of both is given"
-        passed = (now - datetime.fromisoformat(created)).total_seconds() if created else 0.0
-        left = deadline.finish_within.seconds - passed
+        left = deadline.finish_within.seconds - _passed_seconds(job, now)
+    left = round(left, 3)  # as fine as a duration is written
+    if left >= _LONGEST_SECONDS:
+        raise ValueError(
+            f"its deadline is {left / _HOUR:,.0f} h from now, and {_LONGEST_SECONDS / _HOUR:,.0f} "
+            "h are the most that a duration can say: leave spec.deadline out"
+        )
     if left <= 0:
         raise ValueError(f"its deadline was {Duration.of(-left)} ago: there is no time to plan")
     return left
+
+
+def _passed_seconds(job: TrainingJob, now: datetime) -> float:
+    """Since it was created; of a job that is not there yet, nothing."""
+    created = job.metadata.creation_timestamp
+    if created is None:
+        return 0.0
+    try:
+        return (now - Time(created).datetime).total_seconds()
+    except ValueError as error:
+        raise ValueError(f"metadata.creationTimestamp: {error}") from None
+
+
+def _left(job: TrainingJob) -> Usd | None:
+    """What is left of the budget; None: there is no limit."""
+    budget, status = job.spec.budget, job.status
+    if budget is None or budget.max_cost_usd is None:
+        return None
+    spent = Usd.of(status.cost.usd if status is not None and status.cost is not None else None)
+    limit = Usd.of(budget.max_cost_usd)
+    if spent >= limit and budget.on_exceeded is not OnExceeded.WARN:
+        raise ValueError(
+            f"{spent} of its budget of {limit} are spent: there is no money to plan, set "
+            "budget.maxCostUsd above that"
+        )
+    return max(limit - spent, NO_USD)
 
 
 def _checkpoint_seconds(spec: TrainingJobSpec, by_default: float) -> float:
@@ -110,7 +145,7 @@ def _checkpoint_seconds(spec: TrainingJobSpec, by_default: float) -> float:
     return every.seconds if every is not None else by_default
 
 
-def _spec(spec: TrainingJobSpec, full: int, deadline: float) -> TrainingJobSpec:
+def _spec(spec: TrainingJobSpec, full: int, deadline: float, left: Usd | None) -> TrainingJobSpec:
     """The job as it would be written for a market in which a worker is a node."""
     workers = spec.workers.model_copy(update={"template": TEMPLATE, "replicas": full})
     due = None
@@ -122,9 +157,16 @@ def _spec(spec: TrainingJobSpec, full: int, deadline: float) -> TrainingJobSpec:
         scaling=Scaling(mode=ScalingMode.MANUAL),
         placement=spec.placement.model_copy(update={"pool_selector": None}),
         deadline=due,
-        budget=spec.budget,
+        budget=_budget(spec.budget, left),
         checkpoint=spec.checkpoint,
     )
+
+
+def _budget(budget: Budget | None, left: Usd | None) -> Budget | None:
+    """What of it a replay may spend; a budget that only warns holds nothing back."""
+    if budget is None or not left:
+        return budget
+    return budget.model_copy(update={"max_cost_usd": PositiveAmount.of(left.decimal)})
 
 
 def _left_out(spec: TrainingJobSpec, full: int, every: float) -> Iterator[str]:

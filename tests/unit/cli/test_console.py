@@ -1,5 +1,6 @@
 """The two command lines: what they promise, and that they do not pretend."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -105,6 +106,61 @@ def test_missing_libraries_are_named(
 
     assert ended.value.code == 2
     assert "pip install 'spotrun[operator]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("lines", [1, 100_000])
+def test_whoever_closes_the_output_ends_a_command_in_silence(unbuffered: str, lines: int) -> None:
+    program = (
+        "import sys\n"
+        "from spotrun.cli.console import CommandLine\n"
+        "line = CommandLine('it', 'It.')\n"
+        f"line.add('say', 'say it', lambda _: lambda: [print(n) for n in range({lines})] and 0)\n"
+        "sys.exit(line.run(['say']))\n"
+    )
+
+    ran = with_nobody_reading(["-c", program], unbuffered)
+
+    assert (ran.returncode, ran.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("module", ["spotrun", "spotrun.cli.kubectl"])
+def test_whoever_closes_the_output_ends_help_in_silence(module: str) -> None:
+    ran = with_nobody_reading(["-m", module, "--help"], unbuffered="")
+
+    assert (ran.returncode, ran.stderr) == (141, "")
+
+
+def with_nobody_reading(arguments: list[str], unbuffered: str) -> subprocess.CompletedProcess[str]:
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        return subprocess.run(
+            [sys.executable, *arguments],
+            stdout=write,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=30,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )
+    finally:
+        os.close(write)
+
+
+def test_who_has_closed_the_output_before_wants_none() -> None:
+    program = (
+        "import sys\n"
+        "from spotrun.__main__ import main\n"
+        "sys.stdout = None\n"  # as Python has it where descriptor 1 is closed
+        "main(['--version'])\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=30
+    )
+
+    assert ran.returncode == 0
+    assert "Traceback" not in ran.stderr
 
 
 def test_ctrl_c_while_the_libraries_are_loaded_is_no_traceback(

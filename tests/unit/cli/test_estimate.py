@@ -73,6 +73,8 @@ def test_programs_get_every_replay_and_how_far_they_lie_apart(say: Say) -> None:
     cheapest = 100 * (1 - runs[0] / market["on_demand_usd"])
     assert market["saved_percent"]["most"] == pytest.approx(cheapest)
     assert market["recorded_from"].startswith("2023-02-15")
+    assert market["fewer_replays"] is None
+    assert (answer["max_cost_usd"], answer["budget_left_usd"]) == (100, 100)
 
 
 def test_people_get_a_line_for_each_figure(say: Say) -> None:
@@ -130,6 +132,92 @@ def test_the_rest_of_a_job_that_trains_follows_from_its_status(say: Say) -> None
     assert json.loads(say(manifest, "--starts", "1", "--json"))["work_hours"] == 2
 
 
+def test_what_a_job_has_spent_is_gone(say: Say) -> None:
+    status = {
+        "progress": {"step": 500, "totalSteps": 1000},
+        "pace": {"stepSeconds": "36", "workers": 1},
+        "cost": {"usd": "19.50", "remainingUsd": "0.50"},
+    }
+    spec = {**MANIFEST["spec"], "budget": {"maxCostUsd": "20"}}
+    manifest = yaml.safe_dump({**MANIFEST, "spec": spec, "status": status})
+
+    said = say(manifest, "--starts", "2")
+    answer = json.loads(say(manifest, "--starts", "2", "--json"))
+
+    assert said.startswith(
+        "gpt: 5.0 h of work at size 1, for at most 20 $, of which 0.50 $ are left\n"
+    )
+    assert "2 of 2 not finished" in said
+    assert (answer["max_cost_usd"], answer["budget_left_usd"]) == (20, 0.5)
+    assert answer["markets"][0]["cost_usd"]["most"] <= 0.5
+
+
+def test_a_budget_that_only_warns_is_exceeded_by_whatever_is_spent_beyond_it(say: Say) -> None:
+    budget = {"maxCostUsd": "20", "onExceeded": "Warn"}
+    spec = {**MANIFEST["spec"], "budget": budget}
+    manifest = yaml.safe_dump({**MANIFEST, "spec": spec, "status": {"cost": {"usd": "21"}}})
+
+    said = say(manifest, "--work-hours", "1", "--starts", "1")
+
+    assert "for at most 20 $, of which 0.00 $ are left" in said
+    assert "1 of 1 over the budget" in said
+    assert "not finished" not in said
+
+
+def test_a_deadline_with_slack_leaves_room_for_many_starts(say: Say) -> None:
+    """Of 240 h a replay needs 144: what is due in 120, and a day more."""
+    manifest = a_manifest(deadline={"finishWithin": "120h"})
+
+    answer = json.loads(say(manifest, "--work-hours", "1", "--starts", "4", "--json"))
+
+    (market,) = answer["markets"]
+    assert (len(market["runs"]), market["fewer_replays"]) == (4, None)
+
+
+def test_fewer_starts_than_were_asked_for_are_accounted_for(say: Say) -> None:
+    manifest = a_manifest(deadline={"finishWithin": "230h"})
+    why = "3 were asked for, but a replay may take 254 h, and 240 h were recorded"
+
+    said = say(manifest, "--work-hours", "1", "--starts", "3").splitlines()
+    answer = json.loads(say(manifest, "--work-hours", "1", "--starts", "3", "--json"))
+
+    assert said[2:4] == [
+        "p3.2xlarge in us-west-2a, 2023-02-15 to 2023-02-25, replays: 1",
+        f"  {why}",
+    ]
+    assert answer["markets"][0]["fewer_replays"] == why
+
+
+@pytest.mark.parametrize(
+    ("due", "budget", "met", "said"),
+    [
+        pytest.param("5h", "100", True, "0 of 1 late", id="in time"),
+        pytest.param("4h", "100", False, "1 of 1 late", id="done after it"),
+        pytest.param("200h", "2", False, "1 of 1 late, 1 of 1 not finished", id="never done"),
+        pytest.param(
+            "250h", "2", None, "0 of 1 late, 1 of 1 not finished", id="recorded before it"
+        ),
+    ],
+)
+def test_who_is_not_done_is_late_only_once_the_deadline_has_passed(
+    say: Say, due: str, budget: str, met: bool | None, said: str
+) -> None:
+    manifest = a_manifest(
+        deadline={"finishWithin": due},
+        placement={"capacity": "Spot"},
+        budget={"maxCostUsd": budget},
+    )
+    flags = ("--work-hours", "3", "--starts", "1")
+
+    text = say(manifest, *flags).splitlines()
+    (market,) = json.loads(say(manifest, *flags, "--json"))["markets"]
+
+    (done,) = (line for line in text if line.startswith("  done after"))
+    assert done.endswith(f"  {said}")
+    assert [run["deadline_met"] for run in market["runs"]] == [met]
+    assert market["deadlines_missed"] == (met is False)
+
+
 def refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, *flags: str
 ) -> str:
@@ -164,6 +252,18 @@ def test_what_was_asked_wrongly_is_said_and_nothing_is_replayed(
     said = refused(capsys, monkeypatch, a_manifest(), "--trace", str(trace), *flags)
 
     assert complaint in said
+
+
+def test_a_standard_input_that_is_closed_is_no_job(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+
+    with pytest.raises(SystemExit) as ended:
+        main(["estimate", "-f", "-"])
+
+    assert ended.value.code == 2
+    assert "error: standard input is closed: give the job to it" in capsys.readouterr().err
 
 
 def test_a_market_that_never_had_so_many_nodes_is_not_asked(

@@ -1,11 +1,14 @@
 """What of a TrainingJob is replayed: sizes, work, deadline, checkpoints, and what is left out."""
 
+import json
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from math import inf
 from typing import Any
 
 import pytest
 
+from spotrun.api.limits import Budget, OnExceeded
 from spotrun.api.load import load
 from spotrun.api.trainingjob import TrainingJob
 from spotrun.api.workers import ScalingMode
@@ -105,6 +108,79 @@ def test_a_deadline_that_has_passed_leaves_nothing_to_plan() -> None:
 
     with pytest.raises(ValueError, match="its deadline was 2h ago"):
         what_is_replayed_of(job)
+
+
+@pytest.mark.parametrize(
+    ("deadline", "created", "complaint"),
+    [
+        ({"finishBefore": "2999-01-01T00:00:00Z"}, None, "is 8,527,716 h from now, and 1,000,000"),
+        ({"finishWithin": "0.1ms"}, None, "its deadline was 0s ago"),
+        ({"finishWithin": "10h"}, "2026-03-01T08:00:00", "metadata.creationTimestamp: must be a t"),
+        ({"finishWithin": "10h"}, "yesterday", "metadata.creationTimestamp: must be a time with"),
+    ],
+)
+def test_a_time_that_cannot_be_told_is_refused_with_its_field(
+    deadline: dict[str, Any], created: str | None, complaint: str
+) -> None:
+    job = a_job(deadline=deadline)
+    metadata = job.metadata.model_copy(update={"creation_timestamp": created})
+
+    with pytest.raises(ValueError, match=complaint):
+        what_is_replayed_of(job.model_copy(update={"metadata": metadata}))
+
+
+@pytest.mark.parametrize("on_exceeded", list(OnExceeded))
+@pytest.mark.parametrize(
+    ("status", "left"),
+    [
+        pytest.param({}, "20", id="nothing is spent yet"),
+        pytest.param({"cost": {}}, "20", id="what was spent is not known"),
+        pytest.param({"cost": {"usd": "19.500000000001"}}, "0.499999999999", id="a part of it"),
+    ],
+)
+def test_what_was_spent_is_taken_from_the_budget(
+    status: dict[str, Any], left: str, on_exceeded: OnExceeded
+) -> None:
+    budget = {"maxCostUsd": "20", "maxUsdPerHour": "5", "onExceeded": on_exceeded.value}
+
+    found = what_is_replayed_of(a_job(status=status, budget=budget, checkpoint=PLACE))
+
+    assert (found.max_cost_usd, found.left_usd) == (Decimal(20), Decimal(left))
+    assert found.job.spec is not None
+    assert found.job.spec.budget == Budget.model_validate_json(
+        json.dumps({**budget, "maxCostUsd": left})
+    )
+
+
+@pytest.mark.parametrize("on_exceeded", ["Suspend", "Fail"])
+@pytest.mark.parametrize("spent", ["20", "20.50"])
+def test_a_budget_that_is_spent_leaves_nothing_to_plan(spent: str, on_exceeded: str) -> None:
+    budget = {"maxCostUsd": "20", "onExceeded": on_exceeded}
+    job = a_job(status={"cost": {"usd": spent}}, budget=budget, checkpoint=PLACE)
+
+    with pytest.raises(ValueError, match=r"of its budget of \$20.00 are spent: there is no money"):
+        what_is_replayed_of(job)
+
+
+@pytest.mark.parametrize("spent", ["20", "20.50"])
+def test_a_budget_that_only_warns_may_be_spent(spent: str) -> None:
+    job = a_job(status={"cost": {"usd": spent}}, budget={"maxCostUsd": "20", "onExceeded": "Warn"})
+
+    found = what_is_replayed_of(job)
+
+    assert (found.max_cost_usd, found.left_usd) == (Decimal(20), Decimal(0))
+    assert found.job.spec is not None
+    assert found.job.spec.budget == job.spec.budget
+
+
+def test_no_money_is_left_of_no_limit() -> None:
+    job = a_job(status={"cost": {"usd": "20"}}, budget={"maxUsdPerHour": "5"})
+
+    found = what_is_replayed_of(job)
+
+    assert (found.max_cost_usd, found.left_usd) == (None, None)
+    assert found.job.spec is not None
+    assert found.job.spec.budget == job.spec.budget
 
 
 @pytest.mark.parametrize(
