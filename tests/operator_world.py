@@ -124,6 +124,14 @@ class World:
     async def until_phase(self, phase: str, name: str = "job") -> Manifest:
         return await self.until_job(lambda status: status.get("phase") == phase, name)
 
+    async def until_no_pods(self, job: str = "job") -> None:
+        """Wait until none of a job's workers has a pod any more."""
+
+        async def gone() -> bool:
+            return await self.pods(job) == []
+
+        await self.until(gone)
+
     async def until(self, look: Callable[[], Any]) -> Any:
         """Wait for something that no watch tells; returns what was found."""
         async with asyncio.timeout(PATIENCE_SECONDS):

@@ -89,14 +89,8 @@ def within_rate(view: View) -> JobSnapshot:
     size, limit = largest(workers, number), UsdPerHour.of(budget.max_usd_per_hour)
     if size >= wanted(workers):
         return replace(job, most_lasting=most_lasting(view, limit, wanted(workers)))
-    fewer = workers.model_copy(update={"replicas": size})
-    return replace(
-        job,
-        spec=job.spec.model_copy(update={"workers": fewer}),
-        most_lasting=most_lasting(view, limit, size),
-        limited_by=Reason.RATE_LIMITED,
-        asked_replicas=workers.replicas,
-    )
+    limited = job.limited_to(size, Reason.RATE_LIMITED)
+    return replace(limited, most_lasting=most_lasting(view, limit, size))
 
 
 def size_within(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) -> int:

@@ -1,27 +1,28 @@
 """Reach: how few workers a job keeps to while more would be of no use (`decide/unused.py`)."""
 
-from spotrun.api.status import TrainingJobStatus
+from spotrun.api.status import TrainingJobStatus, Unused
 
 
 def asks_for_fewer(status: TrainingJobStatus) -> bool:
     """Whether a job keeps to fewer workers than are wanted."""
-    return status.unused is not None and status.unused.retry_at is not None
+    return _kept(status) is not None
 
 
 def rests(status: TrainingJobStatus) -> bool:
     """Whether it keeps to none at all, for what it was given was too little to train."""
-    known = status.unused
-    return known is not None and known.retry_at is not None and not known.size
+    kept = _kept(status)
+    return kept is not None and not kept.size
 
 
 def why_fewer(status: TrainingJobStatus) -> str | None:
     """What is to be said of a job that keeps to fewer workers."""
-    known = status.unused
-    if known is None or known.retry_at is None:
+    kept = _kept(status)
+    if kept is None:
         return None
-    had = (
-        "too few to train"
-        if rests(status)
-        else f"more than {known.size}, too few for the next size"
-    )
-    return f"the nodes that came were {had}, and went back; more are asked for at {known.retry_at}"
+    had = f"more than {kept.size}, too few for the next size" if kept.size else "too few to train"
+    return f"the nodes that came were {had}, and went back; more are asked for at {kept.retry_at}"
+
+
+def _kept(status: TrainingJobStatus) -> Unused | None:
+    known = status.unused
+    return known if known is not None and known.retry_at is not None else None

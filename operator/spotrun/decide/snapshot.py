@@ -1,7 +1,7 @@
 """Everything a decision may know: gathered beforehand, frozen, without a way to ask for more."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -206,6 +206,17 @@ class JobSnapshot:
     def processes(self) -> int:
         """How many each of its workers runs."""
         return self.spec.workers.processes or self.requests.gpus or 1
+
+    def limited_to(self, replicas: int, why: Reason) -> "JobSnapshot":
+        """The same job as if fewer workers had been asked for."""
+        workers = self.spec.workers.model_copy(update={"replicas": replicas})
+        asked = self.asked_replicas
+        return replace(
+            self,
+            spec=self.spec.model_copy(update={"workers": workers}),
+            limited_by=why,
+            asked_replicas=self.spec.workers.replicas if asked is None else asked,
+        )
 
     def worker(self, serial: int) -> Worker | None:
         """The worker of that number, if it has a pod."""

@@ -54,14 +54,9 @@ def within_reach(view: View) -> JobSnapshot:
     known, workers = _remembered(job), job.spec.workers
     if known is None or not _is_pausing(view, known) or known.size >= wanted(workers):
         return job
-    fewer = workers.model_copy(update={"replicas": max(known.size, smallest(workers))})
-    return replace(
-        job,
-        spec=job.spec.model_copy(update={"workers": fewer}),
-        limited_by=Reason.WAITING_FOR_CAPACITY,
-        asked_replicas=workers.replicas if job.asked_replicas is None else job.asked_replicas,
-        full_size=wanted(workers),
-    )
+    fewer = max(known.size, smallest(workers))
+    limited = job.limited_to(fewer, Reason.WAITING_FOR_CAPACITY)
+    return replace(limited, full_size=wanted(workers))
 
 
 def give_back_unused(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
@@ -90,7 +85,11 @@ def unused_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
 
 
 def _held(view: View, status: TrainingJobStatus) -> _Held:
-    """Who trains has no use for others only once nobody does."""
+    return view.once("held", (status.world,), lambda: _look_at(view, status))
+
+
+def _look_at(view: View, status: TrainingJobStatus) -> _Held:
+    """Who trains is of use to its end, also under notice."""
     workers = view.job.spec.workers
     placed = [worker for worker in view.staying if worker.pod.node is not None]
     if not view.job.may_hold_nodes:
@@ -120,11 +119,13 @@ def _room(view: View) -> int:
 
 def _wait_seconds(view: View, status: TrainingJobStatus, held: _Held) -> float | None:
     """How long nodes are kept yet that are of no use; None: as long as nothing changes."""
-    since = _since(view, status)
-    if not held.unused or since is None or gone(view, status):
+    if not held.unused or gone(view, status):
         return None
     if not view.job.market.pools:
         return None  # nobody knows of nodes that become free, nor what they cost
+    since = _since(view, status)
+    if since is None:
+        return None
     again = fallback_again_seconds(view, status, held.wanted)
     if again is not None and again < FIRST_PAUSE / timedelta(seconds=1):
         return None  # on-demand capacity is about to fill the gap

@@ -14,10 +14,6 @@ def workers(size: int, cpu: str = "1") -> dict[str, Any]:
     return {"min": size, "max": size, "replicas": size, "template": template}
 
 
-async def _has_no_pods(world: World, job: str) -> bool:
-    return await world.pods(job) == []
-
-
 async def lacks_a_node(world: World, job: str) -> None:
     await world.until_job(lambda s: s.get("reason") == "WaitingForCapacity" and _is_short(s), job)
 
@@ -34,7 +30,7 @@ async def test_a_gang_that_is_half_placed_is_completed_before_another_one_begins
         await world.create_job("second", workers=workers(1))
         waits = await world.until_job(lambda s: s.get("reason") == "WaitingForGang", "second")
         assert waits["status"]["phase"] == "Pending"
-        await world.until(lambda: _has_no_pods(world, "second"))
+        await world.until_no_pods("second")
 
         await world.nodes.add("c", capacity=CPU)
         await world.until_phase("Running", "first")

@@ -45,11 +45,7 @@ async def test_a_deleted_job_leaves_nothing(world: World) -> None:
     async with world.operator():
         await world.until_phase("Running")
         await world.kube.delete(world.jobs("job"))
-
-        async def gone() -> bool:
-            return await world.pods() == []
-
-        await world.until(gone)
+        await world.until_no_pods()
 
 
 async def test_a_job_made_again_does_not_meet_the_workers_of_its_predecessor(

@@ -146,11 +146,7 @@ async def test_a_job_that_is_deleted_while_it_runs_says_its_cost_and_holds_nothi
         [usd] = (await _counted(world, operator, "cost_usd_total")).values()
         # Two seconds more at half a cent each.
         assert Decimal(str(usd)) >= Decimal(job["status"]["cost"]["usd"]) + Decimal("0.01")
-
-        async def gone() -> bool:
-            return await world.pods() == []
-
-        await world.until(gone)
+        await world.until_no_pods()
 
 
 async def test_labels_by_which_costs_are_grouped_are_copied_to_pods(world: World) -> None:

@@ -8,10 +8,6 @@ from tests.integration.spot.helpers import add_node, create_job, until_pools
 from tests.operator_world import World
 
 
-async def _has_no_pods(world: World, job: str) -> bool:
-    return await world.pods(job) == []
-
-
 async def test_a_gang_gives_nodes_back_that_are_too_few_and_asks_when_enough_are_free(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -26,7 +22,7 @@ async def test_a_gang_gives_nodes_back_that_are_too_few_and_asks_when_enough_are
         rests = await world.until_job(lambda status: status.get("unused") is not None, "gang")
         assert (rests["status"]["unused"]["size"], rests["status"]["unused"]["room"]) == (0, 2)
         assert rests["status"]["message"].startswith("the nodes that came were too few to train")
-        await world.until(lambda: _has_no_pods(world, "gang"))
+        await world.until_no_pods("gang")
 
         await create_job(world, 2, name="small", smallest=2)
         await world.until_phase("Running", "small")  # it stands behind nobody

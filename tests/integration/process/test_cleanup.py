@@ -61,11 +61,7 @@ async def test_pods_of_a_deleted_job_go_away(abandoned: World, account: Path) ->
         0,
         [WATCHING, f"{world.namespace}/job: 2 pods let go of", "no pod waits for spotrun"],
     )
-
-    async def all_are_gone() -> bool:
-        return await world.pods() == []
-
-    await world.until(all_are_gone)
+    await world.until_no_pods()
 
 
 async def test_what_runs_goes_on_and_finalizers_of_others_stay(

@@ -70,7 +70,7 @@ async def test_a_job_succeeds_with_the_rights_over_its_namespace(
         await world.until_phase("Succeeded")
         await world.until(lambda: _all_released(world))
         await world.kube.delete(world.jobs("job"))
-        await world.until(lambda: _nothing_left(world))
+        await world.until_no_pods()
         await replica.stop()
     assert _refusals(world, replica) == []
 
@@ -199,10 +199,6 @@ async def _all_arrived(world: World, count: int) -> bool:
 async def _all_released(world: World) -> list[Manifest] | None:
     pods = await world.pods()
     return None if any(pod["metadata"].get("finalizers") for pod in pods) else pods
-
-
-async def _nothing_left(world: World) -> bool:
-    return await world.pods() == []
 
 
 async def _is_ready(replica: Replica) -> bool:

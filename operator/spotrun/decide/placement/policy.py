@@ -154,8 +154,9 @@ def withdrawals(view: View, status: TrainingJobStatus, size: int) -> tuple[Withd
         return ()
     now, found = there(view), plan(view, status, size)
     if found.supply.is_empty:
+        if not offered(view).excludes_spot:
+            return ()
         too_dear = (*now.waiting_for_spot, *now.waiting_for_any)
-        too_dear = too_dear if offered(view).excludes_spot else ()
         return tuple(_withdraw(w, Reason.FALLBACK, found.supply.why_none) for w in too_dear)
     no_spot = _youngest(now.waiting_for_spot, len(now.waiting_for_spot) - found.spot)
     no_lasting = _youngest(now.waiting_for_lasting, len(now.waiting_for_lasting) - found.lasting)
