@@ -181,6 +181,7 @@ class Controller:
             clock=time.monotonic,
             wall=_now,
             roll=Random().random,  # noqa: S311 - jitter, not a secret
+            count_failure=self._meter.count_failure,
             instance=self._settings.address,
         )
         return Reconciler(

@@ -1,10 +1,12 @@
 """Making the workers of a job: protected first, tried out once, then more and more at a time."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from spotrun.act.pods import PodWriter
 from spotrun.act.protection import Protection
+from spotrun.act.retries import Results, Retries
 from spotrun.act.settings import Settings
 from spotrun.act.trouble import Trouble, all_troubles
 from spotrun.api.names import Reason
@@ -35,12 +37,14 @@ class Creations:
         protection: Protection,
         settings: Callable[[], Settings],
         *,
+        retries: Retries,
         clock: Callable[[], float],
         roll: Roll,
     ) -> None:
         self._pods = pods
         self._protection = protection
         self._settings = settings
+        self._retries = retries
         self._clock = clock
         self._roll = roll
         self._accepted: dict[tuple[str, str], _Accepted] = {}  # by namespace and template
@@ -55,10 +59,14 @@ class Creations:
         refused, now_seconds = memory.refused, self._clock()
         if refused and refused.template == job.template and now_seconds < refused.retry_at:
             return [Trouble(again_seconds=refused.retry_at - now_seconds)]
-        troubles = await self._prepare(job, workers[0], memory)
-        if not troubles:
-            troubles = await self._start_slowly(job, workers, memory)
+        troubles = await self._retries.attempt(
+            memory, creation_of(job), lambda: self._try(job, workers, memory)
+        )
         return [*troubles, *self._remember(job, troubles, memory)]
+
+    async def _try(self, job: JobSnapshot, workers: list[Create], memory: Memory) -> Results:
+        troubles = await self._prepare(job, workers[0], memory)
+        return troubles or await self._start_slowly(job, workers, memory)
 
     async def _prepare(self, job: JobSnapshot, first: Create, memory: Memory) -> list[Trouble]:
         """Before workers are made: what protects them, and the word that they are accepted."""
@@ -82,19 +90,19 @@ class Creations:
 
     async def _start_slowly(
         self, job: JobSnapshot, workers: list[Create], memory: Memory
-    ) -> list[Trouble]:
+    ) -> Results:
         """1, 2, 4, 8 ... at a time: what refuses one refuses all, and is asked only once."""
         settings = self._settings()
         settings = replace(settings, restricted=settings.restricted or memory.is_restricted)
-        troubles: list[Trouble] = []
+        results: list[Trouble | None] = []
         rest, size = workers, 1
-        while rest and not any(trouble.stops_creations for trouble in troubles):
+        while rest and not any(one is not None and one.stops_creations for one in results):
             batch, rest = rest[:size], rest[size:]
-            troubles += await all_troubles(
+            results += await asyncio.gather(
                 *(self._pods.create(job, one, settings) for one in batch)
             )
             size *= 2
-        return troubles
+        return results
 
     def _remember(
         self, job: JobSnapshot, troubles: list[Trouble], memory: Memory
@@ -113,6 +121,11 @@ class Creations:
         memory.accepted = None  # tried out again, for what refuses may have changed
         self._accepted.pop((job.namespace, job.template), None)
         yield Trouble(again_seconds=pause_seconds)
+
+
+def creation_of(job: JobSnapshot) -> str:
+    """Name the making of a job's workers: with another template it is tried anew."""
+    return f"the creation of workers of template {job.template}"
 
 
 def _gave_way(job: JobSnapshot, memory: Memory) -> bool:

@@ -11,16 +11,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import chain
+from operator import attrgetter
 
 from spotrun.act.annotations import annotate
 from spotrun.act.broken import broken_status
-from spotrun.act.creations import Creations
+from spotrun.act.creations import Creations, creation_of
 from spotrun.act.events import announcements, event, may_tell
 from spotrun.act.pods import PodWriter
 from spotrun.act.protection import Protection
+from spotrun.act.retries import Retries
 from spotrun.act.scale import resize
 from spotrun.act.settings import Settings
-from spotrun.act.trouble import Trouble, is_terminating, on_removal, on_write
+from spotrun.act.statuses import StatusWriter, status_of
+from spotrun.act.trouble import Trouble, is_terminating, on_removal
 from spotrun.act.withdrawals import withdraw
 from spotrun.act.writes import AT_ONCE, Writes, Written
 from spotrun.api.status import TrainingJobStatus
@@ -37,12 +41,12 @@ from spotrun.decide.actions import (
 )
 from spotrun.decide.cost.telling import cost_of_deleted
 from spotrun.decide.snapshot import JobSnapshot
-from spotrun.kube.backoff import Backoff, Roll
+from spotrun.kube.backoff import Roll
 from spotrun.kube.client import Client
-from spotrun.kube.errors import Conflict, KubeError, NotFound
+from spotrun.kube.errors import KubeError, NotFound
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.resource import Key, Resource
-from spotrun.observe.memory import Memory
+from spotrun.observe.memory import Failing, Memory
 from spotrun.observe.objects import PODS, TRAINING_JOBS
 from spotrun.observe.orphans import Orphan
 from spotrun.observe.snapshot import BrokenJob
@@ -51,11 +55,7 @@ log = logging.getLogger(__name__)
 
 EVENTS = Resource("events.k8s.io", "v1", "events")
 
-CONFLICTS = Backoff(least_seconds=0.1, most_seconds=10.0)
-"""The event of the write that was in the way is mostly on its way already."""
-BELIEVED_CONFLICTS = 4
-"""After more in a row the cache is taken to have missed a write: it has to show a newer job first,
-or be filled anew."""
+_PROTECTION = "the PodDisruptionBudget"
 
 Single = Remove | Withdraw | Release | Annotate | DeleteJob | Resize
 """What is done by one request."""
@@ -71,6 +71,7 @@ class Outcome:
     stored: bool  # the status is in, so the decision's own time to look again counts as well
     again_seconds: float = float("inf")  # look again then
     failure: KubeError | None = None  # not the job's doing: try again after a pause
+    failing: Failing | None = None  # the write that has failed most often in a row
 
 
 class Executor:
@@ -86,6 +87,7 @@ class Executor:
         clock: Callable[[], float],
         wall: Callable[[], datetime],
         roll: Roll,
+        count_failure: Callable[[KubeError], None] = lambda _: None,
         instance: str = "spotrun",
         at_once: int = AT_ONCE,
     ) -> None:
@@ -93,9 +95,12 @@ class Executor:
         self._writes = Writes(horizon, at_once)
         self._pods = PodWriter(client, self._writes)
         self._protection = Protection(client, self._writes, clock=clock, roll=roll)
-        self._creations = Creations(self._pods, self._protection, settings, clock=clock, roll=roll)
+        self._retries = Retries(clock, roll, count_failure)
+        self._creations = Creations(
+            self._pods, self._protection, settings, retries=self._retries, clock=clock, roll=roll
+        )
+        self._statuses = StatusWriter(client, self._writes, self._retries, clock=clock, roll=roll)
         self._stored = stored
-        self._roll = roll
         self._clock = clock
         self._wall = wall
         self._instance = instance
@@ -107,12 +112,15 @@ class Executor:
 
     async def carry_out(self, job: JobSnapshot, decision: Decision, memory: Memory) -> Outcome:
         """Store the next status, then do what follows from it, on the version that has it."""
-        if unprotected := await self._protection.before_training(job, decision.status, memory):
-            return _outcome(unprotected, stored=False)
-        try:
-            version = await self._store(job, job.status, decision.status, memory)
-        except KubeError as error:
-            return _outcome([self._not_stored(job, error, memory)], stored=False)
+        if unprotected := await self._retries.attempt(
+            memory,
+            _PROTECTION,
+            lambda: self._protection.before_training(job, decision.status, memory),
+        ):
+            return _outcome(unprotected, memory, stored=False)
+        version = await self._statuses.store(job, job.status, decision.status, memory)
+        if isinstance(version, Trouble):
+            return _outcome([version], memory, stored=False)
         self._stored(job, decision.status, version)
         memory.last = replace(job, status=decision.status, workers=())
         before = memory.refused and memory.refused.refusal
@@ -122,7 +130,7 @@ class Executor:
         if not job.deleting and not any(trouble.is_terminating for trouble in troubles):
             changes = announcements(job.status, decision.status)
             await self._tell(job, (*decision.announcements, *changes), memory)
-        return _outcome(troubles, stored=True)
+        return _outcome(troubles, memory, stored=True)
 
     async def report(self, broken: BrokenJob, memory: Memory) -> Outcome:
         """Say in its status why a job cannot be decided, if that status can be read."""
@@ -130,10 +138,9 @@ class Executor:
             log.error("%s/%s: %s", broken.namespace, broken.name, broken.message)
             return Outcome(stored=False)
         status = broken_status(broken, self._wall())
-        try:
-            await self._store(broken, broken.status, status, memory)
-        except KubeError as error:
-            return _outcome([self._not_stored(broken, error, memory)], stored=False)
+        version = await self._statuses.store(broken, broken.status, status, memory)
+        if isinstance(version, Trouble):
+            return _outcome([version], memory, stored=False)
         return Outcome(stored=True)
 
     async def say_farewell(self, memory: Memory) -> None:
@@ -149,49 +156,6 @@ class Executor:
             return
         self._writes.reached(job, PODS, pod.name, version)
 
-    async def _store(
-        self,
-        job: JobSnapshot | BrokenJob,
-        old: TrainingJobStatus,
-        new: TrainingJobStatus,
-        memory: Memory,
-    ) -> str:
-        if new == old:
-            return job.version
-        patch: list[dict[str, object]] = [
-            # The version makes it conditional. A PUT would be sent twice by the connection pool
-            # when a kept connection turns out to be dead, and then conflict with itself.
-            {"op": "replace", "path": "/metadata/resourceVersion", "value": job.version},
-            {"op": "add", "path": "/status", "value": new.manifest()},
-        ]
-        written = await self._writes.do(
-            "status",
-            lambda: self._client.patch(
-                TRAINING_JOBS,
-                job.name,
-                patch,
-                Written,
-                namespace=job.namespace,
-                subresource="status",
-            ),
-        )
-        memory.written_at, memory.conflicts = self._clock(), 0
-        meta = written.metadata
-        key = Key(job.namespace, job.name)
-        self._writes.reached(key, TRAINING_JOBS, job.name, meta.version)
-        return meta.resource_version
-
-    def _not_stored(
-        self, job: JobSnapshot | BrokenJob, error: KubeError, memory: Memory
-    ) -> Trouble:
-        """Look again, later each time; what conflicts again and again was decided on an old job."""
-        if not isinstance(error, (Conflict, NotFound)):  # changed or deleted, and not seen yet
-            return on_write(error)
-        memory.conflicts += 1
-        if memory.conflicts > BELIEVED_CONFLICTS:
-            self._await_newer(job)
-        return Trouble(again_seconds=CONFLICTS.pause_seconds(memory.conflicts, self._roll))
-
     async def _act(self, job: JobSnapshot, decision: Decision, memory: Memory) -> list[Trouble]:
         workers: list[Create] = []
         singles: list[Single] = []
@@ -200,15 +164,23 @@ class Executor:
                 workers.append(action)
             else:
                 singles.append(action)
+        names = map(_name_of, singles)
+        self._retries.keep(memory, (_PROTECTION, status_of(job), creation_of(job), *names))
         # The inner ones are begun here: a coroutine that is cancelled before its first step would
         # leave them unawaited.
         created, others = await asyncio.gather(
             self._creations.make(job, workers, memory),
-            asyncio.gather(*(self._one(job, action) for action in singles)),
+            asyncio.gather(*(self._one(job, action, memory) for action in singles)),
         )
-        return [*created, *(trouble for trouble in others if trouble is not None)]
+        return [*created, *chain.from_iterable(others)]
 
-    async def _one(self, job: JobSnapshot, action: Single) -> Trouble | None:
+    async def _one(self, job: JobSnapshot, action: Single, memory: Memory) -> list[Trouble]:
+        async def write() -> list[Trouble | None]:
+            return [await self._do(job, action)]
+
+        return await self._retries.attempt(memory, _name_of(action), write)
+
+    async def _do(self, job: JobSnapshot, action: Single) -> Trouble | None:
         match action:
             case Release():
                 return await self._pods.release(job, action)
@@ -233,13 +205,8 @@ class Executor:
             )
         except KubeError as error:
             return on_removal(error)
-        self._await_newer(job)
+        self._statuses.await_newer(job)
         return None
-
-    def _await_newer(self, job: JobSnapshot | BrokenJob) -> None:
-        """Decide nothing more about a job on this version of it, or an older one."""
-        key = Key(job.namespace, job.name)
-        self._writes.reached(key, TRAINING_JOBS, job.name, int(job.version) + 1)
 
     async def _tell(self, job: JobSnapshot, told: Iterable[Announce], memory: Memory) -> None:
         """Tell people; an event that gets lost is not worth a second attempt."""
@@ -258,7 +225,17 @@ class Executor:
         return await self._client.create(EVENTS, body, Written, namespace=job.namespace)
 
 
-def _outcome(troubles: list[Trouble], *, stored: bool) -> Outcome:
+def _outcome(troubles: list[Trouble], memory: Memory, *, stored: bool) -> Outcome:
     waits = [one.again_seconds for one in troubles if one.again_seconds is not None]
     failures = [one.failure for one in troubles if one.failure is not None]
-    return Outcome(stored, min(waits, default=float("inf")), failures[0] if failures else None)
+    return Outcome(
+        stored,
+        min(waits, default=float("inf")),
+        failures[0] if failures else None,
+        max(memory.failing.values(), key=attrgetter("times"), default=None),
+    )
+
+
+def _name_of(action: Single) -> str:
+    serial = getattr(action, "serial", "")
+    return f"{type(action).__name__} {serial}".rstrip()

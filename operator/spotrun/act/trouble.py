@@ -6,13 +6,10 @@ from dataclasses import dataclass
 
 from spotrun.api.names import Reason
 from spotrun.decide.snapshot import Refusal
-from spotrun.kube.errors import Ambiguous, Conflict, Forbidden, Invalid, KubeError, NotFound
+from spotrun.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
 
 SOON_SECONDS = 0.05
 """For a cache to catch up with somebody else's write, as Kubernetes' own controllers wait."""
-UNSURE_SECONDS = 1.0
-"""For a write to show up whose answer was lost."""
-
 MOST_WORDS = 1_000
 _TERMINATING = "NamespaceTerminating"
 _OVER_QUOTA = "exceeded quota: "
@@ -47,8 +44,6 @@ def on_write(error: KubeError) -> Trouble:
     """Something of ours could not be changed."""
     if isinstance(error, Conflict):
         return Trouble(again_seconds=SOON_SECONDS)
-    if isinstance(error, Ambiguous):
-        return Trouble(again_seconds=max(UNSURE_SECONDS, error.retry_after_seconds or 0))
     return Trouble(failure=error)
 
 

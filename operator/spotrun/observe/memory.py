@@ -16,6 +16,15 @@ class Refused:
     retry_at: float = 0.0
 
 
+@dataclass(frozen=True)
+class Failing:
+    """A write that fails, in the words of the last answer; moments are on the monotonic clock."""
+
+    times: int  # in a row
+    words: str
+    retry_at: float
+
+
 @dataclass
 class Memory:
     """One job's; `act` writes what it did, `observe` what it saw."""
@@ -27,6 +36,7 @@ class Memory:
     lost_at: dict[int, float] = field(default_factory=dict)  # when each loss was first seen
     missed_at: dict[int, float] = field(default_factory=dict)  # when both neighbours missed it
     refused: Refused | None = None
+    failing: dict[str, Failing] = field(default_factory=dict)  # by what was to be written
     accepted: str | None = None  # the template of which a dry run accepted a pod
     is_restricted: bool = False  # the namespace takes none but pods of Pod Security's `restricted`
     policy_at: float = float("-inf")  # when its NetworkPolicy was last made

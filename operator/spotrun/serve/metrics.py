@@ -74,7 +74,7 @@ class Meter:
         )
         self._reconcile_errors = Counter(
             "spotrun_trainingjob_reconcile_errors",
-            "Jobs that were taken off the queue in vain, by what went wrong; they come again.",
+            "Work on jobs, or one write of it, in vain, by what went wrong; it is tried again.",
             ("error",),
             registry=self.registry,
         )
@@ -86,8 +86,12 @@ class Meter:
             try:
                 yield
             except Exception as error:
-                self._reconcile_errors.labels(type(error).__name__).inc()
+                self.count_failure(error)
                 raise
+
+    def count_failure(self, error: Exception) -> None:
+        """Work on a job was in vain, or one write of it was; it comes again."""
+        self._reconcile_errors.labels(type(error).__name__).inc()
 
     def count_request(self, what: str, status: int) -> None:
         """An agent was answered."""

@@ -8,7 +8,8 @@ import pytest
 
 from spotrun.act.executor import EVENTS
 from spotrun.act.protection import POLICIES
-from spotrun.act.trouble import SOON_SECONDS, UNSURE_SECONDS
+from spotrun.act.retries import UNSURE_SECONDS
+from spotrun.act.trouble import SOON_SECONDS
 from spotrun.api.names import LABEL_JOB_UID, Reason
 from spotrun.api.status import How, TrainingJobStatus, World
 from spotrun.api.values import Serials

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotrun.act.creations import Creations
+from spotrun.act.retries import Retries
 from spotrun.act.settings import Settings
 from spotrun.act.trouble import Trouble
 from spotrun.decide.actions import Create, Remove
@@ -56,6 +57,7 @@ class Shared:
             pods,
             protection,
             lambda: Settings(server="sync:9443", ca_pem="PEM"),
+            retries=Retries(self.seconds, lambda: 0.5),
             clock=self.seconds,
             roll=lambda: 0.5,
         )

@@ -2,7 +2,6 @@ import pytest
 
 from spotrun.act.trouble import (
     SOON_SECONDS,
-    UNSURE_SECONDS,
     Trouble,
     on_creation,
     on_removal,
@@ -24,6 +23,7 @@ from spotrun.kube.errors import (
 
 QUOTA = Forbidden('pods "a" is forbidden: exceeded quota: few')
 ENDS = Forbidden("it goes", causes=(Cause("NamespaceTerminating", "it goes"),))
+UNSURE = Ambiguous("no answer")
 BUSY = Retryable("busy", retry_after_seconds=7)
 ANONYMOUS = Unauthorized("who?")
 
@@ -39,8 +39,7 @@ ANONYMOUS = Unauthorized("who?")
         (Invalid("x" * 2000), Trouble(refusal=Refusal("TemplateRefused", "x" * 1000))),
         (ENDS, Trouble(is_terminating=True)),
         (Conflict("quota changed"), Trouble(again_seconds=SOON_SECONDS)),
-        (Ambiguous("?"), Trouble(again_seconds=UNSURE_SECONDS)),
-        (Ambiguous("?", retry_after_seconds=9), Trouble(again_seconds=9)),
+        (UNSURE, Trouble(failure=UNSURE)),
         (BUSY, Trouble(failure=BUSY)),
         (ANONYMOUS, Trouble(failure=ANONYMOUS)),
     ],

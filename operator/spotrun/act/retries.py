@@ -1,0 +1,97 @@
+"""When a write that failed is tried again: each by itself, later each time.
+
+What one webhook refuses, or etcd finds too large, must not hold up what else a job needs: its other
+writes go on, and decisions keep their own times.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from spotrun.act.trouble import Trouble
+from spotrun.kube.backoff import Backoff, Roll, log_level
+from spotrun.kube.errors import Ambiguous, KubeError, Retryable, Unauthorized
+from spotrun.observe.memory import Failing, Memory
+
+log = logging.getLogger(__name__)
+
+Results = Sequence[Trouble | None]
+"""What came of writes of one kind; None is a success."""
+
+UNSURE_SECONDS = 1.0
+"""For a write to show up whose answer was lost."""
+AGAIN = Backoff(least_seconds=0.1, most_seconds=120.0)
+"""As the work queue's: quick enough for a hiccup, slow enough for what nobody mends."""
+
+
+class Retries:
+    """Counts failures in a row of each write of a job, in the job's memory."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        roll: Roll,
+        count: Callable[[KubeError], None] = lambda _: None,
+    ) -> None:
+        """Start with nothing known; `count` is told of each failure that nobody else hears of."""
+        self._clock = clock
+        self._roll = roll
+        self._count = count
+
+    async def attempt(
+        self, memory: Memory, what: str, write: Callable[[], Awaitable[Results]]
+    ) -> list[Trouble]:
+        """Write, unless that failed and it is too soon; return what did not go well.
+
+        Where one of several equal writes succeeded, the count of failures begins anew. What
+        concerns the API server as a whole stays a failure, which has the whole job wait.
+        """
+        failing = memory.failing.get(what)
+        wait_seconds = failing.retry_at - self._clock() if failing is not None else 0.0
+        if wait_seconds > 0:
+            return [Trouble(again_seconds=wait_seconds)]
+        results = await write()
+        troubles = [one for one in results if one is not None]
+        failures = [one.failure for one in troubles if one.failure is not None]
+        if not failures:
+            memory.failing.pop(what, None)
+            return troubles
+        times = 1 if failing is None or None in results else failing.times + 1
+        pause_seconds = self._pause_seconds(times, failures[0])
+        memory.failing[what] = Failing(times, failures[0].message, self._clock() + pause_seconds)
+        if not pause_seconds:
+            return troubles
+        self._count(failures[0])
+        _log(what, memory.failing[what], pause_seconds)
+        others = [one for one in troubles if one.failure is None]
+        return [*others, Trouble(again_seconds=pause_seconds)]
+
+    @staticmethod
+    def keep(memory: Memory, wanted: Iterable[str]) -> None:
+        """Forget the failures of what is not wanted any more."""
+        known = memory.failing
+        memory.failing = {what: known[what] for what in wanted if what in known}
+
+    def _pause_seconds(self, times: int, error: KubeError) -> float:
+        if _is_of_the_server(error):
+            return 0.0
+        asked = error.retry_after_seconds
+        if isinstance(error, Ambiguous):
+            asked = max(UNSURE_SECONDS, asked or 0.0)
+        return AGAIN.pause_seconds(times, self._roll, asked)
+
+
+def _is_of_the_server(error: KubeError) -> bool:
+    """Whether any other write would meet the same: it is away, busy, or does not know us."""
+    nothing_done = isinstance(error, Retryable) and error.status < 500
+    return nothing_done or isinstance(error, Unauthorized)
+
+
+def _log(what: str, failing: Failing, pause_seconds: float) -> None:
+    log.log(
+        log_level(failing.times),
+        "%s: %s (%d failures in a row), again in %.1f s",
+        what,
+        failing.words,
+        failing.times,
+        pause_seconds,
+    )

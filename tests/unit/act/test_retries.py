@@ -1,0 +1,177 @@
+"""How often writes are tried that fail again and again, and what does not wait for them."""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from spotrun.act.executor import Executor, Outcome
+from spotrun.act.settings import Settings
+from spotrun.api.names import Reason
+from spotrun.decide.actions import Action, Create, Decision, Remove
+from spotrun.decide.snapshot import JobSnapshot
+from spotrun.kube.client import Client
+from spotrun.kube.errors import Ambiguous, Forbidden, KubeError, Retryable, Unauthorized
+from spotrun.kube.horizon import Horizon
+from spotrun.kube.resource import Key, Resource
+from spotrun.observe.memory import Memory
+from tests.decide_builders import NOW, a_job
+from tests.unit.act.helpers import NoCaches
+from tests.unit.kube.scripted import ScriptedTransport
+
+TOO_LARGE = Ambiguous("etcdserver: request is too large", status=500)
+HOOK_DOWN = Forbidden("the webhook says no", status=403)
+BUSY = Retryable("busy", status=429, retry_after_seconds=7)
+MADE = {"metadata": {"name": "made", "resourceVersion": "9"}}
+
+
+@dataclass
+class Server:
+    """An API server that answers every write in its own way, and a clock that a test moves."""
+
+    errors: dict[str, KubeError]  # by HTTP method
+    seconds: float = 0.0
+    asked: Counter[str] = field(default_factory=Counter)
+    memory: Memory = field(default_factory=Memory)
+    counted: list[KubeError] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        client = Client(ScriptedTransport(self._answer), field_manager="test")
+        horizon: Horizon[Key, Resource] = Horizon(NoCaches(), self._clock)
+        self.executor = Executor(
+            client,
+            horizon,
+            lambda: Settings(server="sync:9443", ca_pem="PEM"),
+            lambda *_: None,
+            clock=self._clock,
+            wall=lambda: NOW,
+            roll=lambda: 1.0,
+            count_failure=self.counted.append,
+        )
+
+    def _clock(self) -> float:
+        return self.seconds
+
+    def _answer(self, method: str, _: str, __: Any) -> Any:
+        self.asked[method] += 1
+        if method in self.errors:
+            raise self.errors[method]
+        return MADE
+
+    async def carry_out(self, job: JobSnapshot, decision: Decision) -> Outcome:
+        self.memory.policy_at = self.memory.budget_at = self.seconds  # protected
+        self.memory.accepted = job.template
+        return await self.executor.carry_out(job, decision, self.memory)
+
+    async def live(self, seconds: float, *actions: Action, wake_seconds: float = 0.25) -> Outcome:
+        """Decide the same for so long, whenever something wakes the job."""
+        job = a_job().snapshot()
+        end = self.seconds + seconds
+        while True:
+            outcome = await self.carry_out(job, Decision(job.status, actions))
+            if self.seconds >= end:
+                return outcome
+            self.seconds += wake_seconds
+
+
+CREATE = Create(0)
+
+
+def removal(serial: int) -> Remove:
+    return Remove(serial, f"uid-{serial}", Reason.RESIZING, "for the test")
+
+
+async def test_a_pod_that_etcd_finds_too_large_is_not_sent_every_second() -> None:
+    server = Server({"POST": TOO_LARGE})
+
+    outcome = await server.live(600, CREATE)
+
+    # After 0, 1, 1, 1, 1, 1.6, 3.2, 6.4 ... s, and then every 2 min.
+    assert server.asked == {"POST": 15}
+    assert outcome.stored
+    assert outcome.failure is None
+    assert outcome.failing is not None
+    assert (outcome.failing.times, outcome.failing.words) == (15, TOO_LARGE.message)
+    assert server.counted == [TOO_LARGE] * 15
+
+
+async def test_another_template_is_tried_at_once() -> None:
+    server = Server({"POST": TOO_LARGE})
+    await server.live(600, CREATE)
+    job = replace(a_job().snapshot(), template="another")
+
+    outcome = await server.carry_out(job, Decision(job.status, (CREATE,)))
+
+    assert server.asked == {"POST": 16}
+    assert outcome.failing is not None
+    assert outcome.failing.times == 1
+
+
+@pytest.mark.parametrize("error", [TOO_LARGE, HOOK_DOWN], ids=str)
+async def test_a_write_that_fails_for_long_holds_up_no_other_one(error: KubeError) -> None:
+    server = Server({"POST": error, "DELETE": error})
+    await server.live(600, CREATE, removal(0))
+    server.errors = {"POST": error}
+    server.asked.clear()
+
+    outcome = await server.live(0, CREATE, removal(0), removal(1))
+
+    assert server.asked == {"DELETE": 1}, "the removal of 1 is tried, that of 0 was just refused"
+    assert outcome.failure is None
+    assert outcome.again_seconds < 120
+
+
+async def test_what_fails_is_forgotten_with_its_success_and_when_nobody_wants_it() -> None:
+    server = Server({"DELETE": HOOK_DOWN})
+    failing = (await server.live(1, removal(0), removal(1))).failing
+    assert failing is not None
+    assert failing.times > 1
+
+    server.errors = {}
+    server.seconds += 120
+    assert (await server.live(0, removal(0))).failing is None
+    assert server.memory.failing == {}
+
+
+async def test_where_some_of_many_are_made_the_others_are_soon_tried_again() -> None:
+    server = Server({})
+    pods = iter(range(10_000))
+
+    def every_second(method: str, _: str, __: Any) -> Any:
+        if next(pods) % 2:
+            raise TOO_LARGE
+        return MADE
+
+    server._answer = every_second  # type: ignore[method-assign]
+    server.__post_init__()
+    for _ in range(9):
+        outcome = await server.live(0, *map(Create, range(8)))
+        assert outcome.again_seconds == pytest.approx(1.1)
+        server.seconds += outcome.again_seconds
+
+
+async def test_a_status_that_cannot_be_stored_is_tried_later_and_later() -> None:
+    server = Server({"PATCH": TOO_LARGE})
+    job = a_job().snapshot()
+    decision = Decision(job.status.model_copy(update={"next_serial": 7}))
+    while server.seconds < 600:
+        outcome = await server.carry_out(job, decision)
+        assert not outcome.stored
+        server.seconds += 0.25
+
+    assert server.asked == {"PATCH": 15}
+    changed = replace(job, generation=job.generation + 1)
+    await server.carry_out(changed, decision)
+    assert server.asked == {"PATCH": 16}, "somebody may have mended it"
+
+
+@pytest.mark.parametrize("error", [BUSY, Retryable("cannot connect"), Unauthorized("who?")])
+async def test_a_server_that_is_away_or_busy_has_the_whole_job_wait(error: KubeError) -> None:
+    server = Server({"POST": error})
+
+    outcomes = [await server.live(0, CREATE) for _ in range(3)]
+
+    assert [outcome.failure for outcome in outcomes] == [error] * 3
+    assert [outcome.failing and outcome.failing.times for outcome in outcomes] == [1, 2, 3]
+    assert server.counted == [], "whoever raises them counts them"
