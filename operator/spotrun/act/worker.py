@@ -82,12 +82,14 @@ def _metadata(job: JobSnapshot, worker: Create) -> Manifest:
         labels[names.LABEL_CAPACITY] = place.capacity.value
     if job.spec.workers.per_replica > 1:
         labels[names.LABEL_SLOT] = str(worker.slot)
-    asked = {
+    trainer = job.spec.workers.template.spec.trainer
+    told = {
+        names.ANNOTATION_TRAINER: trainer.name if trainer is not None else "",
         names.ANNOTATION_POOLS: ",".join(place.required),
         names.ANNOTATION_ZONE: place.zone,
         names.ANNOTATION_AVOIDS: ",".join(worker.avoid_nodes),
     }
-    said = {key: value for key, value in asked.items() if value}
+    said = {key: value for key, value in told.items() if value}
     return {
         **ours,
         "labels": {

@@ -108,6 +108,9 @@ ANNOTATION_ZONE: Final = Name(
 ANNOTATION_AVOIDS: Final = Name(
     "spotrun.dev/avoids", "on worker pods: the host names of nodes they keep away from"
 )
+ANNOTATION_TRAINER: Final = Name(
+    "spotrun.dev/trainer", "on worker pods: the name of the container that trains"
+)
 ANNOTATION_DO_NOT_DISRUPT: Final = Name(
     "karpenter.sh/do-not-disrupt", "on worker pods: Karpenter must not consolidate their nodes"
 )

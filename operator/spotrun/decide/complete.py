@@ -4,7 +4,7 @@ from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.crew import generation, training
 from spotrun.decide.ledger import state
-from spotrun.decide.snapshot import PodPhase
+from spotrun.decide.snapshot import PodEnd
 from spotrun.decide.view import FINISHED, View
 from spotrun.wire import Ending
 
@@ -36,14 +36,18 @@ def _how(view: View, status: TrainingJobStatus) -> str:
 def _somebody_has_completed(view: View, status: TrainingJobStatus) -> bool:
     members = set(training(status))
     for worker in view.job.workers:
-        words = worker.pod.end.words if worker.pod.end is not None else None
-        if words is not None and words.reason is Ending.COMPLETED:
+        if worker.pod.end is not None and _has_completed(worker.pod.end):
             return True
-        if words is None and worker.pod.phase is PodPhase.SUCCEEDED:
-            return True  # torchrun ends with 0 only when its script did
         report = worker.agent.report if worker.agent is not None else None
         if report is None or not report.completed or worker.serial not in members:
             continue
         if report.arrived == generation(status):
             return True
     return False
+
+
+def _has_completed(end: PodEnd) -> bool:
+    """Whether a trainer ended because its script did; containers beside it say nothing of that."""
+    if end.words is not None:
+        return end.words.reason is Ending.COMPLETED
+    return end.exit_code == 0  # torchrun ends so only when its script did

@@ -239,7 +239,8 @@ def _own_end(pod: Pod, end: PodEnd, *, is_told_to_end: bool) -> Fate:
         return Fate(None, end.exit_code, words.message)
     if words is not None and words.reason is Ending.PREEMPTED:
         return Fate(Reason.RECLAIMED, end.exit_code, words.message)
-    if words is None and pod.phase is PodPhase.SUCCEEDED:
+    # Its own code, whatever became of containers beside it; where nobody found it, all ended so.
+    if words is None and (end.exit_code == 0 or pod.phase is PodPhase.SUCCEEDED):
         return Fate(None, 0)
     code = words.exit_code if words is not None and words.exit_code is not None else end.exit_code
     message = words.message if words is not None else end.pod_message

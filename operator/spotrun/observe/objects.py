@@ -13,6 +13,7 @@ from spotrun.api.names import (
     ANNOTATION_COST_USD,
     ANNOTATION_COST_USD_PER_HOUR,
     ANNOTATION_POOLS,
+    ANNOTATION_TRAINER,
     ANNOTATION_ZONE,
     GROUP,
     LABEL_COST_CENTER,
@@ -81,6 +82,7 @@ class PodAnnotations(msgspec.Struct, frozen=True):
     pools: str = msgspec.field(default="", name=str(ANNOTATION_POOLS))
     zone: str = msgspec.field(default="", name=str(ANNOTATION_ZONE))
     avoids: str = msgspec.field(default="", name=str(ANNOTATION_AVOIDS))
+    trainer: str = msgspec.field(default="", name=str(ANNOTATION_TRAINER))
 
 
 class PodMeta(Meta, frozen=True, rename="camel"):

@@ -2,8 +2,8 @@
 
 from decimal import Decimal
 
-from spotrun.api.template import TRAINER
 from spotrun.money.shares import Resources
+from spotrun.observe.containers import trainer_of
 from spotrun.observe.objects import ContainerSpec, PodMetricsObject, PodObject
 from spotrun.observe.resources import NOTHING, resources_of
 from spotrun.wire import Utilization
@@ -11,7 +11,7 @@ from spotrun.wire import Utilization
 
 def allowance(pod: PodObject) -> Resources:
     """What the container that trains may use: its limits, else its requests; nothing: neither."""
-    trainer = _trainer(pod.spec.containers)
+    trainer = _trainer(pod)
     if trainer is None:
         return NOTHING
     return resources_of({**trainer.resources.requests, **trainer.resources.limits})
@@ -19,7 +19,7 @@ def allowance(pod: PodObject) -> Resources:
 
 def utilization(pod: PodObject, told: PodMetricsObject) -> Utilization:
     """Which share it uses of that; None for what has nothing to be a share of."""
-    trainer, whole = _trainer(pod.spec.containers), allowance(pod)
+    trainer, whole = _trainer(pod), allowance(pod)
     found = (one for one in told.containers if trainer is not None and one.name == trainer.name)
     usage = next((one.usage for one in found), {})
     used = resources_of(usage)
@@ -33,7 +33,6 @@ def _share(used: Decimal, whole: Decimal) -> float | None:
     return min(float(used / whole), 1.0) if whole > 0 else None
 
 
-def _trainer(containers: tuple[ContainerSpec, ...]) -> ContainerSpec | None:
-    if len(containers) == 1:
-        return containers[0]
-    return next((one for one in containers if one.name == TRAINER), None)
+def _trainer(pod: PodObject) -> ContainerSpec | None:
+    name = trainer_of(pod)
+    return next((one for one in pod.spec.containers if one.name == name), None)

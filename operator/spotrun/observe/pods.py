@@ -10,10 +10,10 @@ from spotrun.api.names import (
     LABEL_SLOT,
     LABEL_TEMPLATE,
 )
-from spotrun.api.template import TRAINER
 from spotrun.decide.snapshot import Pod, PodEnd, PodPhase
+from spotrun.observe.containers import ended_at, trainer_end
 from spotrun.observe.naming import serial_of
-from spotrun.observe.objects import ContainerStatus, PodObject, PodStatus, Terminated
+from spotrun.observe.objects import PodObject
 from spotrun.observe.resources import requests_of
 from spotrun.wire import one_line, read_last_words
 
@@ -62,7 +62,7 @@ def pod_facts(pod: PodObject, serial: int) -> Pod:
         stuck=_stuck(pod),
         created_at=_moment(meta.creation_timestamp),
         scheduled_at=_since(pod, "PodScheduled"),
-        ended_at=_ended_at(status),
+        ended_at=ended_at(pod),
         disrupted_at=_since(pod, "DisruptionTarget"),
         requests=requests_of(pod),
         asked=_CAPACITIES.get(meta.labels.get(LABEL_CAPACITY, "")),
@@ -87,14 +87,6 @@ def _since(pod: PodObject, kind: str) -> datetime | None:
     return next((_moment(c.last_transition_time) for c in found), None)
 
 
-def _ended_at(status: PodStatus) -> datetime | None:
-    """When the last container ended; None while one may still run."""
-    ended = [container.state.terminated for container in status.container_statuses]
-    moments = [_moment(one.finished_at) for one in ended if one is not None]
-    known = [moment for moment in moments if moment is not None]
-    return max(known) if known and len(known) == len(ended) else None
-
-
 def _phase(text: str) -> PodPhase:
     # "Unknown" is a running pod whose node is silent; whether it is lost is not concluded here.
     return _PHASES.get(text, PodPhase.RUNNING)
@@ -113,7 +105,7 @@ def _is_disruption(kind: str, status: str) -> bool:
 
 def _end(pod: PodObject) -> PodEnd | None:
     status = pod.status
-    ended = _trainer_end(status.container_statuses)
+    ended = trainer_end(pod)
     is_over = status.phase in {PodPhase.SUCCEEDED, PodPhase.FAILED}
     if ended is None and not is_over:
         return None
@@ -161,12 +153,6 @@ def _stuck(pod: PodObject) -> str:
 def bounded(words: str) -> str:
     """Other people's words as one line that is not too long."""
     return one_line(" ".join(words.split())[:MOST_WORDS])
-
-
-def _trainer_end(containers: tuple[ContainerStatus, ...]) -> Terminated | None:
-    if len(containers) == 1:
-        return containers[0].state.terminated
-    return next((c.state.terminated for c in containers if c.name == TRAINER), None)
 
 
 def _why_disrupted(pod: PodObject) -> str:

@@ -66,6 +66,7 @@ SMALLEST = {
             "karpenter.sh/do-not-disrupt": "true",
             "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
             "controller.kubernetes.io/pod-deletion-cost": "2147483647",
+            "spotrun.dev/trainer": "trainer",
         },
         "ownerReferences": [
             {

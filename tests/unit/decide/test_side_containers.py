@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from spotrun.api.names import Phase
 from spotrun.api.status import Restarts, TrainingJobStatus
 from spotrun.api.values import Serials, Time
 from spotrun.decide.actions import Remove
 from spotrun.decide.snapshot import Node, PodEnd, PodPhase
+from spotrun.wire import Ending, LastWords
 from tests.decide_builders import NOW, JobBuilder, a_job, ago, later
 
 OOM = PodEnd(exit_code=137, container_reason="OOMKilled")
@@ -118,3 +120,25 @@ def test_who_ends_as_it_should_is_not_remembered() -> None:
         after(a_job(2, min=1).training(0).with_worker(1, end=OOM, phase=PodPhase.FAILED)).failed
         is None
     )
+
+
+DEPARTED = LastWords(Ending.DEPARTED, message="it was not needed any more")
+
+
+@pytest.mark.parametrize(
+    ("end", "phase", "completes"),
+    [
+        pytest.param(PodEnd(exit_code=0), PodPhase.SUCCEEDED, True, id="all end well"),
+        pytest.param(PodEnd(exit_code=0), PodPhase.RUNNING, True, id="another one runs on"),
+        pytest.param(PodEnd(exit_code=0), PodPhase.FAILED, True, id="another one fails"),
+        pytest.param(
+            PodEnd(exit_code=0, words=DEPARTED), PodPhase.SUCCEEDED, False, id="it departed"
+        ),
+        pytest.param(PodEnd(), PodPhase.SUCCEEDED, False, id="nobody knows how it ended"),
+    ],
+)
+def test_only_a_trainer_completes_a_job_and_no_other_container_fails_one(
+    end: PodEnd, phase: PodPhase, completes: bool
+) -> None:
+    status = after(a_crew(end, phase=phase))
+    assert (status.phase is Phase.SUCCEEDED, failures(status)) == (completes, None)

@@ -15,7 +15,11 @@ UID = "job-uid"
 NAME = worker_name("job", UID, 3)
 
 
-def pod(status: dict[str, Any] | None = None, **meta: Any) -> PodObject:
+def pod(
+    status: dict[str, Any] | None = None,
+    containers: tuple[str, ...] = ("trainer",),
+    **meta: Any,
+) -> PodObject:
     metadata = {
         "name": NAME,
         "namespace": "ns",
@@ -29,7 +33,8 @@ def pod(status: dict[str, Any] | None = None, **meta: Any) -> PodObject:
         "finalizers": [FINALIZER_METERED],
         **meta,
     }
-    found = {"metadata": metadata, "spec": {"containers": []}, "status": status or {}}
+    spec = {"containers": [{"name": name} for name in containers]}
+    found = {"metadata": metadata, "spec": spec, "status": status or {}}
     return msgspec.convert(found, PodObject, str_keys=True)
 
 
@@ -89,20 +94,6 @@ ENDS = [
     ),
     pytest.param(
         {
-            "phase": "Succeeded",
-            "containerStatuses": [
-                ended(0, "Completed", 'noise\n{"reason": "completed", "step": 7}', name="main")
-            ],
-        },
-        PodEnd(
-            exit_code=0,
-            container_reason="Completed",
-            words=LastWords(Ending.COMPLETED, step=7),
-        ),
-        id="last words of the only container",
-    ),
-    pytest.param(
-        {
             "phase": "Failed",
             "reason": "Evicted",
             "message": "The node was low on resource: memory. ",
@@ -146,6 +137,79 @@ ENDS = [
         id="an init container failed",
     ),
 ]
+
+
+WORDS = 'noise\n{"reason": "departed", "step": 7}'
+SAID = LastWords(Ending.DEPARTED, step=7)
+NAMED = {"spotrun.dev/trainer": "main"}
+
+
+@pytest.mark.parametrize(
+    ("containers", "annotations"),
+    [
+        pytest.param(("main",), {}, id="the only one, of an older operator"),
+        pytest.param(("main",), NAMED, id="the only one"),
+        pytest.param(("main", "proxy"), NAMED, id="one was put behind it"),
+        pytest.param(("proxy", "main", "trainer"), NAMED, id="others were put around it"),
+        pytest.param(("proxy", "trainer"), {}, id="by its name, of an older operator"),
+        pytest.param(("proxy", "trainer"), NAMED, id="by its name, where another name is no one's"),
+    ],
+)
+def test_the_trainer_is_known_whatever_was_put_into_its_pod(
+    containers: tuple[str, ...], annotations: dict[str, str]
+) -> None:
+    trainer = "main" if "main" in containers else "trainer"
+    others = [ended(3, name=name) for name in containers if name != trainer]
+    runs = {**RUNS, "name": trainer}
+    amid = pod(
+        {"phase": "Running", "containerStatuses": [*others, runs]},
+        containers,
+        annotations=annotations,
+    )
+    assert pod_facts(amid, 3).end is None
+    over = {"phase": "Failed", "containerStatuses": [*others, ended(0, "", WORDS, name=trainer)]}
+    assert pod_facts(pod(over, containers, annotations=annotations), 3).end == PodEnd(
+        exit_code=0, words=SAID
+    )
+
+
+def test_what_no_container_of_the_template_says_is_no_end_of_a_trainer() -> None:
+    ephemeral = {"ephemeralContainerStatuses": [ended(1, name="debugger")]}
+    inits = {"initContainerStatuses": [ended(1, name="proxy")]}
+    status = {"phase": "Running", "containerStatuses": [RUNS], **ephemeral, **inits}
+    assert pod_facts(pod(status), 3).end is None
+
+
+FINISHED = "2026-03-02T12:00:00Z"
+LATER = "2026-03-02T12:00:09Z"
+
+
+@pytest.mark.parametrize(
+    ("sidecar", "moment"),
+    [
+        pytest.param({"terminated": {"finishedAt": LATER}}, LATER, id="it ends last"),
+        pytest.param({"running": {}}, None, id="it still runs"),
+        pytest.param({"waiting": {}}, FINISHED, id="it was never started"),
+    ],
+)
+def test_a_pod_has_ended_with_its_last_container_sidecars_among_its_inits_included(
+    sidecar: Any, moment: str | None
+) -> None:
+    once = {"terminated": {"exitCode": 0, "finishedAt": "2026-03-02T13:00:00Z"}}
+    status = {
+        "containerStatuses": [
+            {"name": "trainer", "state": {"terminated": {"finishedAt": FINISHED}}}
+        ],
+        "initContainerStatuses": [
+            {"name": "proxy", "state": sidecar},
+            {"name": "fetch", "state": once},
+        ],
+    }
+    inits = ({"name": "proxy", "restartPolicy": "Always"}, {"name": "fetch"})
+    spec = {"containers": [{"name": "trainer"}], "initContainers": inits}
+    seen = msgspec.structs.replace(pod(status), spec=msgspec.convert(spec, PodSpec))
+    expected = datetime.fromisoformat(moment) if moment else None
+    assert pod_facts(seen, 3).ended_at == expected
 
 
 @pytest.mark.parametrize(("status", "end"), ENDS)
