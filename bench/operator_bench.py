@@ -29,6 +29,7 @@ from typing import Any, Self, TypeVar
 import aiohttp
 import yaml
 
+from devcluster.addresses import free_ports
 from devcluster.client import Client, Manifest, at
 from devcluster.cluster import Cluster
 from spotrun.kube.access import Credentials, from_kubeconfig
@@ -185,10 +186,13 @@ class Rig:
     async def command(self) -> AsyncIterator[asyncio.subprocess.Process]:
         """Start `spotrun operator`, as it is; at the end of the block it is told to end."""
         host = self._host
+        agents, self._metrics_port, liveness = free_ports(host, 3)
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "spotrun", "operator", "--log-level=warning"),
             *(f"--kubeconfig={self._operators_kubeconfig}", f"--namespace={NAMESPACE}"),
-            *(f"--agents-host={host}", f"--metrics-host={host}", f"--address={host}:8443"),
+            *(f"--agents-host={host}", f"--metrics-host={host}", f"--address={host}:{agents}"),
+            *(f"--agents-port={agents}", f"--metrics-port={self._metrics_port}"),
+            f"--liveness-port={liveness}",
         )
         try:
             yield process
@@ -202,7 +206,7 @@ class Rig:
 
     async def is_ready(self) -> bool:
         """Whether the operator says that its caches are full."""
-        url = f"http://{self._host}:8080/readyz"
+        url = f"http://{self._host}:{self._metrics_port}/readyz"
         with contextlib.suppress(aiohttp.ClientError):
             async with aiohttp.ClientSession() as session, session.get(url) as answer:
                 return answer.status == 200

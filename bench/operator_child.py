@@ -21,6 +21,7 @@ from typing import Any
 import uvloop
 from typing_extensions import override
 
+from devcluster.addresses import free_port
 from spotrun.api.status import TrainingJobStatus
 from spotrun.controller import Controller, Settings
 from spotrun.decide.snapshot import JobSnapshot
@@ -32,7 +33,6 @@ from spotrun.serve.server import Settings as ServerSettings
 from spotrun.serve.tls import OwnSecret
 from spotrun.wire import Progress, Report
 
-PORT = 8443
 STEPS = 1_000_000
 
 
@@ -127,11 +127,12 @@ class Measured(Controller):
 
 async def run(arguments: argparse.Namespace) -> None:
     host = arguments.host
+    port = free_port(host)
     settings = Settings(
         namespace="default",
-        advertise=f"{host}:{PORT}",
-        address=f"{host}:{PORT}",
-        agents=ServerSettings(host=host, port=PORT, farewell_seconds=0.1),
+        advertise=f"{host}:{port}",
+        address=f"{host}:{port}",
+        agents=ServerSettings(host=host, port=port, farewell_seconds=0.1),
         plain_host=host,
         plain_port=0,
     )

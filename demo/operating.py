@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from devcluster import reaper
+from devcluster.addresses import free_ports
 from devcluster.client import Client, at
 from devcluster.cluster import Cluster
 
 HOME = "spotrun-system"
-_AGENTS_PORT = 8443
 _LEASE = "spotrun"
 _LEADING_SECONDS = 60.0
 _GOODBYE_SECONDS = 5.0
@@ -63,12 +63,15 @@ async def operating(cluster: Cluster, client: Client) -> AsyncIterator[Operator]
 
 async def _start(cluster: Cluster, kubeconfig: Path) -> Operator:
     host, log = cluster.block.pod_address(), cluster.directory / "operator.log"
-    agents = f"{host}:{_AGENTS_PORT}"
+    port, metrics, liveness = free_ports(host, 3)
+    agents = f"{host}:{port}"
     with log.open("wb") as file:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "spotrun", "operator", "--kubeconfig", str(kubeconfig)),
             *("--address", agents, "--advertise", agents),
-            *("--agents-host", host, "--metrics-host", host),
+            *("--agents-host", host, "--agents-port", str(port)),
+            *("--metrics-host", host, "--metrics-port", str(metrics)),
+            *("--liveness-port", str(liveness)),
             env={"PATH": os.environ["PATH"], reaper.MARKER: cluster.marker},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=file,

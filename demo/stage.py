@@ -13,7 +13,7 @@ from demo.job import NAMESPACE, ROOT, Job, Manifest, volume
 from demo.market import POOLS, NewNode, first_nodes
 from demo.operating import Operator, OperatorError, operating
 from devcluster.client import Client, at
-from devcluster.cluster import KUBELET_PORT, Cluster
+from devcluster.cluster import Cluster
 from devcluster.nodes import Nodes
 from devcluster.process.options import Options
 from devcluster.process.runtime import ProcessRuntime
@@ -69,8 +69,8 @@ async def open_stage(cluster: Cluster, job: Job, tell: Tell) -> AsyncIterator[St
     await asyncio.to_thread(cluster.kubectl, "apply", "--server-side", *files)
     if job.claim is not None:
         await _apply(cluster, volume(job.claim, cluster.directory / "checkpoints"))
-    tls, host = cluster.kubelet_tls(), cluster.block.host
-    async with Nodes(cluster.admin, address=host, port=KUBELET_PORT, tls=tls) as nodes:
+    tls, host, port = cluster.kubelet_tls(), cluster.block.host, cluster.block.ports.kubelets
+    async with Nodes(cluster.admin, address=host, port=port, tls=tls) as nodes:
         tell("starting the operator as a process, with the rights of its service account only")
         async with operating(cluster, nodes.client) as operator:
             stage = Stage(cluster, nodes, _runtime(cluster, nodes), operator, job)

@@ -1,12 +1,30 @@
-"""Loopback addresses: each cluster owns one 127.A.0.0/16, so usual ports never collide."""
+"""Loopback addresses and ports: each cluster owns one 127.A.0.0/16, so two never collide.
+
+Nor does it meet with a server that listens at every address, as those of other people do.
+"""
 
 import ipaddress
 import random
 import socket
 from collections.abc import Iterator
+from dataclasses import astuple, dataclass
 
-_PORTS = (2379, 2380, 6443, 10250)
-"""What a control plane and its kubelets listen on, all at the block's first address."""
+_NOBODYS = "127.255.255.254"
+"""In no block: who listens here listens everywhere."""
+
+_TO_CHOOSE_FROM = range(10_000, 32_768)
+"""Below what Linux gives to connections and to whoever asks for any port: nobody takes one of
+these by chance before the one for whom it was chosen listens."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """What a control plane and its kubelets listen on, all at the block's first address."""
+
+    etcd: int = 2379
+    etcd_peers: int = 2380
+    api_server: int = 6443
+    kubelets: int = 10250
 
 
 class AddressBlock:
@@ -16,8 +34,9 @@ class AddressBlock:
     namespace, needs no file, and is given back by the kernel however its owner ends.
     """
 
-    def __init__(self, number: int, claim: socket.socket) -> None:
+    def __init__(self, number: int, claim: socket.socket, ports: Ports) -> None:
         self.number = number
+        self.ports = ports
         self._claim = claim
         self._hosts = _pod_addresses(number)
 
@@ -35,8 +54,9 @@ class AddressBlock:
         self._claim.close()
 
 
-def claim_block() -> AddressBlock:
+def claim_block(usual: Ports = Ports()) -> AddressBlock:
     """Claim a block that nobody holds and on which nothing listens."""
+    shared = {port for port in astuple(usual) if not _is_free(_NOBODYS, port)}
     numbers = list(range(16, 255))  # 127.0.x.y and its neighbours are everybody's favourite
     random.shuffle(numbers)
     for number in numbers:
@@ -46,10 +66,29 @@ def claim_block() -> AddressBlock:
         except OSError:
             claim.close()
             continue
-        if all(_is_free(f"127.{number}.0.1", port) for port in _PORTS):
-            return AddressBlock(number, claim)
+        host = f"127.{number}.0.1"
+        if all(_is_free(host, port) for port in astuple(usual) if port not in shared):
+            others = iter(free_ports(host, len(shared)))
+            ports = (next(others) if port in shared else port for port in astuple(usual))
+            return AddressBlock(number, claim, Ports(*ports))
         claim.close()
     raise RuntimeError("every loopback block 127.16-254 is in use: end some clusters first")
+
+
+def free_port(host: str) -> int:
+    """Return a port of an address on which nothing listens, there or at every address."""
+    return free_ports(host, 1)[0]
+
+
+def free_ports(host: str, count: int) -> list[int]:
+    """Return so many different ports of an address on which nothing listens."""
+    found: list[int] = []
+    for port in random.sample(_TO_CHOOSE_FROM, len(_TO_CHOOSE_FROM)):
+        if len(found) == count:
+            return found
+        if _is_free(host, port):
+            found.append(port)
+    raise RuntimeError(f"{host} has no {count} free ports: end what listens there")
 
 
 def _is_free(host: str, port: int) -> bool:

@@ -26,9 +26,6 @@ from devcluster.controlplane import (
 MARKER = "DEVCLUSTER_MARKER"
 """The environment variable by which every process of a cluster can be found and ended."""
 
-KUBELET_PORT = 10250
-"""Where all kubelets of a cluster are served, at the host of its block."""
-
 
 def to_stderr(line: str) -> None:
     """Show progress where it does not mix with output."""
@@ -147,9 +144,8 @@ class Cluster:
         logs.mkdir(parents=True, exist_ok=True)
         self.block: AddressBlock = claim_block()
         authority = Authority(self.directory / "pki")
-        layout = Layout(
-            self.directory, logs, self.block.host, issue_identities(authority, self.block.host)
-        )
+        identities = issue_identities(authority, self.block.host)
+        layout = Layout(self.directory, logs, self.block.host, self.block.ports, identities)
         self.kubeconfig = self._write_kubeconfigs(layout)
         self.control = ControlPlane(layout, self.binaries, self._extra_flags, {MARKER: self.marker})
         self.control.start_all()

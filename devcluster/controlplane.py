@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from devcluster.access import Access
+from devcluster.addresses import Ports
 from devcluster.certificates import Authority, KeyPair
 
 COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
@@ -47,12 +48,13 @@ class Layout:
     directory: Path
     logs: Path
     host: str
+    ports: Ports
     identities: Identities
 
     @property
     def server(self) -> str:
         """The URL of the API server."""
-        return f"https://{self.host}:6443"
+        return f"https://{self.host}:{self.ports.api_server}"
 
     def access(self, who: KeyPair) -> Access:
         """The API server as seen by one of the identities."""
@@ -102,7 +104,8 @@ def flags(component: str, layout: Layout) -> list[str]:
 
 
 def _etcd_flags(layout: Layout) -> list[str]:
-    client, peer = f"http://{layout.host}:2379", f"http://{layout.host}:2380"
+    client = _etcd(layout)
+    peer = f"http://{layout.host}:{layout.ports.etcd_peers}"
     return [
         f"--data-dir={layout.directory}/etcd",
         f"--listen-client-urls={client}",
@@ -117,13 +120,17 @@ def _etcd_flags(layout: Layout) -> list[str]:
     ]
 
 
+def _etcd(layout: Layout) -> str:
+    return f"http://{layout.host}:{layout.ports.etcd}"
+
+
 def _api_server_flags(layout: Layout) -> list[str]:
     ids = layout.identities
     return [
-        f"--etcd-servers=http://{layout.host}:2379",
+        f"--etcd-servers={_etcd(layout)}",
         f"--bind-address={layout.host}",
         f"--advertise-address={layout.host}",
-        "--secure-port=6443",
+        f"--secure-port={layout.ports.api_server}",
         f"--tls-cert-file={ids.api_server.cert_file}",
         f"--tls-private-key-file={ids.api_server.key_file}",
         f"--client-ca-file={ids.ca_file}",
@@ -212,7 +219,7 @@ class ControlPlane:
         answer = ""
         while time.monotonic() < deadline:
             self._check_alive()
-            answer = _get(self.layout.host, access.ssl_context(), path)
+            answer = _get(self.layout, access.ssl_context(), path)
             if answer == "200":
                 return
             time.sleep(0.05)  # its answer is all there is to wait on
@@ -234,9 +241,10 @@ class ControlPlane:
         return "\n".join([f"The end of {log}:", *lines[-8:]])
 
 
-def _get(host: str, context: ssl.SSLContext, path: str) -> str:
+def _get(layout: Layout, context: ssl.SSLContext, path: str) -> str:
     """The status of an answer, or why there is none."""
-    connection = http.client.HTTPSConnection(host, 6443, context=context, timeout=5)
+    port = layout.ports.api_server
+    connection = http.client.HTTPSConnection(layout.host, port, context=context, timeout=5)
     try:
         connection.request("GET", path)
         return str(connection.getresponse().status)

@@ -7,7 +7,7 @@ from typing import Any, Self
 import aiohttp
 
 from devcluster.client import ApiError
-from devcluster.cluster import KUBELET_PORT, Cluster, to_stderr
+from devcluster.cluster import Cluster, to_stderr
 from devcluster.nodes import Machine, Nodes
 from devcluster.notices import Dialect
 from devcluster.platforms import Platform, pool_labels
@@ -29,7 +29,7 @@ class NodeCommands:
         self._nodes = Nodes(
             cluster.admin,
             address=cluster.block.host,
-            port=KUBELET_PORT,
+            port=cluster.block.ports.kubelets,
             tls=cluster.kubelet_tls(),
         )
         options = Options(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from devcluster.addresses import free_port
 from devcluster.client import ApiError, Client, Manifest, at
 from devcluster.cluster import Cluster
 from devcluster.kubelet.runtime import Exit
@@ -26,7 +27,6 @@ from tests.scripted_agent import Play, ScriptedAgent
 ROOT = Path(__file__).parents[1]
 GROUP = "spotrun.dev/v1alpha1"
 PATIENCE_SECONDS = 60
-PORT = 8443
 BESIDE = {"logs": Script(stop_seconds=12)}  # outlives the first pause after a failure
 QUICK = Terms(lease_seconds=3, renew_seconds=2, retry_seconds=0.3)
 
@@ -55,17 +55,22 @@ class World:
     namespace: str
     host: str  # where the operator is, whichever process of it
     plays: dict[str, Play] = field(default_factory=dict)
+    port: int = field(init=False)  # where it serves agents
+
+    def __post_init__(self) -> None:
+        """Choose a port that stays the same from one replica to the next."""
+        self.port = free_port(self.host)
 
     def play(self, job: str = "job") -> Play:
         return self.plays.setdefault(job, Play())
 
     def settings(self, **changes: Any) -> Settings:
         """How a replica runs here; `port` is where it serves agents."""
-        host, port = self.host, changes.pop("port", PORT)
+        host, port = self.host, changes.pop("port", self.port)
         chosen: dict[str, Any] = {
             "namespace": self.namespace,
             "watch_namespace": self.namespace,
-            "advertise": f"{host}:{PORT}",
+            "advertise": f"{host}:{self.port}",
             "address": f"{host}:{port}",
             "agents": ServerSettings(host=host, port=port, farewell_seconds=0.1),
             "plain_host": host,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
+from devcluster.addresses import free_port
 from spotrun.controller import Controller
 from spotrun.kube.access import Access, Credentials
 from spotrun.kube.client import Client
@@ -20,7 +21,7 @@ from spotrun.kube.lease import Terms
 from spotrun.kube.resource import Key
 from spotrun.kube.transport import JSON, REQUEST_SECONDS, Params, Transport
 from spotrun.serve.tls import OwnSecret
-from tests.operator_world import PORT, World
+from tests.operator_world import World
 
 TERMS = Terms(lease_seconds=2, renew_seconds=1.5, retry_seconds=0.2)
 RESTART_SECONDS = 0.1  # as quick as a kubelet ever is
@@ -88,7 +89,7 @@ class Replica:
 
     world: World
     url: str  # of the API server, or of a proxy before it
-    port: int = PORT
+    port: int
     terms: Terms = TERMS
     controller: Controller | None = None  # once it has started
     _transport: MortalTransport | None = None
@@ -188,7 +189,8 @@ async def deployed(world: World, *urls: str) -> AsyncIterator[list[Deployment]]:
     def starter(port: int, url: str) -> Callable[[], Replica]:
         return lambda: Replica(world, url, port)
 
-    deployments = [Deployment(starter(PORT + n, url)) for n, url in enumerate(urls)]
+    ports = [world.port, *(free_port(world.host) for _ in urls[1:])]
+    deployments = [Deployment(starter(port, url)) for port, url in zip(ports, urls, strict=True)]
     async with AsyncExitStack() as stack:
         for one in deployments:
             task = asyncio.create_task(one.run())

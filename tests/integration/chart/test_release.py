@@ -28,14 +28,13 @@ from devcluster.scripted import FOREVER, Context, Script, Scripted
 from spotrun.api.names import FINALIZER_METERED
 from tests.integration.chart.helpers import Helm
 from tests.integration.chart.versions import ROOT, Version, version_before
-from tests.integration.process.helpers import write_kubeconfig
+from tests.integration.process.helpers import Listening, listening, write_kubeconfig
 from tests.operator_world import GROUP, World, open_world
 from tests.relay import Relay, relayed
 
 HOME, RELEASE, ACCOUNT = "fleet-system", "fleet", "fleet-spotrun"
 ROOM = {"cpu": "64", "memory": "64Gi"}
 TAINT = {"key": "example.com/system", "effect": "NoSchedule"}
-AGENTS, METRICS = 8443, 8080
 OLD = "before"  # the tag of an image
 
 IMAGE = {"repository": "your-registry/spotrun-operator"}
@@ -65,7 +64,7 @@ class Release:
     before: Version
     service: Relay
     started: list[Context] = field(default_factory=list)
-    hosts: dict[str, str] = field(default_factory=dict)  # by pod: where its process listens
+    places: dict[str, Listening] = field(default_factory=dict)  # by pod
 
     async def do(self, *arguments: str | Path) -> str:
         """Run Helm against the cluster."""
@@ -119,17 +118,14 @@ class Release:
 
     def _addresses(self, context: Context) -> tuple[str, ...]:
         """Of loopback, for the pod's own cannot be listened on; agents come to the relay."""
-        host = self.cluster.block.pod_address()
-        self.hosts[context.pod["metadata"]["name"]] = host
-        return (
-            *("--address", f"{host}:{AGENTS}", "--agents-host", host, "--metrics-host", host),
-            *("--advertise", self.service.address),
-        )
+        place = listening(self.cluster.block.pod_address())
+        self.places[context.pod["metadata"]["name"]] = place
+        return (*place.flags, "--advertise", self.service.address)
 
 
 @pytest.fixture
 async def release(helm: Helm, cluster: Cluster, tmp_path: Path) -> AsyncIterator[Release]:
-    async with relayed("", listen=(cluster.block.pod_address(), AGENTS)) as service:
+    async with relayed("", listen=(cluster.block.pod_address(), 0)) as service:
         yield Release(helm, cluster, tmp_path, version_before(tmp_path), service)
 
 
@@ -166,11 +162,13 @@ async def serving(world: World, release: Release, generation: int) -> None:
     newest = next(p["metadata"]["name"] for p in pods if "deletionTimestamp" not in p["metadata"])
 
     async def is_ready() -> bool:
-        host = release.hosts.get(newest)
-        return host is not None and await answers(f"http://{host}:{METRICS}/readyz")
+        place = release.places.get(newest)
+        if place is None:
+            return False
+        return await answers(f"http://{place.host}:{place.metrics_port}/readyz")
 
     await world.until(is_ready)
-    release.service.target = f"{release.hosts[newest]}:{AGENTS}"
+    release.service.target = release.places[newest].agents
 
 
 async def answers(url: str) -> bool:

@@ -5,7 +5,7 @@ import asyncio
 from devcluster.client import Manifest
 from spotrun.api.values import Serials
 from spotrun.controller import Controller
-from tests.operator_world import PORT, World
+from tests.operator_world import World
 from tests.relay import relayed
 
 WORKERS = {"min": 2, "max": 3, "replicas": 3}
@@ -52,7 +52,7 @@ async def test_a_silent_worker_whom_its_neighbours_miss_is_lost_within_seconds(
     world: World,
 ) -> None:
     await world.nodes.add("a", capacity={"cpu": "64", "memory": "64Gi"})
-    async with world.operator() as controller, relayed(f"{world.host}:{PORT}") as link:
+    async with world.operator() as controller, relayed(f"{world.host}:{world.port}") as link:
         world.play().servers[1] = link.address
         await world.create_job(workers=WORKERS)
         await trains(world, "0-2")
@@ -76,7 +76,7 @@ async def test_a_silent_worker_whom_its_neighbours_miss_is_lost_within_seconds(
 async def test_a_replacement_keeps_away_from_a_node_that_only_looks_well(world: World) -> None:
     for name in ("a", "b", "c", "d"):
         await world.nodes.add(name, capacity={"cpu": "8", "memory": "32Gi"})
-    async with world.operator() as controller, relayed(f"{world.host}:{PORT}") as link:
+    async with world.operator() as controller, relayed(f"{world.host}:{world.port}") as link:
         world.play().servers[1] = link.address
         await world.create_job(workers={**WORKERS, "template": ONE_PER_NODE})
         await trains(world, "0-2")

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def assert_no_trace(cluster: Cluster) -> None:
     assert reaper.marked(cluster.marker) == set()
     assert not cluster.directory.exists()
     assert not cluster.memory.exists()
-    assert not any(is_listening(cluster.block.host, port) for port in (2379, 2380, 6443, 10250))
+    assert not any(is_listening(cluster.block.host, port) for port in astuple(cluster.block.ports))
 
 
 def test_two_clusters_live_side_by_side_and_leave_nothing() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import aiohttp
 import yaml
 
-PORT = 9090
+from devcluster.addresses import free_port
+
 _PATIENCE_SECONDS = 60
 
 
@@ -64,20 +65,20 @@ async def scraping(
     """Run a server; `pods` is where each pod of the operator, by name, serves metrics."""
     config = folder / "prometheus.yaml"
     config.write_text(yaml.safe_dump(_config(pods, rules)))
-    log = folder / "prometheus.log"
+    log, address = folder / "prometheus.log", f"{host}:{free_port(host)}"
     with log.open("wb") as file:
         process = await asyncio.create_subprocess_exec(
             *(program, f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"),
-            f"--web.listen-address={host}:{PORT}",
+            f"--web.listen-address={address}",
             stdin=asyncio.subprocess.DEVNULL,
             stdout=file,
             stderr=file,
         )
     try:
         async with aiohttp.ClientSession() as session:
-            is_ready = await _until_ready(process, session, f"http://{host}:{PORT}")
+            is_ready = await _until_ready(process, session, f"http://{address}")
             assert is_ready, f"Prometheus does not answer: {log.read_text()}"
-            yield Prometheus(f"http://{host}:{PORT}", session)
+            yield Prometheus(f"http://{address}", session)
     finally:
         if process.returncode is None:
             process.terminate()

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from devcluster.addresses import free_port
 from spotrun.controller import Controller
 from spotrun.wire import Checkpoint
 from tests.integration.money.helpers import PRICE
@@ -20,7 +21,7 @@ from tests.integration.spot.helpers import (
     until_pools,
     until_training,
 )
-from tests.operator_world import PORT, World
+from tests.operator_world import World
 from tests.scripted_agent import Times
 
 KEPT = {"volume": {"nfs": {"server": "nfs.example.com", "path": "/"}}}
@@ -43,7 +44,8 @@ async def test_every_panel_shows_something_and_each_line_once(
         if (dashboard.stem, panel) not in EMPTY
     }
     async with AsyncExitStack() as rest, AsyncExitStack() as first_to_lead:
-        one = await first_to_lead.enter_async_context(world.operator(port=PORT + 1))
+        elsewhere = world.operator(port=free_port(world.host))
+        one = await first_to_lead.enter_async_context(elsewhere)
         await world.until(lambda: _leads(one))
         other = await rest.enter_async_context(world.operator())
         pods = {

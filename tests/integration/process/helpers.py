@@ -15,13 +15,13 @@ from typing import Any
 import aiohttp
 import yaml
 
+from devcluster.addresses import free_ports
 from devcluster.client import ApiError, at
 from devcluster.cluster import Cluster
 from tests.operator_world import ROOT, World
 
 HOME = "spotrun-system"
 LEASE = at("leases", HOME, "spotrun", group="coordination.k8s.io/v1")
-AGENTS, METRICS, LIVENESS = 8443, 8080, 8081
 LEASE_SECONDS = 3
 IN_ORDER_SECONDS = 15
 """Half of what Kubernetes gives a pod to end; it takes about one."""
@@ -60,12 +60,41 @@ def write_kubeconfig(cluster: Cluster, token: str, file: Path, server: str | Non
     return file
 
 
+@dataclass(frozen=True)
+class Listening:
+    """Where a replica serves."""
+
+    host: str
+    agents_port: int
+    metrics_port: int
+    liveness_port: int
+
+    @property
+    def agents(self) -> str:
+        """Where agents come to."""
+        return f"{self.host}:{self.agents_port}"
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The same for the command line."""
+        return (
+            *("--address", self.agents, "--agents-host", self.host, "--metrics-host", self.host),
+            *("--agents-port", str(self.agents_port), "--metrics-port", str(self.metrics_port)),
+            *("--liveness-port", str(self.liveness_port)),
+        )
+
+
+def listening(host: str) -> Listening:
+    """Choose ports of an address that are free."""
+    return Listening(host, *free_ports(host, 3))
+
+
 @dataclass
 class Replica:
     """One process."""
 
     process: asyncio.subprocess.Process
-    host: str
+    at: Listening
     log: Path
     started_at: float
 
@@ -108,12 +137,12 @@ class Replica:
         """Ask one of its plain servers."""
         async with (
             aiohttp.ClientSession() as session,
-            session.get(f"http://{self.host}:{port}{path}") as answer,
+            session.get(f"http://{self.at.host}:{port}{path}") as answer,
         ):
             return answer.status, await answer.text()
 
     async def metrics(self) -> dict[str, float]:
-        _, text = await self.get(METRICS, "/metrics")
+        _, text = await self.get(self.at.metrics_port, "/metrics")
         samples = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
         return {name: float(value) for name, _, value in samples}
 
@@ -143,17 +172,21 @@ class Launcher:
     replicas: list[Replica]
 
     async def start(
-        self, *flags: str, watch: str | None = None, host: str | None = None, **environment: str
+        self,
+        *flags: str,
+        watch: str | None = None,
+        where: Listening | None = None,
+        **environment: str,
     ) -> Replica:
         """Start one more; `watch` is the namespace that it is to serve."""
-        host = host or self.world.cluster.block.pod_address()
+        where = where or listening(self.world.cluster.block.pod_address())
         log = self.folder / f"replica-{len(self.replicas)}.log"
         scope = [] if watch is None else ["--watch-namespace", watch]
         with log.open("wb") as file:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "spotrun", "operator"),
                 *("--kubeconfig", str(self.kubeconfig)),
-                *("--address", f"{host}:{AGENTS}", "--agents-host", host, "--metrics-host", host),
+                *where.flags,
                 *("--lease-seconds", str(LEASE_SECONDS), "--log-format", "json"),
                 *scope,
                 *flags,
@@ -162,7 +195,7 @@ class Launcher:
                 stdout=file,
                 stderr=file,
             )
-        replica = Replica(process, host, log, time.monotonic())
+        replica = Replica(process, where, log, time.monotonic())
         self.replicas.append(replica)
         return replica
 

@@ -104,7 +104,7 @@ async def test_nothing_is_done_while_an_operator_leads(
 
     assert code == 1
     assert "an operator leads in the namespace spotrun-system and would make more pods" in said
-    assert replica.host in said
+    assert replica.at.host in said
     assert await finalizers(world) == [[FINALIZER_METERED]] * 2
     await replica.stop()
 

@@ -11,7 +11,6 @@ from typing import Any
 from devcluster.client import Manifest
 from devcluster.cluster import Cluster
 from tests.integration.process.helpers import (
-    AGENTS,
     IN_ORDER_SECONDS,
     LEASE,
     Launcher,
@@ -77,8 +76,7 @@ async def test_a_job_succeeds_with_the_rights_over_its_namespace(
 
 async def test_a_killed_operator_goes_on_where_it_was(world: World, operator: Launcher) -> None:
     await world.nodes.add("a", capacity=ROOM)
-    host = world.cluster.block.pod_address()
-    first = await operator.start(host=host)
+    first = await operator.start()
     await world.create_job(workers={"min": 2, "max": 3, "replicas": 3})
     await world.until_phase("Running")
     await world.until(lambda: _all_arrived(world, 3))
@@ -86,7 +84,7 @@ async def test_a_killed_operator_goes_on_where_it_was(world: World, operator: La
 
     first.process.kill()
     await first.ended()
-    second = await operator.start(host=host)
+    second = await operator.start(where=first.at)
     await second.until_leading()
     await asyncio.sleep(1)  # long enough to do something foolish
     after = (await world.job())["status"]
@@ -122,7 +120,7 @@ async def test_the_standby_takes_over_from_a_killed_leader(
 
         first.process.kill()
         await first.ended()
-        service.target = f"{second.host}:{AGENTS}"
+        service.target = second.at.agents
         await second.until_leading()
         assert (await second.metrics())["spotrun_leader"] == 1
         await world.kube.delete(_pod(world, (await world.pods())[0]), grace_seconds=0)
@@ -141,14 +139,14 @@ async def test_sigterm_hands_over_at_once(world: World, operator: Launcher) -> N
         await world.until(lambda: _all_arrived(world, 2))
         await world.until(lambda: _polls(first, 2))
 
-        service.target = f"{second.host}:{AGENTS}"
+        service.target = second.at.agents
         stopped_seconds = await first.stop()
         assert stopped_seconds < IN_ORDER_SECONDS
         assert first.lines(message="SIGTERM: stopping (once more to end at once)")
         await second.until_leading()
         await world.until(lambda: _polls(second, 2))  # agents were hung up on, and came over
         holder = (await world.kube.get(LEASE))["spec"]["holderIdentity"]
-        assert holder.startswith(f"{second.host}:{AGENTS}/")
+        assert holder.startswith(f"{second.at.agents}/")
         await second.stop()
         assert (await world.kube.get(LEASE))["spec"]["holderIdentity"] == ""
 
@@ -181,12 +179,12 @@ async def test_each_line_about_a_job_says_so_and_none_holds_a_token(
 @asynccontextmanager
 async def _pair(world: World, operator: Launcher) -> AsyncIterator[tuple[Relay, Replica, Replica]]:
     """A Service that leads to the leader, the leader and a standby."""
-    async with relayed("", listen=(world.cluster.block.pod_address(), AGENTS)) as service:
+    async with relayed("", listen=(world.cluster.block.pod_address(), 0)) as service:
         first = await operator.start("--advertise", service.address)
         await first.until_leading()
         second = await operator.start("--advertise", service.address)
         await world.until(lambda: _is_ready(second))
-        service.target = f"{first.host}:{AGENTS}"
+        service.target = first.at.agents
         yield service, first, second
 
 
@@ -203,7 +201,7 @@ async def _all_released(world: World) -> list[Manifest] | None:
 
 async def _is_ready(replica: Replica) -> bool:
     try:
-        status, _ = await replica.get(8080, "/readyz")
+        status, _ = await replica.get(replica.at.metrics_port, "/readyz")
     except OSError:
         return False
     return status == 200

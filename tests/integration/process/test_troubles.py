@@ -13,8 +13,6 @@ from tests.faults.proxy import FaultProxy
 from tests.faults.rules import FOR_EVER, Rule
 from tests.integration.process.helpers import (
     IN_ORDER_SECONDS,
-    LIVENESS,
-    METRICS,
     Launcher,
     Replica,
     grant_rights,
@@ -76,13 +74,13 @@ async def test_what_is_wrong_at_the_start_is_said_and_waited_for(
     replica = await behind.start()
 
     await replica.until_logged(words)
-    assert await _status(replica, LIVENESS, "/healthz") == 200
-    assert await _status(replica, METRICS, "/readyz") == 503
+    assert await _status(replica, replica.at.liveness_port, "/healthz") == 200
+    assert await _status(replica, replica.at.metrics_port, "/readyz") == 503
 
     proxy.heal(rule)
     await replica.until_logged("everything can be listed now")
     await replica.until_leading()
-    assert await _status(replica, METRICS, "/readyz") == 200
+    assert await _status(replica, replica.at.metrics_port, "/readyz") == 200
     assert await replica.stop() < IN_ORDER_SECONDS
 
 
@@ -123,7 +121,7 @@ async def test_a_second_sigterm_ends_it_on_the_spot(behind: Launcher, proxy: Fau
 async def test_a_port_in_use_ends_it_with_a_word(operator: Launcher) -> None:
     first = await operator.start()
     await first.until_leading()
-    second = await operator.start(host=first.host)
+    second = await operator.start(where=first.at)
 
     assert await second.ended() == 1
     (last,) = second.lines(level="error", logger="spotrun.cli.operate")
