@@ -85,7 +85,12 @@ class Controller:
         )
         self._horizon: Horizon[Key, Resource] = Horizon(self._caches, time.monotonic)
         self._keeper = PoolKeeper(
-            client, self._caches, self._horizon, clock=time.monotonic, wall=_now
+            client,
+            self._caches,
+            self._horizon,
+            leads=lambda: self.leads,
+            clock=time.monotonic,
+            wall=_now,
         )
         self._has_identity = False
         self._stack = AsyncExitStack()
@@ -178,6 +183,7 @@ class Controller:
             self._horizon,
             self._worker_settings,
             self._stored,
+            leads=lambda: self.leads,
             clock=time.monotonic,
             wall=_now,
             roll=Random().random,  # noqa: S311 - jitter, not a secret

@@ -44,6 +44,7 @@ class Cluster:
             horizon,
             lambda: Settings(server="sync:9443", ca_pem="PEM"),
             lambda *_: None,
+            leads=lambda: True,
             clock=self._clock,
             wall=lambda: NOW,
             roll=lambda: 0.0,

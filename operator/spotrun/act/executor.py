@@ -84,6 +84,7 @@ class Executor:
         settings: Callable[[], Settings],
         stored: Stored,
         *,
+        leads: Callable[[], bool],
         clock: Callable[[], float],
         wall: Callable[[], datetime],
         roll: Roll,
@@ -92,7 +93,7 @@ class Executor:
         at_once: int = AT_ONCE,
     ) -> None:
         self._client = client
-        self._writes = Writes(horizon, at_once)
+        self._writes = Writes(horizon, leads, at_once)
         self._pods = PodWriter(client, self._writes)
         self._protection = Protection(client, self._writes, clock=clock, roll=roll)
         self._retries = Retries(clock, roll, count_failure)

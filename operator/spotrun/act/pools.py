@@ -45,13 +45,14 @@ class PoolKeeper:
         caches: Caches,
         horizon: Horizon[Key, Resource],
         *,
+        leads: Callable[[], bool],
         clock: Callable[[], float],
         wall: Callable[[], datetime],
     ) -> None:
         self._client = client
         self._caches = caches
         self._horizon = horizon
-        self._writes = Writes(horizon)
+        self._writes = Writes(horizon, leads)
         self._clock = clock
         self._wall = wall
         self._written_at: dict[str, float] = {}

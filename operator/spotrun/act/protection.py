@@ -92,17 +92,20 @@ class Protection:
         self, job: JobSnapshot, resource: Resource, manifest: Manifest
     ) -> Trouble | None:
         try:
-            await self._writes.do(
-                resource.plural, lambda: self._make(job.namespace, resource, manifest)
-            )
+            await self._make(job.namespace, resource, manifest)
         except KubeError as error:
             return on_creation(error)
         return None
 
-    async def _make(self, namespace: str, resource: Resource, manifest: Manifest) -> Written:
+    async def _make(self, namespace: str, resource: Resource, manifest: Manifest) -> None:
+        create, apply = self._client.create, self._client.apply
+        kind, name = resource.plural, manifest["metadata"]["name"]
         try:
             # An apply costs the API server twice as much; it is for what is there already.
-            return await self._client.create(resource, manifest, Written, namespace=namespace)
+            await self._writes.do(
+                kind, lambda: create(resource, manifest, Written, namespace=namespace)
+            )
         except AlreadyExists:
-            name = manifest["metadata"]["name"]
-            return await self._client.apply(resource, name, manifest, Written, namespace=namespace)
+            await self._writes.do(
+                kind, lambda: apply(resource, name, manifest, Written, namespace=namespace)
+            )

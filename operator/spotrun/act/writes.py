@@ -1,4 +1,4 @@
-"""What all writes go through: so many at once, counted by kind, and made known to the caches."""
+"""What all writes go through: only by the leader, so many at once, counted, known to the caches."""
 
 import asyncio
 from collections import Counter
@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from spotrun.kube.errors import NotLeading
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.resource import Key, Meta, Resource
 
@@ -27,16 +28,29 @@ class Written(msgspec.Struct, frozen=True):
 class Writes:
     """Bounds, counts, and remembers which versions the caches have to reach."""
 
-    def __init__(self, horizon: Horizon[Key, Resource], at_once: int = AT_ONCE) -> None:
+    def __init__(
+        self,
+        horizon: Horizon[Key, Resource],
+        leads: Callable[[], bool],
+        at_once: int = AT_ONCE,
+    ) -> None:
+        """Start with nothing counted; `leads` must be true to the moment."""
         self.counts: Counter[str] = Counter()
         self._horizon = horizon
+        self._leads = leads
         self._slots = asyncio.Semaphore(at_once)
         # Of their own: a reaction must not wait until another job's thousand pods are made.
         self._status_slots = asyncio.Semaphore(at_once)
 
     async def do(self, kind: str, write: Callable[[], Awaitable[T]]) -> T:
-        """Make one request as soon as there is a slot; raises KubeError."""
+        """Make one request as soon as there is a slot; raises KubeError.
+
+        A process that was frozen, or waited for long, goes on in the midst of what it did. So the
+        lead is asked for right before each request: others may have acted meanwhile.
+        """
         async with self._status_slots if kind == "status" else self._slots:
+            if not self._leads():
+                raise NotLeading(f"{kind} was not sent: this replica leads no more")
             answer = await write()
         self.counts[kind] += 1
         return answer

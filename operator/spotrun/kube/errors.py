@@ -56,6 +56,10 @@ class Retryable(KubeError):
     """Nothing happened, and the same request may succeed later (not before Retry-After)."""
 
 
+class NotLeading(Retryable):
+    """The write was not sent: this replica leads no more, and another one may lead already."""
+
+
 class Silent(KubeError):
     """A stream that was open said nothing for long: nothing happened, or the connection is dead."""
 

@@ -162,6 +162,7 @@ class Hand:
             self.horizon,
             lambda: settings,
             lambda _, status, version: self.stored.append((status, version)),
+            leads=lambda: True,
             clock=self.clock,
             wall=lambda: datetime.now(UTC),
             roll=lambda: 0.0,

@@ -174,7 +174,9 @@ async def test_a_pod_that_goes_with_our_finalizer_is_let_go_of_once(
     key = Key(space.namespace, "job")
     assert hand.horizon.caught_up(key)
 
-    released = await PodWriter(space.client, Writes(hand.horizon)).release(job, Release(0, uid))
+    released = await PodWriter(space.client, Writes(hand.horizon, lambda: True)).release(
+        job, Release(0, uid)
+    )
 
     assert released is None
     assert not hand.horizon.caught_up(key), "the caches still show the pod, with our finalizer"

@@ -182,6 +182,7 @@ async def test_a_training_begins_only_behind_its_budget_unless_that_is_refused(
     assert (outcome.stored, outcome.again_seconds) == (False, UNSURE_SECONDS)
     assert (await hand.look()).status.world is None
 
+    hand.clock.ahead_seconds += UNSURE_SECONDS
     proxy.inject(Rule("reply", verb="create", path=path, status=403))
     outcome = await hand.executor.carry_out(seen, begins, hand.memory)
     assert outcome.stored
@@ -290,6 +291,7 @@ async def test_a_lost_answer_to_a_status_is_looked_for_before_anything_is_done(
 
     assert (outcome.stored, outcome.again_seconds) == (False, UNSURE_SECONDS)
     assert await space.pods() == []
+    hand.clock.ahead_seconds += UNSURE_SECONDS
     await hand.turn()
     assert len(await space.pods()) == 2
     assert (await hand.look()).status.next_serial == 2

@@ -1,5 +1,6 @@
 """What the executor makes of an answer that comes at an odd moment."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -7,9 +8,9 @@ import pytest
 
 from spotrun.act.executor import Executor, Outcome
 from spotrun.act.settings import Settings
-from spotrun.decide.actions import Decision, DeleteJob
+from spotrun.decide.actions import Create, Decision, DeleteJob
 from spotrun.kube.client import Client
-from spotrun.kube.errors import Conflict, KubeError, NotFound
+from spotrun.kube.errors import Conflict, KubeError, NotFound, NotLeading
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.resource import Key, Resource
 from spotrun.observe.memory import Memory
@@ -18,12 +19,15 @@ from tests.unit.act.helpers import NoCaches
 from tests.unit.kube.scripted import Answer, ScriptedTransport
 
 
-def an_executor(answer: Answer, horizon: Horizon[Key, Resource]) -> Executor:
+def an_executor(
+    answer: Answer, horizon: Horizon[Key, Resource], leads: Callable[[], bool] = lambda: True
+) -> Executor:
     return Executor(
         Client(ScriptedTransport(answer), field_manager="test"),
         horizon,
         lambda: Settings(server="sync:9443", ca_pem="PEM"),
         lambda *_: None,
+        leads=leads,
         clock=lambda: 0.0,
         wall=lambda: NOW,
         roll=lambda: 0.0,
@@ -77,3 +81,21 @@ async def test_a_job_that_was_deleted_is_decided_again_when_the_cache_shows_it()
     assert not horizon.caught_up(key)
     jobs.newest, jobs.shown = 8, None
     assert horizon.caught_up(key)
+
+
+async def test_a_batch_of_workers_ends_with_the_lead() -> None:
+    job, memory, sent = a_job().snapshot(), Memory(), list[str]()
+    memory.accepted, memory.policy_at = job.template, 0.0
+
+    def answer(_: str, path: str, body: Any) -> Any:
+        sent.append(path.rpartition("/")[2])
+        return {"metadata": {"name": body["metadata"]["name"], "resourceVersion": "9"}}
+
+    horizon: Horizon[Key, Resource] = Horizon(NoCaches(), lambda: 0.0)
+    executor = an_executor(answer, horizon, leads=lambda: len(sent) < 7)
+    workers = tuple(map(Create, range(100)))
+
+    outcome = await executor.carry_out(job, Decision(job.status, workers), memory)
+
+    assert sent == ["pods"] * 7
+    assert isinstance(outcome.failure, NotLeading)

@@ -35,6 +35,7 @@ class Server:
     asked: Counter[str] = field(default_factory=Counter)
     memory: Memory = field(default_factory=Memory)
     counted: list[KubeError] = field(default_factory=list)
+    leads: bool = True
 
     def __post_init__(self) -> None:
         client = Client(ScriptedTransport(self._answer), field_manager="test")
@@ -44,6 +45,7 @@ class Server:
             horizon,
             lambda: Settings(server="sync:9443", ca_pem="PEM"),
             lambda *_: None,
+            leads=lambda: self.leads,
             clock=self._clock,
             wall=lambda: NOW,
             roll=lambda: 1.0,

@@ -1,14 +1,21 @@
+"""In which order writes are sent, and that only the leader sends any."""
+
 import asyncio
+from functools import partial
+
+import pytest
 
 from spotrun.act.writes import Writes
+from spotrun.kube.errors import NotLeading
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.resource import Key, Resource
 from tests.unit.act.helpers import NoCaches
 
+HORIZON: Horizon[Key, Resource] = Horizon(NoCaches(), lambda: 0.0)
+
 
 async def test_a_status_does_not_wait_for_the_pods_of_another_job() -> None:
-    horizon: Horizon[Key, Resource] = Horizon(NoCaches(), lambda: 0.0)
-    writes = Writes(horizon, at_once=1)
+    writes = Writes(HORIZON, lambda: True, at_once=1)
     answered = asyncio.Event()
 
     async def slow() -> str:
@@ -26,3 +33,27 @@ async def test_a_status_does_not_wait_for_the_pods_of_another_job() -> None:
 
     answered.set()
     assert await asyncio.gather(*gang) == ["made"] * 3
+
+
+async def test_who_has_lost_the_lead_while_a_write_waited_does_not_send_it() -> None:
+    leads = [True]
+    writes = Writes(HORIZON, lambda: leads[0], at_once=1)
+    answered, sent = asyncio.Event(), list[int]()
+
+    async def send(number: int) -> int:
+        sent.append(number)
+        await answered.wait()
+        return number
+
+    tasks = [asyncio.create_task(writes.do("create", partial(send, number))) for number in range(3)]
+    await asyncio.sleep(0)
+    leads[0] = False
+    answered.set()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert sent == [0]
+    assert results[0] == 0
+    assert [type(one) for one in results[1:]] == [NotLeading] * 2
+    with pytest.raises(NotLeading):
+        await writes.do("status", partial(send, 3))
+    assert dict(writes.counts) == {"create": 1}
