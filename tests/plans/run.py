@@ -137,7 +137,8 @@ async def _look(world: World, history: History) -> dict[str, Any]:
             newest = max(int(one["metadata"]["resourceVersion"]) for one in objects[kind])
             await history.has_seen(newest, objects[kind][0]["kind"])
     words = {one["metadata"]["uid"]: "<uid>" for one in objects["trainingjobs"]}
-    state = end_state(objects, {**words, world.namespace: "<namespace>", world.host: "<operator>"})
+    words |= {world.namespace: "<namespace>", f"{world.host}:{world.port}": "<operator>"}
+    state = end_state(objects, words)
     return {**state, "workers": summary(history.in_order())}
 
 
