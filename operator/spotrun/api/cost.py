@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from spotrun.api.amounts import Amount, Percent, SignedAmount
-from spotrun.api.fields import Count, Long, LongText, ShortText
+from spotrun.api.fields import Count, ListedSerials, Long, ShortText
 from spotrun.api.model import Model
 from spotrun.api.names import Choice
 from spotrun.api.values import Time
@@ -152,7 +152,7 @@ class Rate(Model):
     Its fields are checked by who writes them alone: the API server allows no rules in long lists.
     """
 
-    workers: LongText = Field(description='Their serial numbers, as intervals, e.g. "0-2,7".')
+    workers: ListedSerials = Field(description='Their serial numbers, as intervals, e.g. "0-2,7".')
     usd_per_hour: ShortText = Field(
         description="Price of the node times the worker's share of it, in USD per hour."
     )

@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
-from spotrun.api.values import Text
+from spotrun.api.values import Serials, Text
 from spotrun.wire import MOST_STEPS
 
 # Every number has bounds: int32 or int64 in the CRD follows from them, and nobody can overflow us.
@@ -16,6 +16,10 @@ PercentOf = Annotated[int, Field(ge=1, le=100)]
 
 ShortText = Annotated[str, Field(max_length=253)]
 LongText = Annotated[str, Field(max_length=4096)]
+# In lists: the API server allows no rules there, for it would count them for every entry.
+ListedSerials = Annotated[
+    Serials, WithJsonSchema({"type": "string", "maxLength": Serials.max_length})
+]
 
 
 class DnsLabel(Text):

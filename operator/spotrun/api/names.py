@@ -231,6 +231,7 @@ class Reason(Choice):
     QUOTA_EXCEEDED = "QuotaExceeded", "a ResourceQuota has no room for the smallest world"
     NAME_TAKEN = "NameTaken", "an object of somebody else has the name of one of ours"
     UNDECIDED = "Undecided", "the operator fails when it decides about the job; its log says where"
+    LEDGER_REFUSED = "LedgerRefused", "no operator can have written the status as it is"
     VOLUME_NOT_SHARED = "VolumeNotShared", "a ReadWriteOnce volume cannot serve several workers"
     AGENT_TOO_OLD = "AgentTooOld", "the image's agent speaks a version that is no longer served"
     PRICE_UNKNOWN = "PriceUnknown", "no price source knows a pool; the message names the row"

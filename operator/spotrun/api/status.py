@@ -6,12 +6,12 @@ from pydantic import Field
 
 from spotrun.api.amounts import Amount, Percent
 from spotrun.api.cost import Accumulators, Cost
-from spotrun.api.fields import Count, Long, LongText, ShortText
+from spotrun.api.fields import Count, ListedSerials, Long, LongText, ShortText
 from spotrun.api.meta import Condition
 from spotrun.api.model import Model
 from spotrun.api.names import Choice, Phase, SuspendedBy
 from spotrun.api.scaling import ScalingStatus
-from spotrun.api.values import Serials, Time
+from spotrun.api.values import Intervals, Serials, Time
 
 
 class Allowed(Model):
@@ -136,12 +136,16 @@ class Interruptions(Model):
 
 
 class HeldBack(Model):
-    """A worker that failed before it trained."""
+    """Workers that failed before they trained, in one world."""
 
-    worker: Count = Field(description="Its serial number.")
+    workers: ListedSerials = Field(description='Their serial numbers, e.g. "0-2,7".')
     generation: Count | None = Field(
-        None, description="The world that it was in, or got ready for; absent if it was none."
+        None, description="The world that they were in, or got ready for; absent if it was none."
     )
+
+
+MOST_HELD_WORLDS = 15
+"""Beyond these it is not told any more in which world a newcomer failed."""
 
 
 class Newcomers(Model):
@@ -152,8 +156,10 @@ class Newcomers(Model):
         "trains, or nobody else is wanted."
     )
     retry_at: Time = Field(description="When they are tried again.")
-    failed: Annotated[tuple[HeldBack, ...], Field(max_length=64)] = Field(
-        description="The last of them, once for each worker; until then no world waits for them."
+    held: Annotated[tuple[HeldBack, ...], Field(max_length=MOST_HELD_WORLDS + 1)] | None = Field(
+        None,
+        description="Those of them that are still there, by the last worlds in which they failed; "
+        "until then no world waits for them.",
     )
 
 
@@ -306,8 +312,11 @@ class TrainingJobStatus(Model):
     next_serial: Count | None = Field(
         None, description="The number the next worker gets; stored before its pod is made."
     )
-    settled: Serials | None = Field(
-        None, description='Serial numbers of workers whose cost is in the sums, e.g. "0-41,43".'
+    settled: Intervals | None = Field(
+        None,
+        description='Serial numbers of workers whose cost is in the sums, e.g. "0-41,43". This and '
+        "the other lists of serial numbers begin with + where they are long: then each number is "
+        "the distance from the one before.",
     )
     lost: Serials | None = Field(
         None,

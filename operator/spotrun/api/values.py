@@ -6,6 +6,7 @@ what is written back. The check and the CEL rule in the CRD are built from the s
 
 import datetime as dt
 import re
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, ClassVar, Self
 
@@ -13,6 +14,8 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 from typing_extensions import override
+
+from spotrun.api.intervals import Interval, Ranges, read_intervals, runs_of, write_intervals
 
 
 class Text(str):
@@ -194,32 +197,78 @@ class Time(Text):
             return False
 
 
-class Serials(Text):
-    """Numbers of workers, in order, as compact intervals: `0-41,43`."""
+class Intervals(Text):
+    """A set or list of numbers of workers, in order, as compact intervals: `0-41,43`.
 
-    __slots__ = ()
-    pattern = r"([0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*)?"
-    max_length = 65536
-    hint = 'must be numbers and intervals between commas, like "0-41,43"'
+    A long one is written with distances instead, which are shorter, and begins with `+`: each
+    number in it is counted from the one before. `+100003,2-4,9` is `100003,100005-100009,100018`.
+    """
+
+    __slots__ = ("_intervals", "_ranges")
+    pattern = (
+        r"([0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*)?"
+        r"|\+[0-9]{1,9}(-[0-9]{1,9})?(,-?[0-9]{1,9}(-[0-9]{1,9})?)*"
+    )
+    # Twice the workers of the largest job (others are made beside them), in any order.
+    max_length = 262_144
+    hint = 'must be numbers and intervals between commas, like "0-41,43", or distances, like "+9,2"'
+    _intervals: tuple[Interval, ...]
+    _ranges: Ranges
 
     @property
-    def intervals(self) -> tuple[tuple[int, int], ...]:
-        """The first and the last number of each interval."""
-        ends = (part.partition("-") for part in self.split(",") if part)
-        return tuple((int(first), int(last or first)) for first, _, last in ends)
+    def intervals(self) -> tuple[Interval, ...]:
+        """The first and the last number of each interval; read once."""
+        try:
+            return self._intervals
+        except AttributeError:
+            self._intervals = tuple(read_intervals(self))
+            return self._intervals
+
+    @property
+    def ranges(self) -> Ranges:
+        """The numbers as a set; made once."""
+        try:
+            return self._ranges
+        except AttributeError:
+            self._ranges = Ranges.of(self.intervals)
+            return self._ranges
+
+    @classmethod
+    def of_intervals(cls, intervals: Iterable[Interval]) -> Self:
+        """Write intervals in the order given; of a long list the shorter form."""
+        runs = tuple(intervals)
+        value = cls(write_intervals(runs))
+        value._intervals = runs
+        return value
+
+
+class Serials(Intervals):
+    """Numbers of workers, in order; few enough that each may be looked at."""
+
+    __slots__ = ("_numbers", "_set")
+    _numbers: tuple[int, ...]
+    _set: frozenset[int]
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Every number, in the order written."""
-        return tuple(n for first, last in self.intervals for n in range(first, last + 1))
+        """Every number, in the order written; read once."""
+        try:
+            return self._numbers
+        except AttributeError:
+            runs = self.intervals
+            self._numbers = tuple(n for first, last in runs for n in range(first, last + 1))
+            return self._numbers
+
+    @property
+    def set(self) -> frozenset[int]:
+        """Every number, in no order; made once."""
+        try:
+            return self._set
+        except AttributeError:
+            self._set = frozenset(self.numbers)
+            return self._set
 
     @classmethod
-    def of(cls, serials: tuple[int, ...]) -> Self:
+    def of(cls, serials: Iterable[int]) -> Self:
         """Write numbers in the order given, runs of successive ones as intervals."""
-        runs: list[tuple[int, int]] = []
-        for serial in serials:
-            if runs and runs[-1][1] + 1 == serial:
-                runs[-1] = (runs[-1][0], serial)
-            else:
-                runs.append((serial, serial))
-        return cls(",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs))
+        return cls.of_intervals(runs_of(serials))

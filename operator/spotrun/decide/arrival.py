@@ -10,7 +10,7 @@ from spotrun.api.status import How, TrainingJobStatus
 from spotrun.decide.crew import has_arrived, holders, members, missing, some_unheard
 from spotrun.decide.publish import publish
 from spotrun.decide.replicas import bring_all, whole
-from spotrun.decide.serials import ordered
+from spotrun.decide.serials import numbers
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 
@@ -69,7 +69,7 @@ def leave_out_the_late(view: View, status: TrainingJobStatus) -> TrainingJobStat
         return publish(view, status, on_time, how, why, switch=True, late=absent)
     # Nobody is to blame where nobody came in process; whom a restart does not bring is broken.
     blamed = absent if present or world.how is How.RESTART else []
-    late_before = ordered(world.late)
+    late_before = numbers(world.late)
     doomed = {worker.serial for worker in blamed if worker.serial in late_before}
     crew = [worker for worker in everybody if worker.serial not in doomed]
     inside = {worker.serial for worker in everybody}

@@ -14,7 +14,7 @@ from spotrun.decide.actions import Withdraw
 from spotrun.decide.blame import nodes_to_avoid
 from spotrun.decide.placement.supply import patience_seconds, waits_seconds
 from spotrun.decide.rejections import nodes_that_reject
-from spotrun.decide.serials import numbers
+from spotrun.decide.serials import numbers, ranges
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 
@@ -29,7 +29,7 @@ def note_lost(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
 
     Once the others train without it nobody misses it any more, so nothing else would tell.
     """
-    known, settled = numbers(status.lost), numbers(status.settled)
+    known, settled = numbers(status.lost), ranges(status.settled)
     given_up = {
         serial
         for serial, fate in view.ends.items()

@@ -20,7 +20,7 @@ from spotrun.decide.newcomers import (
     count_newcomers,
     retry_newcomers_again_seconds,
 )
-from spotrun.decide.serials import numbers
+from spotrun.decide.serials import numbers, ranges
 from spotrun.decide.standstill import standstill
 from spotrun.decide.view import FINISHED, View
 
@@ -162,12 +162,15 @@ def _ended(view: View, but: frozenset[int] = frozenset()) -> Failure | None:
     if not view.ends:
         return None
     before = view.job.status
-    known = numbers(before.settled) | numbers(before.failed) | but
+    settled, known = ranges(before.settled), numbers(before.failed) | but
     return next(
         (
             Failure(fate.cause, fate.exit_code, fate.message, view.by_serial[serial].pod.node)
             for serial, fate in sorted(view.ends.items())
-            if fate.is_failure and fate.cause is not None and serial not in known
+            if fate.is_failure
+            and fate.cause is not None
+            and serial not in settled
+            and serial not in known
         ),
         None,
     )

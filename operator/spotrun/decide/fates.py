@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from spotrun.api.names import Phase, Reason
-from spotrun.decide.serials import numbers, ordered
+from spotrun.decide.serials import numbers, ordered, ranges
 from spotrun.decide.snapshot import JobSnapshot, Pod, PodEnd, PodPhase, Worker
 from spotrun.wire import Ending
 
@@ -65,7 +65,7 @@ class Fate:
 
 def fates(job: JobSnapshot, now: datetime | None = None) -> dict[int, Fate]:
     """The ends of those workers that have ended, by serial; without a time a deletion is an end."""
-    doubted, settled = _doubted(job), numbers(job.status.settled)
+    doubted, settled = _doubted(job), ranges(job.status.settled)
     failed = numbers(job.status.failed)
     found = {
         worker.serial: _fate(

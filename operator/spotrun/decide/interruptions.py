@@ -9,7 +9,7 @@ from spotrun.api.status import Interruption, Interruptions, TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.crew import training
 from spotrun.decide.ledger import holds_since, state
-from spotrun.decide.serials import numbers
+from spotrun.decide.serials import numbers, ranges
 from spotrun.decide.sizes import wanted
 from spotrun.decide.view import View, holds_back
 
@@ -40,9 +40,15 @@ def _taken(view: View, status: TrainingJobStatus) -> list[int]:
     before = view.job.status
     if (status.settled, status.lost) == (before.settled, before.lost):
         return []
-    ended = numbers(status.settled) - numbers(before.settled)
-    new = ended.union(numbers(status.lost)) - numbers(before.lost)
-    return [n for n in sorted(new) if n in view.ends and view.ends[n].is_interruption]
+    settled, settled_before = ranges(status.settled), ranges(before.settled)
+    lost, lost_before = numbers(status.lost), numbers(before.lost)
+    return [
+        n
+        for n in sorted(view.ends)
+        if view.ends[n].is_interruption
+        and (n in lost or (n in settled and n not in settled_before))
+        and n not in lost_before
+    ]
 
 
 def end_interruption(view: View, status: TrainingJobStatus) -> TrainingJobStatus:

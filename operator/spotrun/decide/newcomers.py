@@ -4,22 +4,29 @@ One that fails is its own affair, for the others train well without it. It is he
 and is no reason to end the job; `failures` counts it, apart from the failures of those who train.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spotrun.api.names import Reason
-from spotrun.api.status import HeldBack, Newcomers, Restarts, TrainingJobStatus
-from spotrun.api.values import Time
+from spotrun.api.status import (
+    MOST_HELD_WORLDS,
+    HeldBack,
+    Newcomers,
+    Restarts,
+    TrainingJobStatus,
+)
+from spotrun.api.values import Serials, Time
 from spotrun.decide.blame import KEPT_BLAMED, nodes_to_avoid, pause_after, pause_seconds
 from spotrun.decide.crew import generation, has_failed_in, on_trial, training
 from spotrun.decide.ledger import record
 from spotrun.decide.publish import give_up
-from spotrun.decide.serials import numbers
+from spotrun.decide.serials import numbers, ordered, ranges
 from spotrun.decide.sizes import wanted
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 
-_KEPT = 64
+_KEPT_DEAD = 64
+"""Of whom no pod is left, but the peers' errors may still follow from them; the others all stay."""
 _MOST_WORDS = 4096
 
 
@@ -66,7 +73,7 @@ def held_back(view: View, status: TrainingJobStatus) -> frozenset[int]:
     known = noted(status)
     if known is None or pause_seconds(view, known.retry_at) is None:
         return frozenset()
-    return frozenset(one.worker for one in known.failed)
+    return frozenset(_worlds(known))
 
 
 def retry_newcomers_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
@@ -80,7 +87,7 @@ def brought_down(status: TrainingJobStatus) -> bool:
     known, world = noted(status), status.world
     if known is None or world is None or not world.switch:
         return False
-    return any(one.generation == world.generation for one in known.failed)
+    return any(one.generation == world.generation for one in known.held or ())
 
 
 def _hold_back(
@@ -113,10 +120,28 @@ def _held(view: View, known: Newcomers | None, new: Sequence[FailedNewcomer]) ->
         retry_at = Time.of(view.now + pause_after(failures))
     else:
         failures, retry_at = known.failures, known.retry_at
-    before = {one.worker: one.generation for one in known.failed} if known is not None else {}
-    those = before | {one.serial: one.generation for one in new}
-    failed = [HeldBack(worker=worker, generation=n) for worker, n in those.items()]
-    return Newcomers(failures=failures, retry_at=retry_at, failed=tuple(failed[-_KEPT:]))
+    worlds = _worlds(known) | {one.serial: one.generation for one in new}
+    dead = sorted(worlds.keys() - view.alive_serials)[:-_KEPT_DEAD]
+    kept = {serial: worlds[serial] for serial in sorted(worlds.keys() - set(dead))}
+    return Newcomers(failures=failures, retry_at=retry_at, held=_by_world(kept))
+
+
+def _worlds(known: Newcomers | None) -> dict[int, int | None]:
+    """In which world each failed that is held back."""
+    held = (known.held or ()) if known is not None else ()
+    return {serial: one.generation for one in held for serial in ordered(one.workers)}
+
+
+def _by_world(worlds: Mapping[int, int | None]) -> tuple[HeldBack, ...]:
+    """The same as status holds it."""
+    newest = sorted({n for n in worlds.values() if n is not None})[-MOST_HELD_WORLDS:]
+    found: dict[int | None, list[int]] = {}
+    for serial, world in worlds.items():
+        found.setdefault(world if world in newest else None, []).append(serial)
+    return tuple(
+        HeldBack(workers=Serials.of(serials), generation=world)
+        for world, serials in sorted(found.items(), key=lambda one: one[0] or 0)
+    )
 
 
 def _pause_for_all(restarts: Restarts, held: Newcomers, one: FailedNewcomer) -> dict[str, object]:
@@ -142,8 +167,10 @@ def _are_well(view: View, status: TrainingJobStatus) -> bool:
     known, trains = noted(status), set(training(status)) - on_trial(view, status)
     if known is None or len(trains) >= wanted(view.job.spec.workers):
         return True
-    those = {one.worker for one in known.failed}
-    is_replaced = those.isdisjoint(view.alive_serials) and max(trains, default=0) > max(those)
+    those = _worlds(known).keys()
+    is_replaced = those.isdisjoint(view.alive_serials) and max(trains, default=0) > max(
+        those, default=0
+    )
     return is_replaced or not those.isdisjoint(trains)
 
 
@@ -158,13 +185,13 @@ def _failed(view: View, status: TrainingJobStatus, newcomers: list[Worker]) -> l
     world, known = status.world, noted(status)
     if world is None or not newcomers:
         return []
-    before = {(one.worker, one.generation) for one in known.failed} if known is not None else set()
+    before = _worlds(known)
     found = [
         worker
         for worker in newcomers
         if worker.serial in view.alive_serials
         and has_failed_in(worker, world.generation)
-        and (worker.serial, world.generation) not in before
+        and before.get(worker.serial) != world.generation
     ]
     if not world.switch:
         return found
@@ -189,10 +216,12 @@ def _ended(
     view: View, status: TrainingJobStatus, newcomers: list[Worker]
 ) -> Iterator[FailedNewcomer]:
     crew, present = training(status), generation(status)
-    known = numbers(view.job.status.settled) | numbers(view.job.status.failed)
+    settled, known = ranges(view.job.status.settled), numbers(view.job.status.failed)
     for worker in newcomers:
         fate = view.ends.get(worker.serial)
-        if fate is None or fate.cause is None or not fate.is_failure or worker.serial in known:
+        if fate is None or fate.cause is None or not fate.is_failure:
+            continue
+        if worker.serial in settled or worker.serial in known:
             continue
         entered = present if worker.serial in crew else None
         said = (fate.exit_code, fate.message, worker.pod.node, entered, True)

@@ -1,5 +1,6 @@
 """Publishing a world: its number, its members by rank, its store, and who has the state."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from spotrun.api.status import How, TrainingJobStatus, World
@@ -12,7 +13,6 @@ from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import PATIENCE, View
 
 _SPENT_STORES = 16
-_KEPT_LATE = 64
 
 
 def publish(
@@ -113,6 +113,10 @@ def _joined(view: View, status: TrainingJobStatus, members: Sequence[int]) -> Se
 
 
 def _late(view: View, old: World | None, late: Sequence[Worker]) -> Serials | None:
+    """How often each was late who is still there: all of them, however many."""
     known = ordered(old.late) if old is not None else ()
-    still = [n for n in (*known, *(w.serial for w in late)) if n in view.alive_serials]
-    return Serials.of(tuple(sorted(still[-_KEPT_LATE:]))) if still else None
+    times = Counter(known)
+    times.update(worker.serial for worker in late)
+    still = sorted(serial for serial in times if serial in view.alive_serials)
+    named = [serial for serial in still for _ in range(min(times[serial], PATIENCE))]
+    return Serials.of(named) if named else None

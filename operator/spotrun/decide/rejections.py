@@ -13,7 +13,7 @@ from spotrun.api.values import Time
 from spotrun.decide.blame import pause_after, pause_seconds
 from spotrun.decide.fates import is_rejected
 from spotrun.decide.ledger import record
-from spotrun.decide.serials import numbers
+from spotrun.decide.serials import ranges
 from spotrun.decide.sizes import wanted
 from spotrun.decide.snapshot import PodPhase, Worker
 from spotrun.decide.view import View, holds_back
@@ -26,7 +26,7 @@ _MOST_WORDS = 1024
 
 def note_rejected(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     """Begin a pause, and remember the nodes; each rejection is seen until it is settled, once."""
-    settled = numbers(view.job.status.settled)
+    settled = ranges(view.job.status.settled)
     new = [w for w in view.job.workers if w.serial not in settled and is_rejected(w.pod)]
     if not new or holds_back(status):
         return status

@@ -1,23 +1,28 @@
-"""Sets of worker numbers as status holds them: compact text, read often, growing only."""
+"""Sets of worker numbers as status holds them: compact text, read often."""
 
 from collections.abc import Iterable
-from functools import lru_cache
 
-from spotrun.api.values import Serials
+from spotrun.api.intervals import Ranges
+from spotrun.api.values import Intervals, Serials
+
+_NOTHING = Ranges()
 
 
-@lru_cache(maxsize=4096)
 def ordered(serials: Serials | None) -> tuple[int, ...]:
-    """The numbers in the order written; none where there is nothing."""
-    return serials.numbers if serials else ()
+    """Return the numbers in the order written; none where there is nothing."""
+    return serials.numbers if serials is not None else ()
 
 
-@lru_cache(maxsize=4096)
 def numbers(serials: Serials | None) -> frozenset[int]:
-    """The numbers as a set."""
-    return frozenset(ordered(serials))
+    """Return the numbers as a set."""
+    return serials.set if serials is not None else frozenset()
 
 
-def union(serials: Serials | None, more: Iterable[int]) -> Serials:
-    """Both, ascending."""
-    return Serials.of(tuple(sorted({*numbers(serials), *more})))
+def ranges(settled: Intervals | None) -> Ranges:
+    """Return the numbers as a set that may be of millions."""
+    return settled.ranges if settled is not None else _NOTHING
+
+
+def union(settled: Intervals | None, more: Iterable[int]) -> Intervals:
+    """Write both, ascending."""
+    return Intervals.of_intervals(ranges(settled).union(more).intervals)

@@ -14,14 +14,14 @@ from spotrun.decide.cost.policy import charged, priced
 from spotrun.decide.cost.rates import read_book, write_book
 from spotrun.decide.cost.times import may_still_cost, started_at
 from spotrun.decide.placement.policy import missing
-from spotrun.decide.serials import numbers, union
+from spotrun.decide.serials import ranges, union
 from spotrun.decide.sizes import wanted
 from spotrun.decide.view import View, holds_back
 
 
 def settle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     """Settle the workers that have ended, and the numbers that are owed but no longer wanted."""
-    known = numbers(status.settled)
+    known = ranges(status.settled)
     ended = [
         worker.serial
         for worker in view.job.workers
@@ -40,7 +40,7 @@ def settle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
 
 def releases(view: View, status: TrainingJobStatus) -> tuple[Release, ...]:
     """Let go of the pods whose numbers are settled."""
-    settled = numbers(status.settled)
+    settled = ranges(status.settled)
     return tuple(
         Release(worker.serial, worker.pod.uid)
         for worker in view.job.workers
@@ -50,11 +50,12 @@ def releases(view: View, status: TrainingJobStatus) -> tuple[Release, ...]:
 
 def owed(view: View, status: TrainingJobStatus) -> tuple[int, ...]:
     """The numbers that were given out, are not settled and have no pod: to be made (again)."""
-    given_out = status.next_serial or 0
-    settled = numbers(status.settled)
-    if len(settled) + len(view.by_serial) == given_out and settled.isdisjoint(view.by_serial):
-        return ()
-    return tuple(n for n in range(given_out) if n not in settled and n not in view.by_serial)
+    settled, given_out = status.settled, status.next_serial or 0
+
+    def find() -> tuple[int, ...]:
+        return tuple(n for n in ranges(settled).missing(given_out) if n not in view.by_serial)
+
+    return view.once("owed", (settled, status.next_serial), find)
 
 
 def _charged(view: View, sums: Accumulators, ended: Collection[int]) -> Accumulators | None:

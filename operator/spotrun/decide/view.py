@@ -1,5 +1,6 @@
 """What every policy looks at: the snapshot, the moment, and what became of each worker."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -102,8 +103,8 @@ def leaves_at(worker: Worker) -> datetime | None:
 
 def given_up(status: TrainingJobStatus) -> frozenset[int]:
     """Who was late so often that it is replaced."""
-    late = ordered(status.world.late) if status.world is not None else ()
-    return frozenset(serial for serial in late if late.count(serial) >= PATIENCE)
+    times = Counter(ordered(status.world.late)) if status.world is not None else {}
+    return frozenset(serial for serial, count in times.items() if count >= PATIENCE)
 
 
 def holds_back(status: TrainingJobStatus) -> bool:

@@ -15,6 +15,7 @@ from spotrun.decide.crew import training
 from spotrun.decide.fates import fates, missed_by_both
 from spotrun.decide.snapshot import JobSnapshot, Node, Pod, Worker
 from spotrun.observe.agents import Agents
+from spotrun.observe.believable import why_impossible
 from spotrun.observe.memory import Memory
 from spotrun.observe.naming import template_hash
 from spotrun.observe.objects import CostAnnotations, CostLabels, JobObject, PodObject
@@ -53,6 +54,7 @@ class _Status:
     version: str
     status: TrainingJobStatus | None
     wrong: str = ""
+    impossible: str | None = None  # what in it no operator can have written
 
 
 class Readings:
@@ -114,6 +116,8 @@ def job_snapshot(
     """All that a decision about a job may know; times in seconds are on the monotonic clock."""
     meta = job.metadata
     spec, status = readings.spec(job), readings.status(job)
+    if status.impossible is not None:
+        return _unbelievable(job, status)
     if spec.spec is None or status.status is None:
         return _broken(job, spec, status)
     facts = readings.pods(meta.uid, _worker_pods(job, pods, status.status))
@@ -154,6 +158,13 @@ def _broken(job: JobObject, spec: _Spec, status: _Status) -> BrokenJob:
         message=spec.wrong or status.wrong,
         status=status.status,
     )
+
+
+def _unbelievable(job: JobObject, status: _Status) -> BrokenJob:
+    """Nothing is decided on such a ledger, not even who is let go of: its money would be lost."""
+    said = f"{_CANNOT_READ}: {status.impossible}; restore its status from before it was edited"
+    broken = replace(_broken(job, _Spec(job.metadata.generation, None, ""), status), message=said)
+    return replace(broken, kind=ConditionType.DECIDED, reason=Reason.LEDGER_REFUSED)
 
 
 def _present(named: CostAnnotations | CostLabels) -> dict[str, str]:
@@ -222,7 +233,7 @@ def _read_status(job: JobObject) -> _Status:
         )
     except ValidationError as error:
         return _Status(version, None, _words("status", error))
-    return _Status(version, status)
+    return _Status(version, status, impossible=why_impossible(status))
 
 
 def _words(root: str, error: ValidationError) -> str:

@@ -9,7 +9,6 @@ from prometheus_client.core import Metric
 from spotrun.api.amounts import Amount, Percent
 from spotrun.api.cost import Accumulators, Cost, Pricing, Waste
 from spotrun.api.names import LABEL_COST_CENTER, LABEL_PROJECT, LABEL_TEAM
-from spotrun.api.values import Serials
 from spotrun.serve.figures import Figure, families
 from spotrun.serve.told import Published
 
@@ -49,7 +48,7 @@ def money_families(jobs: Iterable[Published]) -> Iterator[Metric]:
 def _num_unpriced(job: Published) -> int:
     """Workers have an address once they have a node, and a rate once somebody knows its price."""
     sums = job.status.accumulators or Accumulators()
-    priced = {number for rate in sums.rates or () for number in Serials(rate.workers).numbers}
+    priced = {number for rate in sums.rates or () for number in rate.workers.numbers}
     placed = {serial for serial, peer in job.peers.items() if peer.address is not None}
     return len(placed - priced)
 

@@ -57,7 +57,7 @@ def held_back(times: int, seconds: float, **restarts: Any) -> Restarts:
     newcomers = Newcomers(
         failures=times,
         retry_at=Time.of(later(seconds)),
-        failed=(HeldBack(worker=3, generation=2),),
+        held=(HeldBack(workers=Serials("3"), generation=2),),
     )
     return Restarts(newcomers=newcomers, blamed=("n1",) * times, **restarts)
 

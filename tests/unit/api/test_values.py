@@ -14,10 +14,12 @@ from spotrun.api.amounts import (
     SignedAmount,
 )
 from spotrun.api.fields import DnsLabel, DnsName, LabelKey, LabelValue
+from spotrun.api.intervals import Ranges, runs_of
 from spotrun.api.schedule import ClockTime, Days, EndTime
 from spotrun.api.values import (
     AutoOrDuration,
     Duration,
+    Intervals,
     PositiveDuration,
     Serials,
     Text,
@@ -189,6 +191,51 @@ def test_times_are_written_as_they_are_read(moment: dt.datetime) -> None:
 def test_serials_keep_their_order(serials: list[int]) -> None:
     written = Serials.of(tuple(serials))
     assert [n for a, b in written.intervals for n in range(a, b + 1)] == serials
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(min_value=0, max_value=999_999_999), max_size=400))
+def test_long_lists_in_any_order_are_read_as_they_were_written(serials: list[int]) -> None:
+    assert list(Serials(str(Serials.of(serials))).numbers) == serials
+
+
+@settings(deadline=None)
+@given(st.sets(st.integers(0, 300)), st.sets(st.integers(0, 300)), st.integers(0, 310))
+def test_ranges_are_sets(some: set[int], more: set[int], end: int) -> None:
+    found = Ranges.of(runs_of(sorted(some))).union(more)
+    both = some | more
+    assert {number for number in range(310) if number in found} == both
+    assert (found.size, found.end) == (len(both), max(both, default=-1) + 1)
+    assert list(found.missing(end)) == [n for n in range(end) if n not in both]
+    assert found.intervals == tuple(runs_of(sorted(both)))
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("", ()),
+        ("7", (7,)),
+        ("0-2,7", (0, 1, 2, 7)),
+        ("+5", (5,)),
+        ("+5,2-1,-3,10", (5, 7, 8, 5, 15)),
+        ("+5-0,0", (5, 5)),
+        ("9-7", ()),
+    ],
+)
+def test_serials_are_written_as_numbers_or_as_distances(
+    text: str, numbers: tuple[int, ...]
+) -> None:
+    assert Serials(text).numbers == numbers
+
+
+def test_a_list_of_the_largest_job_is_short() -> None:
+    isolated = [100_000 + n * 611_953 % 899_981 for n in range(20_000)]  # scattered
+    in_order = sorted(isolated)[::2]
+    settled = Ranges.of(runs_of(sorted(set(range(999_999)) - set(in_order))))
+    assert len(Serials.of(in_order)) < 40_000
+    assert len(Intervals.of_intervals(settled.intervals)) < 60_000
+    assert len(Serials.of(isolated[:10_000])) <= 70_000
+    assert len(Serials.of(range(10_000))) == 6
 
 
 def test_serials_are_compact() -> None:

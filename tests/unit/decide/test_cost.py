@@ -97,8 +97,8 @@ def test_the_price_at_the_time_is_what_counts() -> None:
     decision = a_metered_job(0, node=node).decide()
     assert (cost(decision).usd, cost(decision).usd_per_hour) == ("1.5", "2")
     assert sums(decision).rates == (
-        Rate(workers="0", usd_per_hour="1"),
-        Rate(workers="0", usd_per_hour="2", since="2026-03-02T11:30:00Z"),
+        Rate(workers=Serials("0"), usd_per_hour="1"),
+        Rate(workers=Serials("0"), usd_per_hour="2", since="2026-03-02T11:30:00Z"),
     )
 
 

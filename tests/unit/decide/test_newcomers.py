@@ -7,7 +7,7 @@ import pytest
 
 from spotrun.api.names import Phase, Reason
 from spotrun.api.status import HeldBack, How, Newcomers, Restarts
-from spotrun.api.values import Time
+from spotrun.api.values import Serials, Time
 from spotrun.decide.actions import Remove
 from spotrun.decide.crew import counted_on, on_trial, training
 from spotrun.decide.growth import PREPARE_SECONDS
@@ -104,7 +104,7 @@ def having_joined(how: How = How.BOUNDARY, **newcomer: Any) -> JobBuilder:
 
 FAILED = Failure(5, 3, BOOM)
 HELD = Newcomers(
-    failures=1, retry_at=Time.of(later(10)), failed=(HeldBack(worker=2, generation=5),)
+    failures=1, retry_at=Time.of(later(10)), held=(HeldBack(workers=Serials("2"), generation=5),)
 )
 
 
@@ -213,7 +213,7 @@ def again() -> JobBuilder:
     known = HELD.model_copy(
         update={
             "retry_at": Time.of(ago(30)),
-            "failed": (HeldBack(worker=2, generation=4),),
+            "held": (HeldBack(workers=Serials("2"), generation=4),),
             "failures": 4,
         }
     )
@@ -255,7 +255,7 @@ def test_who_fails_within_a_pause_makes_it_no_longer() -> None:
     assert restarts.newcomers is not None
     held = restarts.newcomers
     assert (held.failures, held.retry_at) == (1, Time.of(later(10)))
-    assert [one.worker for one in held.failed] == [2, 3]
+    assert held.held == (HeldBack(workers=Serials("2-3"), generation=5),)
     assert restarts.blamed == ("node-3",)
 
 

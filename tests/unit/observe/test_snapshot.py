@@ -1,11 +1,21 @@
 import json
+import tracemalloc
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import pytest
 
-from spotrun.api.names import FINALIZER_METERED, LABEL_JOB_UID, LABEL_TEMPLATE
+from spotrun.act.broken import broken_status
+from spotrun.api.names import (
+    FINALIZER_METERED,
+    LABEL_JOB_UID,
+    LABEL_TEMPLATE,
+    ConditionType,
+    Reason,
+)
 from spotrun.api.status import TrainingJobStatus
+from spotrun.api.values import Intervals, Serials
 from spotrun.decide.snapshot import JobSnapshot, Node, Refusal
 from spotrun.observe.agents import Agents
 from spotrun.observe.memory import Memory, Refused
@@ -17,6 +27,7 @@ from tests.decide_builders import a_spec
 
 UID = "job-uid"
 NOW = datetime(2026, 3, 2, 13, 0, tzinfo=UTC)
+WORLD = {"generation": 1, "switch": True, "how": "Restart"}
 NODES = {"n0": Node("n0"), "n1": Node("n1", gone=True)}
 
 
@@ -211,3 +222,46 @@ def test_specs_are_read_once_a_generation_and_statuses_once_a_version() -> None:
     assert edited.spec.workers.replicas == 3
     bench.readings.forget(UID)
     assert bench.see(job(status={"nextSerial": 1})).spec is not first.spec
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ({"nextSerial": 2_147_483_647}, "2147483647 of the 2147483647 numbers below"),
+        ({"nextSerial": 9, "settled": "2-999999999"}, "settled names number 999999999, but"),
+        ({"nextSerial": 9, "settled": "+2-3,900000000"}, "settled names number 900000005, but"),
+        ({"nextSerial": 9, "lost": "0-999999999"}, "status.lost names 1000000000 workers"),
+        (
+            {"nextSerial": 9, "world": {**WORLD, "members": "0-999999999"}},
+            "status.world.members names 1000000000 workers",
+        ),
+        (
+            {
+                "nextSerial": 9,
+                "accumulators": {"rates": [{"workers": "0-999999999", "usdPerHour": "1"}]},
+            },
+            "status.accumulators.rates names 1000000000 workers",
+        ),
+    ],
+)
+def test_a_ledger_that_cannot_be_true_is_refused_without_looking_at_each_number(
+    status: dict[str, Any], words: str
+) -> None:
+    tracemalloc.start()
+    broken = Bench().look(job(status=status), pod(0), pod(1))
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert isinstance(broken, BrokenJob)
+    assert words in broken.message
+    assert (broken.kind, broken.reason) == (ConditionType.DECIDED, Reason.LEDGER_REFUSED)
+    assert broken_status(broken, NOW).next_serial == status["nextSerial"]
+    assert peak_bytes < 4_000_000
+
+
+def test_a_ledger_of_millions_that_are_settled_is_true() -> None:
+    live = Serials.of(range(900_000, 920_000, 2))
+    others = Intervals.of_intervals([(0, 899_999), *((n, n) for n in range(900_001, 920_000, 2))])
+    status = {"nextSerial": 920_000, "settled": others, "lost": live}
+    seen = Bench().look(job(status=status))
+    assert isinstance(seen, JobSnapshot)
+    assert seen.status.lost == live

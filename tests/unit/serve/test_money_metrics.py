@@ -15,6 +15,7 @@ from spotrun.api.cost import (
     Waste,
 )
 from spotrun.api.status import TrainingJobStatus
+from spotrun.api.values import Serials
 from spotrun.serve.metrics import Meter
 from spotrun.serve.told import Published
 from tests.serve_builders import job, peer
@@ -135,7 +136,7 @@ def test_a_budget_is_shown_beside_what_is_spent() -> None:
 def test_workers_without_a_price_are_those_with_a_node_and_no_rate() -> None:
     pods = {0: peer(0), 1: peer(1), 2: peer(2), 3: peer(3, address=None)}
     published = job(pods=pods)
-    rates = (Rate(workers="0-1", usd_per_hour="2"),)
+    rates = (Rate(workers=Serials("0-1"), usd_per_hour="2"),)
     update = {"accumulators": Accumulators(rates=rates)}
     status = published.status.model_copy(update=update)
 

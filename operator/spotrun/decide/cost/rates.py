@@ -44,7 +44,7 @@ def read_book(sums: Accumulators | None) -> dict[int, Charges]:
     for rate in (sums.rates if sums is not None else None) or ():
         is_spot, pool = bool(rate.is_spot), rate.pool or ""
         charge = _charge(rate.usd_per_hour, rate.since, is_spot=is_spot, pool=pool)
-        for serial in ordered(Serials(rate.workers)):
+        for serial in ordered(rate.workers):
             book[serial] = (*book.get(serial, ()), charge)
     return book
 

@@ -16,7 +16,7 @@ from spotrun.api.values import Time
 from spotrun.decide.actions import Annotate, Announce
 from spotrun.decide.cost.policy import to_show
 from spotrun.decide.ledger import find, read_reason
-from spotrun.decide.serials import numbers
+from spotrun.decide.serials import ranges
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.decide.view import FINISHED, View
 from spotrun.money.units import Usd, UsdPerHour, seconds_between
@@ -105,7 +105,7 @@ def _is_due(view: View, status: TrainingJobStatus, told: Mapping[str, str]) -> b
 def _is_at_rest(status: TrainingJobStatus) -> bool:
     """Whether nothing is spent any more, until somebody changes the job."""
     is_over = status.phase in FINISHED or bool(status.suspended_by)
-    return is_over and len(numbers(status.settled)) == (status.next_serial or 0)
+    return is_over and ranges(status.settled).size == (status.next_serial or 0)
 
 
 def _is_final(status: TrainingJobStatus) -> bool:

@@ -7,14 +7,14 @@ counts. Clocks differ: nobody ends in the future, or costs less than nothing.
 from datetime import datetime, timedelta
 
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.serials import numbers
+from spotrun.decide.serials import ranges
 from spotrun.decide.snapshot import Node, Worker
 from spotrun.decide.view import View
 
 
 def unsettled(view: View, status: TrainingJobStatus) -> list[Worker]:
     """The workers that have or had a node, and are not in the sums yet."""
-    settled = numbers(status.settled)
+    settled = ranges(status.settled)
     return [
         worker
         for worker in view.job.workers

@@ -1,0 +1,46 @@
+"""Whether a stored ledger can be true: who writes it by hand may not fill the operator's memory.
+
+Numbers of workers are looked at one by one, so it is asked first how many they are.
+"""
+
+from collections.abc import Iterator
+
+from spotrun.api.status import TrainingJobStatus
+from spotrun.api.values import Serials
+
+MOST_WORKERS = 100_000
+"""Ten times the largest job. Others are made beside its workers, but never that many."""
+
+
+def why_impossible(status: TrainingJobStatus) -> str | None:
+    """Say what of a status no operator can have written; None if it may be true."""
+    given_out = status.next_serial or 0
+    settled, settled_end = 0, 0
+    if status.settled is not None:
+        settled, settled_end = status.settled.ranges.size, status.settled.ranges.end
+    if settled_end > given_out:
+        return f"status.settled names number {settled_end - 1}, but nextSerial is {given_out}"
+    if given_out - settled > MOST_WORKERS:
+        return (
+            f"{given_out - settled} of the {given_out} numbers below status.nextSerial are not in "
+            f"status.settled; no job has more than {MOST_WORKERS} workers"
+        )
+    for name, serials in _lists(status):
+        size = sum(max(last - first + 1, 0) for first, last in serials.intervals)
+        if size > MOST_WORKERS:
+            return f"status.{name} names {size} workers; no job has more than {MOST_WORKERS}"
+    return None
+
+
+def _lists(status: TrainingJobStatus) -> Iterator[tuple[str, Serials]]:
+    found = {"lost": status.lost, "failed": status.failed}
+    if (world := status.world) is not None:
+        of_world = (world.members, world.trained, world.late, world.joined)
+        names = ("members", "trained", "late", "joined")
+        found |= {f"world.{name}": one for name, one in zip(names, of_world, strict=True)}
+    yield from ((name, serials) for name, serials in found.items() if serials is not None)
+    newcomers = status.restarts.newcomers if status.restarts is not None else None
+    for held in (newcomers.held or ()) if newcomers is not None else ():
+        yield "restarts.newcomers.held", held.workers
+    for rate in (status.accumulators.rates or ()) if status.accumulators is not None else ():
+        yield "accumulators.rates", rate.workers

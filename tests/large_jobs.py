@@ -1,0 +1,105 @@
+"""Large jobs as lives: hundreds of workers that come late, newcomers that fail again and again."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from spotrun.api.names import Phase
+from spotrun.api.status import TrainingJobStatus
+from spotrun.api.values import Serials, Time
+from spotrun.decide.actions import Action, Remove, Withdraw
+from spotrun.decide.serials import numbers
+from spotrun.decide.snapshot import Worker
+from spotrun.wire import Failure, Progress
+from tests.decide_builders import JobBuilder, a_job, a_worker, ago, later
+
+
+def with_all(job: JobBuilder, workers: Iterable[Worker]) -> JobBuilder:
+    """With these workers and no others; their numbers are given out."""
+    known = {worker.serial: worker for worker in workers}
+    numbers = max(job.status.next_serial or 0, max(known, default=-1) + 1)
+    return replace(job, workers=known).with_status(next_serial=numbers)
+
+
+def next_status(job: JobBuilder, status: TrainingJobStatus) -> JobBuilder:
+    """With what was decided."""
+    return replace(job, status=status)
+
+
+def removed(actions: Iterable[Action]) -> frozenset[int]:
+    """The numbers of the workers that have to go."""
+    return frozenset(one.serial for one in actions if isinstance(one, Remove | Withdraw))
+
+
+def worlds_until_replaced(workers: int, late: int, most: int = 12) -> int:
+    """How many worlds it takes until all those are replaced who never arrive in one."""
+    broken = set(range(workers - late, workers))
+    well = [
+        a_worker(n, ready=True, arrived_for=300.0, ready_for=400.0, in_process=False)
+        for n in range(workers - late)
+    ]
+    job = a_job(workers, min=1).with_world(f"0-{workers - 1}", store="10.0.0.1:1")
+    job = job.with_status(phase=Phase.RUNNING)
+    for _ in range(most):
+        world = job.status.world
+        assert world is not None, "there is one from the beginning"
+        if not broken:
+            return world.generation - 1
+        absent = [
+            a_worker(n, ready=True, ready_for=400.0, in_process=False) for n in sorted(broken)
+        ]
+        present = [_arrived(worker, world.generation) for worker in well]
+        long_ago = world.model_copy(update={"formed_at": Time.of(ago(700))})
+        decision = with_all(job.with_status(world=long_ago), [*present, *absent]).decide()
+        broken -= removed(decision.actions)
+        # The others' replacements stay away: their numbers are not given out.
+        kept = {"world": decision.status.world, "restarts": decision.status.restarts}
+        job = job.with_status(**kept)
+    return most
+
+
+def _arrived(worker: Worker, generation: int) -> Worker:
+    assert worker.agent is not None, "it has called"
+    report = replace(worker.agent.report, arrived=generation, progress=Progress(generation, 100))
+    return replace(worker, agent=replace(worker.agent, report=report))
+
+
+@dataclass
+class FailingNewcomers:
+    """Many train, and newcomers beside them fail each time when they get ready for a world."""
+
+    well: int
+    bad: int
+    seconds: float = 0.0
+    worlds: list[float] = field(default_factory=list)  # when another one was entered
+    _failed: dict[int, int] = field(default_factory=dict)
+
+    def live(self, until_seconds: float) -> None:
+        """Let time go by."""
+        number = self.well + self.bad
+        job = a_job(number, min=1).with_status(phase=Phase.RUNNING)
+        job = job.with_world(f"0-{self.well - 1}", formed=600, store="10.0.0.1:1")
+        while self.seconds < until_seconds:
+            world = job.status.world
+            assert world is not None, "some train all the time"
+            job = with_all(job, self._workers(world.members, world.generation, switch=world.switch))
+            decision = job.decide(later(self.seconds))
+            after = decision.status.world
+            assert after is not None, "none is taken back"
+            if after.switch and (after.generation, True) != (world.generation, world.switch):
+                self.worlds.append(self.seconds)
+            job = next_status(job, decision.status)
+            self.seconds += max(min(decision.again_seconds, 5.0), 0.5)
+
+    def _workers(self, members: Serials, generation: int, *, switch: bool) -> Iterable[Worker]:
+        inside = numbers(members)
+        for n in range(self.well):
+            arrived = generation if switch and n in inside else 1
+            told = Progress(arrived, 100 * arrived + 5, step_seconds=0.5)
+            yield a_worker(
+                n, ready=True, arrived=arrived, arrived_for=30.0, ready_for=100.0, progress=told
+            )
+        for n in range(self.well, self.well + self.bad):
+            if n in inside:
+                self._failed[n] = generation
+            failure = Failure(self._failed[n], 1, "no device") if n in self._failed else None
+            yield a_worker(n, ready=True, ready_for=100.0, failed=failure)

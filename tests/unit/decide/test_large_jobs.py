@@ -1,0 +1,41 @@
+"""What must hold for jobs of hundreds and thousands of workers as it does for three."""
+
+from typing import Any
+
+import pytest
+
+from spotrun.api.names import Phase
+from spotrun.api.status import How
+from spotrun.decide.newcomers import held_back
+from spotrun.wire import Failure
+from tests.decide_builders import a_job, a_worker, later
+from tests.large_jobs import FailingNewcomers, next_status, with_all, worlds_until_replaced
+
+
+@pytest.mark.parametrize("late", [1, 33, 64, 65, 199])
+def test_all_who_are_late_twice_are_replaced_however_many_they_are(late: int) -> None:
+    assert worlds_until_replaced(200, late) <= 3
+
+
+def test_newcomers_that_always_fail_are_tried_ever_more_seldom_however_many_they_are() -> None:
+    life = FailingNewcomers(well=20, bad=70)
+    life.live(1500.0)
+    assert len([seconds for seconds in life.worlds if seconds > 900.0]) <= 4
+
+
+def test_a_newcomer_that_has_failed_is_not_put_into_the_next_world_however_many_did() -> None:
+    trained, failed = range(100), range(100, 200)
+    broken = Failure(2, 1, "no device")
+    job = with_all(
+        a_job(200, min=1).with_status(phase=Phase.RUNNING),
+        [
+            *(a_worker(n, ready=True, arrived=1, arrived_for=300.0) for n in trained),
+            *(a_worker(n, ready=True, ready_for=100.0, failed=broken) for n in failed),
+        ],
+    )
+    world: dict[str, Any] = {"switch": False, "how": How.BOUNDARY, "trains": 1, "formed": 5.0}
+    job = job.with_world("0-199", 2, trained="0-99", store="10.0.0.1:1", **world)
+    status = job.decide().status
+    again = next_status(job, status).decide(later(0.1)).status
+    assert held_back(job.view(), again) == frozenset(failed)
+    assert again.world == job.status.world
