@@ -116,6 +116,7 @@ class Controller:
         identity = await load_patiently(self._source)
         self._has_identity = True
         self._board = Board(identity.world_key)
+        self._board.forget()  # not even which jobs there are, before it leads
         self._server = self._server_of(identity, leadership)
         self._reconciler = self._new_reconciler()
         await enter(self._server)
@@ -247,7 +248,9 @@ class Controller:
     def _fill_queues(self) -> None:
         """With all that there is, and what was there when this replica led before."""
         self._queue.open()
-        for key in (*self._caches.all_keys(), *self._reconciler.remembered):
+        keys = {*self._caches.all_keys(), *self._reconciler.remembered}
+        self._board.expect(keys)
+        for key in keys:
             self._queue.add(key)
         self._pool_queue.open()
         for name in self._caches.pools.names():
@@ -261,6 +264,7 @@ class Controller:
             return unseen_seconds
         with self._meter.reconciling():
             again_seconds = await self._reconciler.reconcile(key, self._leading_since)
+        self._board.looked_at(key)
         return again_seconds if again_seconds < float("inf") else None
 
     async def _keep(self, pool: str) -> float | None:

@@ -206,7 +206,11 @@ class App:
         raise Refused(421, f"{leader} leads", leader=leader, close=True)
 
     def _unknown(self, worker: WorkerKey) -> Refused:
-        if self._board.is_gone(Key(worker.namespace, worker.job)):
+        job = Key(worker.namespace, worker.job)
+        if self._board.is_unseen(job):
+            message = "this leader is new, and has not looked at the job yet"
+            return Refused(503, message, retry_after_seconds=1)
+        if self._board.is_gone(job):
             return Refused(410, f"the job {worker.namespace}/{worker.job} was deleted")
         message = f"{worker.pod} is no worker of a job {worker.namespace}/{worker.job}"
         return Refused(404, message)

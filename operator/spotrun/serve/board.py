@@ -1,8 +1,12 @@
-"""Where answers wait for agents and agents for answers; what is told comes from stored status."""
+"""Where answers wait for agents and agents for answers; what is told comes from stored status.
+
+It holds for one reign. What others stored while they led is not on it, so a new reign begins with
+nothing: a job is told of once it was looked at.
+"""
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -52,6 +56,7 @@ class Board:
         self._entries: dict[Key, _Entry] = {}
         self._gone: OrderedDict[Key, int] = OrderedDict()
         self._polls: dict[Key, dict[str, _Poll]] = {}
+        self._unseen: set[Key] | None = set()
 
     @property
     def jobs(self) -> Iterator[Published]:
@@ -62,6 +67,26 @@ class Board:
     def num_polls(self) -> int:
         """How many workers wait for news."""
         return sum(map(len, self._polls.values()))
+
+    def forget(self) -> None:
+        """The reign is over: nothing that was said counts any more, and nobody waits for more."""
+        self._entries.clear()
+        self._gone.clear()
+        self._unseen = None
+        self.release()
+
+    def expect(self, keys: Iterable[Key]) -> None:
+        """These are the jobs that a new reign has to look at."""
+        self._unseen = set(keys)
+
+    def looked_at(self, key: Key) -> None:
+        """What is to be said of a job is said, even if that is nothing."""
+        if self._unseen is not None:
+            self._unseen.discard(key)
+
+    def is_unseen(self, key: Key) -> bool:
+        """Whether a job was not looked at yet in this reign, or what there is is not known yet."""
+        return self._unseen is None or key in self._unseen
 
     def publish(self, job: Published, version: int) -> None:
         """Tell the workers of a job what is stored at this resource version of it.

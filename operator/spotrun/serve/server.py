@@ -94,7 +94,7 @@ class Server:
 
     async def step_down(self) -> None:
         """Answer every open poll with the leader's address as far as known, then hang up."""
-        self._board.release()
+        self._board.forget()
         await asyncio.sleep(self._settings.farewell_seconds)
         self._listener.visits.close_all()
 

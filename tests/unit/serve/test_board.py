@@ -11,6 +11,7 @@ from tests.serve_builders import KEY, UID, job, peer, worker, world
 
 LONG = 30.0
 JOB = Key("team", "job")
+OTHER = Key("team", "other")
 
 
 @pytest.fixture
@@ -190,3 +191,30 @@ async def test_deleted_jobs_are_not_remembered_for_ever(monkeypatch: pytest.Monk
         board.withdraw(Key("team", f"job-{number}"), version=1)
 
     assert [board.is_gone(Key("team", f"job-{n}")) for n in (6, 7, 9)] == [False, True, True]
+
+
+async def test_a_new_reign_begins_with_an_empty_board(board: Board) -> None:
+    board.publish(job(name="other"), version=5)
+    board.withdraw(OTHER, version=6)
+    poll = await polling(board, 0)
+
+    board.forget()
+
+    assert await answered(poll) is None
+    assert list(board.jobs) == []
+    assert board.place(worker(0)) is None
+    assert not board.is_gone(OTHER)
+    assert board.is_unseen(JOB), "not even which jobs there are is known"
+
+
+async def test_each_job_is_unseen_until_it_was_looked_at(board: Board) -> None:
+    board.forget()
+    board.expect([JOB, OTHER])
+    unseen = [key for key in (JOB, OTHER, Key("team", "none")) if board.is_unseen(key)]
+    assert unseen == [JOB, OTHER]
+
+    # The version that the former reign saw is no measure: it may have been that of another job.
+    board.publish(job(pods=1), version=1)
+    assert board.place(worker(0)) == Place(UID, 0, "pod-uid-0")
+    board.looked_at(OTHER)
+    assert not board.is_unseen(OTHER)

@@ -93,6 +93,7 @@ class State:
         False if it is older than what is known: a replica is behind, and will be told more soon.
         """
         with self.news:
+            self._job_is_gone = False  # who said so knew less than who answers now
             world = answer.world
             if answer.version == self.version:
                 return True

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from spotrun.wire import Failure, How, Progress
+from spotrun.wire import Answer, Failure, How, LastWords, Progress
+from spotrun_trainer.agent.moves import next_world
 from spotrun_trainer.agent.state import ARRIVED_SECONDS, BROKEN_SECONDS, State
 from spotrun_trainer.agent.stores import Stores
 from spotrun_trainer.files import Telling, WorldFile, write_telling
@@ -117,6 +118,21 @@ def test_the_word_of_a_replica_that_is_behind_counts_for_nothing(
 
     assert state.known(0.0).answer == newest
     assert WorldFile(tmp_path / "run").read() == newest
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [an_answer(a_world(5)), an_answer(a_world(4)), an_answer(a_world(6))],
+    ids=["the same", "an older one", "a newer one"],
+)
+def test_an_answer_takes_back_that_the_job_was_deleted(state: State, answer: Answer) -> None:
+    state.take(an_answer(a_world(5)))
+    state.job_is_gone()
+    assert isinstance(next_world(state.known(0.0)), LastWords)
+
+    state.take(answer)
+
+    assert not isinstance(next_world(state.known(0.0)), LastWords)
 
 
 def test_that_there_was_no_place_yet_is_forgotten_once_there_is_one(state: State) -> None:
