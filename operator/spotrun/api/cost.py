@@ -135,6 +135,11 @@ class Cost(Model):
     budget_used_percent: Percent | None = Field(
         None, description='Share of budget.maxCostUsd that is spent, e.g. "43%".'
     )
+    corrected_usd: SignedAmount | None = Field(
+        None,
+        description="What later findings have added to usd after it was shown, in USD; below zero "
+        "where less was owed than was shown. It is in usd.",
+    )
     pricing: Pricing | None = Field(
         None, description=f"Whether the sums are complete. {Pricing.explained()}"
     )
@@ -166,6 +171,13 @@ class Rate(Model):
     )
 
 
+class ChargeEnd(Model):
+    """When the charge of lost workers ended, of whom nobody tells when their containers ended."""
+
+    workers: ListedSerials = Field(description='Their serial numbers, as intervals, e.g. "0-2,7".')
+    at: ShortText = Field(description="When they were last known to run.")
+
+
 class Mark(Model):
     """How far a job had come, and what it had cost by then."""
 
@@ -188,6 +200,12 @@ class Accumulators(Model):
         None,
         description="What the workers cost that are not settled: a price is kept from when it was "
         "first known, for the node that says it may be gone at the end.",
+    )
+    ends: Annotated[tuple[ChargeEnd, ...], Field(max_length=512)] | None = Field(
+        None, description="When the charge of workers ended that are lost and not settled."
+    )
+    corrected_usd: SignedAmount | None = Field(
+        None, description="What later findings have changed in what was shown of usd, in USD."
     )
     reserved_usd: Amount | None = Field(
         None,
@@ -227,6 +245,12 @@ class Accumulators(Model):
         None, description="The world in which training stood still last to save."
     )
     first_step: Long | None = Field(None, description="The step that the job began with.")
+    samples_per_step: Amount | None = Field(
+        None, description="Samples of a step, as the trainer told it last."
+    )
+    epoch_samples: Long | None = Field(
+        None, description="Samples of an epoch, as the trainer told it last."
+    )
     peak_step: Long | None = Field(None, description="The furthest step that was ever done.")
     idle_usd: Amount | None = Field(
         None, description="Unused parts of nodes up to idleAsOf, in USD."

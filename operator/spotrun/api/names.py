@@ -246,6 +246,7 @@ class Reason(Choice):
     TOTAL_UNKNOWN = "TotalUnknown", "the trainer does not say how many steps there are"
     NOTHING_USED = "NothingUsed", "the workers train and use next to nothing of what they have"
     SUSPENDED_BY_USER = "SuspendedByUser", "spec.suspend is true"
+    COST_CORRECTED = "CostCorrected", "a later finding has changed the cost that was shown"
     DELETED = "Deleted", "the job was deleted while it cost something"
     COMPLETED = "Completed", "the final checkpoint is durable"
 

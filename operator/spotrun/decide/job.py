@@ -15,6 +15,7 @@ from spotrun.decide.budget import budget_again_seconds, budget_news, keep_budget
 from spotrun.decide.budget_verdict import within_rate
 from spotrun.decide.capacity import check_capacity
 from spotrun.decide.complete import complete
+from spotrun.decide.cost.corrections import correction_news, note_ends
 from spotrun.decide.cost.goodput import count_useful
 from spotrun.decide.cost.idle import count_idle
 from spotrun.decide.cost.meter import meter
@@ -71,6 +72,7 @@ POLICIES: tuple[Policy, ...] = (
     count_failures,  # did it fail, and once too often?
     keep_deadline,  # is its time over?
     meter,  # what does each worker cost?
+    note_ends,  # and which of the lost cost no more?
     keep_budget,  # is that too much?
     suspend,  # does anybody hold it back?
     count_work,  # what did the money buy?
@@ -117,6 +119,7 @@ def decide(job: JobSnapshot, now: datetime) -> Decision:
     news = (
         *budget_news(job.status, status, budget),
         *scaling_news(job.status, status),
+        *correction_news(job.status, status),
         *final_cost(job.status, status),
     )
     return Decision(status, _actions(view, status), news, again_seconds=again)

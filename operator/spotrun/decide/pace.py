@@ -116,4 +116,7 @@ def _goes_without_saying(condition: Condition) -> bool:
 def _counted(status: TrainingJobStatus) -> tuple[object, ...]:
     # Until it is known how long they take nobody is moved: a first one is not kept for a refresh.
     changeovers = status.pace.changeovers if status.pace is not None else None
-    return (status.settled, status.failed, status.workers, status.interruptions, changeovers)
+    # A charge that ends is settled, or noted where nobody says that the worker has ended.
+    ends = status.accumulators.ends if status.accumulators is not None else None
+    paid = (status.settled, ends)
+    return (paid, status.failed, status.workers, status.interruptions, changeovers)

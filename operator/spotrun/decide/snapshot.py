@@ -58,6 +58,7 @@ class Pod:
     created_at: datetime | None = None
     scheduled_at: datetime | None = None  # when it was bound to its node
     ended_at: datetime | None = None  # when the last of its containers ended
+    end_is_guessed: bool = False  # it was found ended: that is when, and it may have been long over
     disrupted_at: datetime | None = None  # since when it has its DisruptionTarget condition
     requests: Resources = field(default_factory=Resources)
     asked: Capacity | None = None  # the capacity it was asked from; None: any that will do
@@ -90,6 +91,8 @@ class Node:
     stated_price: str | None = None  # as its own annotation has it, readable or not
     allocatable: Resources | None = None
     gone_at: datetime | None = None  # when it was first missed
+    unreachable_at: datetime | None = None  # since when Kubernetes hears nothing of its kubelet
+    ready_at: datetime | None = None  # since when its kubelet says that it is well
     # Of the whole node, by the first source that knows it.
     prices: PriceHistory = field(default_factory=PriceHistory)
     on_demand_usd_per_hour: UsdPerHour | None = None  # of the like of it on demand

@@ -78,9 +78,10 @@ def _prepaid(accrued: Usd, stretches: Sequence[_Stretch], last: Mark) -> Usd:
     """What was paid for steps that are done and still count as remaining.
 
     It is what was spent since the last mark that was a gain, but no more than a usual stretch
-    costs: the rest bought nothing. Where steps were lost since, it bought nothing at all.
+    costs: the rest bought nothing. Where steps were lost since, it bought nothing at all. And where
+    less is owed by now than was thought at the last mark, nothing is paid beforehand.
     """
     if last.steps < stretches[-1].end.steps:
         return NO_USD
     usual = sum((stretch.usd.exact for stretch in stretches), Fraction()) / len(stretches)
-    return min(accrued - stretches[-1].end.usd, Usd(usual))
+    return max(min(accrued - stretches[-1].end.usd, Usd(usual)), NO_USD)

@@ -11,6 +11,8 @@ from spotrun.api.template import TRAINER
 from spotrun.observe.objects import ContainerStatus, PodObject, Terminated
 
 _ALWAYS = "Always"
+_GUESSED = frozenset({"Unknown", "ContainerStatusUnknown"})
+"""What containerd and the kubelet say of a container that ended while they were not there."""
 
 
 def trainer_of(pod: PodObject) -> str:
@@ -40,6 +42,12 @@ def ended_at(pod: PodObject) -> datetime | None:
     if not moments or len(moments) < len(ended):
         return None
     return max(map(datetime.fromisoformat, moments))
+
+
+def end_is_guessed(pod: PodObject) -> bool:
+    """Return whether a container was found ended, so that nobody knows since when."""
+    ended = (one.state.terminated for one in _to_end(pod))
+    return any(one is not None and one.reason in _GUESSED for one in ended)
 
 
 def _to_end(pod: PodObject) -> Iterator[ContainerStatus]:

@@ -48,6 +48,8 @@ def node_facts(node: NodeObject | None, name: str, seen_at: datetime, said: Said
         instance_type=instance_type_of(labels),
         region=region_of(labels),
         created_at=created_at(node),
+        unreachable_at=_ready_is(node, "Unknown"),
+        ready_at=_ready_is(node, "True"),
         stated_price=_stated_price(node),
         allocatable=resources_of(node.status.allocatable) if node.status.allocatable else None,
     )
@@ -56,6 +58,13 @@ def node_facts(node: NodeObject | None, name: str, seen_at: datetime, said: Said
 def is_ready(node: NodeObject) -> bool:
     """Whether its kubelet says that it is well."""
     return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+
+
+def _ready_is(node: NodeObject, status: str) -> datetime | None:
+    """Since when its condition Ready has that status."""
+    found = (c for c in node.status.conditions if c.type == "Ready" and c.status == status)
+    text = next((c.last_transition_time for c in found), None)
+    return datetime.fromisoformat(text) if text else None
 
 
 def created_at(node: NodeObject) -> datetime | None:

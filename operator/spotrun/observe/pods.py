@@ -11,7 +11,7 @@ from spotrun.api.names import (
     LABEL_TEMPLATE,
 )
 from spotrun.decide.snapshot import Pod, PodEnd, PodPhase
-from spotrun.observe.containers import ended_at, trainer_end
+from spotrun.observe.containers import end_is_guessed, ended_at, trainer_end
 from spotrun.observe.naming import serial_of
 from spotrun.observe.objects import PodObject
 from spotrun.observe.resources import requests_of
@@ -63,6 +63,7 @@ def pod_facts(pod: PodObject, serial: int) -> Pod:
         created_at=_moment(meta.creation_timestamp),
         scheduled_at=_since(pod, "PodScheduled"),
         ended_at=ended_at(pod),
+        end_is_guessed=end_is_guessed(pod),
         disrupted_at=_since(pod, "DisruptionTarget"),
         requests=requests_of(pod),
         asked=_CAPACITIES.get(meta.labels.get(LABEL_CAPACITY, "")),

@@ -219,6 +219,22 @@ def test_a_node_without_marks() -> None:
     assert node_facts(None, "n1", NOW) == Node("n1", gone=True, ready=False)
 
 
+@pytest.mark.parametrize(
+    ("status", "unreachable_at", "ready_at"),
+    [
+        pytest.param("True", None, NOW, id="its kubelet says that it is well"),
+        pytest.param("False", None, None, id="its kubelet says that it is not"),
+        pytest.param("Unknown", NOW, None, id="its kubelet says nothing"),
+    ],
+)
+def test_since_when_nothing_is_heard_of_a_node(
+    status: str, unreachable_at: datetime | None, ready_at: datetime | None
+) -> None:
+    condition = {**READY, "status": status, "lastTransitionTime": "2026-03-02T12:00:00Z"}
+    facts = node_facts(node(conditions=[condition]), "n1", NOW)
+    assert (facts.unreachable_at, facts.ready_at) == (unreachable_at, ready_at)
+
+
 class Place:
     """A cache of one node, and time."""
 

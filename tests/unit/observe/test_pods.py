@@ -62,6 +62,20 @@ def test_a_pod_that_runs() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("reason", "is_guessed"),
+    [
+        pytest.param("Error", False, id="its kubelet saw it end"),
+        pytest.param("Unknown", True, id="containerd found it ended"),
+        pytest.param("ContainerStatusUnknown", True, id="its kubelet found nothing of it"),
+    ],
+)
+def test_whether_an_end_was_seen_or_found_afterwards(reason: str, is_guessed: bool) -> None:
+    containers = [ended(137, reason)]
+    facts = pod_facts(pod({"phase": "Failed", "containerStatuses": containers}), 3)
+    assert facts.end_is_guessed == is_guessed
+
+
 def test_a_pod_that_is_being_deleted_has_until_its_grace_ends() -> None:
     facts = pod_facts(pod(deletionTimestamp="2026-03-02T12:02:00Z", finalizers=["other"]), 3)
     assert (facts.deleting, facts.metered) == (True, False)

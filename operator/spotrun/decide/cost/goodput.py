@@ -4,6 +4,7 @@ All else of what was paid went into starting, into waiting for peers and checkpo
 done twice.
 """
 
+from decimal import Decimal
 from fractions import Fraction
 
 from spotrun.api.amounts import Amount
@@ -23,6 +24,7 @@ from spotrun.wire import Progress
 
 _STEP_PLACES = 8  # a step may cost a hundredth of a cent
 _MILLION = 10**6
+_MOST_SAMPLES = Decimal(10**9)  # of a step, beyond what any trainer counts truly
 
 
 def count_useful(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
@@ -47,11 +49,12 @@ def count_useful(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         "peak_step": now.step,
         "useful_usd": total.amount,
         **waited(view, status, useful, total),
+        **_samples_told(view),
     }
     return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
 
 
-def goodput_shown(view: View, status: TrainingJobStatus, spent: Usd) -> dict[str, object]:
+def goodput_shown(status: TrainingJobStatus, spent: Usd) -> dict[str, object]:
     """What of a job's cost says what became of it."""
     sums = status.accumulators or Accumulators()
     steps = (sums.peak_step or 0) - (sums.first_step or 0)
@@ -61,12 +64,21 @@ def goodput_shown(view: View, status: TrainingJobStatus, spent: Usd) -> dict[str
         "goodput": goodput(Usd.of(sums.useful_usd), spent),
         "usd_per_step": _rounded(usd_per(spent, steps)),
     }
-    if (told := _furthest(view)) is not None:
-        samples = Fraction(steps * told.samples, told.step)
+    if sums.samples_per_step is not None:
+        samples = steps * Fraction(sums.samples_per_step.decimal)
         shown["usd_per_million_samples"] = _rounded(usd_per(spent, samples, _MILLION))
-        if told.epoch_samples:
-            shown["usd_per_epoch"] = _rounded(usd_per(spent, samples, told.epoch_samples))
+        if sums.epoch_samples:
+            shown["usd_per_epoch"] = _rounded(usd_per(spent, samples, sums.epoch_samples))
     return shown
+
+
+def _samples_told(view: View) -> dict[str, object]:
+    """What the furthest says of its samples: wanted beyond its end, for costs are settled later."""
+    told = _furthest(view)
+    if told is None:
+        return {}
+    per_step = min(Decimal(told.samples) / told.step, _MOST_SAMPLES)
+    return {"samples_per_step": Amount.of(per_step), "epoch_samples": told.epoch_samples}
 
 
 def _rate(view: View, status: TrainingJobStatus, spent: Bill) -> UsdPerHour:

@@ -86,6 +86,14 @@ def priced(view: View, workers: Iterable[Worker], book: Book) -> Spent:
     return tally.total()
 
 
+def spent_between(charges: Charges, start: datetime, end: datetime) -> Spent:
+    """Return what a worker of these prices costs from start to end; nothing if that is no time."""
+    tally = _Tally()
+    if start < end:
+        tally.add(charges, start, end)
+    return tally.total()
+
+
 def charged(sums: Accumulators, spent: Spent) -> dict[str, object]:
     """What changes in the sums when they take that in, so that it is not reckoned anew."""
     update: dict[str, object] = {"usd": (Usd.of(sums.usd) + spent.usd).amount}

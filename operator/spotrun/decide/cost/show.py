@@ -5,6 +5,7 @@ from spotrun.api.cost import Cost, Pricing
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.budget import budget_shown
+from spotrun.decide.cost.corrections import corrected, corrections_shown
 from spotrun.decide.cost.goodput import goodput_shown
 from spotrun.decide.cost.policy import Bill, as_shown, bill, to_show
 from spotrun.decide.cost.pools import write_pools
@@ -21,6 +22,7 @@ def show_cost(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     now, before = bill(view, status), status.cost or Cost()
     if not (now.running or now.is_known) and now.is_complete:
         return status
+    status = corrected(status, now)
     shown = before.model_copy(update=_shown(view, status, now))
     if shown != before or now.usd_per_hour:
         shown = shown.model_copy(update={"as_of": Time.of(view.now)})
@@ -37,12 +39,13 @@ def _shown(view: View, status: TrainingJobStatus, now: Bill) -> dict[str, object
         "usd_per_hour": to_show(now.usd_per_hour),
         "spot_usd": to_show(now.spot_usd) if now.spot_usd else None,
         "by_pool": write_pools({pool: as_shown(usd) for pool, usd in now.by_pool.items()}),
+        "corrected_usd": corrections_shown(status),
         "pricing": pricing,
         "idle_usd": _idle_shown(status),
         "estimated_transfer_usd": transfer_shown(status),
         "waste": waste_shown(status),
         **work_shown(status, now.usd),
-        **goodput_shown(view, status, now.usd),
+        **goodput_shown(status, now.usd),
         **budget_shown(view, now),
     }
 

@@ -14,6 +14,7 @@ from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.actions import Annotate, Announce
+from spotrun.decide.cost.ends import read_ends
 from spotrun.decide.cost.policy import to_show
 from spotrun.decide.ledger import find, read_reason
 from spotrun.decide.serials import ranges
@@ -105,7 +106,9 @@ def _is_due(view: View, status: TrainingJobStatus, told: Mapping[str, str]) -> b
 def _is_at_rest(status: TrainingJobStatus) -> bool:
     """Whether nothing is spent any more, until somebody changes the job."""
     is_over = status.phase in FINISHED or bool(status.suspended_by)
-    return is_over and ranges(status.settled).size == (status.next_serial or 0)
+    # Of a lost worker nothing may be heard for ever, and then it is never settled.
+    num_paid = ranges(status.settled).size + len(read_ends(status.accumulators))
+    return is_over and num_paid == (status.next_serial or 0)
 
 
 def _is_final(status: TrainingJobStatus) -> bool:

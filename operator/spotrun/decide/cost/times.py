@@ -1,14 +1,16 @@
 """When a worker costs: from when it was bound to its node until its containers have ended.
 
-Who never got a node is free. Of a node that vanished nobody says when: its last sign of life
-counts. Clocks differ: nobody ends in the future, or costs less than nothing.
+A worker that never got a node is free. Until when a lost worker is charged, `ends` says. Clocks
+differ: no worker ends in the future, or costs less than nothing.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.cost.ends import Ends, charge_ends, read_ends
+from spotrun.decide.fates import NEW_LEADER_SECONDS
 from spotrun.decide.serials import ranges
-from spotrun.decide.snapshot import Node, Worker
+from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 
 
@@ -31,14 +33,16 @@ def started_at(worker: Worker) -> datetime | None:
 
 def ended_at(view: View, worker: Worker) -> datetime | None:
     """When it stopped costing; None while it goes on, or may."""
-    pod, node = worker.pod, worker.node
-    if pod.ended_at is not None:
-        return min(pod.ended_at, view.now)
-    if pod.is_over:  # by its kubelet, before or without a container that tells when
-        return min(pod.disrupted_at or view.now, view.now)
-    if node is not None and node.gone:
-        return min(_last_sign_of_life(view, worker, node), view.now)
-    return None
+    noted = noted_ends(view).get(worker.serial)
+    return charge_ends(worker, view.now, is_given_up=_is_given_up(view, worker), noted=noted)
+
+
+def noted_ends(view: View) -> Ends:
+    """Return the ends of lost workers that were noted by earlier looks."""
+    sums = view.job.status.accumulators
+    if sums is None or not sums.ends:
+        return {}
+    return view.once("noted ends", (sums,), lambda: read_ends(sums))
 
 
 def may_still_cost(view: View, worker: Worker) -> bool:
@@ -46,8 +50,7 @@ def may_still_cost(view: View, worker: Worker) -> bool:
     return worker.pod.node is not None and ended_at(view, worker) is None
 
 
-def _last_sign_of_life(view: View, worker: Worker, node: Node) -> datetime:
-    signs = [moment for moment in (node.gone_at, worker.pod.disrupted_at) if moment is not None]
-    if worker.agent is not None:
-        signs.append(view.now - timedelta(seconds=worker.agent.heard_seconds))
-    return min(signs, default=view.now)
+def _is_given_up(view: View, worker: Worker) -> bool:
+    """Whether nobody counts on a worker any more, or it never called and had time to."""
+    is_mute = worker.agent is None and view.job.leading_seconds >= NEW_LEADER_SECONDS
+    return worker.serial in view.ends or is_mute

@@ -1,0 +1,86 @@
+"""What later findings change in a cost that was shown: noted, and said to be corrections.
+
+What was shown of a job's cost, less its corrections, never falls.
+"""
+
+from decimal import Decimal
+
+from spotrun.api.amounts import SignedAmount
+from spotrun.api.cost import Accumulators, Cost
+from spotrun.api.names import Reason
+from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.actions import Announce
+from spotrun.decide.cost.ends import Ends, read_ends, write_ends
+from spotrun.decide.cost.policy import Bill, as_shown, spent_between
+from spotrun.decide.cost.rates import read_book
+from spotrun.decide.cost.times import ended_at, noted_ends, unsettled
+from spotrun.decide.view import View
+from spotrun.money.units import NO_USD, Usd
+
+_LEAST_TOLD_USD = Decimal("0.01")
+
+
+def note_ends(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Note when the charge of lost workers ended; who is found to have run on pays for it."""
+    sums, known = status.accumulators or Accumulators(), noted_ends(view)
+    ends = _ends(view, status)
+    if ends == known:
+        return status
+    update: dict[str, object] = {"ends": write_ends(ends)}
+    more = _paid_late(view, status, known)
+    if more:
+        update["corrected_usd"] = (Usd.of(sums.corrected_usd) + as_shown(more)).signed_amount
+    return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
+
+
+def corrected(status: TrainingJobStatus, now: Bill) -> TrainingJobStatus:
+    """Add to the corrections what less is owed than was shown before."""
+    sums, before = status.accumulators or Accumulators(), status.cost or Cost()
+    corrections = Usd.of(sums.corrected_usd)
+    shown = Usd.of(before.usd) - Usd.of(before.corrected_usd)
+    less = shown - (as_shown(now.usd) - corrections)
+    if less <= NO_USD:
+        return status
+    update = {"corrected_usd": (corrections - less).signed_amount}
+    return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
+
+
+def corrections_shown(status: TrainingJobStatus) -> SignedAmount | None:
+    """What of a job's cost says what was corrected; None: nothing."""
+    return status.accumulators.corrected_usd if status.accumulators is not None else None
+
+
+def correction_news(old: TrainingJobStatus, new: TrainingJobStatus) -> tuple[Announce, ...]:
+    """An event for a correction that somebody would notice."""
+    cost, before = new.cost or Cost(), old.cost or Cost()
+    change = Usd.of(cost.corrected_usd) - Usd.of(before.corrected_usd)
+    if abs(change.decimal) < _LEAST_TOLD_USD or before.usd is None:
+        return ()
+    why = (
+        "workers had run on while nothing was heard of their nodes"
+        if change > NO_USD
+        else "workers had ended, or prices had fallen, before that was known"
+    )
+    words = f"the cost shown is corrected by {change} to {Usd.of(cost.usd)}: {why}"
+    return (Announce(Reason.COST_CORRECTED, words),)
+
+
+def _ends(view: View, status: TrainingJobStatus) -> Ends:
+    """Return the ends of the workers that have stopped costing and cannot be settled yet."""
+    found = {}
+    for worker in unsettled(view, status):
+        fate = view.ends.get(worker.serial)
+        end = None if fate is not None and fate.is_final else ended_at(view, worker)
+        if end is not None:
+            found[worker.serial] = end
+    return read_ends(Accumulators(ends=write_ends(found))) if found else found
+
+
+def _paid_late(view: View, status: TrainingJobStatus, known: Ends) -> Usd:
+    """Return what workers have cost after their charge was said to have ended."""
+    book, total = read_book(status.accumulators), NO_USD
+    for serial, noted in known.items():
+        worker = view.by_serial.get(serial)
+        end = (ended_at(view, worker) or view.now) if worker is not None else noted
+        total += spent_between(book.get(serial, ()), noted, end).usd
+    return total
