@@ -65,6 +65,7 @@ class Context:
     things: list[object] = field(default_factory=list)  # that are tracked
     step: int = 0  # so many are done
     is_at_boundary: bool = True  # between two steps, and the last one was not discarded
+    is_left_to_the_agent: bool = False  # only a new process can go on, in its place
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
     replica: ReplicaGroup | None = None  # if several processes hold the model together
     _group: Group | None = None
@@ -149,27 +150,28 @@ class Context:
         group, self._group = self._group, None
         if self.replica is not None:
             self.replica.enter(None)
-        is_left_to_the_agent = False
         if group is not None:
             if error is not None:
                 group.cut()
             # What NCCL still has in a queue cannot be trusted to end: only a new process can go on.
-            is_left_to_the_agent = group.is_nccl and error is not None
+            self.is_left_to_the_agent |= group.is_nccl and error is not None
             group.close()
-        self.reporter.tell(broken=generation, in_process=not is_left_to_the_agent)
+        self.reporter.tell(broken=generation, in_process=not self.is_left_to_the_agent)
 
     def wait_for_seat(
         self, after: int, error: Exception | None, meanwhile: Callable[[], None]
     ) -> None:
         """Wait for a world newer than `after` with a place in it, and take that place.
 
-        If the operator wants a restart instead, the agent ends this process here.
+        If the operator wants a restart instead, or this process can enter no world any more, the
+        agent ends it here.
         """
         seconds = float(self.env.get("SPOTRUN_BROKEN_SECONDS", BROKEN_SECONDS))
         until = time.monotonic() + seconds
         while True:
             world = self.world()
-            if world is not None and can_be_entered(world, after):
+            can_enter = not self.is_left_to_the_agent and can_be_entered(world, after)
+            if world is not None and can_enter:
                 self.seat = seat_in(world, self.seat)
                 self.logbook.is_printed = self.seat.rank == 0
                 return

@@ -1,5 +1,7 @@
 """Which device a process computes on, and how a batch gets there."""
 
+import os
+import socket
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +14,18 @@ def default_device(local_rank: int) -> torch.device:
     if not torch.cuda.is_available():
         return torch.device("cpu")
     return torch.device("cuda", local_rank % torch.cuda.device_count())
+
+
+def name_of_gpu(device: torch.device) -> str | None:
+    """A name that no other GPU has, on whichever machine; None for the CPU.
+
+    Processes that NCCL is to take for neighbours although they share a GPU have names of their own.
+    """
+    if device.type != "cuda":
+        return None
+    uuid = str(torch.cuda.get_device_properties(device).uuid)
+    is_shared = os.environ.get("NCCL_MULTI_RANK_GPU_ENABLE") == "1"
+    return f"{uuid}/{socket.gethostname()}/{os.getpid()}" if is_shared else uuid
 
 
 def moved(batch: Any, device: torch.device) -> Any:  # noqa: ANN401 - whatever a dataset makes

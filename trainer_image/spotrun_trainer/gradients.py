@@ -100,6 +100,8 @@ class Bucket:
             piece.view_as(parameter) for piece, parameter in zip(pieces, parameters, strict=True)
         ]
         self._has = [False] * len(parameters)
+        # The marks of the step before, for they hardly change: to fetch new ones halts a GPU.
+        self._marked, self._known = list(self._has), self._marks.clone()
         self.work: Pending | None = None
 
     def take(self) -> int:
@@ -128,8 +130,10 @@ class Bucket:
         for view, has in zip(self.views, self._has, strict=True):
             if not has:
                 view.zero_()
-        marks = [float(has) for has in self._has] if self.missing else 1.0
-        self._marks.copy_(torch.tensor(marks, dtype=self.flat.dtype))
+        if self._has != self._marked:
+            self._marked = list(self._has)
+            self._known = torch.tensor(self._has, dtype=self.flat.dtype, device=self.flat.device)
+        self._marks.copy_(self._known)
         return self.flat
 
     @property

@@ -19,10 +19,11 @@ from torch import Tensor, distributed
 from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]  # not in __all__
 
 from spotrun_trainer import leaving
-from spotrun_trainer.arrival import meet
+from spotrun_trainer.arrival import Backend, meet
 from spotrun_trainer.connections import Connections
 from spotrun_trainer.conversation import Conversation
 from spotrun_trainer.data.deal import NOBODY
+from spotrun_trainer.device import name_of_gpu
 from spotrun_trainer.lost import PeerLostError
 from spotrun_trainer.seat import Seat
 from spotrun_trainer.work import POLL_SECONDS, Done, Pending, Work, first_line, keep, let_go
@@ -86,9 +87,9 @@ class Group:
         assert seat.store is not None, "more than one process"
         connections.begin()
         try:
-            store = meet(seat, timeout_seconds, look)
+            store, carried_by = meet(seat, timeout_seconds, look, name_of_gpu(device))
             connections.met(seat.store[1])
-            is_nccl = device.type == "cuda" and seat.local_size <= torch.cuda.device_count()
+            is_nccl = carried_by is Backend.NCCL
             # A peer that dies amid this holds the others up for five time-outs of gloo, cut or not.
             return leaving.call(
                 lambda: _connect(store, seat, connections, is_nccl=is_nccl), connections.check
@@ -178,6 +179,8 @@ class Group:
                 part.close()
         let_go()
         if not self._is_quiet():
+            if self.is_nccl:  # its kernels would wait for the peer for ever, and all behind them
+                self._backend.abort()
             keep(self._backend, self._begun)
         self._backend = None
         _open.discard(self)
@@ -197,7 +200,7 @@ class Group:
         self._begun = [one for one in self._begun if not one.is_completed()]
         self._begun.append(work)
         is_on_gpu = self.is_nccl and tensor is not None and tensor.is_cuda
-        return Work(work, self._connections, is_on_gpu=is_on_gpu)
+        return Work(work, self._connections, on_gpu_by=self._backend if is_on_gpu else None)
 
     def _is_quiet(self) -> bool:
         """Whether nothing is under way any more, also of what nobody waits for."""

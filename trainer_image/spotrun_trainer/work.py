@@ -5,6 +5,8 @@ import time
 from datetime import timedelta
 from typing import Any, Protocol
 
+from torch._C._distributed_c10d import ErrorType
+
 from spotrun_trainer.connections import Connections
 from spotrun_trainer.lost import PeerLostError
 
@@ -35,26 +37,36 @@ class Work:
         work: Any,  # noqa: ANN401 - torch's, untyped
         connections: Connections,
         *,
-        is_on_gpu: bool,
+        on_gpu_by: Any = None,  # noqa: ANN401 - torch's: NCCL's group, if it is a kernel of that
     ) -> None:
         self._work = work
         self._connections = connections
-        self._is_on_gpu = is_on_gpu
+        self._on_gpu_by = on_gpu_by
 
     def wait(self) -> None:
         """Return once the host may use the result; raises PeerLostError."""
         try:
-            if self._is_on_gpu:
-                self._work.wait()
-            else:
+            if self._on_gpu_by is None:
                 self._wait_for_host()
-            # NCCL's wait only orders streams. But kernels of a broken communicator end early, and
-            # what is enqueued after them would take partial sums for results.
-            while self._is_on_gpu and not self._work.is_completed():
-                self._connections.check()
-                time.sleep(POLL_SECONDS)
+            else:
+                self._wait_for_gpu()
         except RuntimeError as error:
             raise PeerLostError(f"a peer is gone: {first_line(error)}") from error
+
+    def _wait_for_gpu(self) -> None:
+        """Wait for its kernel, of which torch's own wait only orders streams.
+
+        Kernels of a broken communicator end early, and what is enqueued after them would take
+        partial sums for results. torch calls a collective that has failed completed, too, and says
+        so only to who waits once more; `exception` cannot be called from Python.
+        """
+        self._work.wait()
+        while not self._work.is_completed():
+            self._connections.check()
+            time.sleep(POLL_SECONDS)
+        self._work.wait()
+        if (error := self._on_gpu_by.get_error()) != ErrorType.SUCCESS:
+            raise PeerLostError(f"a peer is gone: NCCL says {error.name}")
 
     def _wait_for_host(self) -> None:
         """Wait, but not for what gloo has forgotten: it misses an end in the moment of a begin."""

@@ -21,6 +21,7 @@ from torch import Tensor
 from spotrun_trainer import handover
 from spotrun_trainer.context import Context
 from spotrun_trainer.data.deal import NOBODY
+from spotrun_trainer.group import Group
 from spotrun_trainer.lineage import NOTHING, Commit, Part, Standing, Verdict, conclude
 from spotrun_trainer.lost import PeerLostError, StrandedError, WorldChangedError
 from spotrun_trainer.work import Pending
@@ -78,7 +79,7 @@ class Worlds:
         pending = Commit(context.seat.generation, self._committed.number + 1)
         try:
             self.finish_giving()
-            context.group.all_reduce(numbers).wait()
+            _sum(context.group, numbers)
             self._committed, self.idle = pending, NOBODY
         except PeerLostError as error:
             if not self.change(error, pending, numbers):
@@ -196,6 +197,21 @@ class Worlds:
                 "whoever had the state was lost before this process had all of it, so it has "
                 "nothing to begin with; it is started again"
             )
+
+
+def _sum(group: Group, numbers: Tensor) -> None:
+    """Sum over all processes, in place; raises PeerLostError, too, if one of them has no share.
+
+    A broken NCCL communicator ends its kernels early and stays broken. So a sum in which everybody
+    has a share says as much of all that went before it.
+    """
+    if group.size == 1:
+        return
+    shares = torch.cat([numbers, numbers.new_ones(1)])
+    group.all_reduce(shares).wait()
+    if (there := shares[-1].item()) != group.size:
+        raise PeerLostError(f"{there:g} of {group.size} processes took part in a sum")
+    numbers.copy_(shares[:-1])
 
 
 def _source(verdict: Verdict, rank: int) -> int:

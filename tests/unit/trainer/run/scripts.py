@@ -116,7 +116,7 @@ def train(
                 plan.nuisance(run, step.number, -1)
             step.update(optimizer, clip=plan.clip, schedule=schedule)
             losses.append(step.loss.item())
-    return Trained(losses, model.state_dict())
+    return Trained(losses, {name: value.cpu() for name, value in model.state_dict().items()})
 
 
 def train_by_hand(plan: Plan) -> Trained:
@@ -137,7 +137,7 @@ def train_by_hand(plan: Plan) -> Trained:
         optimizer.step()
         schedule.step()
         losses.append(loss.item())
-    return Trained(losses, model.state_dict())
+    return Trained(losses, {name: value.cpu() for name, value in model.state_dict().items()})
 
 
 def train_until_it_breaks(plan: Plan) -> tuple[int, str, dict[str, Tensor]]:
@@ -147,7 +147,8 @@ def train_until_it_breaks(plan: Plan) -> tuple[int, str, dict[str, Tensor]]:
         train(plan, kept.append)
     except PeerLostError as error:
         run, model = kept[0]
-        return run.step, str(error), model.state_dict()
+        weights = {name: value.cpu() for name, value in model.state_dict().items()}
+        return run.step, str(error), weights
     raise AssertionError("it did not break")
 
 

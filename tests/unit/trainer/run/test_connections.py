@@ -143,7 +143,7 @@ def test_a_collective_is_not_waited_for_once_a_peer_has_left(sockets: ExitStack)
     connections.complete(2)
     peer.close()
     with pytest.raises(PeerLostError, match="have ended"):
-        Work(Forgotten(), connections, is_on_gpu=False).wait()
+        Work(Forgotten(), connections).wait()
 
 
 def test_a_group_whose_collective_does_not_end_is_kept_until_it_has() -> None:

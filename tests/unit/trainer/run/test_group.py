@@ -15,7 +15,7 @@ from torch.distributed import Store  # type: ignore[attr-defined]  # not in its 
 from typing_extensions import override
 
 from spotrun_trainer import group as group_module
-from spotrun_trainer.arrival import meet
+from spotrun_trainer.arrival import Backend, meet
 from spotrun_trainer.connections import Connections
 from spotrun_trainer.group import CONNECT_SECONDS, Group
 from spotrun_trainer.lost import PeerLostError
@@ -75,11 +75,16 @@ class LastWords(Store):
         die()
 
 
+def meet_at_last(*args: Any) -> tuple[Store, Backend]:
+    store, backend = meet(*args)
+    return LastWords(store), backend
+
+
 def connect_to_one_who_dies(victim: int) -> float:
     """One process dies amid connecting; returns how long the other one has waited for it."""
     seat, connections = find_seat(os.environ, None), Connections()
     if seat.rank == victim:
-        group_module.meet = lambda *args: LastWords(meet(*args))  # type: ignore[attr-defined]
+        group_module.meet = meet_at_last  # type: ignore[attr-defined,assignment]
     connect = group_module._backend
 
     def connecting(*args: Any, **kwargs: Any) -> object:
