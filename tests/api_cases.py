@@ -117,6 +117,7 @@ FULL = job(
             {"days": ["Sat", "Sun"], "from": "00:00", "to": "24:00"},
             {"from": "12:00", "to": "13:00", "timeZone": "America/Argentina/Buenos_Aires"},
         ],
+        "idle.suspendAfter": "15m",
         "checkpoint": {"uri": "s3://bucket/a/b", "every": "10m", "keep": 1},
         "failures": {"maxRestarts": 0, "fatalExitCodes": [1, 255], "hangAfter": "30m"},
         "finished.deleteAfter": "24h",

@@ -62,6 +62,17 @@ RULES = (
         {"placement.onDemandBase": 2},
     ),
     Case(
+        "idleness in less than it takes to be called so",
+        "must be a duration of at least 15 minutes",
+        {"idle.suspendAfter": "899s"},
+        SCHEDULE,
+    ),
+    Case(
+        "idleness without a place for its checkpoint",
+        "idle.suspendAfter suspends the job, which needs a checkpoint that outlives the pods",
+        {"idle.suspendAfter": "2h"},
+    ),
+    Case(
         "an on-demand deadline on spot only",
         "deadline.onMissed: OnDemand needs on-demand capacity",
         {"deadline.onMissed": "OnDemand", "placement.capacity": "Spot"},

@@ -24,7 +24,6 @@ from spotrun.decide.actions import Announce
 from spotrun.decide.blame import pause_after
 from spotrun.decide.newcomers import noted
 from spotrun.decide.snapshot import JobSnapshot
-from spotrun.decide.suspend import what_holds
 
 MOST_PER_HOUR = 10
 _HOUR_SECONDS = 3600.0
@@ -182,7 +181,8 @@ def _suspension(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Anno
         return
     found = _condition(new, ConditionType.SUSPENDED)
     reason = _reason(found.reason if found else None, Reason.SUSPENDED_BY_USER)
-    yield Announce(reason, what_holds(new))
+    words = found.message if found else reason.purpose
+    yield Announce(reason, words, is_warning=reason is Reason.IDLE)
 
 
 def _recovery(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:

@@ -1,8 +1,9 @@
-"""What bounds a job: a deadline, a budget, failures, and how long it is kept afterwards."""
+"""What bounds a job: a deadline, a budget, idleness, failures, how long it is kept afterwards."""
 
 from typing import Annotated
 
 from pydantic import Field
+from typing_extensions import override
 
 from spotrun.api.amounts import PositiveAmount
 from spotrun.api.fields import PercentOf
@@ -103,6 +104,32 @@ class Budget(Model):
             message="warnAtPercent must ascend, each level once",
             holds=lambda b: list(b.warn_at_percent) == sorted(set(b.warn_at_percent)),
         ),
+    )
+
+
+class IdleDuration(Duration):
+    """A duration of at least that after which workers are called idle."""
+
+    __slots__ = ()
+    least_seconds = 900
+    """Longer than loading, compiling or evaluating usually keeps all workers from any use."""
+    further_cel = f"duration(self) >= duration('{least_seconds}s')"
+    hint = (
+        'must be a duration of at least 15 minutes, after which workers are called idle, like "2h"'
+    )
+
+    @override
+    def holds(self) -> bool:
+        return self.exact_seconds >= self.least_seconds
+
+
+class Idle(Model):
+    """What to do about workers that are paid and do next to nothing."""
+
+    suspend_after: IdleDuration = Field(
+        description="For how long all workers may use next to nothing, or make no step, e.g. 2h; "
+        "at least 15m. Then a checkpoint is saved and the job suspended, until somebody sets "
+        "suspend to true and to false again."
     )
 
 

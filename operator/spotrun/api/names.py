@@ -176,8 +176,7 @@ class SuspendedBy(Choice):
     USER = "User", "spec.suspend is true"
     BUDGET = "Budget", "the budget is used up; raise it to go on"
     SCHEDULE = "Schedule", "now is outside the windows of the schedule"
-    QUEUE = "Queue", "a queue has not admitted the job"
-    IDLE = "Idle", "the workers used nothing for long"
+    IDLE = "Idle", "the workers used next to nothing for idle.suspendAfter; look, then resume it"
 
 
 class ConditionType(Choice):
@@ -245,6 +244,7 @@ class Reason(Choice):
     ONLY_SPOT = "OnlySpot", "capacity: Spot may be away for any time, so no deadline can be kept"
     TOTAL_UNKNOWN = "TotalUnknown", "the trainer does not say how many steps there are"
     NOTHING_USED = "NothingUsed", "the workers train and use next to nothing of what they have"
+    IDLE = "Idle", "the workers used next to nothing for idle.suspendAfter, so they were taken away"
     SUSPENDED_BY_USER = "SuspendedByUser", "spec.suspend is true"
     COST_CORRECTED = "CostCorrected", "a later finding has changed the cost that was shown"
     DELETED = "Deleted", "the job was deleted while it cost something"

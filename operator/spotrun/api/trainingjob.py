@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from spotrun.api.checkpoint import Checkpoint
-from spotrun.api.limits import Budget, Deadline, Failures, Finished, OnExceeded, OnMissed
+from spotrun.api.limits import Budget, Deadline, Failures, Finished, Idle, OnExceeded, OnMissed
 from spotrun.api.meta import ObjectMeta
 from spotrun.api.model import Model, Rule
 from spotrun.api.placement import CapacityPolicy, Placement
@@ -67,6 +67,11 @@ class TrainingJobSpec(Model):
     schedule: Schedule | None = Field(
         None, description="The hours in which the job may run. Default: always."
     )
+    idle: Idle | None = Field(
+        None,
+        description="What to do about workers that are paid and do next to nothing. Default: the "
+        "condition Idle says so, and they go on.",
+    )
     checkpoint: Checkpoint | None = Field(
         None,
         description="Where checkpoints are kept. Default: nowhere, so a job that loses all its "
@@ -91,6 +96,12 @@ class TrainingJobSpec(Model):
             message="schedule suspends the job between its windows, which needs a checkpoint that "
             f"outlives the pods: {_NAME_A_DURABLE_PLACE}",
             holds=lambda s: s.schedule is None or _outlives_pods(s),
+        ),
+        Rule(
+            cel=f"!has(self.idle) || {_OUTLIVES_PODS_CEL}",
+            message="idle.suspendAfter suspends the job, which needs a checkpoint that outlives "
+            f"the pods: {_NAME_A_DURABLE_PLACE}",
+            holds=lambda s: s.idle is None or _outlives_pods(s),
         ),
         Rule(
             cel="!has(self.deadline) || self.deadline.onMissed != 'OnDemand'"

@@ -37,7 +37,7 @@ from spotrun.decide.finished import (
     departures,
     goodbye_again_seconds,
 )
-from spotrun.decide.idle import idle_again_seconds, watch_idleness
+from spotrun.decide.idle import hold_idle, idle_again_seconds, watch_idleness
 from spotrun.decide.interruptions import count_interruptions, end_interruption
 from spotrun.decide.orders import order_checkpoint
 from spotrun.decide.pace import refresh_seconds, seconds_to_write
@@ -54,10 +54,9 @@ from spotrun.decide.scaling.policy import (
     scaling_again_seconds,
     scaling_news,
 )
-from spotrun.decide.schedule import next_change
 from spotrun.decide.settle import releases, settle
 from spotrun.decide.snapshot import JobSnapshot
-from spotrun.decide.suspend import checkpoint_again_seconds, suspend
+from spotrun.decide.suspend import checkpoint_again_seconds, schedule_again_seconds, suspend
 from spotrun.decide.unused import give_back_unused, unused_again_seconds, within_reach
 from spotrun.decide.view import FINISHED, Policy, View
 from spotrun.decide.volume import check_volume
@@ -74,6 +73,7 @@ POLICIES: tuple[Policy, ...] = (
     meter,  # what does each worker cost?
     note_ends,  # and which of the lost cost no more?
     keep_budget,  # is that too much?
+    hold_idle,  # does it do nothing for too long?
     suspend,  # does anybody hold it back?
     count_work,  # what did the money buy?
     count_useful,  # and how much of it did?
@@ -152,7 +152,7 @@ def _again(view: View, status: TrainingJobStatus) -> float:
     if goodbye is not None:  # it costs, and may be called off
         waits += [
             budget_again_seconds(view, status),
-            _schedule_again_seconds(view),
+            schedule_again_seconds(view),
             refresh_seconds(view.job),
         ]
     if status.phase not in FINISHED:
@@ -164,7 +164,7 @@ def _again(view: View, status: TrainingJobStatus) -> float:
             verdict_again_seconds(view, status),
             checkpoint_again_seconds(view, status),
             budget_again_seconds(view, status),
-            _schedule_again_seconds(view),
+            schedule_again_seconds(view),
             placement_again_seconds(view, status, wants(view, status)),
             scaling_again_seconds(view, status),
             idle_again_seconds(view, status),
@@ -174,11 +174,6 @@ def _again(view: View, status: TrainingJobStatus) -> float:
         ]
     due = (wait for wait in waits if wait is not None and wait > 0)
     return max(min(due, default=float("inf")), _SHORTEST_SECONDS)
-
-
-def _schedule_again_seconds(view: View) -> float | None:
-    schedule = view.job.spec.schedule
-    return None if schedule is None else _until(view, next_change(schedule, view.now))
 
 
 def _next_kill(view: View) -> datetime | None:

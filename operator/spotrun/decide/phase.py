@@ -40,7 +40,7 @@ def describe(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
 def _where(view: View, status: TrainingJobStatus) -> tuple[Phase, Reason, str]:
     if status.suspended_by:
         going = f"; {len(view.alive)} workers are still there" if view.alive else ""
-        return Phase.SUSPENDED, why_suspended(status), what_holds(status) + going
+        return Phase.SUSPENDED, why_suspended(status), what_holds(view, status) + going
     if members := training(status):
         others = (why_fewer(status), why_rejected(view, status), no_node(view), no_start(view))
         message = "; ".join([f"{len(members)} workers train", *filter(None, others)])

@@ -4,6 +4,7 @@ Wall-clock times are compared in the window's own zone, so a window from 20:00 t
 ends at these times on the clock also in the nights in which the clock is changed.
 """
 
+import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -13,6 +14,11 @@ from spotrun.api.schedule import Schedule, Window
 
 _DAY_MINUTES = 24 * 60
 _WEEK = timedelta(weeks=1)
+_STEPS = ((timedelta(days=1), 1, "days"), (timedelta(hours=1), 1, "h"))
+_SMALLEST_STEP = (timedelta(minutes=10), 10, "min")
+"""How far a window is, is told in coarse steps: each change of the words is a write."""
+_FEW = 2
+"""So few of a step are told in the next smaller one."""
 
 
 def is_open(schedule: Schedule, now: datetime) -> bool:
@@ -27,6 +33,23 @@ def next_change(schedule: Schedule, now: datetime) -> datetime | None:
     )
     here = is_open(schedule, now)
     return next((edge for edge in edges if is_open(schedule, edge) is not here), None)
+
+
+def opens(schedule: Schedule, now: datetime) -> str:
+    """Say when the next window begins, on its own clock, and how far away that is."""
+    moment = next_change(schedule, now)
+    if moment is None:
+        return "no window begins within a week"
+    zone = next(one.time_zone for one in schedule.windows if _begins(one, moment))
+    ahead, _ = _ahead(moment - now)
+    local = moment.astimezone(ZoneInfo(zone))
+    return f"the next one begins on {local:%a %Y-%m-%d at %H:%M} {zone}, in at most {ahead}"
+
+
+def opens_again_seconds(schedule: Schedule, now: datetime) -> float | None:
+    """Return how long `opens` says the same; None: until somebody changes the schedule."""
+    moment = next_change(schedule, now)
+    return None if moment is None else _ahead(moment - now)[1] / timedelta(seconds=1)
 
 
 def open_seconds(schedule: Schedule, start: datetime, end: datetime) -> float:
@@ -70,6 +93,17 @@ def _of_window(window: Window, now: datetime) -> Iterator[tuple[datetime, dateti
             midnight = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - given a zone below
             start = midnight + timedelta(minutes=window.from_.minutes)
             yield _in_utc(start, zone), _in_utc(start + timedelta(minutes=length), zone)
+
+
+def _begins(window: Window, moment: datetime) -> bool:
+    return any(start == moment for start, _ in _of_window(window, moment))
+
+
+def _ahead(left: timedelta) -> tuple[str, timedelta]:
+    """A time to come, rounded up, and how long these words hold."""
+    step, size, unit = next((one for one in _STEPS if left > _FEW * one[0]), _SMALLEST_STEP)
+    number = math.ceil(left / step)
+    return f"{number * size} {unit}", left - (number - 1) * step
 
 
 def _in_utc(clock: datetime, zone: ZoneInfo) -> datetime:

@@ -4,7 +4,7 @@ from spotrun.api.names import ConditionType, Reason, SuspendedBy
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.crew import training
 from spotrun.decide.ledger import find, holds_since, read_reason, state
-from spotrun.decide.schedule import is_open
+from spotrun.decide.schedule import is_open, next_change, opens, opens_again_seconds
 from spotrun.decide.view import FINISHED, View
 
 CHECKPOINT_SECONDS = 110.0
@@ -23,7 +23,7 @@ def suspend(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         message = "nobody holds the job back"
         return state(view, status, ConditionType.SUSPENDED, Reason.TRAINING, message, holds=False)
     reason = why_suspended(status)
-    message = what_holds(status)
+    message = what_holds(view, status)
     return state(view, status, ConditionType.SUSPENDED, reason, message, holds=True)
 
 
@@ -35,7 +35,6 @@ def who_holds(view: View, status: TrainingJobStatus) -> tuple[SuspendedBy, ...]:
         SuspendedBy.SCHEDULE: spec.schedule is not None and not is_open(spec.schedule, view.now),
         # Set and cleared by policies of their own; until then they stand as they are.
         SuspendedBy.BUDGET: SuspendedBy.BUDGET in before,
-        SuspendedBy.QUEUE: SuspendedBy.QUEUE in before,
         SuspendedBy.IDLE: SuspendedBy.IDLE in before,
     }
     return tuple(who for who in SuspendedBy if holds[who])
@@ -50,11 +49,29 @@ def why_suspended(status: TrainingJobStatus) -> Reason:
     return _REASONS.get(by[0], Reason.SUSPENDED_BY_USER) if by else Reason.SUSPENDED_BY_USER
 
 
-def what_holds(status: TrainingJobStatus) -> str:
-    """Who holds the job back, and how that ends."""
-    stated = find(status, ConditionType.WITHIN_BUDGET)
-    words = {SuspendedBy.BUDGET: stated.message} if stated is not None else {}
+def what_holds(view: View, status: TrainingJobStatus) -> str:
+    """Say who holds the job back, and how that ends."""
+    words = {
+        who: stated.message
+        for who, kind in _CONDITIONS.items()
+        if (stated := find(status, kind)) is not None
+    }
+    schedule = view.job.spec.schedule
+    if schedule is not None and not is_open(schedule, view.now):
+        ends = opens(schedule, view.now)
+        words[SuspendedBy.SCHEDULE] = f"{SuspendedBy.SCHEDULE.purpose}; {ends}"
     return "; ".join(f"{who}: {words.get(who, who.purpose)}" for who in status.suspended_by or ())
+
+
+def schedule_again_seconds(view: View) -> float | None:
+    """When the schedule suspends the job or lets it go on, or more exact words say when it will."""
+    schedule = view.job.spec.schedule
+    if schedule is None:
+        return None
+    if not is_open(schedule, view.now):
+        return opens_again_seconds(schedule, view.now)
+    closes = next_change(schedule, view.now)
+    return None if closes is None else (closes - view.now).total_seconds()
 
 
 def may_remove(view: View, status: TrainingJobStatus) -> bool:
@@ -77,4 +94,10 @@ def checkpoint_again_seconds(view: View, status: TrainingJobStatus) -> float:
 _REASONS = {
     SuspendedBy.USER: Reason.SUSPENDED_BY_USER,
     SuspendedBy.SCHEDULE: Reason.OUTSIDE_SCHEDULE,
+    SuspendedBy.IDLE: Reason.IDLE,
 }
+_CONDITIONS = {
+    SuspendedBy.BUDGET: ConditionType.WITHIN_BUDGET,
+    SuspendedBy.IDLE: ConditionType.IDLE,
+}
+"""Which say in their own words how that ends."""

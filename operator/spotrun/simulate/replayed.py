@@ -183,6 +183,8 @@ def _left_out(spec: TrainingJobSpec, full: int, every: float) -> Iterator[str]:
         )
     if spec.schedule is not None:
         yield "the schedule is not kept: the job trains at all hours"
+    if spec.idle is not None:
+        yield "idle.suspendAfter is not kept: no recording knows what workers use"
     if spec.placement.pool_selector is not None:
         yield "placement.poolSelector chooses nothing: recorded pools have no labels"
     if spec.suspend:

@@ -7,9 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from spotrun.controller import Controller
+from spotrun.decide import idle
 from spotrun.kube.access import Access, Credentials
 from spotrun.kube.client import Client
 from spotrun.kube.transport import Transport
@@ -33,7 +35,7 @@ TOLD = {alert.stem for alert in ALERTS} - HASTENED - {CALM, AFTERWARDS}
 
 
 async def test_alerts_are_silent_while_all_is_well_and_each_tells_of_its_trouble(
-    world: World, prometheus: Path, tmp_path: Path
+    world: World, prometheus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin = world.cluster.admin
     asked = {alert.stem: _asked(alert) for alert in ALERTS}
@@ -48,6 +50,7 @@ async def test_alerts_are_silent_while_all_is_well_and_each_tells_of_its_trouble
             )
             await a_job_that_trains(world)
             await world.until(lambda: _is_silent(server))
+            monkeypatch.setattr(idle, "IDLE_SECONDS", 0.5)  # of the job that makes no step
             await all_troubles(world, proxy, server)
             assert await _silent_ones(server, asked) == set()
             told = await world.until(lambda: _told(server))

@@ -68,7 +68,7 @@ HOLD_BACK = (
 )
 LOST = (Decision(time=WHEN, what="World", why="1 of 3 workers are gone"),)
 REFUSED = condition("TemplateAccepted", False, "TemplateRefused", "exceeded quota")
-SUSPENDED = condition("Suspended", True, "OutsideSchedule", "x")
+SUSPENDED = condition("Suspended", True, "OutsideSchedule", "Schedule: not before 20:00")
 
 CHANGES = [
     pytest.param(status(), status(phase=Phase.PENDING, next_serial=2), [], id="a start"),
@@ -153,7 +153,7 @@ CHANGES = [
     pytest.param(
         status(),
         status(suspended_by=(SuspendedBy.SCHEDULE,), conditions=(SUSPENDED,)),
-        [(Reason.OUTSIDE_SCHEDULE, f"Schedule: {SuspendedBy.SCHEDULE.purpose}", False)],
+        [(Reason.OUTSIDE_SCHEDULE, "Schedule: not before 20:00", False)],
         id="a suspension",
     ),
     pytest.param(

@@ -6,12 +6,13 @@ from typing import Any
 
 from spotrun.act.events import announcements
 from spotrun.api.meta import Condition, ConditionStatus
-from spotrun.api.names import ConditionType, Reason
+from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
+from spotrun.decide.actions import Remove
 from spotrun.decide.idle import IDLE_SECONDS
 from spotrun.decide.ledger import find
 from spotrun.money.shares import Resources
 from spotrun.wire import Progress, Utilization
-from tests.decide_builders import JobBuilder, a_job, later
+from tests.decide_builders import ON_CLAIM, JobBuilder, a_job, later
 
 IDLE = Utilization(gpu=0.5, cpu=0.01)
 BUSY = Utilization(gpu=0.0, cpu=0.5)
@@ -29,6 +30,13 @@ def a_training(*used: Utilization, **worker: Any) -> JobBuilder:
         agent = replace(known.agent, report=report)
         job = replace(job, workers={**job.workers, serial: replace(known, agent=agent)})
     return job
+
+
+def an_idle_job(**spec: Any) -> JobBuilder:
+    """Two workers that have used nothing for a quarter of an hour, as its condition says."""
+    asked = {"checkpoint": ON_CLAIM, "idle": {"suspendAfter": "2h"}, **spec}
+    job, _ = idleness(a_training(IDLE, IDLE).with_spec(2, **asked))
+    return idleness(job, IDLE_SECONDS)[0]
 
 
 def idleness(job: JobBuilder, seconds: float = 0.0) -> tuple[JobBuilder, Condition | None]:
@@ -109,3 +117,69 @@ def test_no_progress_for_far_longer_than_a_step_is_idle_too() -> None:
 
 def test_while_nobody_trains_nobody_is_idle() -> None:
     assert idleness(a_job(1).with_worker(0, ready=True))[1] is None
+
+
+def test_a_job_that_says_nothing_of_it_is_never_suspended_for_idleness() -> None:
+    job = an_idle_job(idle=None)
+    decision = job.decide(later(30 * 86400))
+    assert decision.status.suspended_by is None
+    assert decision.again_seconds > 0
+
+
+def test_after_suspend_after_a_checkpoint_is_ordered_and_the_job_is_held_back() -> None:
+    job = an_idle_job()
+    assert job.decide(later(7199)).status.suspended_by is None
+    assert job.decide(later(7190)).again_seconds <= 10
+    decision = job.decide(later(7200))
+    held = decision.status
+    assert (held.suspended_by, held.phase, held.reason) == (
+        (SuspendedBy.IDLE,),
+        Phase.SUSPENDED,
+        Reason.IDLE.value,
+    )
+    assert held.orders is not None
+    assert held.orders.checkpoint == 1
+    assert [action for action in decision.actions if isinstance(action, Remove)] == []
+    after = replace(job, status=held).decide(later(7200 + 111))
+    assert sorted(one.serial for one in after.actions if isinstance(one, Remove)) == [0, 1]
+
+
+def test_it_says_what_was_found_and_how_to_go_on_in_message_condition_and_event() -> None:
+    job = an_idle_job()
+    held = job.decide(later(7200)).status
+    words = (
+        "for 15 min 2 workers have used less than 5% of their GPUs, or of the CPU they request; "
+        "that has lasted for 2h: to go on, set spec.suspend to true, and then to false"
+    )
+    assert held.message == f"Idle: {words}; 2 workers are still there"
+    found = find(held, ConditionType.IDLE)
+    assert found is not None
+    assert (found.status, found.message) == (ConditionStatus.TRUE, words)
+    told = [one for one in announcements(job.status, held) if one.reason is Reason.IDLE]
+    assert [(one.is_warning, one.message) for one in told] == [(True, f"Idle: {words}")]
+
+
+def test_it_stays_suspended_until_somebody_has_suspended_it_and_let_it_go_on() -> None:
+    job = an_idle_job()
+    job = replace(job, status=job.decide(later(7200)).status, workers={})
+    much_later = job.decide(later(30 * 86400)).status
+    assert much_later.suspended_by == (SuspendedBy.IDLE,)
+    assert find(much_later, ConditionType.IDLE) == find(job.status, ConditionType.IDLE)
+    idle = {"checkpoint": ON_CLAIM, "idle": {"suspendAfter": "2h"}}
+    taken = job.with_spec(2, suspend=True, **idle)
+    taken = replace(taken, status=taken.decide(later(9000)).status)
+    assert taken.status.suspended_by == (SuspendedBy.USER,)
+    assert taken.with_spec(2, **idle).decide(later(9060)).status.suspended_by is None
+
+
+def test_it_goes_on_when_its_spec_says_no_more_of_idleness() -> None:
+    job = an_idle_job()
+    job = replace(job, status=job.decide(later(7200)).status, workers={})
+    assert job.with_spec(2, checkpoint=ON_CLAIM).decide(later(9000)).status.suspended_by is None
+
+
+def test_who_works_once_in_a_while_is_not_suspended() -> None:
+    job = an_idle_job()
+    busy, _ = idleness(replace(job, workers=a_training(BUSY, BUSY).workers), 7000)
+    again, _ = idleness(replace(busy, workers=job.workers), 7060)
+    assert again.decide(later(7200)).status.suspended_by is None

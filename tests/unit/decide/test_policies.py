@@ -263,7 +263,12 @@ def test_outside_its_windows_a_job_is_suspended_by_its_schedule() -> None:
     windows = {"windows": [{"from": "20:00", "to": "06:00"}]}
     job = a_job(1, schedule=windows, checkpoint=ON_CLAIM)
     assert phase(job) == (Phase.SUSPENDED, "OutsideSchedule")
-    assert job.decide().again_seconds == 8 * 3600
+    assert job.decide().status.message == (
+        f"Schedule: {SuspendedBy.SCHEDULE.purpose}; the next one begins on "
+        "Mon 2026-03-02 at 20:00 UTC, in at most 8 h"
+    )
+    assert job.decide().again_seconds == 3600, "then these are 7"
+    assert job.decide(later(8 * 3600)).status.suspended_by is None
 
 
 def test_a_checkpoint_is_ordered_when_more_leave_than_a_world_can_spare() -> None:

@@ -6,7 +6,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from spotrun.api.schedule import Schedule
-from spotrun.decide.schedule import is_open, next_change, open_seconds
+from spotrun.decide.schedule import (
+    is_open,
+    next_change,
+    open_seconds,
+    opens,
+    opens_again_seconds,
+)
 
 
 def a_schedule(start: str, end: str, zone: str = "UTC", *days: str) -> Schedule:
@@ -91,3 +97,37 @@ def test_how_much_of_a_stretch_of_time_is_usable(
     schedule: Schedule, start: str, end: str, hours: float
 ) -> None:
     assert open_seconds(schedule, at(start), at(end)) == hours * 3600
+
+
+@pytest.mark.parametrize(
+    ("now", "ahead", "holds_seconds"),
+    [
+        ("2026-03-07T06:00+00:00", "3 days", 14 * 3600),
+        ("2026-03-07T20:00+00:00", "48 h", 3600),
+        ("2026-03-09T06:00+00:00", "14 h", 3600),
+        ("2026-03-09T06:30+00:00", "14 h", 1800),
+        ("2026-03-09T18:00+00:00", "120 min", 600),
+        ("2026-03-09T19:51+00:00", "10 min", 540),
+    ],
+)
+def test_outside_the_windows_it_is_told_when_the_next_one_begins(
+    now: str, ahead: str, holds_seconds: float
+) -> None:
+    weekdays = a_schedule("20:00", "06:00", "UTC", "Mon-Fri")
+    words = f"the next one begins on Mon 2026-03-09 at 20:00 UTC, in at most {ahead}"
+    assert opens(weekdays, at(now)) == words
+    assert opens_again_seconds(weekdays, at(now)) == holds_seconds
+
+
+def test_a_beginning_is_told_on_the_clock_of_its_own_window() -> None:
+    windows = [
+        {"from": "20:00", "to": "22:00", "timeZone": "Asia/Tokyo"},
+        {"from": "20:00", "to": "06:00", "timeZone": "Europe/Berlin"},
+    ]
+    both = Schedule.model_validate_json(json.dumps({"windows": windows}))
+    assert opens(both, at("2026-07-01T05:00+00:00")).startswith(
+        "the next one begins on Wed 2026-07-01 at 20:00 Asia/Tokyo, in at most 6 h"
+    )
+    assert opens(both, at("2026-07-01T14:00+00:00")).startswith(
+        "the next one begins on Wed 2026-07-01 at 20:00 Europe/Berlin, in at most 4 h"
+    )
