@@ -22,9 +22,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
 {{- /* Of pods that are not the operator's: neither Services nor the disruption budget may select them. */ -}}
-{{- define "spotrun.helperLabels" -}}
+{{- define "spotrun.helperSelectorLabels" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}-helper
 app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "spotrun.helperLabels" -}}
+{{ include "spotrun.helperSelectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}

@@ -152,7 +152,44 @@ def test_every_pod_is_restricted_and_has_limits(helm: Helm, case: str) -> None:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         }
-        assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+        asked, most = (container["resources"][part] for part in ("requests", "limits"))
+        assert asked.keys() == {"cpu", "memory", "ephemeral-storage"}
+        assert most.keys() == {"memory", "ephemeral-storage"}
+
+
+def test_every_pod_has_a_policy_of_who_reaches_it(helm: Helm) -> None:
+    documents = helm.case("default")
+    policies = of_kind(documents, "NetworkPolicy")
+    (deployment,), (job,), (test,) = (
+        of_kind(documents, kind) for kind in ("Deployment", "Job", "Pod")
+    )
+
+    for pod in (deployment["spec"]["template"], job["spec"]["template"], test):
+        (policy,) = (one for one in policies if selects(one["spec"]["podSelector"], pod))
+        assert "Ingress" in policy["spec"]["policyTypes"]
+        reached = bool(policy["spec"]["ingress"])
+        assert reached is (pod is deployment["spec"]["template"])
+
+
+def test_with_the_ports_of_the_api_server_no_pod_goes_anywhere_else(helm: Helm) -> None:
+    documents = helm.template(IMAGE, "--set=networkPolicy.apiServerPorts={6443}")
+    names = [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]
+    (deployment,) = of_kind(documents, "Deployment")
+    tested = {
+        "ports": [{"port": 8443}, {"port": 8080}],
+        "to": [{"podSelector": deployment["spec"]["selector"]}],
+    }
+    there = [{"ports": names}, {"ports": [{"port": 6443}]}]
+
+    assert {
+        policy["metadata"]["name"]: policy["spec"]["egress"]
+        for policy in of_kind(documents, "NetworkPolicy")
+    } == {"spotrun": there, "spotrun-helpers": [*there, tested]}
+
+
+def selects(selector: dict[str, Any], pod: dict[str, Any]) -> bool:
+    wanted = selector["matchLabels"].items()
+    return bool(wanted <= pod["metadata"]["labels"].items())
 
 
 def test_only_the_operators_pods_are_behind_its_services(helm: Helm) -> None:
