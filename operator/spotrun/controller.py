@@ -8,7 +8,6 @@ import logging
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from random import Random
 from typing import Any, NoReturn, Self
@@ -81,7 +80,7 @@ class Controller:
             wake_pool=lambda name: self._pool_queue.add_after(name, _POOL_SECONDS),
             price_sources=settings.price_sources,
             clock=time.monotonic,
-            wall=_now,
+            wall=client.clock.now,
         )
         self._horizon: Horizon[Key, Resource] = Horizon(self._caches, time.monotonic)
         self._keeper = PoolKeeper(
@@ -90,7 +89,8 @@ class Controller:
             self._horizon,
             leads=lambda: self.leads,
             clock=time.monotonic,
-            wall=_now,
+            wall=client.clock.now,
+            is_sure=lambda: client.clock.is_sure,
         )
         self._has_identity = False
         self._stack = AsyncExitStack()
@@ -170,12 +170,13 @@ class Controller:
             self._settings.agents,
             self._board,
             self._caches.agents,
-            Tokens(review_by(self._client)),
+            Tokens(review_by(self._client), wall=lambda: self._client.clock.now().timestamp()),
             leadership,
             source=self._source,
             identity=identity,
             wake=lambda key: self._queue.add(key, urgent=True),
             meter=self._meter,
+            wall=self._client.clock.now,
         )
 
     def _new_reconciler(self) -> Reconciler:
@@ -186,7 +187,7 @@ class Controller:
             self._stored,
             leads=lambda: self.leads,
             clock=time.monotonic,
-            wall=_now,
+            wall=self._client.clock.now,
             roll=Random().random,  # noqa: S311 - jitter, not a secret
             count_failure=self._meter.count_failure,
             instance=self._settings.address,
@@ -200,7 +201,8 @@ class Controller:
             queue=self._queue,
             horizon=self._horizon,
             clock=time.monotonic,
-            wall=_now,
+            wall=self._client.clock.now,
+            is_sure=lambda: self._client.clock.is_sure,
         )
 
     @property
@@ -276,7 +278,3 @@ class Controller:
     def _worker_settings(self) -> WorkerSettings:
         own = self._settings
         return WorkerSettings(own.advertise, self._server.bundle, restricted=own.restricted)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -53,6 +53,7 @@ class Reconciler:
         horizon: Horizon[Key, Resource],
         clock: Callable[[], float],
         wall: Callable[[], datetime],
+        is_sure: Callable[[], bool] = lambda: True,
     ) -> None:
         self._client = client
         self._caches = caches
@@ -62,6 +63,7 @@ class Reconciler:
         self._queue = queue
         self._horizon = horizon
         self._wall = wall
+        self._is_sure = is_sure
         self._volumes = Volumes(client, clock)
         self._restarts = Bucket(_RESTARTS, clock)
         self._memories: dict[Key, Memory] = {}
@@ -107,7 +109,11 @@ class Reconciler:
         return max(_NOT_YET_SEEN_SECONDS, self._horizon.waited_seconds(key) / 4)
 
     async def _decide(self, job: JobSnapshot, memory: Memory, context: logs.LogContext) -> float:
-        job = replace(job, restart_seconds=self._restarts.wait_seconds())
+        job = replace(
+            job,
+            restart_seconds=self._restarts.wait_seconds(),
+            is_time_sure=self._is_sure(),
+        )
         self._board.publish(published(job, job.status), int(job.version))
         doubted = self._ask_for_signs_of_life(job)
         try:

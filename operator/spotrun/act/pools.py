@@ -48,6 +48,7 @@ class PoolKeeper:
         leads: Callable[[], bool],
         clock: Callable[[], float],
         wall: Callable[[], datetime],
+        is_sure: Callable[[], bool] = lambda: True,
     ) -> None:
         self._client = client
         self._caches = caches
@@ -55,6 +56,7 @@ class PoolKeeper:
         self._writes = Writes(horizon, leads)
         self._clock = clock
         self._wall = wall
+        self._is_sure = is_sure
         self._written_at: dict[str, float] = {}
 
     async def keep(self, name: str) -> float | None:
@@ -81,7 +83,7 @@ class PoolKeeper:
         if not pool.uid:
             await self._create(pool)
             return float("inf")  # its event brings it back
-        if is_forgotten(pool, now):
+        if is_forgotten(pool, now) and self._is_sure():
             await self._delete(pool)
             return float("inf")
         status = next_pool(pool, now)

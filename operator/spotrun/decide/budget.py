@@ -183,7 +183,9 @@ def _ended(
 ) -> TrainingJobStatus:
     """End a job that says so, once its last checkpoint is saved or cannot be."""
     is_over = verdict.reason is Reason.BUDGET_EXCEEDED and budget.on_exceeded is OnExceeded.FAIL
-    if not is_over or not is_held(view.job.status) or not may_remove(view, status):
+    if not is_over or not view.is_time_sure:
+        return status
+    if not is_held(view.job.status) or not may_remove(view, status):
         return status
     update = {"phase": Phase.FAILED, "reason": verdict.reason.value, "message": verdict.message}
     status = status.model_copy(update=update)

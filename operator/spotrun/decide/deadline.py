@@ -25,7 +25,7 @@ def keep_deadline(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     reason, kind = Reason.DEADLINE_MISSED, ConditionType.ON_SCHEDULE
     message = f"the job should have been finished by {moment:%Y-%m-%dT%H:%M:%SZ}"
     status = state(view, status, kind, reason, message, holds=False)
-    if deadline.on_missed is not OnMissed.FAIL:
+    if deadline.on_missed is not OnMissed.FAIL or not view.is_time_sure:
         return status
     update = {"phase": Phase.FAILED, "reason": reason.value, "message": message}
     status = status.model_copy(update=update)

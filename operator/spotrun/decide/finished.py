@@ -46,7 +46,7 @@ def goodbye_again_seconds(view: View, status: TrainingJobStatus) -> float | None
 def deletions(view: View, status: TrainingJobStatus) -> tuple[DeleteJob, ...]:
     """Delete a finished job for whose deletion the user gave a time, once no worker runs."""
     seconds = deletion_again_seconds(view, status)
-    if seconds is None or seconds > 0 or view.alive:
+    if seconds is None or seconds > 0 or view.alive or not view.is_time_sure:
         return ()
     return (DeleteJob("the time of finished.deleteAfter has passed"),)
 

@@ -63,6 +63,7 @@ from spotrun.decide.volume import check_volume
 from spotrun.decide.world import again_seconds, next_world
 
 _SHORTEST_SECONDS = 0.01  # a clock may be a little behind the moment it was asked to wait for
+_DOUBT_SECONDS = 30.0  # until it is looked whether clocks agree by now
 
 POLICIES: tuple[Policy, ...] = (
     follow,  # how far is it?
@@ -148,7 +149,10 @@ def _let_go(job: JobSnapshot, now: datetime) -> Decision:
 def _again(view: View, status: TrainingJobStatus) -> float:
     """The next moment at which time alone changes the decision."""
     goodbye = goodbye_again_seconds(view, status)
-    waits = [deletion_again_seconds(view, status), goodbye]
+    deletion = deletion_again_seconds(view, status)
+    waits = [deletion, goodbye]
+    if not view.is_time_sure and (deletion is not None or status.phase not in FINISHED):
+        waits.append(_DOUBT_SECONDS)
     if goodbye is not None:  # it costs, and may be called off
         waits += [
             budget_again_seconds(view, status),

@@ -183,6 +183,7 @@ class JobSnapshot:
     workers: tuple[Worker, ...] = ()  # those with a pod of ours, by serial
     refusal: Refusal | None = None  # of the last attempt, until one succeeds
     written_seconds: float = float("inf")  # since status was last written
+    is_time_sure: bool = True  # whether what cannot be taken back may follow from the time
     leading_seconds: float = 0.0  # silence says nothing before agents had time to come over
     lost_seconds: Mapping[int, float] = field(default_factory=dict)  # since each loss was seen
     missed_seconds: Mapping[int, float] = field(default_factory=dict)  # by both neighbours

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 FINISHED = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 PATIENCE = 2  # who is late so often is replaced
+_CLOCKS_APART = timedelta(seconds=10)  # of two replicas that both keep time
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
 
@@ -26,6 +27,16 @@ class View:
 
     job: JobSnapshot
     now: datetime
+
+    @cached_property
+    def is_time_sure(self) -> bool:
+        """Whether what cannot be taken back may follow from the time.
+
+        Not while clocks disagree, or where it was later already when the cost was stored.
+        """
+        cost = self.job.status.cost
+        stored = cost.as_of.datetime if cost is not None and cost.as_of is not None else _AT_ONCE
+        return self.job.is_time_sure and self.now + _CLOCKS_APART >= stored
 
     @cached_property
     def by_serial(self) -> dict[int, Worker]:

@@ -7,6 +7,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
+from spotrun.kube.clock import Clock
 from spotrun.kube.depth import decode
 from spotrun.kube.errors import Ambiguous, Retryable
 from spotrun.kube.resource import Meta, Resource
@@ -83,9 +84,13 @@ class Client:
     admission included, but keeps nothing.
     """
 
-    def __init__(self, transport: Transport, *, field_manager: str) -> None:
+    def __init__(
+        self, transport: Transport, *, field_manager: str, clock: Clock | None = None
+    ) -> None:
+        self.clock = clock or Clock()
         self._transport = transport
         self._manager = field_manager
+        transport.heard = self.clock.heard
 
     async def get(
         self, resource: Resource, name: str, as_type: type[T], *, namespace: str | None = None

@@ -9,8 +9,6 @@ import asyncio
 import datetime
 import logging
 import math
-import sys
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
@@ -20,24 +18,13 @@ import msgspec
 
 from spotrun.kube.backoff import Roll
 from spotrun.kube.client import Client
+from spotrun.kube.clock import boot_seconds, utc_now
 from spotrun.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from spotrun.kube.resource import Meta, Resource
 
 log = logging.getLogger(__name__)
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
-
-
-def boot_seconds() -> float:
-    """Monotonic, and going on while the machine sleeps: a leader must not oversleep its lease."""
-    if sys.platform == "linux":
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()
-
-
-def utc_now() -> datetime.datetime:
-    """The time of day, for people who read the lease."""
-    return datetime.datetime.now(datetime.UTC)
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -1,12 +1,13 @@
 """HTTP to the API server: bytes out, bytes in, and every failure as one of our classes."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Self
 
 import aiohttp
 
 from spotrun.kube.access import Access, AccessError, Credentials
+from spotrun.kube.clock import boot_seconds
 from spotrun.kube.connector import Connector
 from spotrun.kube.errors import Ambiguous, KubeError, Retryable, Silent, refusal
 
@@ -25,12 +26,16 @@ Params = Mapping[str, str]
 
 
 class Transport:
-    """One pool of connections; to be used as `async with Transport(...) as transport`."""
+    """One pool of connections; to be used as `async with Transport(...) as transport`.
+
+    `heard` is told the Date of each answer, and when its request was sent.
+    """
 
     def __init__(self, credentials: Credentials, *, user_agent: str = "spotrun") -> None:
         self._credentials = credentials
         self._user_agent = user_agent
         self._session: aiohttp.ClientSession | None = None
+        self.heard: Callable[[str | None, float], None] = lambda _date, _sent_at: None
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
@@ -65,11 +70,13 @@ class Transport:
         write = method != "GET" and "dryRun" not in (params or {})
         limits = aiohttp.ClientTimeout(total=timeout_seconds, connect=CONNECT_SECONDS)
         headers = {"Content-Type": content_type} if body is not None else {}
+        sent_at = boot_seconds()
         with _lost(method, path, write=write):
             async with self._open(
                 method, path, params=params, limits=limits, headers=headers, body=body
             ) as response:
                 answer = await response.read()
+        self.heard(response.headers.get("Date"), sent_at)
         if response.status >= 300:
             raise _refusal(response, answer, write=write)
         return answer

@@ -7,6 +7,8 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
+from email.utils import format_datetime
 from http import HTTPStatus
 from random import Random
 from typing import NamedTuple, Protocol
@@ -14,6 +16,7 @@ from typing import NamedTuple, Protocol
 from aiohttp import web
 
 from spotrun.kube.backoff import Roll
+from spotrun.kube.clock import utc_now
 from spotrun.kube.resource import Key
 from spotrun.serve.board import Board, Place, WorkerKey
 from spotrun.serve.bucket import Buckets, Clock, Rate
@@ -109,6 +112,7 @@ class App:
         manners: Manners = Manners(),
         count: Count = lambda _what, _status: None,
         clock: Clock = time.monotonic,
+        wall: Callable[[], datetime] = utc_now,
         roll: Roll | None = None,
     ) -> None:
         self.introduce: Introduce = lambda _connection, _worker: None
@@ -121,6 +125,8 @@ class App:
         self._count = count
         self._roll = roll or Random().random  # noqa: S311 - jitter, not a secret
         self._requests = Buckets(manners.requests, clock, most=50_000)
+        self._wall = wall
+        self._date = (0, "")  # of a second since the epoch, as HTTP writes it
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request; whatever is wrong with it comes back as a status and a sentence."""
@@ -131,8 +137,17 @@ class App:
             response = _ok(await self._serve(request, route))
         except Refused as refused:
             response = _refusal(refused)
+        response.headers["Date"] = self._now()
         self._count(what, response.status)
         return response
+
+    def _now(self) -> str:
+        """By which agents know what our moments are on their clocks: so it is the same clock."""
+        now = self._wall()
+        second = int(now.timestamp())
+        if second != self._date[0]:
+            self._date = (second, format_datetime(now, usegmt=True))
+        return self._date[1]
 
     async def _serve(self, request: web.BaseRequest, route: _Route) -> Answer:
         self._check_leads()

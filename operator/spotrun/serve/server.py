@@ -5,8 +5,10 @@ import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Self
 
+from spotrun.kube.clock import utc_now
 from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key
 from spotrun.kube.tasks import running
@@ -50,6 +52,7 @@ class Server:
         identity: Identity,
         wake: Callable[[Key], None],
         meter: Meter | None = None,
+        wall: Callable[[], datetime] = utc_now,
     ) -> None:
         self.identity = identity
         self._settings = settings
@@ -65,6 +68,7 @@ class Server:
             wake,
             manners=settings.manners,
             count=meter.count_request if meter is not None else lambda _what, _status: None,
+            wall=wall,
         )
         self._listener = Listener(
             app.handle,

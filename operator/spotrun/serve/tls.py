@@ -81,12 +81,12 @@ class OwnSecret:
         *,
         namespace: str,
         name: str = "spotrun-agents",
-        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+        now: Callable[[], datetime.datetime] | None = None,
     ) -> None:
         self._client = client
         self._namespace = namespace
         self._name = name
-        self._now = now
+        self._now = now or client.clock.now
 
     async def load(self) -> Identity:
         """Read the Secret; make it, or what is too old in it, unless another replica just did."""

@@ -11,7 +11,8 @@ import pytest
 from devcluster.cluster import Cluster
 from spotrun.kube.access import Access, Credentials
 from spotrun.kube.client import Client
-from spotrun.kube.lease import LEASES, Election, Lease, Terms, boot_seconds
+from spotrun.kube.clock import boot_seconds
+from spotrun.kube.lease import LEASES, Election, Lease, Terms
 from spotrun.kube.transport import Transport
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import FOR_EVER, Action, Rule

@@ -1,0 +1,131 @@
+"""The time of day that a decision may trust, though a machine's clock may jump.
+
+Three say what time it is: this machine's wall clock, its monotonic clock, which cannot jump, and
+the API server in the Date of each answer. Time goes on with the monotonic clock. A jump of the wall
+clock counts only if the API server has made it as well; where this machine and the API server
+disagree from the start, it is the API server's time, by which objects are dated.
+"""
+
+import datetime
+import logging
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+
+log = logging.getLogger(__name__)
+
+STEP_SECONDS = 2.0
+"""What the wall clock moves at once beyond this is a jump. Daemons that keep time slew by less."""
+AGREE_SECONDS = 10.0
+"""Clocks of one cluster are some milliseconds apart where anybody cares for them."""
+SETTLE_SECONDS = 600.0
+"""For so long an API server that disagrees has to keep one time before that is believed."""
+_LOOK_SECONDS = 1.0  # so often a Date is read: it has no smaller unit
+
+
+def boot_seconds() -> float:
+    """Monotonic, and going on while the machine sleeps: a leader must not oversleep its lease."""
+    if sys.platform == "linux":
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+def utc_now() -> datetime.datetime:
+    """The time of day as this machine has it."""
+    return datetime.datetime.now(datetime.UTC)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A moment, and what the monotonic clock showed then: all later moments follow."""
+
+    moment: datetime.datetime
+    seconds: float
+
+    def at(self, seconds: float) -> datetime.datetime:
+        return self.moment + datetime.timedelta(seconds=seconds - self.seconds)
+
+
+class Clock:
+    """Tells the time; to be told of every answer of the API server."""
+
+    def __init__(
+        self,
+        wall: Callable[[], datetime.datetime] = utc_now,
+        monotonic: Callable[[], float] = boot_seconds,
+    ) -> None:
+        self._wall = wall
+        self._monotonic = monotonic
+        self._line = _Line(wall(), monotonic())
+        self._is_confirmed = False  # by an answer
+        self._other: _Line | None = None  # the API server's time, where it is not ours
+        self._looked_at = float("-inf")
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether what cannot be taken back may be concluded from the time."""
+        return self._is_confirmed and self._other is None
+
+    def now(self) -> datetime.datetime:
+        """The time of day."""
+        wall, seconds = self._wall(), self._monotonic()
+        expected = self._line.at(seconds)
+        if abs((wall - expected).total_seconds()) > STEP_SECONDS:
+            return expected
+        self._line = _Line(wall, seconds)
+        return wall
+
+    def heard(self, date: str | None, sent_at: float) -> None:
+        """Compare with an answer to what was sent when the monotonic clock showed that."""
+        seconds = self._monotonic()
+        if seconds - self._looked_at < _LOOK_SECONDS:
+            return
+        self._looked_at = seconds
+        said = _read(date)
+        if said is None:  # there is nothing else to go by
+            self._is_confirmed = True
+            return
+        took_seconds = seconds - sent_at
+        if _agree(self._wall(), said, took_seconds):
+            self._set(_Line(self._wall(), seconds))
+        elif self._is_confirmed and _agree(self._line.at(seconds), said, took_seconds):
+            self._other = None  # it is the wall clock that has jumped
+        else:
+            self._doubt(said, seconds, took_seconds)
+
+    def _doubt(self, said: datetime.datetime, seconds: float, took_seconds: float) -> None:
+        """The API server has another time: what was confirmed holds until that has lasted."""
+        other = self._other
+        if other is None or not _agree(other.at(seconds), said, took_seconds):
+            log.warning(
+                "this machine's clock says %s, the API server's %s: nothing that cannot be taken "
+                "back is done until they agree; set the clocks (chrony, NTP)",
+                f"{self._wall():%Y-%m-%dT%H:%M:%SZ}",
+                f"{said:%Y-%m-%dT%H:%M:%SZ}",
+            )
+            self._other = _Line(said, seconds)
+            if not self._is_confirmed:
+                self._line = self._other
+        elif seconds - other.seconds >= SETTLE_SECONDS:
+            log.warning("the API server keeps its time: it counts from now on")
+            self._set(_Line(other.at(seconds), seconds))
+
+    def _set(self, line: _Line) -> None:
+        self._line, self._other, self._is_confirmed = line, None, True
+
+
+def _agree(moment: datetime.datetime, said: datetime.datetime, took_seconds: float) -> bool:
+    """Whether it may have been that moment; the answer was dated, to the second, on its way."""
+    ahead_seconds = (moment - said).total_seconds()
+    return -AGREE_SECONDS <= ahead_seconds <= took_seconds + 1 + AGREE_SECONDS
+
+
+def _read(date: str | None) -> datetime.datetime | None:
+    if date is None:
+        return None
+    try:
+        return parsedate_to_datetime(date)
+    except ValueError:
+        return None
