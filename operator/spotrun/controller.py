@@ -42,6 +42,7 @@ from spotrun.serve.tokens import Tokens, review_by
 
 log = logging.getLogger(__name__)
 
+_ORPHANS_AT_ONCE = 4  # names of jobs; the writes themselves are bounded by `act`
 _POOL_SECONDS, _POOLS_AT_ONCE = 1.0, 4
 """Nodes and workers come and go in crowds; what that makes of a pool is concluded once for all."""
 
@@ -72,11 +73,13 @@ class Controller:
         self._source = source
         self._leading_since = float("inf")
         self._queue: WorkQueue[Key] = WorkQueue(group_of=lambda key: key.namespace)
+        self._orphan_queue: WorkQueue[Key] = WorkQueue(group_of=lambda key: key.namespace)
         self._pool_queue: WorkQueue[str] = WorkQueue()
         self._caches = Caches(
             client,
             namespace=settings.watch_namespace,
             wake=self._queue.add,
+            orphaned=self._orphan_queue.add,
             wake_pool=lambda name: self._pool_queue.add_after(name, _POOL_SECONDS),
             price_sources=settings.price_sources,
             clock=time.monotonic,
@@ -203,6 +206,7 @@ class Controller:
             clock=time.monotonic,
             wall=self._client.clock.now,
             is_sure=lambda: self._client.clock.is_sure,
+            count_failure=self._meter.count_failure,
         )
 
     @property
@@ -233,6 +237,7 @@ class Controller:
         while True:
             # Names of jobs come and go: who stands by for weeks would know them all by then.
             self._queue.close()
+            self._orphan_queue.close()
             self._pool_queue.close()
             await self._election.held.wait()
             self._leading_since = time.monotonic()
@@ -241,8 +246,10 @@ class Controller:
             await self._caches.survey()
             self._fill_queues()
             jobs = self._queue.run(self._work, workers=self._settings.workers)
+            orphans = self._orphan_queue.run(self._let_go, workers=_ORPHANS_AT_ONCE)
             pools = self._pool_queue.run(self._keep, workers=_POOLS_AT_ONCE)
-            async with running(jobs), running(pools), running(self._caches.usage.follow()):
+            usage = self._caches.usage.follow()
+            async with running(jobs), running(orphans), running(pools), running(usage):
                 await self._election.lost.wait()
             await self._server.step_down()
             log.info("no longer leading")
@@ -250,10 +257,12 @@ class Controller:
     def _fill_queues(self) -> None:
         """With all that there is, and what was there when this replica led before."""
         self._queue.open()
+        self._orphan_queue.open()
         keys = {*self._caches.all_keys(), *self._reconciler.remembered}
         self._board.expect(keys)
         for key in keys:
             self._queue.add(key)
+            self._orphan_queue.add(key)
         self._pool_queue.open()
         for name in self._caches.pools.names():
             self._pool_queue.add(name)
@@ -269,11 +278,22 @@ class Controller:
         self._board.looked_at(key)
         return again_seconds if again_seconds < float("inf") else None
 
+    async def _let_go(self, key: Key) -> float | None:
+        """Let go of what is left of former jobs of a name."""
+        if not self._election.leads:
+            return None
+        if unseen_seconds := self._reconciler.unseen_seconds(key):
+            return unseen_seconds
+        with self._meter.reconciling():
+            await self._reconciler.let_go_of_orphans(key)
+        return None
+
     async def _keep(self, pool: str) -> float | None:
         return await self._keeper.keep(pool) if self._election.leads else None
 
     def _stored(self, job: JobSnapshot, status: TrainingJobStatus, version: str) -> None:
-        self._board.publish(published(job, status), int(version))
+        if job.may_be_told:
+            self._board.publish(published(job, status), int(version))
 
     def _worker_settings(self) -> WorkerSettings:
         own = self._settings

@@ -7,11 +7,13 @@ from datetime import datetime
 
 from spotrun import diary, logs
 from spotrun.act import orphans
-from spotrun.act.broken import undecided
 from spotrun.act.executor import Executor
+from spotrun.decide.actions import Decision
 from spotrun.decide.cost.telling import cost_at_deletion
 from spotrun.decide.fates import in_doubt
+from spotrun.decide.hidden import hidden
 from spotrun.decide.job import decide
+from spotrun.decide.let_go import let_go, undecided
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.decide.world import is_restart
 from spotrun.kube.client import Client
@@ -20,7 +22,7 @@ from spotrun.kube.queue import WorkQueue
 from spotrun.kube.resource import Key, Resource
 from spotrun.observe.caches import Caches
 from spotrun.observe.memory import Memory
-from spotrun.observe.snapshot import BrokenJob
+from spotrun.observe.naming import worker_name
 from spotrun.observe.volumes import Volumes
 from spotrun.serve.board import Board, WorkerKey
 from spotrun.serve.bucket import Bucket, Rate
@@ -54,6 +56,7 @@ class Reconciler:
         clock: Callable[[], float],
         wall: Callable[[], datetime],
         is_sure: Callable[[], bool] = lambda: True,
+        count_failure: Callable[[Exception], None] = lambda _: None,
     ) -> None:
         self._client = client
         self._caches = caches
@@ -64,6 +67,7 @@ class Reconciler:
         self._horizon = horizon
         self._wall = wall
         self._is_sure = is_sure
+        self._count_failure = count_failure
         self._volumes = Volumes(client, clock)
         self._restarts = Bucket(_RESTARTS, clock)
         self._memories: dict[Key, Memory] = {}
@@ -76,26 +80,29 @@ class Reconciler:
     async def reconcile(self, key: Key, leading_since: float) -> float:
         """Bring one job further; returns when to look again, infinity for when something happens.
 
-        Raises KubeError where Kubernetes does not let it, and whatever a policy trips over.
+        Raises KubeError where Kubernetes does not let it. A policy that fails keeps nobody from
+        suspending the job, or from deleting it.
         """
         context = logs.about(f"{key.namespace}/{key.name}")
-        await orphans.let_go(self._client, self._executor, key, self._caches.orphans(key))
         memory = self._memories.setdefault(key, Memory())
         claims = self._caches.claims_of(key)
         storage = await self._volumes.look(claims)
         job = self._caches.snapshot(key, memory, leading_since, storage)
         if job is None:
+            await self._let_go_of_hidden(key, memory)
             self._keep_final_cost(memory)
             await self._executor.say_farewell(memory)
             return self._forget(key)
-        if isinstance(job, BrokenJob):
-            outcome = await self._executor.report(job, memory)
-            if outcome.failure is not None:
-                raise outcome.failure
-            return outcome.again_seconds
-        again_seconds = await self._decide(job, memory, context)
+        seen = await self._executor.show(job, self._hidden(job, memory), memory)
+        if seen.is_found:
+            return _NOT_YET_SEEN_SECONDS
+        again_seconds = min(await self._decide(job, memory, context), seen.again_seconds)
         others = (self._volumes.again_seconds(claims), self._caches.again_seconds(key))
         return min(again_seconds, *others)
+
+    async def let_go_of_orphans(self, key: Key) -> None:
+        """Release the pods of former jobs of a name; raises KubeError where that cannot be."""
+        await orphans.let_go(self._client, self._executor, key, self._caches.orphans(key))
 
     def unseen_seconds(self, key: Key) -> float:
         """How long to wait for our own writes to be seen; 0: the caches show all of them.
@@ -114,13 +121,10 @@ class Reconciler:
             restart_seconds=self._restarts.wait_seconds(),
             is_time_sure=self._is_sure(),
         )
-        self._board.publish(published(job, job.status), int(job.version))
+        if job.may_be_told:
+            self._board.publish(published(job, job.status), int(job.version))
+        job, decision = self._decision(job, memory)
         doubted = self._ask_for_signs_of_life(job)
-        try:
-            decision = decide(job, self._wall())
-        except Exception as error:
-            await self._executor.report(undecided(job, error), memory)
-            raise
         world = decision.status.world
         context.generation = world.generation if world is not None else None
         outcome = await self._executor.carry_out(job, decision, memory)
@@ -135,9 +139,49 @@ class Reconciler:
         doubt_seconds = _DOUBT_SECONDS if doubted else float("inf")
         return min(outcome.again_seconds, again_seconds, doubt_seconds)
 
+    def _decision(self, job: JobSnapshot, memory: Memory) -> tuple[JobSnapshot, Decision]:
+        """Decide, or let go of what cannot be decided; the job comes back with the reason."""
+        now = self._wall()
+        try:
+            decision = decide(job, now)
+        except Exception as error:
+            job = undecided(job, error)
+            self._count_failure(error)
+            self._log_once(job, memory, error)
+            return job, let_go(job, now)
+        self._log_once(job, memory, None)
+        return job, decision
+
+    def _hidden(self, job: JobSnapshot, memory: Memory) -> frozenset[int]:
+        """The workers whose pods should be shown and are not; of an odd ledger nobody knows."""
+        shown_before, memory.shown = memory.shown, frozenset(w.serial for w in job.workers)
+        try:
+            missing = hidden(job, shown_before) if job.has_ledger else frozenset[int]()
+        except Exception:
+            log.exception("%s/%s: who is hidden is not known", job.namespace, job.name)
+            return frozenset()
+        memory.shown |= missing - memory.vanished
+        return missing
+
+    async def _let_go_of_hidden(self, key: Key, memory: Memory) -> None:
+        """Release the workers of a job that has just gone whose labels somebody took off."""
+        if (last := memory.last) is None:
+            return
+        shown = {pod.metadata.name for pod in self._caches.jobs.pods_of(key)}
+        for serial in hidden(last, memory.shown) - memory.vanished:
+            if worker_name(last.name, last.uid, serial) not in shown:
+                await self._executor.let_go_of_hidden(last, serial)
+
+    def _log_once(self, job: JobSnapshot, memory: Memory, error: Exception | None) -> None:
+        """Log why a job cannot be decided when that is new: it is found at each look."""
+        words = job.broken.message if job.broken is not None else ""
+        if words and words != memory.broken:
+            log.error("%s/%s: %s", job.namespace, job.name, words, exc_info=error)
+        memory.broken = words
+
     def _ask_for_signs_of_life(self, job: JobSnapshot) -> bool:
         """Answer the held polls of workers in doubt: who lives asks again within milliseconds."""
-        doubted = in_doubt(job)
+        doubted = in_doubt(job) if job.broken is None else frozenset[int]()
         for worker in job.workers:
             if worker.serial in doubted:
                 self._board.nudge(WorkerKey(job.namespace, job.name, worker.pod.name))

@@ -98,18 +98,18 @@ async def test_pods_of_a_job_that_is_gone_are_let_go_of_once() -> None:
     reconciler = cluster.reconciler()
     assert reconciler.unseen_seconds(JOB) == 0.0
 
-    await reconciler.reconcile(JOB, leading_since=0.0)
+    await reconciler.let_go_of_orphans(JOB)
 
     assert cluster.released == ["a", "b"]
     cluster.show("a")
     assert reconciler.unseen_seconds(JOB) > 0.0, "b still looks as if it waited for us"
     cluster.show("b")
     assert reconciler.unseen_seconds(JOB) == 0.0
-    await reconciler.reconcile(JOB, leading_since=0.0)
+    await reconciler.let_go_of_orphans(JOB)
     assert cluster.released == ["a", "b"]
 
 
 async def test_pods_that_were_orphaned_on_purpose_are_let_go_of_as_well() -> None:
     cluster = Cluster("a", owner=None)
-    await cluster.reconciler().reconcile(JOB, leading_since=0.0)
+    await cluster.reconciler().let_go_of_orphans(JOB)
     assert cluster.released == ["a"]

@@ -15,7 +15,6 @@ from itertools import chain
 from operator import attrgetter
 
 from spotrun.act.annotations import annotate
-from spotrun.act.broken import broken_status
 from spotrun.act.creations import Creations, creation_of
 from spotrun.act.events import announcements, event, may_tell
 from spotrun.act.pods import PodWriter
@@ -24,9 +23,10 @@ from spotrun.act.retries import Retries
 from spotrun.act.scale import resize
 from spotrun.act.settings import Settings
 from spotrun.act.statuses import StatusWriter, status_of
-from spotrun.act.trouble import Trouble, is_terminating, on_removal
+from spotrun.act.trouble import Trouble, is_terminating, on_removal, on_write
 from spotrun.act.withdrawals import withdraw
 from spotrun.act.writes import AT_ONCE, Writes, Written
+from spotrun.api.names import FINALIZER_METERED, Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import (
     Annotate,
@@ -49,12 +49,12 @@ from spotrun.kube.resource import Key, Resource
 from spotrun.observe.memory import Failing, Memory
 from spotrun.observe.objects import PODS, TRAINING_JOBS
 from spotrun.observe.orphans import Orphan
-from spotrun.observe.snapshot import BrokenJob
 
 log = logging.getLogger(__name__)
 
 EVENTS = Resource("events.k8s.io", "v1", "events")
 
+_PATIENCE = 3  # failures in a row
 _PROTECTION = "the PodDisruptionBudget"
 
 Single = Remove | Withdraw | Release | Annotate | DeleteJob | Resize
@@ -72,6 +72,14 @@ class Outcome:
     again_seconds: float = float("inf")  # look again then
     failure: KubeError | None = None  # not the job's doing: try again after a pause
     failing: Failing | None = None  # the write that has failed most often in a row
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """What came of looking for workers that should be shown."""
+
+    is_found: bool  # caches will show some of them
+    again_seconds: float  # look for the others again then
 
 
 class Executor:
@@ -121,9 +129,11 @@ class Executor:
             return _outcome(unprotected, memory, stored=False)
         version = await self._statuses.store(job, job.status, decision.status, memory)
         if isinstance(version, Trouble):
-            return _outcome([version], memory, stored=False)
-        self._stored(job, decision.status, version)
-        memory.last = replace(job, status=decision.status, workers=())
+            troubles = await self._act(job, decision, memory) if _gives_up(job, memory) else []
+            return _outcome([version, *troubles], memory, stored=False)
+        if job.has_ledger:
+            self._stored(job, decision.status, version)
+            memory.last = replace(job, status=decision.status, workers=())
         before = memory.refused and memory.refused.refusal
         troubles = await self._act(replace(job, version=version), decision, memory)
         if (memory.refused and memory.refused.refusal) != before:
@@ -133,21 +143,29 @@ class Executor:
             await self._tell(job, (*decision.announcements, *changes), memory)
         return _outcome(troubles, memory, stored=True)
 
-    async def report(self, broken: BrokenJob, memory: Memory) -> Outcome:
-        """Say in its status why a job cannot be decided, if that status can be read."""
-        if broken.status is None:
-            log.error("%s/%s: %s", broken.namespace, broken.name, broken.message)
-            return Outcome(stored=False)
-        status = broken_status(broken, self._wall())
-        version = await self._statuses.store(broken, broken.status, status, memory)
-        if isinstance(version, Trouble):
-            return _outcome([version], memory, stored=False)
-        return Outcome(stored=True)
-
     async def say_farewell(self, memory: Memory) -> None:
         """Tell what a job has cost that was deleted while it cost something."""
         if memory.last is not None:
             await self._tell(memory.last, cost_of_deleted(memory.last, self._wall()), memory)
+
+    async def show(self, job: JobSnapshot, hidden: Iterable[int], memory: Memory) -> Sighting:
+        """Have caches show the workers that they should show and do not.
+
+        Of a number that has no pod it is remembered, for as long as it is asked for.
+        """
+        memory.hidden = frozenset(hidden)
+        memory.vanished &= memory.hidden
+        asked = sorted(memory.hidden - memory.vanished)
+        seen = await asyncio.gather(*(self._show(job, serial, memory) for serial in asked))
+        is_found = any(one.is_found for one in seen)
+        return Sighting(is_found, min((one.again_seconds for one in seen), default=float("inf")))
+
+    async def let_go_of_hidden(self, last: JobSnapshot, serial: int) -> None:
+        """Let go of a worker of a job that is gone, if its pod is left; raises KubeError."""
+        pod = await self._pods.find(last, serial)
+        if pod is not None and FINALIZER_METERED in pod.finalizers:
+            key = Key(last.namespace, last.name)
+            await self.strip(key, Orphan(pod.name, pod.uid, pod.owner_uid))
 
     async def strip(self, job: Key, pod: Orphan) -> None:
         """Let go of a pod of a job that is gone, which had that name; raises KubeError."""
@@ -157,6 +175,24 @@ class Executor:
             return
         self._writes.reached(job, PODS, pod.name, version)
 
+    async def _show(self, job: JobSnapshot, serial: int, memory: Memory) -> Sighting:
+        async def write() -> list[Trouble | None]:
+            try:
+                were_changed = await self._pods.show(job, serial)
+            except KubeError as error:
+                return [on_write(error)]
+            if were_changed is None:
+                memory.vanished |= {serial}
+            elif were_changed:
+                words = f"others changed the labels of worker {serial}, and they are put back"
+                await self._tell(job, (Announce(Reason.LABELS_RESTORED, words, True),), memory)
+            return [None]
+
+        troubles = await self._retries.attempt(memory, _labels_of(serial), write)
+        waits = [one.again_seconds for one in troubles if one.again_seconds is not None]
+        is_found = not troubles and serial not in memory.vanished
+        return Sighting(is_found, min(waits, default=float("inf")))
+
     async def _act(self, job: JobSnapshot, decision: Decision, memory: Memory) -> list[Trouble]:
         workers: list[Create] = []
         singles: list[Single] = []
@@ -165,7 +201,7 @@ class Executor:
                 workers.append(action)
             else:
                 singles.append(action)
-        names = map(_name_of, singles)
+        names = (*map(_name_of, singles), *map(_labels_of, memory.hidden))
         self._retries.keep(memory, (_PROTECTION, status_of(job), creation_of(job), *names))
         # The inner ones are begun here: a coroutine that is cancelled before its first step would
         # leave them unawaited.
@@ -226,6 +262,12 @@ class Executor:
         return await self._client.create(EVENTS, body, Written, namespace=job.namespace)
 
 
+def _gives_up(job: JobSnapshot, memory: Memory) -> bool:
+    """Whether a job is let go of though its last cost cannot be stored: who deletes it waits."""
+    failing = memory.failing.get(status_of(job))
+    return job.deleting and failing is not None and failing.times >= _PATIENCE
+
+
 def _outcome(troubles: list[Trouble], memory: Memory, *, stored: bool) -> Outcome:
     waits = [one.again_seconds for one in troubles if one.again_seconds is not None]
     failures = [one.failure for one in troubles if one.failure is not None]
@@ -235,6 +277,10 @@ def _outcome(troubles: list[Trouble], memory: Memory, *, stored: bool) -> Outcom
         failures[0] if failures else None,
         max(memory.failing.values(), key=attrgetter("times"), default=None),
     )
+
+
+def _labels_of(serial: int) -> str:
+    return f"the labels of worker {serial}"
 
 
 def _name_of(action: Single) -> str:

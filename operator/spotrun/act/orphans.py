@@ -1,5 +1,9 @@
-"""Pods whose job is no more: they are not held back by us."""
+"""Pods whose job is no more: they are not held back by us.
 
+They are work of their own: neither does a job of the same name wait for them, nor they for it.
+"""
+
+import asyncio
 from collections.abc import Iterable
 
 from spotrun.act.executor import Executor
@@ -11,18 +15,21 @@ from spotrun.observe.orphans import Orphan
 
 
 async def let_go(client: Client, executor: Executor, job: Key, orphans: Iterable[Orphan]) -> None:
-    """Take our finalizer off the pods of former jobs of a name; raises KubeError.
+    """Take our finalizer off the pods of former jobs of a name, side by side.
 
-    The cache of jobs may be behind that of pods, so the API server has the last word.
+    Raises the KubeError of one that could not be let go of, once all were tried. The cache of jobs
+    may be behind that of pods, so the API server has the last word.
     """
     found = tuple(orphans)
     if not found:
         return
     live_uid = await _uid_of(client, job)
-    for pod in found:
-        # `kubectl delete --cascade=orphan` leaves pods without an owner.
-        if live_uid is None or pod.owner_uid != live_uid:
-            await executor.strip(job, pod)
+    # `kubectl delete --cascade=orphan` leaves pods without an owner.
+    dead = (pod for pod in found if live_uid is None or pod.owner_uid != live_uid)
+    tries = (executor.strip(job, pod) for pod in dead)
+    for result in await asyncio.gather(*tries, return_exceptions=True):
+        if result is not None:
+            raise result
 
 
 async def _uid_of(client: Client, key: Key) -> str | None:

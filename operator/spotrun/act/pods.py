@@ -5,11 +5,12 @@ from dataclasses import replace
 import msgspec
 
 from spotrun.act import finalizer
+from spotrun.act.manifest import plain
 from spotrun.act.settings import Settings
-from spotrun.act.trouble import SOON_SECONDS, Trouble, on_creation, on_removal, wants_restricted
-from spotrun.act.worker import worker_pod
+from spotrun.act.trouble import Trouble, on_creation, on_removal, wants_restricted
+from spotrun.act.worker import owned_metadata, worker_pod
 from spotrun.act.writes import Writes, Written
-from spotrun.api.names import FINALIZER_METERED, Reason
+from spotrun.api.names import FINALIZER_METERED, LABEL_SERIAL, Reason
 from spotrun.decide.actions import Create, Release, Remove
 from spotrun.decide.snapshot import JobSnapshot, Refusal
 from spotrun.kube.client import Client
@@ -57,7 +58,7 @@ class PodWriter:
                 lambda: self._client.create(PODS, pod, Written, namespace=job.namespace),
             )
         except AlreadyExists:
-            return await self._whose(job, worker_name(job.name, job.uid, worker.serial))
+            return await self._whose(job, worker.serial)
         except KubeError as error:
             return on_creation(error)
         self._reached(job, pod["metadata"]["name"], made.metadata.version)
@@ -117,17 +118,43 @@ class PodWriter:
         )
         return released.seen_from
 
-    async def _whose(self, job: JobSnapshot, name: str) -> Trouble | None:
+    async def find(self, job: JobSnapshot, serial: int) -> PodMeta | None:
+        """Ask for a worker's pod by its name, which nobody can change; raises KubeError."""
+        name = worker_name(job.name, job.uid, serial)
         try:
             found = await self._client.get(PODS, name, _Found, namespace=job.namespace)
         except NotFound:
-            return Trouble(again_seconds=SOON_SECONDS)
+            return None
+        return found.metadata if found.metadata.owner_uid == job.uid else None
+
+    async def show(self, job: JobSnapshot, serial: int) -> bool | None:
+        """Have caches show a worker's pod; whether its labels had to be put back for that.
+
+        None: there is no such pod. Raises KubeError.
+        """
+        pod = await self.find(job, serial)
+        if pod is None:
+            return None
+        labels = owned_metadata(job, pod.name)["labels"] | {LABEL_SERIAL: str(serial)}
+        version, has_changed = pod.version, not labels.items() <= pod.labels.items()
+        if has_changed:
+            patch = plain({"metadata": {"uid": pod.uid, "labels": labels}})
+            patched = await self._writes.do(
+                "label",
+                lambda: self._client.patch(PODS, pod.name, patch, Written, namespace=job.namespace),
+            )
+            version = patched.metadata.version
+        self._reached(job, pod.name, version, must_show=True)
+        return has_changed
+
+    async def _whose(self, job: JobSnapshot, serial: int) -> Trouble | None:
+        """Of a pod that was to be made, and is there: the cache does not show it, if it is ours."""
+        try:
+            if await self.show(job, serial) is not None:
+                return None
         except KubeError as error:
             return Trouble(failure=error)
-        if found.metadata.owner_uid == job.uid:
-            # It was to be made because the cache does not show it.
-            self._reached(job, name, found.metadata.version, must_show=True)
-            return None
+        name = worker_name(job.name, job.uid, serial)
         words = (
             f"pod {name} exists and does not belong to this job: delete it, "
             "or give the job another name"

@@ -13,7 +13,6 @@ from spotrun.kube.errors import Conflict, KubeError, NotFound
 from spotrun.kube.resource import Key
 from spotrun.observe.memory import Memory
 from spotrun.observe.objects import TRAINING_JOBS
-from spotrun.observe.snapshot import BrokenJob
 
 CONFLICTS = Backoff(least_seconds=0.1, most_seconds=10.0)
 """The event of the write that was in the way is mostly on its way already."""
@@ -42,7 +41,7 @@ class StatusWriter:
 
     async def store(
         self,
-        job: JobSnapshot | BrokenJob,
+        job: JobSnapshot,
         old: TrainingJobStatus,
         new: TrainingJobStatus,
         memory: Memory,
@@ -62,9 +61,7 @@ class StatusWriter:
         troubles = await self._retries.attempt(memory, status_of(job), write)
         return troubles[0] if troubles else versions[-1]
 
-    async def _patch(
-        self, job: JobSnapshot | BrokenJob, new: TrainingJobStatus, memory: Memory
-    ) -> str:
+    async def _patch(self, job: JobSnapshot, new: TrainingJobStatus, memory: Memory) -> str:
         patch: list[dict[str, object]] = [
             # The version makes it conditional. A PUT would be sent twice by the connection pool
             # when a kept connection turns out to be dead, and then conflict with itself.
@@ -88,9 +85,7 @@ class StatusWriter:
         self._writes.reached(key, TRAINING_JOBS, job.name, meta.version)
         return meta.resource_version
 
-    def _not_stored(
-        self, job: JobSnapshot | BrokenJob, error: KubeError, memory: Memory
-    ) -> Trouble:
+    def _not_stored(self, job: JobSnapshot, error: KubeError, memory: Memory) -> Trouble:
         """Look again, later each time; what conflicts again and again was decided on an old job."""
         if not isinstance(error, (Conflict, NotFound)):  # changed or deleted, and not seen yet
             return on_write(error)
@@ -99,12 +94,12 @@ class StatusWriter:
             self.await_newer(job)
         return Trouble(again_seconds=CONFLICTS.pause_seconds(memory.conflicts, self._roll))
 
-    def await_newer(self, job: JobSnapshot | BrokenJob) -> None:
+    def await_newer(self, job: JobSnapshot) -> None:
         """Decide nothing more about a job on this version of it, or an older one."""
         key = Key(job.namespace, job.name)
         self._writes.reached(key, TRAINING_JOBS, job.name, int(job.version) + 1)
 
 
-def status_of(job: JobSnapshot | BrokenJob) -> str:
+def status_of(job: JobSnapshot) -> str:
     """Name the writing of a status: after a change of the spec it is tried at once."""
     return f"the status of generation {job.generation}"

@@ -229,6 +229,7 @@ class Reason(Choice):
     TEMPLATE_REFUSED = "TemplateRefused", "Kubernetes refuses pods of this template"
     QUOTA_EXCEEDED = "QuotaExceeded", "a ResourceQuota has no room for the smallest world"
     NAME_TAKEN = "NameTaken", "an object of somebody else has the name of one of ours"
+    LABELS_RESTORED = "LabelsRestored", "others changed our labels of a worker; they were put back"
     UNDECIDED = "Undecided", "the operator fails when it decides about the job; its log says where"
     LEDGER_REFUSED = "LedgerRefused", "no operator can have written the status as it is"
     VOLUME_NOT_SHARED = "VolumeNotShared", "a ReadWriteOnce volume cannot serve several workers"

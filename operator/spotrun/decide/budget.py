@@ -51,10 +51,22 @@ def keep_budget(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         or on_rate(view, status, budget, now)
         or _within(budget, now)
     )
-    status = _held(_reserving(view, status, verdict, now), holds=verdict.holds_back)
-    kind, message = ConditionType.WITHIN_BUDGET, verdict.message[:4096]
-    status = state(view, status, kind, verdict.reason, message, holds=verdict.is_within)
-    return _ended(view, status, budget, verdict)
+    return _follow(view, status, budget, verdict, now)
+
+
+def keep_limit(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Hold the job back once `maxCostUsd` is reached, or end it; what holds it already stays.
+
+    For a job that cannot be decided: nothing is asked of nodes that it could have.
+    """
+    budget = view.job.spec.budget
+    if status.phase in FINISHED or budget is None:
+        return status
+    now = bill(view, status)
+    verdict = _on_limit(view, status, budget, now)
+    if verdict is None or not verdict.holds_back:
+        return status
+    return _follow(view, status, budget, verdict, now)
 
 
 def budget_shown(view: View, now: Bill) -> dict[str, object]:
@@ -126,6 +138,16 @@ def _on_limit(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) 
         f"budget.maxCostUsd above {(now.usd + kept).amount}"
     )
     return Verdict(Reason.BUDGET_EXCEEDED, message, is_within=False, holds_back=True)
+
+
+def _follow(
+    view: View, status: TrainingJobStatus, budget: Budget, verdict: Verdict, now: Bill
+) -> TrainingJobStatus:
+    """Say the verdict, and do as it says."""
+    status = _held(_reserving(view, status, verdict, now), holds=verdict.holds_back)
+    kind, message = ConditionType.WITHIN_BUDGET, verdict.message[:4096]
+    status = state(view, status, kind, verdict.reason, message, holds=verdict.is_within)
+    return _ended(view, status, budget, verdict)
 
 
 def _within(budget: Budget, now: Bill) -> Verdict:

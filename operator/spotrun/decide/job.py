@@ -39,6 +39,7 @@ from spotrun.decide.finished import (
 )
 from spotrun.decide.idle import hold_idle, idle_again_seconds, watch_idleness
 from spotrun.decide.interruptions import count_interruptions, end_interruption
+from spotrun.decide.let_go import let_go
 from spotrun.decide.orders import order_checkpoint
 from spotrun.decide.pace import refresh_seconds, seconds_to_write
 from spotrun.decide.pacing.measures import measure_pace
@@ -103,8 +104,8 @@ POLICIES: tuple[Policy, ...] = (
 
 def decide(job: JobSnapshot, now: datetime) -> Decision:
     """Conclude the next status and what is to be done."""
-    if job.deleting:
-        return _let_go(job, now)
+    if job.deleting or job.broken is not None:
+        return let_go(job, now)
     affordable = View(within_rate(View(job, now)), now)
     view = View(within_reach(affordable), now)
     status = job.status
@@ -135,15 +136,6 @@ def _actions(view: View, status: TrainingJobStatus) -> tuple[Action, ...]:
         *annotations(view, status),
         *deletions(view, status),
     )
-
-
-def _let_go(job: JobSnapshot, now: datetime) -> Decision:
-    """Of a job that is being deleted only its pods' finalizers are ours; the rest is collected."""
-    view = View(job, now)
-    status = settle(view, meter(view, job.status))
-    # A price alone is not worth a write any more.
-    status = job.status if status.settled == job.status.settled else show_cost(view, status)
-    return Decision(status, releases(view, status))
 
 
 def _again(view: View, status: TrainingJobStatus) -> float:

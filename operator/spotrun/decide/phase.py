@@ -26,7 +26,7 @@ def describe(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     """Say where the job is; comes last, for it reads what the others concluded."""
     said: dict[str, object] = {
         "observed_generation": view.job.generation,
-        "workers": _workers(view, status),
+        "workers": workers_shown(view, status),
     }
     status = _decided(view, status)
     if status.phase in FINISHED:
@@ -134,7 +134,8 @@ def _say(status: TrainingJobStatus, said: dict[str, object]) -> TrainingJobStatu
     return status.model_copy(update=said)
 
 
-def _workers(view: View, status: TrainingJobStatus) -> WorkersStatus:
+def workers_shown(view: View, status: TrainingJobStatus) -> WorkersStatus:
+    """Return what `kubectl get` shows of the workers."""
     running = [w for w in view.alive if w.pod.phase is PodPhase.RUNNING]
     spot = sum(w.node is not None and w.node.capacity is Capacity.SPOT for w in running)
     size = 0 if status.suspended_by or status.phase in FINISHED else wanted(view.job.spec.workers)

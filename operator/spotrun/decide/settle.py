@@ -16,26 +16,24 @@ from spotrun.decide.cost.times import may_still_cost, started_at
 from spotrun.decide.placement.policy import missing
 from spotrun.decide.serials import ranges, union
 from spotrun.decide.sizes import wanted
+from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View, holds_back
 
 
 def settle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     """Settle the workers that have ended, and the numbers that are owed but no longer wanted."""
-    known = ranges(status.settled)
-    ended = [
-        worker.serial
-        for worker in view.job.workers
-        if worker.serial not in known
-        and worker.serial in view.ends
-        and view.ends[worker.serial].is_final
-        and not may_still_cost(view, worker)
-    ]
-    surplus = _owed_in_vain(view, status)
-    if not ended and not surplus:
-        return status
-    charged = _charged(view, status.accumulators or Accumulators(), ended)
-    settled = union(status.settled, (*ended, *surplus))
-    return status.model_copy(update={"settled": settled, "accumulators": charged})
+    return _settled(view, status, _owed_in_vain(view, status))
+
+
+def settle_ended(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Settle the workers that have ended; whether others are wanted is not asked."""
+    return _settled(view, status, ())
+
+
+def has_ended(view: View, worker: Worker) -> bool:
+    """Return whether nothing of a worker runs, costs or comes back any more."""
+    end = view.ends.get(worker.serial)
+    return end is not None and end.is_final and not may_still_cost(view, worker)
 
 
 def releases(view: View, status: TrainingJobStatus) -> tuple[Release, ...]:
@@ -56,6 +54,20 @@ def owed(view: View, status: TrainingJobStatus) -> tuple[int, ...]:
         return tuple(n for n in ranges(settled).missing(given_out) if n not in view.by_serial)
 
     return view.once("owed", (settled, status.next_serial), find)
+
+
+def _settled(view: View, status: TrainingJobStatus, surplus: Collection[int]) -> TrainingJobStatus:
+    known = ranges(status.settled)
+    ended = [
+        worker.serial
+        for worker in view.job.workers
+        if worker.serial not in known and has_ended(view, worker)
+    ]
+    if not ended and not surplus:
+        return status
+    charged = _charged(view, status.accumulators or Accumulators(), ended)
+    settled = union(status.settled, (*ended, *surplus))
+    return status.model_copy(update={"settled": settled, "accumulators": charged})
 
 
 def _charged(view: View, sums: Accumulators, ended: Collection[int]) -> Accumulators | None:
@@ -79,5 +91,6 @@ def _owed_in_vain(view: View, status: TrainingJobStatus) -> tuple[int, ...]:
     open_numbers = owed(view, status)
     if not open_numbers:
         return ()
-    size = 0 if holds_back(status) else wanted(view.job.spec.workers)
+    is_unwanted = holds_back(status) or view.job.deleting
+    size = 0 if is_unwanted else wanted(view.job.spec.workers)
     return open_numbers[len(missing(view, status, size)) if size else 0 :]

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.names import Reason
+from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.decide.market import Market
@@ -167,6 +167,18 @@ class Refusal:
 
 
 @dataclass(frozen=True)
+class Broken:
+    """Why a job cannot be decided; it is only let go of."""
+
+    message: str
+    kind: ConditionType = ConditionType.TEMPLATE_ACCEPTED  # the condition that does not hold
+    reason: Reason = Reason.TEMPLATE_REFUSED
+    has_ledger: bool = True  # False: its status cannot be read, or cannot be true
+    may_be_said: bool = True  # False: its status must not be written
+    has_template: bool = True  # False: how its workers are made is not known
+
+
+@dataclass(frozen=True)
 class JobSnapshot:
     """A job and all that belongs to it."""
 
@@ -205,6 +217,17 @@ class JobSnapshot:
     sync_bytes_per_step: float | None = None
     is_mute: bool = False  # its script does not train through `Run`: nobody tells of steps
     use_unknown: str = ""  # why then not even what its workers use is known
+    broken: Broken | None = None  # why it cannot be decided; `spec` is what of it can be read
+
+    @property
+    def has_ledger(self) -> bool:
+        """Whether anything may be concluded from `status`."""
+        return self.broken is None or self.broken.has_ledger
+
+    @property
+    def may_be_told(self) -> bool:
+        """Whether its workers can be told of their world."""
+        return self.broken is None or (self.broken.has_ledger and self.broken.has_template)
 
     @property
     def processes(self) -> int:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Self
 
 from spotrun.decide.gang import wants_nodes
+from spotrun.decide.let_go import undecided
 from spotrun.decide.snapshot import JobSnapshot, Node
 from spotrun.kube.client import Client
 from spotrun.kube.resource import Key
@@ -25,7 +26,7 @@ from spotrun.observe.orphans import Orphan, orphans_among
 from spotrun.observe.pool_caches import Listeners, PoolCaches
 from spotrun.observe.price_tables import NOBODY, PriceSources, PriceTables
 from spotrun.observe.prices import Prices
-from spotrun.observe.snapshot import BrokenJob, job_snapshot
+from spotrun.observe.snapshot import job_snapshot
 from spotrun.observe.usage import Usage
 from spotrun.observe.volumes import NO_CLAIMS, UNKNOWN, Claims, Storage, claims_of
 
@@ -43,6 +44,7 @@ class Caches(Following):
         *,
         namespace: str | None,
         wake: Wake,
+        orphaned: Wake = lambda _: None,
         wake_pool: Callable[[str], None] = lambda _: None,
         price_sources: PriceSources = NOBODY,
         clock: Callable[[], float],
@@ -56,6 +58,7 @@ class Caches(Following):
             client,
             namespace=namespace,
             wake=wake,
+            orphaned=orphaned,
             pod_changed=self._pod_changed,
             node_changed=self._node_changed,
         )
@@ -100,7 +103,7 @@ class Caches(Following):
 
     def snapshot(
         self, key: Key, memory: Memory, leading_since: float, storage: Storage = UNKNOWN
-    ) -> JobSnapshot | BrokenJob | None:
+    ) -> JobSnapshot | None:
         """A job and all that belongs to it, as it is known now; None if there is no such job."""
         job = self.jobs.get(key)
         memory.keep_only(job.metadata.uid if job is not None else None, leading_since)
@@ -117,19 +120,26 @@ class Caches(Following):
             now=self._wall(),
             now_seconds=self._clock(),
             leading_since=leading_since,
-            volume_is_shared=storage.is_shared,
+            storage=storage,
         )
-        if isinstance(seen, BrokenJob):
+        if seen.broken is not None or seen.deleting:
             self._gangs.forget(key)
             self.usage.forget(key)  # else it is asked about for as long as nobody mends it
             return seen
+        try:
+            return self._with_surroundings(seen)
+        except Exception as error:
+            log.exception("looking around %s/%s failed", *key)
+            return undecided(seen, error)
+
+    def _with_surroundings(self, seen: JobSnapshot) -> JobSnapshot:
+        """The job with what is not its own: pools, autoscalers, neighbours, and its turn."""
         seen = replace(
             self.usage.added_to(seen),
             market=self.pools.market_for(seen),
             requests=self.pools.requests_of(seen),
             turned_down=self.pools.turned_down(seen),
             shared_nodes=shared_nodes(seen, self.jobs.pods_on),
-            volume_zones=storage.zones,
         )
         return replace(seen, may_hold_nodes=self._gangs.may_hold_nodes(seen))
 
@@ -166,9 +176,7 @@ class Caches(Following):
 
     def orphans(self, key: Key) -> Iterator[Orphan]:
         """The pods of that name's former jobs that still wait for us."""
-        job = self.jobs.get(key)
-        uid = job.metadata.uid if job is not None else None
-        return orphans_among(self.jobs.pods_of(key), uid)
+        return orphans_among(self.jobs.pods_of(key), self.jobs.uid_of(key))
 
     def forget(self, key: Key) -> None:
         """The job is gone."""

@@ -19,6 +19,7 @@ from spotrun.observe.objects import (
     NodeObject,
     PodObject,
 )
+from spotrun.observe.orphans import is_orphan
 from spotrun.observe.pods import serial_in
 from spotrun.observe.snapshot import Readings
 
@@ -32,6 +33,7 @@ class JobCaches:
         *,
         namespace: str | None,
         wake: Callable[[Key], None],
+        orphaned: Callable[[Key], None] = lambda _: None,
         pod_changed: Handler[PodObject],
         node_changed: Handler[NodeObject],
     ) -> None:
@@ -50,6 +52,7 @@ class JobCaches:
             client, Selection(NODES), NodeObject, self._node_changed
         )
         self._wake = wake
+        self._orphaned = orphaned
         self._tell_of_pod = pod_changed
         self._tell_of_node = node_changed
         self._stack = AsyncExitStack()
@@ -75,6 +78,11 @@ class JobCaches:
     def get(self, key: Key) -> JobObject | None:
         """A job's object."""
         return self.objects.get(*key)
+
+    def uid_of(self, key: Key) -> str | None:
+        """The UID of the present job of a name; None if there is none."""
+        job = self.get(key)
+        return job.metadata.uid if job is not None else None
 
     def said(self, key: Key) -> tuple[TrainingJobSpec, TrainingJobStatus] | None:
         """What a job's object says; None if there is none, or it makes no sense."""
@@ -126,6 +134,7 @@ class JobCaches:
         assert job is not None, "a change has an old or a new side"
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self.readings.forget(old.metadata.uid)  # every replica reads it, also who decides none
+            self._orphaned(Key(job.metadata.namespace, job.metadata.name))
         self._wake(Key(job.metadata.namespace, job.metadata.name))
 
     def _pod_changed(self, old: PodObject | None, new: PodObject | None) -> None:
@@ -133,6 +142,8 @@ class JobCaches:
         for pod in (old, new):
             if pod is not None:
                 self.wake_job_of(pod)
+        if new is not None and is_orphan(new, self.uid_of(_key_of(new))):
+            self._orphaned(_key_of(new))
 
     def _node_changed(self, old: NodeObject | None, new: NodeObject | None) -> None:
         if old is not None and new is not None and _matters(old) == _matters(new):
@@ -144,7 +155,12 @@ class JobCaches:
 
 
 def _key_of(pod: PodObject) -> Key:
-    return Key(pod.metadata.namespace, pod.metadata.labels.get(LABEL_JOB, ""))
+    """The job that a pod says it is of: by its owner, for labels are easily changed.
+
+    `kubectl delete --cascade=orphan` leaves pods without an owner.
+    """
+    meta = pod.metadata
+    return Key(meta.namespace, meta.owner_name or meta.labels.get(LABEL_JOB, ""))
 
 
 def _of_job(pod: PodObject) -> Iterable[Key]:

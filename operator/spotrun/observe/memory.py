@@ -41,6 +41,10 @@ class Memory:
     is_restricted: bool = False  # the namespace takes none but pods of Pod Security's `restricted`
     policy_at: float = float("-inf")  # when its NetworkPolicy was last made
     budget_at: float = float("-inf")  # when its PodDisruptionBudget was last made
+    broken: str = ""  # why it could not be decided when it was looked at last
+    shown: frozenset[int] = frozenset()  # the workers that had a pod when it was looked at last
+    hidden: frozenset[int] = frozenset()  # those that should be shown, and are not
+    vanished: frozenset[int] = frozenset()  # of these, who really has no pod any more
     last: JobSnapshot | None = None  # as it was stored last, without its workers
     event_times: deque[float] = field(default_factory=deque)
 

@@ -38,6 +38,7 @@ class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
 
     uid: str
     controller: bool = False
+    name: str = ""
 
 
 class CostAnnotations(msgspec.Struct, frozen=True):
@@ -99,6 +100,11 @@ class PodMeta(Meta, frozen=True, rename="camel"):
     def owner_uid(self) -> str | None:
         """The UID of the object that controls this one."""
         return next((owner.uid for owner in self.owner_references if owner.controller), None)
+
+    @property
+    def owner_name(self) -> str:
+        """The name of the object that controls this one; empty where none does."""
+        return next((owner.name for owner in self.owner_references if owner.controller), "")
 
 
 class Terminated(msgspec.Struct, frozen=True, rename="camel"):

@@ -19,7 +19,11 @@ class Orphan:
 def orphans_among(pods: Iterable[PodObject], job_uid: str | None) -> Iterator[Orphan]:
     """The pods that are not of the present job of their name, if there is one."""
     for pod in pods:
-        meta = pod.metadata
-        is_live = job_uid is not None and meta.owner_uid == job_uid
-        if FINALIZER_METERED in meta.finalizers and not is_live:
-            yield Orphan(meta.name, meta.uid, meta.owner_uid)
+        if is_orphan(pod, job_uid):
+            yield Orphan(pod.metadata.name, pod.metadata.uid, pod.metadata.owner_uid)
+
+
+def is_orphan(pod: PodObject, job_uid: str | None) -> bool:
+    """Return whether a pod waits for us though the present job of its name does not own it."""
+    is_live = job_uid is not None and pod.metadata.owner_uid == job_uid
+    return FINALIZER_METERED in pod.metadata.finalizers and not is_live

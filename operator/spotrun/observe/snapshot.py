@@ -13,32 +13,20 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.decide.crew import training
 from spotrun.decide.fates import fates, missed_by_both
-from spotrun.decide.snapshot import JobSnapshot, Node, Pod, Worker
+from spotrun.decide.snapshot import Broken, JobSnapshot, Node, Pod, Worker
 from spotrun.observe.agents import Agents
 from spotrun.observe.believable import why_impossible
 from spotrun.observe.memory import Memory
 from spotrun.observe.naming import template_hash
 from spotrun.observe.objects import CostAnnotations, CostLabels, JobObject, PodObject
 from spotrun.observe.pods import pod_facts, serial_in
+from spotrun.observe.salvage import salvage
 from spotrun.observe.shape import misfit
+from spotrun.observe.volumes import UNKNOWN, Storage
 
+MOST_SERIALS = 2**31
 MOST_WORDS = 1_000  # of what is wrong with a spec; they end in a condition
 _CANNOT_READ = "this operator cannot read the job"
-
-
-@dataclass(frozen=True)
-class BrokenJob:
-    """A job that cannot be decided: mostly, the API server let pass what we cannot read."""
-
-    namespace: str
-    name: str
-    uid: str
-    version: str
-    generation: int
-    message: str
-    status: TrainingJobStatus | None  # None: not readable either, so it must not be written
-    kind: ConditionType = ConditionType.TEMPLATE_ACCEPTED  # the condition that does not hold
-    reason: Reason = Reason.TEMPLATE_REFUSED
 
 
 @dataclass(frozen=True)
@@ -47,6 +35,8 @@ class _Spec:
     spec: TrainingJobSpec | None
     template: str
     wrong: str = ""
+    readable: TrainingJobSpec | None = None  # of what is wrong: what of it can be read
+    has_template: bool = True
 
 
 @dataclass(frozen=True)
@@ -111,16 +101,19 @@ def job_snapshot(
     now: datetime,
     now_seconds: float,
     leading_since: float,
-    volume_is_shared: bool | None = None,
-) -> JobSnapshot | BrokenJob:
-    """All that a decision about a job may know; times in seconds are on the monotonic clock."""
+    storage: Storage = UNKNOWN,
+) -> JobSnapshot:
+    """All that a decision about a job may know; times in seconds are on the monotonic clock.
+
+    Of a job that cannot be decided it is what is needed to let go of it.
+    """
     meta = job.metadata
     spec, status = readings.spec(job), readings.status(job)
-    if status.impossible is not None:
-        return _unbelievable(job, status)
-    if spec.spec is None or status.status is None:
-        return _broken(job, spec, status)
-    facts = readings.pods(meta.uid, _worker_pods(job, pods, status.status))
+    readable = spec.spec or spec.readable
+    assert readable is not None, "of a spec that is wrong there is what can be read"
+    broken = _broken(spec, status)
+    ledger = status.status if broken is None or broken.has_ledger else None
+    facts = readings.pods(meta.uid, _worker_pods(job, pods, ledger))
     agents.keep(meta.uid, {pod.serial for pod in facts})
     workers = tuple(_worker(pod, meta.uid, look_at_node, agents) for pod in facts)
     snapshot = JobSnapshot(
@@ -130,8 +123,8 @@ def job_snapshot(
         version=meta.resource_version,
         generation=meta.generation,
         created_at=datetime.fromisoformat(meta.creation_timestamp),
-        spec=spec.spec,
-        status=status.status,
+        spec=readable,
+        status=status.status or TrainingJobStatus(),
         template=spec.template,
         deleting=meta.deletion_timestamp is not None,
         workers=workers,
@@ -140,31 +133,30 @@ def job_snapshot(
         leading_seconds=now_seconds - leading_since,
         annotated=_present(meta.annotations),
         cost_labels=_present(meta.labels),
-        volume_is_shared=volume_is_shared,
+        volume_is_shared=storage.is_shared,
+        volume_zones=storage.zones,
         sync_bytes_per_step=_sync_bytes(workers),
+        broken=broken,
     )
+    if ledger is None:
+        return snapshot
     snapshot = replace(snapshot, missed_seconds=_missed(snapshot, memory, now_seconds))
     return replace(snapshot, lost_seconds=_losses(snapshot, memory, now_seconds, now))
 
 
-def _broken(job: JobObject, spec: _Spec, status: _Status) -> BrokenJob:
-    meta = job.metadata
-    return BrokenJob(
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        version=meta.resource_version,
-        generation=meta.generation,
-        message=spec.wrong or status.wrong,
-        status=status.status,
+def _broken(spec: _Spec, status: _Status) -> Broken | None:
+    if status.impossible is not None:
+        said = f"{_CANNOT_READ}: {status.impossible}; restore its status from before it was edited"
+        kind, reason = ConditionType.DECIDED, Reason.LEDGER_REFUSED
+        return Broken(said, kind, reason, has_ledger=False)
+    if spec.spec is not None and status.status is not None:
+        return None
+    return Broken(
+        spec.wrong or status.wrong,
+        has_ledger=status.status is not None,
+        may_be_said=status.status is not None,
+        has_template=spec.has_template,
     )
-
-
-def _unbelievable(job: JobObject, status: _Status) -> BrokenJob:
-    """Nothing is decided on such a ledger, not even who is let go of: its money would be lost."""
-    said = f"{_CANNOT_READ}: {status.impossible}; restore its status from before it was edited"
-    broken = replace(_broken(job, _Spec(job.metadata.generation, None, ""), status), message=said)
-    return replace(broken, kind=ConditionType.DECIDED, reason=Reason.LEDGER_REFUSED)
 
 
 def _present(named: CostAnnotations | CostLabels) -> dict[str, str]:
@@ -174,10 +166,15 @@ def _present(named: CostAnnotations | CostLabels) -> dict[str, str]:
 
 
 def _worker_pods(
-    job: JobObject, pods: Iterable[PodObject], status: TrainingJobStatus
+    job: JobObject, pods: Iterable[PodObject], status: TrainingJobStatus | None
 ) -> Iterator[tuple[int, PodObject]]:
-    """The job's own workers among the pods, with their serials."""
-    meta, given_out = job.metadata, status.next_serial or 0
+    """The job's own workers among the pods, with their serials.
+
+    Which numbers were given out is not known where the status cannot be read: then owner and name
+    have to do.
+    """
+    meta = job.metadata
+    given_out = (status.next_serial or 0) if status is not None else MOST_SERIALS
     for pod in pods:
         serial = serial_in(pod, meta.name, meta.uid, given_out)
         if serial is not None:
@@ -218,10 +215,11 @@ def _read_spec(job: JobObject) -> _Spec:
     try:
         spec = TrainingJobSpec.model_validate_json(bytes(job.spec), by_alias=True, by_name=False)
     except ValidationError as error:
-        return _Spec(generation, None, "", _words("spec", error))
+        readable, has_template = salvage(bytes(job.spec))
+        return _Spec(generation, None, "", _words("spec", error), readable, has_template)
     wrong = misfit(spec.workers.template)
     if wrong is not None:
-        return _Spec(generation, None, "", f"{_CANNOT_READ}: {wrong}"[:MOST_WORDS])
+        return _Spec(generation, None, "", f"{_CANNOT_READ}: {wrong}"[:MOST_WORDS], spec)
     return _Spec(generation, spec, template_hash(spec))
 
 

@@ -33,7 +33,7 @@ from spotrun.observe.objects import (
     NodeObject,
     PodObject,
 )
-from spotrun.observe.snapshot import BrokenJob, Readings, job_snapshot
+from spotrun.observe.snapshot import Readings, job_snapshot
 from spotrun.wire import Report
 
 NAMESPACES = Resource("", "v1", "namespaces")
@@ -169,11 +169,6 @@ class Hand:
         )
 
     async def look(self, name: str = "job") -> JobSnapshot:
-        seen = await self.look_at_any(name)
-        assert isinstance(seen, JobSnapshot), seen
-        return seen
-
-    async def look_at_any(self, name: str = "job") -> JobSnapshot | BrokenJob:
         client, namespace = self.space.client, self.space.namespace
         job = await client.get(TRAINING_JOBS, name, JobObject, namespace=namespace)
         selection = Selection(PODS, namespace, label_selector=f"{LABEL_JOB_UID}={job.metadata.uid}")

@@ -22,7 +22,6 @@ from spotrun.kube.resource import Key
 from spotrun.observe.memory import Memory
 from spotrun.observe.naming import owned_name
 from spotrun.observe.objects import PODS, TRAINING_JOBS
-from spotrun.observe.snapshot import BrokenJob
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import FOR_EVER, Rule
 from tests.integration.operator_act.helpers import NAMESPACES, QUOTAS, Hand, Manifest, Some, Space
@@ -386,19 +385,13 @@ async def test_a_job_that_cannot_be_read_says_so_and_keeps_its_ledger(
 ) -> None:
     await space.create_job()
     await hand.turn()
-    seen = await hand.look()
-    broken = BrokenJob(
-        namespace=seen.namespace,
-        name=seen.name,
-        uid=seen.uid,
-        version=seen.version,
-        generation=seen.generation,
-        message="this operator cannot read the job: spec.x: no",
-        status=seen.status,
-    )
-    assert (await hand.executor.report(broken, Memory())).stored
+    before = (await hand.look()).status
+    container = {"name": "trainer", "image": "image", "env": {"A": "a map, not a list"}}
+    bad: Manifest = {"spec": {"workers": {"template": {"spec": {"containers": [container]}}}}}
+    await space.client.patch(TRAINING_JOBS, "job", bad, Some, namespace=space.namespace)
+    await hand.turn()
     now = (await hand.look()).status
-    assert now.next_serial == seen.status.next_serial
+    assert (now.next_serial, now.settled) == (before.next_serial, before.settled)
     assert condition(now, "TemplateAccepted")[2].startswith("this operator cannot read")
 
 

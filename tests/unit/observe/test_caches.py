@@ -10,7 +10,6 @@ from spotrun.kube.resource import Key
 from spotrun.observe.caches import Caches
 from spotrun.observe.memory import Memory
 from spotrun.observe.objects import JobObject, PodMetricsObject
-from spotrun.observe.snapshot import BrokenJob
 from spotrun.observe.usage import IGNORED_SECONDS
 from tests.decide_builders import a_job, a_spec, ago
 from tests.unit.observe.mute_jobs import a_mute_job
@@ -124,7 +123,9 @@ async def test_nobody_asks_what_a_job_uses_that_cannot_be_read_any_more(
         meta = msgspec.structs.replace(job.metadata, resource_version="2", generation=2)
         unreadable = msgspec.structs.replace(job, metadata=meta, spec=msgspec.Raw(b"{}"))
         caches.jobs.objects.store.put(unreadable)
-        assert isinstance(caches.snapshot(key, Memory(), 0.0), BrokenJob)
+        seen = caches.snapshot(key, Memory(), 0.0)
+        assert seen is not None
+        assert seen.broken is not None
 
     monkeypatch.setattr(caches.usage, "_clock", lambda: IGNORED_SECONDS)
     await caches.usage.refresh()

@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from spotrun.act.broken import broken_status
+from spotrun.api.limits import Budget
+from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import (
     FINALIZER_METERED,
     LABEL_JOB_UID,
@@ -16,12 +17,15 @@ from spotrun.api.names import (
 )
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.values import Intervals, Serials
+from spotrun.decide.job import decide
+from spotrun.decide.ledger import find
 from spotrun.decide.snapshot import JobSnapshot, Node, Refusal
 from spotrun.observe.agents import Agents
 from spotrun.observe.memory import Memory, Refused
 from spotrun.observe.naming import template_hash, worker_name
 from spotrun.observe.objects import JobObject, PodObject
-from spotrun.observe.snapshot import BrokenJob, Readings, job_snapshot
+from spotrun.observe.snapshot import Readings, job_snapshot
+from spotrun.observe.volumes import Storage
 from spotrun.wire import Report
 from tests.decide_builders import a_spec
 
@@ -75,7 +79,7 @@ class Bench:
         self.readings = Readings()
         self.memory = Memory()
 
-    def look(self, job: JobObject, *pods: PodObject, **more: Any) -> JobSnapshot | BrokenJob:
+    def look(self, job: JobObject, *pods: PodObject, **more: Any) -> JobSnapshot:
         return job_snapshot(
             job,
             pods,
@@ -91,7 +95,7 @@ class Bench:
 
     def see(self, job: JobObject, *pods: PodObject, **more: Any) -> JobSnapshot:
         seen = self.look(job, *pods, **more)
-        assert isinstance(seen, JobSnapshot)
+        assert seen.broken is None
         return seen
 
 
@@ -134,7 +138,7 @@ def test_what_the_process_remembers() -> None:
     bench = Bench()
     bench.memory.written_at = 998.0
     bench.memory.refused = Refused(Refusal("NameTaken", "words"), "t")
-    seen = bench.see(job(deletionTimestamp="2026-03-02T12:00:00Z"), volume_is_shared=True)
+    seen = bench.see(job(deletionTimestamp="2026-03-02T12:00:00Z"), storage=Storage(is_shared=True))
     assert seen.written_seconds == 2.0
     assert seen.refusal == Refusal("NameTaken", "words")
     assert (seen.deleting, seen.volume_is_shared) == (True, True)
@@ -179,22 +183,39 @@ def test_a_worker_that_is_being_deleted_is_lost_when_its_grace_ends() -> None:
         assert seen.lost_seconds == lost
 
 
-def test_a_spec_that_this_operator_cannot_read_breaks_one_job_in_words() -> None:
-    spec = a_spec(2).manifest() | {"schedule": {"windows": [{"days": ["Someday"]}]}}
+def test_of_a_spec_that_this_operator_cannot_read_all_other_parts_are_read() -> None:
+    spec = a_spec(2, min=2, suspend=True, priority=7).manifest()
+    spec |= {"schedule": {"windows": [{"days": ["Someday"]}]}, "budget": {"maxCostUsd": "5"}}
     seen = Bench().look(job(spec, status={"nextSerial": 4}))
-    assert isinstance(seen, BrokenJob)
-    assert seen.message.startswith("this operator cannot read the job: spec.schedule.windows.0.")
-    assert len(seen.message) <= 1000
+    assert seen.broken is not None
+    words = seen.broken.message
+    assert words.startswith("this operator cannot read the job: spec.schedule.windows.0.")
+    assert len(words) <= 1000
+    assert (seen.has_ledger, seen.may_be_told) == (True, True)
     assert (seen.namespace, seen.name, seen.uid, seen.version) == ("ns", "job", UID, "7")
     assert seen.status == TrainingJobStatus(next_serial=4)
+    read = (seen.spec.suspend, seen.spec.priority, seen.spec.schedule)
+    assert read == (True, 7, None)
+    assert seen.spec.budget == Budget.model_validate_json('{"maxCostUsd": "5"}')
+    assert seen.spec.workers == a_spec(2, min=2).workers
+
+
+def test_nobody_is_told_how_to_train_by_a_template_that_cannot_be_read() -> None:
+    spec = a_spec(2, suspend=True).manifest()
+    spec["workers"]["template"]["spec"]["containers"] = "none"
+    seen = Bench().look(job(spec, status={"nextSerial": 1}), pod(0, "n0"))
+    assert (seen.has_ledger, seen.may_be_told) == (True, False)
+    assert (seen.spec.suspend, seen.spec.workers.replicas) == (True, 2)
+    assert [worker.serial for worker in seen.workers] == [0]
 
 
 def test_a_template_of_odd_types_breaks_one_job_in_words() -> None:
     spec = a_spec(2).manifest()
     spec["workers"]["template"]["spec"]["volumes"] = True
-    broken = Bench().look(job(spec))
-    assert isinstance(broken, BrokenJob)
-    assert "this operator cannot read the job: workers.template.spec" in broken.message
+    seen = Bench().look(job(spec))
+    assert seen.broken is not None
+    assert "this operator cannot read the job: workers.template.spec" in seen.broken.message
+    assert seen.may_be_told
 
 
 def test_a_pod_whose_number_was_never_given_out_is_none_of_the_workers() -> None:
@@ -203,10 +224,11 @@ def test_a_pod_whose_number_was_never_given_out_is_none_of_the_workers() -> None
 
 
 def test_a_ledger_that_cannot_be_read_is_not_taken_for_an_empty_one() -> None:
-    seen = Bench().look(job(status={"nextSerial": -1}))
-    assert isinstance(seen, BrokenJob)
-    assert "status.nextSerial" in seen.message
-    assert seen.status is None
+    seen = Bench().look(job(status={"nextSerial": -1}), pod(3, "n0"))
+    assert seen.broken is not None
+    assert "status.nextSerial" in seen.broken.message
+    assert (seen.has_ledger, seen.may_be_told) == (False, False)
+    assert [worker.serial for worker in seen.workers] == [3], "by its owner and name"
 
 
 def test_specs_are_read_once_a_generation_and_statuses_once_a_version() -> None:
@@ -248,13 +270,16 @@ def test_a_ledger_that_cannot_be_true_is_refused_without_looking_at_each_number(
     status: dict[str, Any], words: str
 ) -> None:
     tracemalloc.start()
-    broken = Bench().look(job(status=status), pod(0), pod(1))
+    seen = Bench().look(job(status=status), pod(0), pod(1))
+    said = decide(seen, NOW).status
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert isinstance(broken, BrokenJob)
-    assert words in broken.message
-    assert (broken.kind, broken.reason) == (ConditionType.DECIDED, Reason.LEDGER_REFUSED)
-    assert broken_status(broken, NOW).next_serial == status["nextSerial"]
+    assert (seen.has_ledger, seen.may_be_told) == (False, False)
+    assert words in (said.message or "")
+    stated = find(said, ConditionType.DECIDED)
+    assert stated is not None
+    assert (stated.status, stated.reason) == (ConditionStatus.FALSE, Reason.LEDGER_REFUSED.value)
+    assert said.next_serial == status["nextSerial"]
     assert peak_bytes < 4_000_000
 
 

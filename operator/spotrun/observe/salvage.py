@@ -1,0 +1,54 @@
+"""What can be read of a spec that cannot be read as a whole: field by field. Pure.
+
+A mistake in one part, or a value that only a newer operator knows, must not hide that the job is to
+be suspended, or what it may cost.
+"""
+
+import json
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from spotrun.api.template import PodTemplate
+from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.api.workers import Workers
+
+_UNKNOWN = PodTemplate.model_validate(
+    {"spec": {"containers": ({"name": "unknown", "image": "unknown"},)}}
+)
+
+
+def salvage(spec: bytes) -> tuple[TrainingJobSpec, bool]:
+    """Return the parts that can be read, and whether the template is one of them.
+
+    What cannot is as if it had not been given: a budget without a limit, hours without an end.
+    """
+    content = json.loads(spec)
+    found = _readable(TrainingJobSpec, content)
+    workers = _readable(Workers, content.get("workers"))
+    has_template = "template" in workers
+    found["workers"] = Workers.model_construct(**{"template": _UNKNOWN, **workers})
+    return TrainingJobSpec.model_construct(**found), has_template
+
+
+def _readable(model: type[BaseModel], content: object) -> dict[str, Any]:
+    """Return the fields of a model that can be read, by their names in Python."""
+    if not isinstance(content, dict):
+        return {}
+    found: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        given = content.get(field.alias or name)
+        if given is None:
+            continue
+        try:
+            found[name] = _reader(model, name).validate_json(json.dumps(given))
+        except ValidationError:
+            continue
+    return found
+
+
+@cache
+def _reader(model: type[BaseModel], name: str) -> TypeAdapter[Any]:
+    kind: Any = model.model_fields[name].annotation
+    return TypeAdapter(kind)
