@@ -81,9 +81,9 @@ bench-market: setup ## what jobs cost on recorded spot markets: ours, its peers 
 bench-scaling: setup ## what sizing a job saves: against fixed sizes and an HPA, on simulated curves (JSON lines; 15 min)
 	$(BIN)/python bench/scaling.py --jobs $(WORKERS)
 
-test-oldest: setup ## API and admission on the oldest supported Kubernetes (builds a second set of binaries)
+test-oldest: setup ## API, admission and lives of jobs on the oldest supported Kubernetes (builds a second set of binaries)
 	$(BIN)/python -m devcluster build --kubernetes oldest
-	SPOTRUN_KUBERNETES=oldest $(PYTEST) tests/integration/api tests/integration/manifests -n $(WORKERS)
+	SPOTRUN_KUBERNETES=oldest $(PYTEST) tests/integration/api tests/integration/manifests tests/integration/controller tests/integration/process -n $(WORKERS)
 
 test-oldest-torch: setup ## the trainer on the oldest supported torch (fetches it: 7 GB)
 	@[ -f $(OLDEST_TORCH)/.ready ] || { echo "fetching torch $(TORCH) into $(OLDEST_TORCH)"; rm -rf $(OLDEST_TORCH); $(INSTALL) --target $(OLDEST_TORCH) 'torch==$(TORCH).*' && touch $(OLDEST_TORCH)/.ready; }

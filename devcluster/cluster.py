@@ -145,7 +145,9 @@ class Cluster:
         self.block: AddressBlock = claim_block()
         authority = Authority(self.directory / "pki")
         identities = issue_identities(authority, self.block.host)
-        layout = Layout(self.directory, logs, self.block.host, self.block.ports, identities)
+        layout = Layout(
+            self.directory, logs, self.block.host, self.block.ports, self.pin.etcd, identities
+        )
         self.kubeconfig = self._write_kubeconfigs(layout)
         self.control = ControlPlane(layout, self.binaries, self._extra_flags, {MARKER: self.marker})
         self.control.start_all()

@@ -49,6 +49,7 @@ class Layout:
     logs: Path
     host: str
     ports: Ports
+    etcd: str  # its version, such as v3.7.3
     identities: Identities
 
     @property
@@ -114,10 +115,15 @@ def _etcd_flags(layout: Layout) -> list[str]:
         f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster=default={peer}",
         # As kubeadm sets it. Without it no bookmark comes for a kind in which nothing happens.
-        "--watch-progress-notify-interval=5s",
+        f"--{_experimental(layout.etcd)}watch-progress-notify-interval=5s",
         "--unsafe-no-fsync",  # the data does not outlive the cluster, so no disk sets its pace
         "--log-level=warn",
     ]
+
+
+def _experimental(etcd: str) -> str:
+    """Return how etcd 3.5, that of Kubernetes before 1.34, begins the names of some flags."""
+    return "experimental-" if etcd.startswith("v3.5.") else ""
 
 
 def _etcd(layout: Layout) -> str:

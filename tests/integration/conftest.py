@@ -13,6 +13,7 @@ from tests.faults.proxy import FaultProxy
 from tests.integration.leftovers import swept
 from tests.operator_world import World, install_crds, open_world
 
+KUBERNETES = os.environ.get("SPOTRUN_KUBERNETES", "current")
 OPERATOR = "system:serviceaccount:spotrun-system:spotrun"
 
 
@@ -25,8 +26,7 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditLog:
 @pytest.fixture(scope="session")
 def cluster(audit: AuditLog) -> Iterator[Cluster]:
     """A real control plane; each pytest worker has its own."""
-    kubernetes = os.environ.get("SPOTRUN_KUBERNETES", "current")
-    with Cluster(kubernetes, extra_flags={"kube-apiserver": audit.flags}) as cluster:
+    with Cluster(KUBERNETES, extra_flags={"kube-apiserver": audit.flags}) as cluster:
         yield cluster
 
 
@@ -49,7 +49,7 @@ def empty_cluster(extra_flags: dict[str, list[str]]) -> Iterator[Cluster]:
     The shared one is swept, but fixtures keep things in it, and its controllers are still busy with
     the namespaces of former tests.
     """
-    with Cluster(extra_flags=extra_flags) as cluster:
+    with Cluster(KUBERNETES, extra_flags=extra_flags) as cluster:
         install_crds(cluster)
         yield cluster
 

@@ -119,7 +119,7 @@ REFUSALS = {
         "prices.tables and prices.configMap are both given",
     ),
     "a namespace that cannot be": ((IMAGE, "--set=watchNamespace=ML_team"), "watchNamespace"),
-    "an older Kubernetes": ((IMAGE, "--kube-version=1.29.0"), "requires kubeVersion: >=1.35"),
+    "an older Kubernetes": ((IMAGE, "--kube-version=1.31.9"), "requires kubeVersion: >=1.32"),
 }
 
 
