@@ -127,7 +127,11 @@ class Reconciler:
         doubted = self._ask_for_signs_of_life(job)
         world = decision.status.world
         context.generation = world.generation if world is not None else None
+        promises, key = self._caches.pools.promises, Key(job.namespace, job.name)
+        promises.make(job, decision.actions)
         outcome = await self._executor.carry_out(job, decision, memory)
+        if outcome.failure is not None or memory.refused is not None:
+            promises.take_back(key)  # its workers may not come for long
         if outcome.stored:
             if is_restart(job.status, decision.status):
                 self._restarts.take()

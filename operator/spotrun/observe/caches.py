@@ -110,6 +110,7 @@ class Caches(Following):
         if job is None:
             return None
         self._renamed(key, job.metadata.uid)
+        self.pools.promises.take_back(key)
         seen = job_snapshot(
             job,
             self.jobs.pods_of(key),
@@ -151,6 +152,7 @@ class Caches(Following):
         """
         self._gangs.forget_all()
         self.usage.forget_all()
+        self.pools.promises.take_all_back()
         for key in self.all_keys():
             try:
                 if self._wants_nodes(key):
@@ -182,6 +184,7 @@ class Caches(Following):
         """The job is gone."""
         self._gangs.forget(key)
         self.usage.forget(key)
+        self.pools.promises.take_back(key)
         self._renamed(key, None)
 
     def _pools_of(self, jobs: JobCaches, client: Client, namespace: str | None) -> PoolCaches:
@@ -210,7 +213,7 @@ class Caches(Following):
             self._uids[key] = uid
 
     def _pod_changed(self, old: PodObject | None, new: PodObject | None) -> None:
-        self.pools.pools.pod_changed(old, new)
+        self.pools.pod_changed(old, new)
 
     def _node_changed(self, old: NodeObject | None, new: NodeObject | None) -> None:
         self.pools.pools.node_changed(old, new)

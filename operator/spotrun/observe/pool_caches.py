@@ -36,6 +36,7 @@ from spotrun.observe.objects import (
 from spotrun.observe.pool_objects import asked
 from spotrun.observe.pool_snapshot import offerings_of, pool_snapshot
 from spotrun.observe.pools import Pools
+from spotrun.observe.promises import Promises
 
 JobOf = Callable[[PodObject], tuple[TrainingJobSpec, str] | None]
 """The spec of a worker's job, and the hash of its template; None for a pod that is no worker."""
@@ -87,6 +88,7 @@ class PoolCaches:
             wall=wall,
             is_worker=lambda pod: job_of(pod) is not None,
         )
+        self.promises = Promises(self.pools.room, self.pools.room_changed)
         self._catalog = catalog
         self._markets = Markets(self.pools, catalog, wall)
         self._stack = AsyncExitStack()
@@ -112,6 +114,11 @@ class PoolCaches:
             "recommendations": rebalanced,
             **self._autoscalers.reflectors,
         }
+
+    def pod_changed(self, old: PodObject | None, new: PodObject | None) -> None:
+        """Take note of a worker."""
+        self.pools.pod_changed(old, new)
+        self.promises.pod_changed(old, new)
 
     def names(self) -> list[str]:
         """The names of all pools, also of those that have yet to be made."""

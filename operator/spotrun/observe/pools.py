@@ -263,9 +263,13 @@ class Pools:
             found.append((now, (now - since).total_seconds()))
             del found[:-MOST_EVENTS]
 
-    def _touch(self, pool: str) -> None:
+    def room_changed(self, pool: str) -> None:
+        """Something is new of the room in a pool, though no node shows it."""
         self.stamp += 1
         self._stamps[pool] += 1
+
+    def _touch(self, pool: str) -> None:
+        self.room_changed(pool)
         self._changed(pool)
 
     def _add_life(self, pool: str, life: Life) -> None:

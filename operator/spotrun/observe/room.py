@@ -7,14 +7,14 @@ question is answered for a job in microseconds, however many nodes there are.
 import functools
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spotrun.api.capacitypool import Toleration
 from spotrun.money.shares import Resources
 from spotrun.observe.dialects import HOST_LABEL, Labels
 from spotrun.observe.fits import Demand, suits
 from spotrun.observe.objects import Taint
-from spotrun.observe.resources import times_in
+from spotrun.observe.resources import left, times_in
 
 _ITS_OWN = frozenset({HOST_LABEL})
 
@@ -47,6 +47,7 @@ class Room:
     def __init__(self) -> None:
         self._slots: dict[str, Counter[Slot]] = defaultdict(Counter)
         self._of_node: dict[str, tuple[str, Slot]] = {}
+        self._promised: dict[str, Counter[Resources]] = {}
 
     def put(self, node: str, pool: str | None, slot: Slot | None) -> None:
         """Take note of a node as it is now; None: no pool's, or nothing may be put there."""
@@ -58,11 +59,23 @@ class Room:
             self._of_node[node] = (pool, slot)
             self._slots[pool][slot] += 1
 
+    def promise(self, pool: str, requests: Resources, number: int) -> None:
+        """Keep room for so many workers more, or for fewer again."""
+        promised = self._promised.setdefault(pool, Counter())
+        promised[requests] += number
+        if not promised[requests]:
+            del promised[requests]
+        if not promised:
+            del self._promised[pool]
+
     def slots(self, pool: str, demand: Demand, further: tuple[Toleration, ...] = ()) -> int:
-        """How many more workers fit on the pool's nodes."""
+        """How many more workers fit on the pool's nodes, besides those that were promised room."""
+        slots = self._slots.get(pool, Counter[Slot]())
+        for requests, number in self._promised.get(pool, {}).items():
+            slots = _without(slots, requests, number)
         return sum(
-            count * _fits(demand, slot)
-            for slot, count in self._slots.get(pool, {}).items()
+            count * _fits(demand.requests, slot)
+            for slot, count in slots.items()
             if lets_in(demand, slot.kind, further)
         )
 
@@ -71,11 +84,31 @@ class Room:
         return {slot.kind for slot in self._slots.get(pool, ())}
 
 
-def _fits(demand: Demand, slot: Slot) -> int:
+def _without(slots: Counter[Slot], requests: Resources, number: int) -> Counter[Slot]:
+    """What so many workers leave of nodes, on as few of them as will do."""
+    result: Counter[Slot] = Counter()
+    for slot, count in slots.items():
+        fits = min(_fits(requests, slot), number)
+        filled = min(number // fits, count) if fits else 0
+        result[_taken(slot, requests, fits)] += filled
+        number -= filled * fits
+        if fits and number and filled < count:
+            result[_taken(slot, requests, number)] += 1
+            filled, number = filled + 1, 0
+        result[slot] += count - filled
+    return +result
+
+
+def _taken(slot: Slot, requests: Resources, number: int) -> Slot:
+    taken = Resources(requests.cpu * number, requests.memory * number, requests.gpus * number)
+    return replace(slot, free=left(slot.free, taken), is_empty=slot.is_empty and not number)
+
+
+def _fits(requests: Resources, slot: Slot) -> int:
     """A worker that asks for nothing is given a node for itself."""
-    if demand.requests == Resources():
+    if requests == Resources():
         return int(slot.is_empty)
-    return times_in(demand.requests, slot.free)
+    return times_in(requests, slot.free)
 
 
 @functools.lru_cache(maxsize=4096)

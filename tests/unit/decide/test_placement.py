@@ -13,6 +13,7 @@ from spotrun.api.status import Pace, Progress
 from spotrun.decide.actions import Create, Placed, Remove, Withdraw
 from spotrun.decide.ledger import find, state
 from spotrun.decide.market import PoolFacts
+from spotrun.decide.placement.supply import TRIED_SECONDS
 from spotrun.decide.pool import TURNED_DOWN_SECONDS
 from spotrun.money.shares import Resources
 from spotrun.wire import Progress as Reported
@@ -45,7 +46,7 @@ def removed(job: JobBuilder) -> list[tuple[int, str]]:
 
 
 def waiting(
-    job: JobBuilder, *serials: int, pools: tuple[PoolFacts, ...], seconds: float
+    job: JobBuilder, *serials: int, pools: tuple[PoolFacts, ...], seconds: float, **facts: Any
 ) -> JobBuilder:
     """With workers that were asked from these pools so long ago and have no node."""
     return job.with_workers(
@@ -54,6 +55,7 @@ def waiting(
         asked=pools[0].capacity,
         pools=tuple(pool.name for pool in pools),
         created_at=ago(seconds),
+        **facts,
     )
 
 
@@ -151,6 +153,38 @@ def test_room_that_others_have_taken_is_waited_for_a_minute_and_no_longer_believ
     assert withdrawn(lacking(job, 60)) == [(0, "BetterPool")]
     (place,) = places(lacking(on_market(a_job(1), full, other, OD), 60))
     assert (place.required, place.pinned) == (("full", "other"), False)
+
+
+NO_NODE = {"unschedulable": "0/2 nodes are available: 2 Insufficient nvidia.com/gpu"}
+
+
+@pytest.mark.parametrize("said", [{}, {"free_slots": 1}], ids=["is full", "is said to have room"])
+def test_who_finds_no_node_in_a_pool_beside_one_with_room_is_asked_there_soon(
+    said: dict[str, Any],
+) -> None:
+    full = a_spot_pool("full", 0.3, declared=True, provision_seconds=300.0, **said)
+    free = a_spot_pool("free", 0.4, free_slots=1)
+
+    def after(seconds: float, **facts: Any) -> JobBuilder:
+        return on_market(waiting(a_job(1), 0, pools=(full,), seconds=seconds, **facts), full, free)
+
+    assert withdrawn(after(TRIED_SECONDS - 1, **NO_NODE)) == []
+    assert after(TRIED_SECONDS - 1, **NO_NODE).decide().again_seconds == 1.0
+    assert withdrawn(after(TRIED_SECONDS, **NO_NODE)) == [(0, "BetterPool")]
+    assert withdrawn(after(TRIED_SECONDS)) == [], "the scheduler has not come to it yet"
+
+
+def test_room_in_which_a_worker_found_no_node_is_not_offered_to_the_next() -> None:
+    full, free = a_spot_pool("full", 0.3, free_slots=1), a_spot_pool("free", 0.4, free_slots=1)
+    waits = waiting(a_job(2), 0, pools=(full,), seconds=1, **NO_NODE)
+    (place,) = places(on_market(waits, full, free))
+    assert place.required == ("free",)
+
+
+def test_who_finds_no_node_waits_on_where_other_pools_have_no_room_either() -> None:
+    full, other = a_spot_pool("full", 0.3), a_spot_pool("other", 0.4)
+    waits = waiting(a_job(1), 0, pools=(full,), seconds=59, **NO_NODE)
+    assert withdrawn(on_market(waits, full, other)) == []
 
 
 def test_spot_that_costs_as_much_as_on_demand_is_left_alone() -> None:

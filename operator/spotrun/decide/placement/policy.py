@@ -20,9 +20,10 @@ from spotrun.decide.placement.moves import (
     stays_again_seconds,
 )
 from spotrun.decide.placement.needs import Hope, Needs, needs
-from spotrun.decide.placement.pools import acceptable, places, shares
+from spotrun.decide.placement.pools import acceptable, believed_room, places, shares
 from spotrun.decide.placement.rank import describe
 from spotrun.decide.placement.supply import (
+    TRIED_SECONDS,
     Supply,
     There,
     offered,
@@ -208,6 +209,7 @@ def placement_again_seconds(view: View, status: TrainingJobStatus, size: int) ->
     waiting = (*now.waiting_for_spot, *now.waiting_for_lasting)
     waits = [found.needs.again_seconds]
     waits += [patience_seconds(view, worker) - waits_seconds(view, worker) for worker in waiting]
+    waits += [TRIED_SECONDS - waits_seconds(view, w) for w in waiting if w.pod.unschedulable]
     waits += stays_again_seconds(view, status, now.lasting)
     waits += [
         (pool.retry_at - view.now) / timedelta(seconds=1)
@@ -252,12 +254,26 @@ def _hope(view: View, size: int, now: There, had: Supply, returnable: int) -> Ho
 
 
 def _is_better_elsewhere(view: View, found: Plan, worker: Worker) -> bool:
-    """Whether a worker has waited in vain, and would be asked from other pools now."""
-    if waits_seconds(view, worker) < patience_seconds(view, worker):
+    """Whether a worker has waited in vain, and would be asked from other pools now.
+
+    It waits for less long where one of these has room on its nodes, and there was none in its own.
+    """
+    waited_seconds, pod = waits_seconds(view, worker), worker.pod
+    is_late = waited_seconds >= patience_seconds(view, worker)
+    if not (is_late or (pod.unschedulable and waited_seconds >= TRIED_SECONDS)):
         return False
-    is_lasting = worker.pod.asked is not Capacity.SPOT
-    options = _places(view, found.supply, 1, lasting=is_lasting)
-    return any(not set(one.required) <= set(worker.pod.pools) for one in options)
+    others = _asked_now(view, found, lasting=pod.asked is not Capacity.SPOT).difference(pod.pools)
+    return bool(others) and (is_late or any(believed_room(view)[name] > 0 for name in others))
+
+
+def _asked_now(view: View, found: Plan, *, lasting: bool) -> frozenset[str]:
+    """The pools from which a worker would be asked now; for thousands that wait they are alike."""
+
+    def look() -> frozenset[str]:
+        options = _places(view, found.supply, 1, lasting=lasting)
+        return frozenset(name for one in options for name in one.required)
+
+    return view.once(("asked now", lasting), (found,), look)
 
 
 def _youngest(workers: Sequence[Worker], number: int) -> list[Worker]:

@@ -117,7 +117,7 @@ def places(
     view: View, ranked: list[Ranked], capacity: Capacity, number: int, taken: Shares
 ) -> list[Placed]:
     """Where so many new workers are asked from; fewer where limits allow no more."""
-    slots = _slots(view, ranked)
+    slots = Counter(believed_room(view))
     single = main_zone(view, ranked) if view.job.spec.placement.zones is Zones.SINGLE else ""
     found: list[Placed] = []
     for _ in range(number):
@@ -136,12 +136,22 @@ def places(
     return found
 
 
-def _slots(view: View, ranked: Sequence[Ranked]) -> Counter[str]:
-    """The room that is said to be on nodes; others may have taken it, as a wait shows."""
-    since = lacks_since(view.job)
+def believed_room(view: View) -> Counter[str]:
+    """Count the workers that find room on nodes, by pool.
+
+    Pods that are not ours may have taken it: a worker that found no node there shows that, and so
+    does a long wait.
+    """
+    return view.once("room", (), lambda: _believed_room(view))
+
+
+def _believed_room(view: View) -> Counter[str]:
+    since, pools = lacks_since(view.job), view.job.market.pools
     if since is not None and view.now - since >= FIXED:
         return Counter()
-    return Counter({one.pool.name: one.pool.free_slots for one in ranked})
+    waiting = (w.pod for w in view.staying if w.node is None and w.pod.unschedulable)
+    tried = {name for pod in waiting for name in pod.pools}
+    return Counter({pool.name: pool.free_slots for pool in pools if pool.name not in tried})
 
 
 def _open(ranked: Sequence[Ranked], slots: Counter[str]) -> Sequence[Ranked]:

@@ -13,6 +13,9 @@ from spotrun.decide.pool import TURNED_DOWN_SECONDS
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 
+TRIED_SECONDS = 5.0
+"""For whom the scheduler finds no node, though it is to have one: a node that has just become free
+is given away within milliseconds, and then others may have room."""
 SCALED_SECONDS = 600.0
 """So long a node may take to come where an autoscaler makes it, until it was measured."""
 _FIXED_SECONDS = FIXED / timedelta(seconds=1)
