@@ -13,6 +13,7 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.crew import training
 from spotrun.decide.gang import must_wait
 from spotrun.decide.ledger import find, state
+from spotrun.decide.placement.left_out import why_left_out
 from spotrun.decide.placement.policy import why_forbidden, why_no_pool
 from spotrun.decide.reach import asks_for_fewer
 from spotrun.decide.roster import wants
@@ -29,7 +30,7 @@ def check_capacity(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     forbidden = not_asked(view)
     lack = (forbidden or no_node(view)) if placed < wanted else None
     if lack is not None:
-        why = "" if forbidden else why_no_pool(view, status, wanted)
+        why = None if forbidden else _why_no_other_node(view, status, wanted)
         message = f"of {wanted} workers {lack}" + (f"; {why}" if why else "")
         return state(view, status, kind, Reason.WAITING_FOR_CAPACITY, message, holds=False)
     stated = find(status, kind)
@@ -38,6 +39,10 @@ def check_capacity(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         return status
     message = "every worker has a node" if wanted else "no workers are wanted"
     return state(view, status, kind, Reason.TRAINING, message, holds=True)
+
+
+def _why_no_other_node(view: View, status: TrainingJobStatus, wanted: int) -> str:
+    return why_no_pool(view, status, wanted) or why_left_out(view, status, wanted)
 
 
 def no_node(view: View) -> str | None:
@@ -49,6 +54,11 @@ def no_node(view: View) -> str | None:
         _said("get none from an autoscaler", refusals),
     )
     return "; ".join(filter(None, said)) or None
+
+
+def left_out(view: View, status: TrainingJobStatus) -> str | None:
+    """Why a free node is left out because of its zone; None if none is."""
+    return why_left_out(view, status, wants(view, status)) or None
 
 
 def not_asked(view: View) -> str | None:

@@ -2,7 +2,8 @@
 
 Two gangs that each hold half of what they need would wait for each other for ever. So those that
 find no node for somebody stand in one line: the first in it may hold nodes, the others give theirs
-back and wait. Who finds nodes for all is in nobody's way, and never stands there.
+back and wait. Who finds nodes for all is in nobody's way, and never stands there. Neither is a job
+whose workers fit no node and no pool that is known: it asks, for an autoscaler may know more.
 
 A quota is shared out within one namespace, so each namespace has a line of its own: for jobs of
 which a quota refuses a part, and for those that lack nodes, since they use the quota up as well.
@@ -17,6 +18,7 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.decide.crew import relied_on, training
 from spotrun.decide.ledger import find
+from spotrun.decide.offers import holds, offers
 from spotrun.decide.quota import is_over_quota, over_quota_since
 from spotrun.decide.reach import rests
 from spotrun.decide.sizes import smallest
@@ -44,7 +46,7 @@ class Place:
     def of(cls, job: JobSnapshot, now: datetime) -> "Place":
         """The place that a job has, or would have."""
         since = held_up_since(job)
-        is_over = since is not None and now - since >= PATIENCE
+        is_over = (since is not None and now - since >= PATIENCE) or fits_nowhere(job)
         return cls(is_over, -job.spec.priority, job.created_at, job.uid)
 
 
@@ -62,11 +64,29 @@ def held_up_since(job: JobSnapshot) -> datetime | None:
     return min((since for since in known if since is not None), default=None)
 
 
-def lines_of(job: JobSnapshot) -> frozenset[str]:
-    """The lines in which a gang has to stand, by what is seen of it."""
+def lines_of(job: JobSnapshot, before: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Return the lines in which a gang has to stand, by what is seen of it and where it stood.
+
+    Who is in line stays until it is complete, also while its pods have yet to be tried.
+    """
+    if not is_incomplete(job):
+        return frozenset()
     if lacks_nodes(job):
-        return frozenset({EVERYWHERE, job.namespace})
-    return frozenset({job.namespace}) if lacks_quota(job) else frozenset()
+        before |= {EVERYWHERE, job.namespace}
+    elif lacks_quota(job):
+        before |= {job.namespace}
+    return before - {EVERYWHERE} if fits_nowhere(job) else before
+
+
+def fits_nowhere(job: JobSnapshot) -> bool:
+    """Whether no worker has a node, and none would fit any node or any pool that is known."""
+    market = job.market
+    if not market.pools or not wants_nodes(job.spec, job.status):
+        return False
+    if any(worker.pod.node is not None for worker in _there(job)):
+        return False
+    found = offers(job)
+    return not (found.spot or found.lasting or any(holds(one, job) for one in market.strays))
 
 
 def lacks_nodes(job: JobSnapshot) -> bool:

@@ -35,6 +35,7 @@ class PoolFacts:
     namespaces_allowed: bool = True  # whether jobs of this job's namespace may use it
     allocatable: Resources | None = None  # of one node; None: no node was seen yet
     free_slots: int = 0  # so many more workers of this job fit on nodes that are there and stay
+    is_promised: bool = False  # whether workers that nobody has tried yet were told of its room
     available: bool | None = None  # None: unknown
     retry_at: datetime | None = None  # it was dry when asked: until then it is not asked again
     provision_seconds: float | None = None  # p95 of how long a new node took
@@ -49,6 +50,7 @@ class Market:
     """The pools of this job's namespace and poolSelector; none in a cluster that knows no pool."""
 
     pools: tuple[PoolFacts, ...] = ()
+    strays: tuple[Resources, ...] = ()  # what nodes have that are in no pool, each kind once
 
     def pool(self, name: str) -> PoolFacts | None:
         """The pool of that name."""

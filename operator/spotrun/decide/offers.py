@@ -12,6 +12,7 @@ from spotrun.api.placement import CapacityPolicy
 from spotrun.api.template import PodTemplate
 from spotrun.decide.market import PoolFacts
 from spotrun.decide.snapshot import JobSnapshot
+from spotrun.money.shares import Resources
 
 _TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 _ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
@@ -54,6 +55,11 @@ def offers(job: JobSnapshot) -> Offers:
         forbidden="" if fit else _why_forbidden(job, refused),
         excludes_spot=not fit and any(_too_dear(job, pool) for pool in job.market.pools),
     )
+
+
+def holds(node: Resources, job: JobSnapshot) -> bool:
+    """Whether a node that has so much can hold a worker."""
+    return not _short_of(job.requests, node)
 
 
 def _why_forbidden(job: JobSnapshot, refused: list[tuple[str, int]]) -> str:
@@ -127,16 +133,17 @@ def _too_small(job: JobSnapshot, pool: PoolFacts) -> str:
     if has is None:
         too_few = 0 < pool.gpus < needs.gpus
         return f"a node has fewer than {needs.gpus} GPUs" if too_few else ""
-    short = [
-        name
-        for name, need, there in (
-            ("CPU", needs.cpu, has.cpu),
-            ("memory", needs.memory, has.memory),
-            ("GPUs", needs.gpus, has.gpus),
-        )
-        if need > there
-    ]
+    short = _short_of(needs, has)
     return f"a node has too few {' and '.join(short)} for a worker" if short else ""
+
+
+def _short_of(needs: Resources, has: Resources) -> list[str]:
+    pairs = (
+        ("CPU", needs.cpu, has.cpu),
+        ("memory", needs.memory, has.memory),
+        ("GPUs", needs.gpus, has.gpus),
+    )
+    return [name for name, need, there in pairs if need > there]
 
 
 def _far_from_volumes(job: JobSnapshot, pool: PoolFacts) -> str:

@@ -4,7 +4,7 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import LABEL_JOB_UID, ConditionType, Phase, Reason
 from spotrun.api.status import Allowed, TrainingJobStatus, WorkersStatus
-from spotrun.decide.capacity import no_node, no_start, not_asked
+from spotrun.decide.capacity import left_out, no_node, no_start, not_asked
 from spotrun.decide.crew import training
 from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.gang import gives_back, lacks_quota, must_wait, only_asks
@@ -42,7 +42,8 @@ def _where(view: View, status: TrainingJobStatus) -> tuple[Phase, Reason, str]:
         going = f"; {len(view.alive)} workers are still there" if view.alive else ""
         return Phase.SUSPENDED, why_suspended(status), what_holds(view, status) + going
     if members := training(status):
-        others = (why_fewer(status), why_rejected(view, status), no_node(view), no_start(view))
+        lack = (no_node(view), left_out(view, status), no_start(view))
+        others = (why_fewer(status), why_rejected(view, status), *lack)
         message = "; ".join([f"{len(members)} workers train", *filter(None, others)])
         return Phase.RUNNING, Reason.TRAINING, message
     return _waiting(view, status), *_waits_for(view, status)
@@ -113,7 +114,7 @@ def _waits_for_workers(view: View, status: TrainingJobStatus) -> tuple[Reason, s
         rejected = why_rejected(view, status)
         reason = Reason.REJECTED if rejected else Reason.WAITING_FOR_CAPACITY
         lack = not_asked(view) or no_node(view)
-        return reason, "; ".join(filter(None, (message, rejected, lack)))
+        return reason, "; ".join(filter(None, (message, rejected, lack, left_out(view, status))))
     trouble = no_start(view)
     if trouble is not None:
         return Reason.CANNOT_START, f"{message}; {trouble}"

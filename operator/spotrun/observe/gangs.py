@@ -10,7 +10,6 @@ from spotrun.decide.gang import (
     Place,
     gives_back,
     held_up_since,
-    is_incomplete,
     lines_of,
     only_asks,
 )
@@ -71,10 +70,7 @@ class Gangs:
         self._again_at.clear()
 
     def _lines_of(self, key: Key, job: JobSnapshot) -> frozenset[str]:
-        """Who is in line stays until it is complete, also while its pods have yet to be tried."""
-        if not is_incomplete(job):
-            return frozenset()
-        return lines_of(job) | self._stands_in.get(key, frozenset())
+        return lines_of(job, self._stands_in.get(key, frozenset()))
 
     def _stand(self, key: Key, place: Place, lines: frozenset[str]) -> bool:
         """Take a place, and say whether it is the first.
@@ -84,6 +80,8 @@ class Gangs:
         if not lines:
             self._leave(key)
             return True
+        for left in self._stands_in.get(key, frozenset()) - lines:
+            self._put(left, key, None)
         self._stands_in[key] = lines
         comes_first = True
         for line in sorted(lines, key=lambda line: line == EVERYWHERE):

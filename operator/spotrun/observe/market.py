@@ -55,7 +55,8 @@ class Markets:
             return view.market
         bases = ((facts, self._bases[facts.name]) for facts in view.market.pools)
         return Market(
-            tuple(facts for facts, base in bases if chosen.matches(dict(base.pool.labels)))
+            tuple(facts for facts, base in bases if chosen.matches(dict(base.pool.labels))),
+            view.market.strays,
         )
 
     def _view(self, demand: Demand, namespace: str, where: dict[str, str]) -> "_View":
@@ -76,7 +77,8 @@ class Markets:
             if one is None or one[0] is not base or one[1] != stamp:
                 one = (base, stamp, self._for_job(base, demand, where))
             view.facts[name] = one
-        view.market = Market(tuple(one[2] for one in view.facts.values()))
+        strays = self._pools.room.strays
+        view.market = Market(tuple(one[2] for one in view.facts.values()), strays)
         if known is None and len(self._views) >= MOST_VIEWS:
             del self._views[next(iter(self._views))]
         self._views[demand, namespace] = view
@@ -91,6 +93,7 @@ class Markets:
             workers=self._pools.workers(pool.name),
             namespaces_allowed=selector is None or selector.matches(where),
             free_slots=self._pools.room.slots(pool.name, demand, further),
+            is_promised=self._pools.room.is_promised(pool.name),
             last_interruption_at=max(taken, default=None),
         )
 

@@ -171,7 +171,8 @@ class Pools:
                 member.workers = 0
         self._nodes[name] = member
         if pool is None:
-            self.room.put(name, None, None)
+            self.room.put_stray(name, resources_of(node.status.allocatable))
+            self.stamp += 1
             return
         self._members[pool][name] = member
         self._revisions[pool] += 1
@@ -183,6 +184,7 @@ class Pools:
         member = self._nodes.pop(name, None)
         self.room.put(name, None, None)
         if member is None or member.pool is None:
+            self.stamp += 1
             return
         if member.reclaimed_at is None:
             taken = self._was_taken(member)

@@ -78,7 +78,7 @@ class Promises:
 
 
 def _is_untried(pod: PodObject) -> bool:
-    """Whether the scheduler has yet to say anything of a pod; one that is gated may wait for long."""
+    """Whether the scheduler has yet to speak of a pod; one that is gated may wait for long."""
     if pod.spec.node_name is not None or is_over(pod) or pod.metadata.deletion_timestamp:
         return False
     return all(one.type != "PodScheduled" for one in pod.status.conditions)

@@ -47,10 +47,13 @@ class Room:
     def __init__(self) -> None:
         self._slots: dict[str, Counter[Slot]] = defaultdict(Counter)
         self._of_node: dict[str, tuple[str, Slot]] = {}
+        self._strays: dict[str, Resources] = {}
+        self._kinds_of_strays: Counter[Resources] = Counter()
         self._promised: dict[str, Counter[Resources]] = {}
 
     def put(self, node: str, pool: str | None, slot: Slot | None) -> None:
         """Take note of a node as it is now; None: no pool's, or nothing may be put there."""
+        self._forget_stray(node)
         if (known := self._of_node.pop(node, None)) is not None:
             self._slots[known[0]][known[1]] -= 1
             if not self._slots[known[0]][known[1]]:
@@ -58,6 +61,17 @@ class Room:
         if pool is not None and slot is not None:
             self._of_node[node] = (pool, slot)
             self._slots[pool][slot] += 1
+
+    def put_stray(self, node: str, has: Resources) -> None:
+        """Take note of a node that is in no pool: what it has, whoever uses it."""
+        self.put(node, None, None)
+        self._strays[node] = has
+        self._kinds_of_strays[has] += 1
+
+    @property
+    def strays(self) -> tuple[Resources, ...]:
+        """What nodes have that are in no pool, each kind once."""
+        return tuple(self._kinds_of_strays)
 
     def promise(self, pool: str, requests: Resources, number: int) -> None:
         """Keep room for so many workers more, or for fewer again."""
@@ -67,6 +81,10 @@ class Room:
             del promised[requests]
         if not promised:
             del self._promised[pool]
+
+    def is_promised(self, pool: str) -> bool:
+        """Whether room in a pool is kept for workers that no node shows yet."""
+        return pool in self._promised
 
     def slots(self, pool: str, demand: Demand, further: tuple[Toleration, ...] = ()) -> int:
         """How many more workers fit on the pool's nodes, besides those that were promised room."""
@@ -82,6 +100,11 @@ class Room:
     def kinds(self, pool: str) -> Iterable[Kind]:
         """The kinds of nodes of a pool."""
         return {slot.kind for slot in self._slots.get(pool, ())}
+
+    def _forget_stray(self, node: str) -> None:
+        if (known := self._strays.pop(node, None)) is not None:
+            self._kinds_of_strays[known] -= 1
+            self._kinds_of_strays = +self._kinds_of_strays
 
 
 def _without(slots: Counter[Slot], requests: Resources, number: int) -> Counter[Slot]:

@@ -37,12 +37,16 @@ async def _grow(world: World) -> None:
     await world.patch_job({"workers": {"replicas": 3}})
 
 
-async def test_with_100_mb_a_world_stays_in_its_zone(world: World) -> None:
+async def test_with_100_mb_a_world_stays_in_its_zone_and_says_why(world: World) -> None:
     await trains_with_gradients_of(world, 100 * MEGABYTE)
     async with world.operator():
         await _grow(world)
-        await world.until_job(lambda status: "find no node" in lack(status))
+        job = await world.until_job(lambda status: "find no node" in lack(status))
         pod = await pod_of(world, 2)
+    words = lack(job["status"])
+    assert f"spot g5.xlarge {FAR} has room at $0.13/h, but $" in words
+    assert "of traffic between zones would make it dearer than on-demand" in words
+    assert words.endswith("when spot was lacking for 10m (placement.fallbackAfter)")
     assert pod["metadata"]["annotations"]["spotrun.dev/pools"] == f"spot-g5-xlarge-{HOME}"
 
 

@@ -13,7 +13,7 @@ from spotrun.api.status import Pace, Progress
 from spotrun.decide.actions import Create, Placed, Remove, Withdraw
 from spotrun.decide.ledger import find, state
 from spotrun.decide.market import PoolFacts
-from spotrun.decide.placement.supply import TRIED_SECONDS
+from spotrun.decide.placement.room import TRIED_SECONDS
 from spotrun.decide.pool import TURNED_DOWN_SECONDS
 from spotrun.money.shares import Resources
 from spotrun.wire import Progress as Reported
@@ -166,7 +166,8 @@ def test_who_finds_no_node_in_a_pool_beside_one_with_room_is_asked_there_soon(
     free = a_spot_pool("free", 0.4, free_slots=1)
 
     def after(seconds: float, **facts: Any) -> JobBuilder:
-        return on_market(waiting(a_job(1), 0, pools=(full,), seconds=seconds, **facts), full, free)
+        waits = waiting(a_job(1), 0, pools=(full,), seconds=seconds, **facts)
+        return lacking(on_market(waits, full, free), seconds)
 
     assert withdrawn(after(TRIED_SECONDS - 1, **NO_NODE)) == []
     assert after(TRIED_SECONDS - 1, **NO_NODE).decide().again_seconds == 1.0
@@ -179,6 +180,34 @@ def test_room_in_which_a_worker_found_no_node_is_not_offered_to_the_next() -> No
     waits = waiting(a_job(2), 0, pools=(full,), seconds=1, **NO_NODE)
     (place,) = places(on_market(waits, full, free))
     assert place.required == ("free",)
+
+
+def test_nobody_prefers_the_room_that_another_job_was_just_given() -> None:
+    theirs, free = a_spot_pool("theirs", 0.3, is_promised=True), a_spot_pool("free", free_slots=1)
+    (place,) = places(on_market(a_job(1), theirs, free))
+    assert place.required == ("free",)
+
+
+def test_room_of_which_nothing_came_is_not_believed_in_again() -> None:
+    full, free = a_spot_pool("full", 0.3, free_slots=1), a_spot_pool("free", 0.4, free_slots=1)
+    taken_back = lacking(on_market(a_job(1), full, free), TRIED_SECONDS)
+    (place,) = places(taken_back)
+    assert (place.required, place.pinned) == (("full", "free"), False)
+
+
+def test_room_is_given_to_one_worker_only_also_where_the_best_pool_has_none() -> None:
+    job = on_market(
+        a_job(3), *(a_spot_pool(n, usd, free_slots=1) for n, usd in (("a", 0.3), ("b", 0.4)))
+    )
+    found = [(place.required, place.pinned) for place in places(job)]
+    assert found == [(("a",), True), (("b",), True), (("a", "b"), False)]
+
+
+def test_within_limits_a_pool_with_room_comes_before_a_cheaper_one_without() -> None:
+    full, free = a_spot_pool("full", 0.3), a_spot_pool("free", 0.4, free_slots=1)
+    limited = on_market(a_job(1, placement={"maxPercentPerZone": 50}), full, free)
+    (place,) = places(limited)
+    assert (place.required, place.pinned) == (("free",), True)
 
 
 def test_who_finds_no_node_waits_on_where_other_pools_have_no_room_either() -> None:
@@ -333,13 +362,15 @@ def test_who_waits_for_a_pool_that_has_become_too_dear_is_taken_back() -> None:
 # zones ---------------------------------------------------------------------------------------
 
 
-def in_two_zones(megabytes: float | None, zones: str = "Auto") -> list[Placed]:
+def in_two_zones(
+    megabytes: float | None, zones: str = "Auto", on_demand: PoolFacts = OD
+) -> list[Placed]:
     """Seven train in one zone, and one more is wanted."""
     near, far = a_spot_pool("near", 0.4, zone="a"), a_spot_pool("far", 0.32, zone="b")
     job = working(a_job(8, min=1, placement={"zones": zones}), near, *range(7))
     job = job.with_status(pace=Pace(step_seconds=Amount("1"), workers=8))
     sent = None if megabytes is None else megabytes * 1e6
-    return places(on_market(job, near, far, OD, sync_bytes_per_step=sent))
+    return places(on_market(job, near, far, on_demand, sync_bytes_per_step=sent))
 
 
 def test_with_100_mb_of_gradients_a_world_stays_in_one_zone_and_with_1_mb_it_does_not() -> None:
@@ -358,6 +389,56 @@ def test_single_means_the_zone_where_the_others_are() -> None:
     assert (place.required, place.zone) == (("near",), "a")
     (place,) = in_two_zones(100, "Any")
     assert set(place.required) == {"near", "far"}
+
+
+TAKES = "$25.20/h of traffic between zones would make it dearer than on-demand"
+AFTER_10M = "on-demand is asked for when spot was lacking for 10m (placement.fallbackAfter)"
+WAITS_ON = "spot in the zone of the others is waited for, since placement.capacity is Spot"
+FAR = "spot g5.xlarge b has room at $0.32/h, but"
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        (
+            {},
+            f"{FAR} {TAKES}: placement.zones Any takes it all the same; {AFTER_10M}",
+        ),
+        (
+            {"zones": "Single", "fallbackAfter": "2m"},
+            f"{FAR} placement.zones is Single; {AFTER_10M.replace('10m', '2m')}",
+        ),
+        (
+            {"zones": "Single", "capacity": "Spot"},
+            f"{FAR} placement.zones is Single; {WAITS_ON}",
+        ),
+        ({"zones": "Any"}, ""),
+    ],
+    ids=["Auto", "Single", "Spot", "Any"],
+)
+def test_of_a_free_node_in_another_zone_it_is_said_why_it_is_left_out(
+    spec: dict[str, Any], why: str
+) -> None:
+    near = a_spot_pool("near", 0.4, zone="a")
+    far = a_spot_pool("far", 0.32, zone="b", free_slots=1)
+    home = an_on_demand_pool(zone="a")
+    job = working(a_job(8, min=1, placement=spec), near, *range(7))
+    job = waiting(job, 7, pools=(near,), seconds=1, **NO_NODE)
+    job = job.with_status(pace=Pace(step_seconds=Amount("1"), workers=8))
+    job = on_market(job, near, far, home, sync_bytes_per_step=100e6)
+    status = job.decide().status
+    words = "; ".join(filter(None, (f"1 find no node: {NO_NODE['unschedulable']}", why)))
+    said = find(status, ConditionType.CAPACITY_AVAILABLE)
+    assert said is not None
+    assert (said.message, status.message) == (f"of 8 workers {words}", f"7 workers train; {words}")
+
+
+def test_any_means_any_also_where_traffic_makes_it_dearer_than_on_demand_at_home() -> None:
+    at_home = an_on_demand_pool(zone="a")
+    (place,) = in_two_zones(100, "Any", at_home)
+    assert set(place.required) == {"near", "far"}
+    (place,) = in_two_zones(100, "Auto", at_home)
+    assert place.required == ("near",)
 
 
 def test_a_world_that_begins_is_not_scattered() -> None:

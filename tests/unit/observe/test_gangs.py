@@ -7,10 +7,13 @@ import pytest
 
 from spotrun.api.names import ConditionType, Reason
 from spotrun.decide.ledger import state
+from spotrun.decide.market import Market, PoolFacts
 from spotrun.decide.snapshot import Refusal
 from spotrun.kube.resource import Key
+from spotrun.money.shares import Resources
 from spotrun.observe.gangs import Gangs
 from tests.decide_builders import NOW, JobBuilder, a_job, ago
+from tests.market_builders import a_spot_pool
 
 FULL: dict[str, Any] = {"node": None, "unschedulable": "0/3 nodes are available"}
 
@@ -108,6 +111,56 @@ def test_after_ten_minutes_without_nodes_the_next_has_its_turn(bench: Bench) -> 
     assert bench.gangs.again_seconds(Key("ns", "a")) == float("inf")
     assert bench.woken_now() == {"b"}
     assert bench.may("b", LACKS, age=10)
+
+
+def of_eight_gpus(job: JobBuilder, *pools: PoolFacts, **market: Any) -> JobBuilder:
+    """Its workers ask for eight GPUs each."""
+    return job.with_facts(market=Market(pools, **market), requests=Resources(gpus=8))
+
+
+SMALL = a_spot_pool("small", gpus=1, allocatable=Resources(gpus=1))
+NOBODY_PLACED = a_job(2, min=2).with_workers(0, 1, **FULL)
+TOO_LARGE = of_eight_gpus(NOBODY_PLACED, SMALL)
+
+
+def test_a_job_that_fits_no_node_and_no_pool_keeps_nobody_waiting(bench: Bench) -> None:
+    assert bench.may("too large", TOO_LARGE, age=30), "an autoscaler may know a node for it"
+    assert bench.may("fits", LACKS, age=20)
+    assert not bench.may("fits and later", LACKS, age=10)
+    assert bench.may("too large elsewhere", TOO_LARGE, age=30, namespace="other")
+    assert not bench.may("too large", TOO_LARGE, age=30), "its pods use up what quota there is"
+
+
+@pytest.mark.parametrize(
+    "fits",
+    [
+        of_eight_gpus(NOBODY_PLACED, SMALL, a_spot_pool("empty", gpus=0)),
+        of_eight_gpus(NOBODY_PLACED, SMALL, a_spot_pool("large", gpus=8)),
+        of_eight_gpus(NOBODY_PLACED, SMALL, strays=(Resources(gpus=8),)),
+        of_eight_gpus(NOBODY_PLACED),
+        of_eight_gpus(LACKS, SMALL),
+    ],
+    ids=["a pool may grow", "a pool", "a node in no pool", "no pool is known", "has a node"],
+)
+def test_a_job_that_may_fit_somewhere_has_its_turn(bench: Bench, fits: JobBuilder) -> None:
+    assert bench.may("may fit", fits, age=30)
+    assert not bench.may("later", LACKS, age=20)
+
+
+def test_when_its_pool_is_gone_a_job_leaves_the_line(bench: Bench) -> None:
+    bench.may("a", of_eight_gpus(NOBODY_PLACED, a_spot_pool("large", gpus=8)), age=30)
+    assert not bench.may("b", LACKS, age=20)
+    bench.woken_now()
+    bench.may("a", TOO_LARGE, age=30)
+    assert bench.woken_now() == {"b"}
+    assert bench.may("b", LACKS, age=20)
+
+
+def test_who_fits_nowhere_comes_last_where_a_quota_is_shared(bench: Bench) -> None:
+    assert bench.may("too large", TOO_LARGE, age=30)
+    assert bench.may("short", SHORT, age=20)
+    assert bench.woken_now() == {"too large"}
+    assert not bench.may("too large", TOO_LARGE, age=30)
 
 
 def short_since_now(job: JobBuilder) -> JobBuilder:

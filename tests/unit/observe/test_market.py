@@ -247,9 +247,22 @@ def test_room_is_for_whom_the_nodes_suit(scene: Scene) -> None:
 
 
 def test_nodes_of_no_known_type_are_in_no_pool(scene: Scene) -> None:
+    scene.node(a_node())
+    stray = Resources(cpu=Decimal(4), memory=Decimal(16 * 2**30), gpus=1)
+    assert scene.market().strays == ()
+    scene.node(a_node("n2", labels={TYPE: ""}))
+    scene.node(a_node("n3", labels={TYPE: ""}))
+    assert scene.market().strays == (stray,)
+    assert scene.pools.place(scene.nodes["n2"]) is None
+    scene.node(a_node("n3"))
+    assert scene.market().strays == (stray,)
+    scene.no_node("n2")
+    assert scene.market().strays == ()
+
+
+def test_a_cluster_in_which_no_node_is_of_a_known_type_has_no_pool(scene: Scene) -> None:
     scene.node(a_node(labels={TYPE: ""}))
-    assert scene.market() == Market()
-    assert scene.pools.place(scene.nodes["n1"]) is None
+    assert scene.market().pools == ()
 
 
 def test_a_node_is_in_its_pool_with_the_capacity_that_it_has_there(scene: Scene) -> None:

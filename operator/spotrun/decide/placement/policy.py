@@ -20,16 +20,17 @@ from spotrun.decide.placement.moves import (
     stays_again_seconds,
 )
 from spotrun.decide.placement.needs import Hope, Needs, needs
-from spotrun.decide.placement.pools import acceptable, believed_room, places, shares
+from spotrun.decide.placement.pools import acceptable, places, shares
 from spotrun.decide.placement.rank import describe
+from spotrun.decide.placement.room import untried_room
 from spotrun.decide.placement.supply import (
-    TRIED_SECONDS,
     Supply,
     There,
     offered,
     patience_seconds,
     supply,
     there,
+    tried_again_seconds,
     waits_seconds,
 )
 from spotrun.decide.replicas import by_slot
@@ -209,7 +210,7 @@ def placement_again_seconds(view: View, status: TrainingJobStatus, size: int) ->
     waiting = (*now.waiting_for_spot, *now.waiting_for_lasting)
     waits = [found.needs.again_seconds]
     waits += [patience_seconds(view, worker) - waits_seconds(view, worker) for worker in waiting]
-    waits += [TRIED_SECONDS - waits_seconds(view, w) for w in waiting if w.pod.unschedulable]
+    waits += [tried_again_seconds(view, worker) for worker in waiting]
     waits += stays_again_seconds(view, status, now.lasting)
     waits += [
         (pool.retry_at - view.now) / timedelta(seconds=1)
@@ -258,12 +259,15 @@ def _is_better_elsewhere(view: View, found: Plan, worker: Worker) -> bool:
 
     It waits for less long where one of these has room on its nodes, and there was none in its own.
     """
-    waited_seconds, pod = waits_seconds(view, worker), worker.pod
-    is_late = waited_seconds >= patience_seconds(view, worker)
-    if not (is_late or (pod.unschedulable and waited_seconds >= TRIED_SECONDS)):
+    is_late = waits_seconds(view, worker) >= patience_seconds(view, worker)
+    if not is_late and tried_again_seconds(view, worker) > 0:
         return False
-    others = _asked_now(view, found, lasting=pod.asked is not Capacity.SPOT).difference(pod.pools)
-    return bool(others) and (is_late or any(believed_room(view)[name] > 0 for name in others))
+    is_lasting, pools = worker.pod.asked is not Capacity.SPOT, worker.pod.pools
+    others = _asked_now(view, found, lasting=is_lasting).difference(pools)
+    if not others or is_late:
+        return bool(others)
+    room = view.once("untried room", (), lambda: untried_room(view))
+    return any(room[name] > 0 for name in others)
 
 
 def _asked_now(view: View, found: Plan, *, lasting: bool) -> frozenset[str]:

@@ -5,16 +5,16 @@ what a user or an admin has limited is never waived.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.placement import Homogeneous, Zones
 from spotrun.decide.actions import Placed
-from spotrun.decide.gang import lacks_since
 from spotrun.decide.market import PoolFacts
 from spotrun.decide.placement.rank import Ranked, home_zones, main_zone
+from spotrun.decide.placement.room import believed_room
 from spotrun.decide.sizes import smallest, wanted
 from spotrun.decide.view import View
 
@@ -107,10 +107,21 @@ def is_resting(view: View, pool: PoolFacts) -> bool:
     return lost is not None and pool.available is not True and view.now - lost < REST
 
 
-def below_on_demand(spot: list[Ranked], lasting: list[Ranked]) -> list[Ranked]:
-    """Leave out spot capacity of which as much is asked, or expected, as of on-demand capacity."""
-    ceiling = min((one.usd_per_work for one in lasting if one.score.is_price_known), default=None)
-    return [one for one in spot if not _is_above(one, ceiling)]
+def below_on_demand(view: View, spot: list[Ranked], lasting: list[Ranked]) -> list[Ranked]:
+    """Leave out spot capacity of which as much is asked, or expected, as of on-demand capacity.
+
+    With placement.zones Any traffic between zones is paid for, whatever it costs.
+    """
+    is_any = view.job.spec.placement.zones is Zones.ANY
+    weighed = {one.pool.name: without_traffic(one) if is_any else one for one in (*spot, *lasting)}
+    known = [weighed[one.pool.name] for one in lasting if one.score.is_price_known]
+    ceiling = min((one.usd_per_work for one in known), default=None)
+    return [one for one in spot if not _is_above(weighed[one.pool.name], ceiling)]
+
+
+def without_traffic(one: Ranked) -> Ranked:
+    """What would be expected of a pool if traffic between zones cost nothing."""
+    return replace(one, score=replace(one.score, transfer_usd_per_hour=0.0))
 
 
 def places(
@@ -121,47 +132,35 @@ def places(
     single = main_zone(view, ranked) if view.job.spec.placement.zones is Zones.SINGLE else ""
     found: list[Placed] = []
     for _ in range(number):
-        allowed = _within_limits(ranked, taken)
+        allowed = _within_limits(ranked, taken, slots)
         if not allowed:
             break
         best, zone = allowed[0]
-        has_room = slots[best.pool.name] > 0
-        if taken.are_limited or has_room:
-            one = Placed((best.pool.name,), (), has_room, capacity, zone or single)
-            slots[best.pool.name] -= 1
+        some = [best] if taken.are_limited or slots[best.pool.name] > 0 else _open(ranked, slots)
+        has_room = [one for one in some if slots[one.pool.name] > 0]
+        if taken.are_limited or some == has_room[:1]:
+            best = some[0]
+            one = Placed((best.pool.name,), (), bool(has_room), capacity, zone or single)
         else:
-            one = _set_of(view, _open(ranked, slots), capacity, single)
+            one = _set_of(view, some, capacity, single)
+        slots.subtract(one.pool.name for one in has_room[:1])
         taken.add(best.pool.name, one.zone or _only_zone(best.pool))
         found.append(one)
     return found
 
 
-def believed_room(view: View) -> Counter[str]:
-    """Count the workers that find room on nodes, by pool.
-
-    Pods that are not ours may have taken it: a worker that found no node there shows that, and so
-    does a long wait.
-    """
-    return view.once("room", (), lambda: _believed_room(view))
-
-
-def _believed_room(view: View) -> Counter[str]:
-    since, pools = lacks_since(view.job), view.job.market.pools
-    if since is not None and view.now - since >= FIXED:
-        return Counter()
-    waiting = (w.pod for w in view.staying if w.node is None and w.pod.unschedulable)
-    tried = {name for pod in waiting for name in pod.pools}
-    return Counter({pool.name: pool.free_slots for pool in pools if pool.name not in tried})
-
-
 def _open(ranked: Sequence[Ranked], slots: Counter[str]) -> Sequence[Ranked]:
-    """Those that a set may name: without the room that others of the same round were just given.
+    """Those that a set may name: without the room that others were just given.
 
     A worker that prefers it may be scheduled before them, and they would wait for that very room.
     """
-    free = [one for one in ranked if not one.pool.free_slots or slots[one.pool.name] > 0]
+    free = [one for one in ranked if not _had_room(one.pool) or slots[one.pool.name] > 0]
     has_room = any(slots[one.pool.name] > 0 for one in free)
     return free if has_room else ranked
+
+
+def _had_room(pool: PoolFacts) -> bool:
+    return pool.is_promised or pool.free_slots > 0
 
 
 def _not_resting(view: View, ranked: list[Ranked]) -> list[Ranked]:
@@ -208,15 +207,23 @@ def _is_above(one: Ranked, ceiling: float | None) -> bool:
     return limit is not None and one.score.is_price_known and one.usd_per_work >= limit
 
 
-def _within_limits(ranked: list[Ranked], taken: Shares) -> list[tuple[Ranked, str]]:
-    """Pools and zones in which one more keeps within the limits, the best first.
+def _within_limits(
+    ranked: list[Ranked], taken: Shares, slots: Mapping[str, int]
+) -> list[tuple[Ranked, str]]:
+    """Pools and zones in which one more keeps within the limits; room comes first, then the price.
 
     No limit keeps a job below its smallest size: until then the one that it exceeds least will do.
     """
     if not taken.are_limited:
         return [(one, "") for one in ranked]
     pairs = [(one, zone) for one in ranked for zone in (one.pool.zones or ("",))]
-    by_excess = sorted(pairs, key=lambda pair: taken.excess(pair[0].pool.name, pair[1]))
+    by_excess = sorted(
+        pairs,
+        key=lambda pair: (
+            taken.excess(pair[0].pool.name, pair[1]),
+            slots.get(pair[0].pool.name, 0) <= 0,
+        ),
+    )
     if taken.total < taken.least:
         return by_excess
     return [pair for pair in by_excess if not taken.excess(pair[0].pool.name, pair[1])]

@@ -127,13 +127,19 @@ def _with_traffic(one: Ranked, homes: frozenset[Place], gb_per_hour: float) -> R
     return replace(one, score=replace(one.score, transfer_usd_per_hour=min(prices, default=0.0)))
 
 
-def _words(one: Ranked) -> str:
-    pool, score = one.pool, one.score
+def whereabouts(one: Ranked) -> str:
+    """Name a pool as people know it: spot g5.xlarge us-east-1b."""
+    pool = one.pool
     kind = {Capacity.SPOT: "spot", Capacity.ON_DEMAND: "on-demand"}.get(pool.capacity, "reserved")
     where = " ".join((*pool.instance_types[:1], *pool.zones[:1])) or pool.name
+    return f"{kind} {where}"
+
+
+def _words(one: Ranked) -> str:
+    pool, score = one.pool, one.score
     if not score.is_price_known:
-        return f"{kind} {where} of unknown price"
-    said = f"{kind} {where} ${score.usd_per_hour:.2f}/h"
+        return f"{whereabouts(one)} of unknown price"
+    said = f"{whereabouts(one)} ${score.usd_per_hour:.2f}/h"
     if pool.capacity is Capacity.SPOT:
         said += f", expected ${score.expected_usd_per_hour:.2f} with interruptions"
         if score.transfer_usd_per_hour:

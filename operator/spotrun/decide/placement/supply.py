@@ -9,13 +9,11 @@ from spotrun.decide.market import PoolFacts
 from spotrun.decide.offers import Offers, offers
 from spotrun.decide.placement.pools import FIXED, below_on_demand, is_resting, to_be_had
 from spotrun.decide.placement.rank import Ranked, rank
+from spotrun.decide.placement.room import TRIED_SECONDS, lacked_seconds
 from spotrun.decide.pool import TURNED_DOWN_SECONDS
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 
-TRIED_SECONDS = 5.0
-"""For whom the scheduler finds no node, though it is to have one: a node that has just become free
-is given away within milliseconds, and then others may have room."""
 SCALED_SECONDS = 600.0
 """So long a node may take to come where an autoscaler makes it, until it was measured."""
 _FIXED_SECONDS = FIXED / timedelta(seconds=1)
@@ -67,7 +65,7 @@ def _supply(view: View, status: TrainingJobStatus, new: int) -> Supply:
     found = offered(view)
     lasting = rank(view, status, found.lasting, new)
     rivals = [one for one in lasting if to_be_had(view, one.pool)]
-    spot = below_on_demand(rank(view, status, found.spot, new), rivals)
+    spot = below_on_demand(view, rank(view, status, found.spot, new), rivals)
     return Supply(
         tuple(spot),
         tuple(lasting),
@@ -109,6 +107,16 @@ def patience_seconds(view: View, worker: Worker) -> float:
     if len(pools) == 1 and pools[0].free_slots > 0:
         return _FIXED_SECONDS  # it was told that there is room
     return max((_provision_seconds(view, pool) for pool in pools), default=SCALED_SECONDS)
+
+
+def tried_again_seconds(view: View, worker: Worker) -> float:
+    """How long the scheduler has yet to find a node for a worker; then that there is none is known.
+
+    For so long the job has to be known to lack nodes as well: else their room was believed in.
+    """
+    if not worker.pod.unschedulable:
+        return float("inf")
+    return TRIED_SECONDS - min(waits_seconds(view, worker), lacked_seconds(view))
 
 
 def _provision_seconds(view: View, pool: PoolFacts) -> float:

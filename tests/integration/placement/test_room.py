@@ -1,0 +1,82 @@
+"""Who gets the room on nodes: jobs that come together, pods of others, jobs that fit no node."""
+
+import asyncio
+from typing import Any
+
+from devcluster.client import Manifest, at
+from tests.integration.spot.helpers import (
+    ONE_PER_NODE,
+    add_node,
+    create_job,
+    lack,
+    until_pools,
+    until_training,
+)
+from tests.operator_world import World
+
+CHEAP, DEAR = {"spotrun.dev/usd-per-hour": "0.40"}, {"spotrun.dev/usd-per-hour": "0.41"}
+
+
+async def two_equal_nodes(world: World) -> None:
+    """A node in each of two zones, of which one is a little cheaper."""
+    await add_node(world, "a", zone="us-east-1a", annotations=CHEAP)
+    await add_node(world, "b", zone="us-east-1b", annotations=DEAR)
+
+
+async def test_two_jobs_that_are_applied_together_take_a_node_each_at_once(world: World) -> None:
+    await two_equal_nodes(world)
+    async with world.operator():
+        await until_pools(world, 2)
+        await asyncio.gather(*(create_job(world, 1, name=name) for name in ("x", "y")))
+        jobs = [await world.until_phase("Running", name) for name in ("x", "y")]
+        nodes = [(await world.pods(name))[0]["spec"]["nodeName"] for name in ("x", "y")]
+    assert sorted(nodes) == ["a", "b"]
+    assert [job["status"]["nextSerial"] for job in jobs] == [1, 1], "nobody was asked elsewhere"
+
+
+async def test_who_finds_a_pool_full_of_others_pods_is_asked_from_a_free_one_soon(
+    world: World,
+) -> None:
+    await two_equal_nodes(world)
+    await world.kube.create(at("pods", world.namespace), a_pod_of_others("a"))
+    async with world.operator():
+        await until_pools(world, 2)
+        await create_job(world, 1)
+        await world.until_job(lambda status: "find no node" in lack(status))
+        status = await until_training(world, 1)
+        (pod,) = await world.pods()
+    assert pod["spec"]["nodeName"] == "b"
+    assert [one["what"] for one in status["decisions"]][:2] == ["Placed", "Placed"]
+
+
+async def test_a_job_whose_workers_fit_no_node_does_not_keep_others_from_theirs(
+    world: World,
+) -> None:
+    await two_equal_nodes(world)
+    async with world.operator():
+        await until_pools(world, 2)
+        await world.create_job("large", workers={"template": asking({"cpu": "64"})})
+        await world.until_job(lambda status: "too few CPU" in lack(status), "large")
+
+        await create_job(world, 3, name="gang", smallest=3)
+        await world.until_job(lambda status: "1 find no node" in lack(status), "gang")
+        await add_node(world, "c")
+        job = await world.until_phase("Running", "gang")
+    assert job["status"]["nextSerial"] == 3, "it held two nodes until the third came"
+
+
+def asking(requests: dict[str, str]) -> dict[str, Any]:
+    resources = {"requests": requests}
+    trainer = {"name": "trainer", "image": "x", "args": ["train.py"], "resources": resources}
+    return {"spec": {"containers": [trainer]}}
+
+
+def a_pod_of_others(node: str) -> Manifest:
+    """One that no job has made: its room is not known to be taken."""
+    container = {"name": "x", "image": "x", "resources": ONE_PER_NODE}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "other"},
+        "spec": {"nodeName": node, "containers": [container]},
+    }
