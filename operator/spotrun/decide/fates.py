@@ -123,13 +123,24 @@ def _fate(
         return Fate(Reason.NODE_LOST, message=f"node {worker.node.name} is gone")
     if is_settled:
         return Fate(None, message="its number is settled")  # made by a write believed to be lost
+    is_buried = _is_buried(worker)
     if lost is not None:
-        return Fate(Reason.NODE_LOST, message=lost, is_final=False)
+        return Fate(Reason.NODE_LOST, message=lost, is_final=is_buried)
     if worker.pod.deleting and not _has_time_left(worker, now):
         cause = _DISRUPTIONS.get(worker.pod.disrupted or "")
         never_ran = worker.pod.node is None
-        return Fate(cause, message="its pod was deleted", is_final=never_ran)
+        return Fate(cause, message="its pod was deleted", is_final=never_ran or is_buried)
     return None
+
+
+def _is_buried(worker: Worker) -> bool:
+    """Whether somebody says that a worker's machine is dead, and nobody contradicts.
+
+    `kubectl delete pod --force` is Kubernetes' way to give up a pod whose node does not answer.
+    Where the node does, its kubelet ends the pod, and says so.
+    """
+    node = worker.node
+    return worker.pod.is_forced and node is not None and node.unreachable_at is not None
 
 
 def _doubted(job: JobSnapshot) -> frozenset[int]:

@@ -50,6 +50,7 @@ class Pod:
     address: str | None = None
     deleting: bool = False
     killed_at: datetime | None = None  # while deleting: the end of its grace, until then it may run
+    is_forced: bool = False  # it was deleted without any grace, as who gives it up does
     metered: bool = True  # our finalizer is still there
     disrupted: str | None = None  # reason of its DisruptionTarget condition
     end: PodEnd | None = None

@@ -91,6 +91,7 @@ class PodMeta(Meta, frozen=True, rename="camel"):
 
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: PodAnnotations = PodAnnotations()
     finalizers: tuple[str, ...] = ()

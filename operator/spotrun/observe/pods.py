@@ -55,6 +55,7 @@ def pod_facts(pod: PodObject, serial: int) -> Pod:
         deleting=meta.deletion_timestamp is not None,
         # The API server adds the grace period to the time of the deletion.
         killed_at=_moment(meta.deletion_timestamp),
+        is_forced=meta.deletion_grace_period_seconds == 0,
         metered=FINALIZER_METERED in meta.finalizers,
         disrupted=_disrupted(pod),
         end=_end(pod),

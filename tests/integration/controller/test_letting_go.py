@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from devcluster.client import Manifest, at
+from devcluster.client import STRATEGIC, Manifest, at
 from tests.operator_world import World
 from tests.webhooks import down
 
@@ -33,6 +34,14 @@ async def until_gone(world: World, name: str = "job") -> None:
         return not left and not await world.kube.list(at("pods", world.namespace))
 
     await world.until(is_gone)
+
+
+async def call_unreachable(world: World, node: str) -> None:
+    """Say of a node what the node controller says of it when 50 s have gone by."""
+    silent = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
+    moment = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    said = {"status": {"conditions": [{**silent, "lastTransitionTime": moment}]}}
+    await world.kube.patch(at("nodes", None, node, "status"), said, content_type=STRATEGIC)
 
 
 async def delete_in_foreground(world: World) -> None:
@@ -143,3 +152,19 @@ async def test_a_worker_that_nobody_could_label_is_released_when_its_job_is_dele
             await world.until_job(lambda s: s.get("phase") == "Recovering")
             await world.kube.delete(world.jobs("job"))
         await until_gone(world)
+
+
+async def test_a_pod_that_is_given_up_by_force_on_a_dead_machine_is_released(world: World) -> None:
+    async with training(world):
+        await world.nodes["a"].vanish()
+        (pod,) = await world.pods()
+        path = at("pods", world.namespace, pod["metadata"]["name"])
+        await world.kube.delete(path, grace_seconds=0)
+        await call_unreachable(world, "a")
+        await world.until_job(lambda s: s.get("settled") == "0")
+
+        async def is_gone() -> bool:
+            return pod["metadata"]["uid"] not in {p["metadata"]["uid"] for p in await world.pods()}
+
+        await world.until(is_gone)
+    await world.kube.get(at("nodes", None, "a"))  # its Node object is still there

@@ -9,7 +9,7 @@ from spotrun.api.values import Serials
 from spotrun.decide.fates import Fate, in_doubt, missed_by_both
 from spotrun.decide.snapshot import Node, PodEnd, PodPhase
 from spotrun.wire import Ending
-from tests.decide_builders import JobBuilder, a_job, an_end, later
+from tests.decide_builders import NOW, JobBuilder, a_job, ago, an_end, later
 
 SILENCE = Fate(Reason.NODE_LOST, message="no sign of life from job-1", is_final=False)
 DOWN = Node("node-1", ready=False)
@@ -139,6 +139,41 @@ def test_a_deleted_pod_trains_on_until_its_grace_is_over() -> None:
 def test_a_deleted_pod_that_never_had_a_node_is_settled_at_once() -> None:
     job = a_job().with_worker(0, node=None, deleting=True)
     assert fate(job) == Fate(None, message="its pod was deleted")
+
+
+SILENT_NODE = Node("n", ready=False, unreachable_at=ago(40))
+FORCED = {"deleting": True, "killed_at": NOW, "is_forced": True}
+
+
+@pytest.mark.parametrize(
+    ("node", "pod", "is_over"),
+    [
+        pytest.param(SILENT_NODE, FORCED, True, id="its machine is dead, as somebody says"),
+        pytest.param(Node("n"), FORCED, False, id="its kubelet will end it"),
+        pytest.param(Node("n", ready=False), FORCED, False, id="its kubelet says something"),
+        pytest.param(
+            SILENT_NODE,
+            {**FORCED, "is_forced": False},
+            False,
+            id="whoever deleted it leaves it to its kubelet",
+        ),
+    ],
+)
+@pytest.mark.parametrize("lost", [None, Serials("0")])
+def test_a_pod_is_over_that_is_given_up_by_force_on_a_node_that_does_not_answer(
+    lost: Serials | None, node: Node, pod: dict[str, Any], is_over: bool
+) -> None:
+    job = a_job().with_worker(0, ready=True, heard=60.0, node=node, **pod).with_status(lost=lost)
+    found = fate(job)
+    assert found is not None
+    assert found.is_final == is_over
+    decision = job.with_spec(1, suspend=True).decide()
+    assert decision.status.settled == ("0" if is_over else None)
+
+
+def test_who_calls_is_not_over_whatever_others_say() -> None:
+    job = a_job(1, suspend=True).with_worker(0, ready=True, node=SILENT_NODE, **FORCED)
+    assert job.decide().status.settled is None
 
 
 def test_a_pod_whose_node_is_no_more_is_lost_for_good() -> None:

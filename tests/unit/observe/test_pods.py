@@ -82,6 +82,14 @@ def test_a_pod_that_is_being_deleted_has_until_its_grace_ends() -> None:
     assert facts.killed_at == datetime(2026, 3, 2, 12, 2, tzinfo=UTC)
 
 
+@pytest.mark.parametrize(("seconds", "is_forced"), [(None, False), (30, False), (0, True)])
+def test_a_pod_that_is_deleted_without_grace_is_given_up(
+    seconds: int | None, is_forced: bool
+) -> None:
+    grace = {} if seconds is None else {"deletionGracePeriodSeconds": seconds}
+    assert pod_facts(pod(**grace), 3).is_forced == is_forced
+
+
 def test_a_phase_of_tomorrow_is_no_end() -> None:
     assert pod_facts(pod({"phase": "Unknown"}), 3).phase is PodPhase.RUNNING
     assert pod_facts(pod({"phase": "Unknown"}), 3).end is None
