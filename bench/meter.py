@@ -4,7 +4,10 @@
 change. In half of them the operator is killed in the middle of its writes; in the others it is
 there, for things happen that have no time but that at which they are seen: nodes vanish, prices in
 annotations change. What was said at any moment, and the exact sums at the end, are compared with
-`tests/meter`. `unseen` is what such things add while nobody looks. Then what a life without
+`tests/meter`. `unseen` is what such things add while nobody looks. `dead_node`: a machine dies
+under a worker and its Node object stays, is removed later, or comes back, while the job goes on, is
+over or held back: no sum may fall without a correction. With `--quick` nobody waits the 50 s after
+which Kubernetes says that a node is unreachable: it is said at once. Then what a life without
 disturbance costs in writes. `budgets`: jobs on a virtual clock that run into their budgets; the
 operator dies, in some of them it is away for hours, and some agents never save the last checkpoint.
 
@@ -20,6 +23,7 @@ from bench.operator_bench import say
 from devcluster.argument_types import how_many
 from devcluster.cluster import Cluster
 from tests.budget_lives import a_life
+from tests.meter.dead_node import DEATHS, die
 from tests.meter.lives import KILLED, UNSEEN, WATCHED, Result, live
 from tests.operator_world import install_crds
 
@@ -29,7 +33,7 @@ SEED = 20260301
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="10 lives, 20 budgets")
+    parser.add_argument("--quick", action="store_true", help="10 lives, 20 budgets, one dead node")
     parser.add_argument("--lives", type=how_many, default=200)
     parser.add_argument("--budgets", type=how_many, default=200)
     arguments = parser.parse_args()
@@ -38,7 +42,24 @@ def main() -> None:
     budgets(arguments.budgets)
     with Cluster() as cluster:
         install_crds(cluster)
+        asyncio.run(dead_nodes(cluster, declared=arguments.quick))
         asyncio.run(lives(cluster, arguments.lives))
+
+
+async def dead_nodes(cluster: Cluster, *, declared: bool) -> None:
+    """A worker is lost on a machine that says nothing any more."""
+    deaths = [
+        await die(cluster, job, node, declared=declared)
+        for job, node in (DEATHS[:1] if declared else DEATHS)
+    ]
+    say(
+        "dead_node_error_usd",
+        float(max(error for death in deaths for error in death.errors_usd)),
+        "USD",
+        allowed=0.01,
+        looks=sum(len(death.errors_usd) for death in deaths),
+        unexplained_falls_usd=float(max(fall for death in deaths for fall in death.falls_usd)),
+    )
 
 
 async def lives(cluster: Cluster, number: int) -> None:

@@ -93,7 +93,7 @@ class Lives:
         """Let all jobs finish; returns them once every worker is settled."""
         for job in self.jobs:
             self.world.play(job).may_finish.set()
-        return {job: await self.world.until_job(_is_settled, job) for job in self.jobs}
+        return {job: await self.world.until_job(is_settled, job) for job in self.jobs}
 
     async def look(self) -> None:
         """Note whatever is said of costs."""
@@ -249,7 +249,8 @@ def _as_of(job: Manifest) -> datetime:
     return datetime.fromisoformat(job["status"]["cost"]["asOf"])
 
 
-def _is_settled(status: Manifest) -> bool:
+def is_settled(status: Manifest) -> bool:
+    """Whether a job has succeeded, and all its workers are in its sums."""
     numbers: set[int] = set()
     for part in filter(None, status.get("settled", "").split(",")):
         first, _, last = part.partition("-")

@@ -2,7 +2,9 @@
 
 It shares no code with the operator: it keeps every version of the pods, nodes and pools that the
 API server tells, and adds up prices over pods' times. Where nobody says when a thing happened (an
-annotation that changes, a node that vanishes) it happened when the watch told it.
+annotation that changes, a node that vanishes) it happened when the watch told it. On a node that
+Kubernetes does not hear of any more nothing runs, unless its kubelet comes back and says otherwise.
+It does not see workers that speak while their kubelets do not.
 """
 
 import asyncio
@@ -22,6 +24,7 @@ Prices = list[tuple[datetime, Fraction]]
 
 PRICE = "spotrun.dev/usd-per-hour"
 POOL_GROUP = "spotrun.dev/v1alpha1"
+_FOUND = ("Unknown", "ContainerStatusUnknown")
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 _UNITS = {
     "": Fraction(1),
@@ -38,6 +41,8 @@ class _Node:
     labels: Manifest
     prices: Prices = field(default_factory=list)
     gone_at: datetime | None = None
+    silent_at: datetime | None = None  # since when it was not heard of, the last time
+    back_at: datetime | None = None  # and since when it is again
 
 
 @dataclass
@@ -112,6 +117,7 @@ class Meter:
         if is_gone:
             known.gone_at = now
             return
+        _note_silence(known, status)
         said = node["metadata"].get("annotations", {}).get(PRICE)
         if said is not None:
             price = Fraction(said)
@@ -152,6 +158,17 @@ class Meter:
         return node.prices or next(pools, [])
 
 
+def _note_silence(known: _Node, status: Manifest) -> None:
+    for condition in status.get("conditions", ()):
+        if condition["type"] != "Ready":
+            continue
+        since = _moment(condition["lastTransitionTime"])
+        if condition["status"] == "Unknown":
+            known.silent_at, known.back_at = since, None
+        elif condition["status"] == "True":
+            known.back_at = since
+
+
 def _start(pod: _Pod) -> datetime | None:
     for condition in pod.manifest.get("status", {}).get("conditions", ()):
         if condition["type"] == "PodScheduled" and condition["status"] == "True":
@@ -161,14 +178,26 @@ def _start(pod: _Pod) -> datetime | None:
 
 def _end(pod: _Pod) -> datetime | None:
     """When the last container ended; a kubelet that does not know says no time."""
-    told = _told_end(pod)
-    return told or pod.over_at or (pod.node.gone_at if pod.node is not None else None)
+    told, node = _told_end(pod), pod.node
+    if told is not None or node is None:
+        return told or pod.over_at
+    if node.silent_at is not None and (node.back_at is None or pod.over_at is not None):
+        return node.silent_at
+    return pod.over_at or node.gone_at
 
 
 def _told_end(pod: _Pod) -> datetime | None:
+    """Who ran on a machine that was restarted is only found to have ended."""
     states = [c["state"] for c in pod.manifest.get("status", {}).get("containerStatuses", ())]
-    ends = [state.get("terminated", {}).get("finishedAt") for state in states]
+    ended = [state.get("terminated", {}) for state in states]
+    if any(one.get("reason") in _FOUND for one in ended) and _was_silent(pod):
+        return None
+    ends = [one.get("finishedAt") for one in ended]
     return max(map(_moment, ends)) if ends and all(ends) else None
+
+
+def _was_silent(pod: _Pod) -> bool:
+    return pod.node is not None and pod.node.silent_at is not None
 
 
 def _share(pod: Manifest, allocatable: Manifest) -> Fraction:

@@ -12,7 +12,12 @@ PRINTED = {
     "pods_per_second": {"pods_vs_job_controller_200x8", "pods_vs_job_controller_1x1000"},
     "reaction": {"reaction_p50_ms", "reaction_p99_ms", "reaction_cpu_per_kill"},
     "restart": {"restart_seconds", "restart_rss_mb"},
-    "meter": {"meter_max_error_usd", "meter_final_error_usd", "budget_overrun_usd"},
+    "meter": {
+        "meter_max_error_usd",
+        "meter_final_error_usd",
+        "dead_node_error_usd",
+        "budget_overrun_usd",
+    },
     "scaling": {
         "scaling_cost_vs_best_fixed_steady",
         "scaling_cost_vs_best_fixed_changing",
