@@ -228,6 +228,16 @@ class Options:
             "ec2:DescribeSpotPriceHistory and pricing:GetProducts; default: nobody is asked",
         ),
     )
+    azure_prices: tuple[str, ...] | None = field(
+        default=None,
+        metadata=_flag(
+            _regions,
+            "REGION,...",
+            "ask Azure's public price list, which needs no key, for the prices of nodes in these "
+            "regions, spot and on demand: they count before the built-in ones; default: nobody is "
+            "asked",
+        ),
+    )
     workers: int = field(
         default=64, metadata=_flag(_whole(1, 1_000), "N", "how many jobs to work on at once")
     )

@@ -212,6 +212,11 @@ class CapacityPoolStatus(Model):
         "deleted after a week of that.",
     )
     price: Price | None = Field(None, description="What a node costs, and since when.")
+    unpriced: LongText | None = Field(
+        None,
+        description="The command by which you say what a node costs; absent while its price is "
+        "known.",
+    )
     available: ConditionStatus | None = Field(
         None, description="Whether more can be had: True, False (it was dry when asked) or Unknown."
     )

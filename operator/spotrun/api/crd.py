@@ -98,6 +98,7 @@ KINDS: dict[str, Kind] = {
             Column("RETRY", ".status.retryAt", wide=True),
             Column("SOURCE", ".status.price.source", wide=True),
             _AGE,
+            Column("UNPRICED", ".status.unpriced"),
         ),
     ),
 }

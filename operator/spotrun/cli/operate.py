@@ -6,11 +6,12 @@ import os
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from random import Random
+from typing import Any
 from urllib.parse import urlsplit
 
 import uvloop
@@ -24,6 +25,8 @@ from spotrun.kube.lease import Terms
 from spotrun.kube.resource import Key
 from spotrun.kube.transport import Transport
 from spotrun.observe.aws_prices import AwsPrices
+from spotrun.observe.azure_prices import AzurePrices
+from spotrun.observe.live_prices import LivePrices
 from spotrun.observe.price_tables import PriceSources
 from spotrun.options import HostPort, Options
 from spotrun.serve.server import Settings as ServerSettings
@@ -99,7 +102,7 @@ def _settings(options: Options, server: str) -> Settings:
         watch_namespace=options.watch_namespace,
         price_sources=PriceSources(
             table=Key(namespace, table) if table is not None else None,
-            aws=_aws_prices(options.aws_prices),
+            live=tuple(_live_prices(options)),
         ),
         restricted=options.restricted,
         workers=options.workers,
@@ -111,18 +114,20 @@ def _settings(options: Options, server: str) -> Settings:
     )
 
 
-def _aws_prices(regions: tuple[str, ...] | None) -> AwsPrices | None:
-    if regions is None:
-        return None
-    try:
-        return AwsPrices(
-            regions,
-            clock=time.monotonic,
-            wall=lambda: datetime.now(UTC),
-            roll=Random().random,  # noqa: S311 - jitter, not a secret
-        )
-    except ValueError as error:
-        raise ValueError(f"--aws-prices: {error}") from error
+def _live_prices(options: Options) -> Iterator[LivePrices]:
+    """The clouds that are to be asked what their nodes cost."""
+    told: dict[str, Any] = {
+        "clock": time.monotonic,
+        "wall": lambda: datetime.now(UTC),
+        "roll": Random().random,  # noqa: S311 - jitter, not a secret
+    }
+    if options.aws_prices is not None:
+        try:
+            yield AwsPrices(options.aws_prices, **told)
+        except ValueError as error:
+            raise ValueError(f"--aws-prices: {error}") from error
+    if options.azure_prices is not None:
+        yield AzurePrices(options.azure_prices, **told)
 
 
 def _own_address(server: str) -> str:

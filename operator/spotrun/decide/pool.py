@@ -4,6 +4,7 @@ The status is all that is remembered: an operator that starts anew goes on from 
 to `asOf` is in it, so nothing is counted twice.
 """
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -159,7 +160,17 @@ def _quote(pool: PoolSnapshot, status: CapacityPoolStatus, now: datetime) -> Cap
         recent=recent or None,
     )
     new = new.model_copy(update={"as_of": _said_at(pool.quote, old, new)})
-    return status.model_copy(update={"price": new if new != Price() else None})
+    update = {
+        "price": new if new != Price() else None,
+        "unpriced": _command_to_price(pool) if price is None else None,
+    }
+    return status.model_copy(update=update)
+
+
+def _command_to_price(pool: PoolSnapshot) -> str:
+    """Return what an admin can type at once; what the nodes themselves state comes before it."""
+    told = json.dumps({"spec": {"usdPerHour": "<USD>"}}, separators=(",", ":"))
+    return f"kubectl patch cpool {pool.name} --type=merge -p '{told}'"
 
 
 def _said_at(quote: Quote | None, old: Price, new: Price) -> Time | None:

@@ -1,4 +1,4 @@
-"""The price tables there are: the cluster's own, what AWS says, and the built-in ones.
+"""The price tables there are: the cluster's own, what clouds say, and the built-in ones.
 
 The cluster's are a ConfigMap of which each entry is a sheet, read as it changes. A sheet that
 cannot be read, and a line of one, cost the others nothing; the log says what is wrong.
@@ -18,7 +18,7 @@ from spotrun.money.builtin import built_in_tables
 from spotrun.money.catalog import Catalog
 from spotrun.money.rows import Offering
 from spotrun.money.table import PriceTable
-from spotrun.observe.aws_prices import AwsPrices
+from spotrun.observe.live_prices import LivePrices
 from spotrun.observe.objects import CONFIG_MAPS, ConfigMapObject
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class PriceSources:
     """Who is asked for prices besides nodes, pools and the tables in the package."""
 
     table: Key | None = None  # a ConfigMap
-    aws: AwsPrices | None = None
+    live: tuple[LivePrices, ...] = ()  # one for each cloud that is asked
 
 
 NOBODY = PriceSources()
@@ -55,7 +55,7 @@ class PriceTables:
             follower = Reflector(client, selection, ConfigMapObject, self._read)
             self.reflectors["pricetables"] = follower
         self._own: tuple[PriceTable, ...] = ()
-        self._aws = sources.aws
+        self._live = sources.live
         self._offered = offered
         self._changed = changed
         self._stack = AsyncExitStack()
@@ -63,8 +63,8 @@ class PriceTables:
     async def __aenter__(self) -> Self:
         for follower in self.reflectors.values():
             await self._stack.enter_async_context(running(follower.run()))
-        if self._aws is not None:
-            following = self._aws.follow(self._offered, lambda _: self._tell())
+        for cloud in self._live:
+            following = cloud.follow(self._offered, lambda _: self._tell())
             await self._stack.enter_async_context(running(following))
         return self
 
@@ -74,8 +74,7 @@ class PriceTables:
     @property
     def catalog(self) -> Catalog:
         """All that is known now; a cloud that has not answered yet is in it, without a price."""
-        live = self._aws.tables() if self._aws is not None else ()
-        return catalog_of(self._own, live)
+        return catalog_of(self._own, (table for cloud in self._live for table in cloud.tables()))
 
     def _read(self, _: ConfigMapObject | None, new: ConfigMapObject | None) -> None:
         self._own = tables_of(new)

@@ -279,6 +279,17 @@ def test_pools_wait_for_their_definition(helm: Helm) -> None:
     assert "NOT YET MADE: your 1 CapacityPools" in helm(*notes)
 
 
+def test_who_gives_no_prices_is_told_where_they_are_missing(helm: Helm) -> None:
+    given = ("--set=image.repository=r/operator", "--set=trainerImage=r/trainer")
+    silent, asking = (
+        helm("install", "spotrun", CHART, "--dry-run=client", *given, *prices)
+        for prices in ((), ("--set=prices.azureRegions={eastus}",))
+    )
+
+    assert "PRICES: nobody is asked what nodes cost." in silent
+    assert "PRICES:" not in asking
+
+
 def test_every_alert_is_there_but_those_left_out(helm: Helm) -> None:
     files = {path.stem for path in (CHART / "alerts").glob("*.yaml")}
     (rules,) = of_kind(helm.case("everything"), "PrometheusRule")

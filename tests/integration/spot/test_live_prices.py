@@ -33,14 +33,14 @@ async def test_a_pool_says_what_aws_asks_for_its_nodes_and_keeps_it_over_a_resta
     await add_node(world, "a", instance_type="g4dn.xlarge", zone="us-east-1a")
     async with TestServer(listed.app()) as server:
         monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", str(server.make_url("")))
-        async with world.operator(price_sources=PriceSources(aws=asked())):
+        async with world.operator(price_sources=PriceSources(live=(asked(),))):
             name = "spot-g4dn-xlarge-us-east-1a"
             pool = await until_pool(world, name, lambda status: SPOT in str(status.get("price")))
     price = pool["status"]["price"]
     assert (price["usdPerHour"], price["source"]) == ("0.00001", SPOT)
 
     ec2.end()
-    async with world.operator(price_sources=PriceSources(aws=asked())):
+    async with world.operator(price_sources=PriceSources(live=(asked(),))):
         await add_node(world, "b", instance_type="g4dn.xlarge", zone="us-east-1a")
         pool = await until_pool(world, name, lambda status: status["nodes"] == 2)
     kept = ("usdPerHour", "source", "asOf", "recent")

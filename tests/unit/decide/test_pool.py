@@ -125,6 +125,16 @@ def said(seconds_ago: float, usd_per_hour: str = "0.42") -> Quote:
     return replace(quote, good_for=timedelta(minutes=15))
 
 
+def test_a_pool_of_unknown_price_names_the_command_that_gives_it_one() -> None:
+    unknown = next_pool(a_pool(name="spot-box"), NOW)
+    command = """kubectl patch cpool spot-box --type=merge -p '{"spec":{"usdPerHour":"<USD>"}}'"""
+    assert unknown.unpriced == command
+    known = next_pool(a_pool(name="spot-box", status=unknown, quote=a_quote("0.42")), NOW)
+    assert known.unpriced is None
+    lost = next_pool(a_pool(name="spot-box", status=known), NOW)
+    assert lost.unpriced == command
+
+
 def price_after(*quotes: tuple[Quote, float]) -> Price:
     """What is written down after looks so many seconds ago."""
     status = CapacityPoolStatus()

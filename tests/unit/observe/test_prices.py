@@ -178,7 +178,7 @@ def test_tables_of_the_cluster_come_before_the_built_in_ones() -> None:
 def test_a_cloud_that_has_not_answered_yet_is_believed_in_what_it_said_before() -> None:
     asked = AwsPrices(["us-east-1"], clock=lambda: 0.0, wall=lambda: START, roll=lambda: 0.0)
     client = Client(ScriptedTransport(lambda *_: None), field_manager="test")
-    sources = PriceSources(aws=asked)
+    sources = PriceSources(live=(asked,))
     tables = PriceTables(client, sources, offered=lambda: (), changed=lambda _: None)
     said = Quote(UsdPerHour(Decimal("0.04")), "AWS spot prices", START)
     wanted = Offering("m5.large", Capacity.SPOT, "us-east-1", "us-east-1a")

@@ -1,0 +1,134 @@
+"""What clouds say their nodes cost now: asked when it is due, and remembered.
+
+Answers are kept; where a cloud does not answer, the last good ones stay, and say how old they are.
+What is asked, and how, is each cloud's own: `aws_prices`, `azure_prices`, `gcp_prices`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from spotrun.kube.backoff import Backoff, Roll
+from spotrun.money.rows import Offering, PriceRow
+from spotrun.money.table import PriceTable
+
+log = logging.getLogger(__name__)
+
+_LOOK_EVERY_SECONDS = 15.0  # for what is due, or new
+_BACKOFF = Backoff(least_seconds=30.0, most_seconds=1800.0)
+_MOST_TYPES = 100  # per question: more than a cluster uses, less than a cloud refuses
+
+Types = frozenset[str]
+
+
+class CloudUnavailableError(Exception):
+    """A cloud did not say; in its own words, and what to do about it."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked for a region, and how often."""
+
+    source: str
+    every_seconds: float
+    ask: Callable[[str, Types], Awaitable[list[PriceRow]]]
+
+    @property
+    def good_for(self) -> timedelta:
+        """Three missed answers are no accident."""
+        return timedelta(seconds=3 * self.every_seconds)
+
+
+@dataclass
+class _Answer:
+    rows: tuple[PriceRow, ...] = ()
+    types: Types = frozenset()  # that were asked for
+    due_at: float = 0.0
+    failures: int = 0
+
+    def is_due(self, types: Types, now: float) -> bool:
+        """What is new is asked at once, unless the cloud is not answering."""
+        return now >= self.due_at or (not self.failures and not types <= self.types)
+
+
+class LivePrices:
+    """Asks one cloud when it is time to, and remembers."""
+
+    def __init__(
+        self,
+        regions: Collection[str],
+        questions: Collection[Question],
+        *,
+        clock: Callable[[], float],
+        roll: Roll,
+    ) -> None:
+        self._regions = frozenset(regions)
+        self._questions = tuple(questions)
+        self._clock = clock
+        self._roll = roll
+        self._answers: dict[tuple[str, str], _Answer] = {}
+
+    def tables(self) -> tuple[PriceTable, ...]:
+        """What is known, to stand in a catalog behind the cluster's own tables."""
+        return tuple(
+            PriceTable(
+                source=question.source,
+                rows=tuple(
+                    row
+                    for (source, _), answer in self._answers.items()
+                    if source == question.source
+                    for row in answer.rows
+                ),
+                good_for=question.good_for,
+            )
+            for question in self._questions
+        )
+
+    async def refresh(self, wanted: Iterable[Offering]) -> bool:
+        """Ask what is due about these; whether anything was answered.
+
+        Each type is asked for on demand as well: it is what spot is compared with.
+        """
+        regions: dict[str, set[str]] = {}
+        for offering in wanted:
+            if offering.region in self._regions and offering.instance_type:
+                regions.setdefault(offering.region, set()).add(offering.instance_type)
+        answered = [
+            await self._ask(question, region, frozenset(sorted(types)[:_MOST_TYPES]))
+            for region, types in sorted(regions.items())
+            for question in self._questions
+        ]
+        return any(answered)
+
+    async def follow(
+        self,
+        wanted: Callable[[], Iterable[Offering]],
+        changed: Callable[[tuple[PriceTable, ...]], None],
+    ) -> None:
+        """Keep asking, and say what was answered, until cancelled."""
+        while True:
+            if await self.refresh(wanted()):
+                changed(self.tables())
+            await asyncio.sleep(_LOOK_EVERY_SECONDS)
+
+    async def _ask(self, question: Question, region: str, types: Types) -> bool:
+        answer = self._answers.setdefault((question.source, region), _Answer())
+        if not answer.is_due(types, self._clock()):
+            return False
+        try:
+            rows = await question.ask(region, types)
+        # No answer, or one that makes no sense.
+        except (CloudUnavailableError, LookupError, TypeError, ValueError) as error:
+            answer.failures += 1
+            pause = _BACKOFF.pause_seconds(answer.failures, self._roll)
+            answer.due_at = self._clock() + pause
+            if answer.failures == 1:
+                log.warning("%s in %s: %s; the last ones stay", question.source, region, error)
+            return False
+        if answer.failures:
+            log.info("%s in %s: known again", question.source, region)
+        answer.rows, answer.types, answer.failures = tuple(rows), types, 0
+        answer.due_at = self._clock() + question.every_seconds
+        return True
