@@ -47,7 +47,7 @@ def worlds_until_replaced(workers: int, late: int, most: int = 12) -> int:
         absent = [
             a_worker(n, ready=True, ready_for=400.0, in_process=False) for n in sorted(broken)
         ]
-        present = [_arrived(worker, world.generation) for worker in well]
+        present = [arrived(worker, world.generation) for worker in well]
         long_ago = world.model_copy(update={"formed_at": Time.of(ago(700))})
         decision = with_all(job.with_status(world=long_ago), [*present, *absent]).decide()
         broken -= removed(decision.actions)
@@ -57,9 +57,11 @@ def worlds_until_replaced(workers: int, late: int, most: int = 12) -> int:
     return most
 
 
-def _arrived(worker: Worker, generation: int) -> Worker:
+def arrived(worker: Worker, generation: int) -> Worker:
+    """Return the same worker, which says that it trains in a world."""
     assert worker.agent is not None, "it has called"
-    report = replace(worker.agent.report, arrived=generation, progress=Progress(generation, 100))
+    told = Progress(generation, 100, step_seconds=0.5)
+    report = replace(worker.agent.report, arrived=generation, progress=told)
     return replace(worker, agent=replace(worker.agent, report=report))
 
 

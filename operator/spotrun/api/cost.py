@@ -151,6 +151,24 @@ class Cost(Model):
     as_of: Time | None = Field(None, description="The moment up to which all this counts.")
 
 
+class EarlierRate(Model):
+    """What each of them cost before, until the next price."""
+
+    usd_per_hour: ShortText = Field(description="In USD per hour.")
+    since: ShortText | None = Field(
+        None, description="From when on; absent: since they have their nodes."
+    )
+    is_spot: bool | None = Field(
+        None, description="Whether they were on spot capacity; absent: as they are now."
+    )
+    pool: ShortText | None = Field(
+        None, description="Under which name this counts in byPool; absent: under that of now."
+    )
+
+
+MOST_EARLIER = 16
+
+
 class Rate(Model):
     """What each of some workers costs.
 
@@ -163,7 +181,13 @@ class Rate(Model):
     )
     since: ShortText | None = Field(
         None,
-        description="From when on; absent: since they have their nodes. A later one replaces it.",
+        description="From when on; absent: since they have their nodes. What a worker cost before "
+        "is in the sums. Of two rates that name it the later one replaces the other.",
+    )
+    before: Annotated[tuple[EarlierRate, ...], Field(max_length=MOST_EARLIER)] | None = Field(
+        None,
+        description="The prices of late that are not in the sums, oldest first: of a worker that "
+        "is found to have ended a while ago it must be known what it cost then.",
     )
     is_spot: bool | None = Field(None, description="Whether they are on spot capacity.")
     pool: ShortText | None = Field(
@@ -196,10 +220,11 @@ class Accumulators(Model):
         description="Time of settled workers whose price was never known, in seconds; it is in no "
         "sum.",
     )
-    rates: Annotated[tuple[Rate, ...], Field(max_length=16_384)] | None = Field(
+    rates: Annotated[tuple[Rate, ...], Field(max_length=20_000)] | None = Field(
         None,
         description="What the workers cost that are not settled: a price is kept from when it was "
-        "first known, for the node that says it may be gone at the end.",
+        "first known, for the node that says it may be gone at the end. One entry for all that "
+        "have cost the same since they came.",
     )
     ends: Annotated[tuple[ChargeEnd, ...], Field(max_length=512)] | None = Field(
         None, description="When the charge of workers ended that are lost and not settled."

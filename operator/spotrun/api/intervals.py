@@ -79,14 +79,12 @@ def runs_of(numbers: Iterable[int]) -> Iterator[Interval]:
         yield first, last
 
 
-def read_intervals(text: str) -> Iterator[Interval]:
+def read_intervals(text: str) -> tuple[Interval, ...]:
     """Read either form."""
     if text.startswith("+"):
-        yield from _counted_from_the_one_before(text[1:])
-        return
-    for part in text.split(",") if text else ():
-        first, _, last = part.partition("-")
-        yield int(first), int(last or first)
+        return tuple(_counted_from_the_one_before(text[1:]))
+    parts = (part.partition("-") for part in text.split(",")) if text else ()
+    return tuple((int(first), int(last or first)) for first, _, last in parts)
 
 
 def write_intervals(intervals: Sequence[Interval]) -> str:
@@ -98,10 +96,13 @@ def write_intervals(intervals: Sequence[Interval]) -> str:
 def _counted_from_the_one_before(text: str) -> Iterator[Interval]:
     last = 0
     for part in text.split(","):
-        is_back = part.startswith("-")
-        distance, _, length = part[is_back:].partition("-")
-        first = last - int(distance) if is_back else last + int(distance)
-        last = first + int(length or 0)
+        if "-" not in part:
+            first = last = last + int(part)
+        else:
+            is_back = part[0] == "-"
+            distance, _, length = part[is_back:].partition("-")
+            first = last - int(distance) if is_back else last + int(distance)
+            last = first + int(length or 0)
         yield first, last
 
 

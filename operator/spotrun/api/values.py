@@ -221,7 +221,7 @@ class Intervals(Text):
         try:
             return self._intervals
         except AttributeError:
-            self._intervals = tuple(read_intervals(self))
+            self._intervals = read_intervals(self)
             return self._intervals
 
     @property

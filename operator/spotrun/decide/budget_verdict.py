@@ -99,7 +99,7 @@ def size_within(view: View, status: TrainingJobStatus, budget: Budget, now: Bill
     Who leaves is paid until then, so a replacement may have to wait.
     """
     assert budget.max_usd_per_hour is not None, "there is a limit"
-    limit, book = UsdPerHour.of(budget.max_usd_per_hour), read_book(status.accumulators)
+    limit, book = UsdPerHour.of(budget.max_usd_per_hour), read_book(view, status.accumulators)
     staying = [worker for worker in now.running if worker.serial in view.staying_serials]
     rates = sorted(_rates(staying, book))
     if not rates:

@@ -72,7 +72,7 @@ def _settled(view: View, status: TrainingJobStatus, surplus: Collection[int]) ->
 
 def _charged(view: View, sums: Accumulators, ended: Collection[int]) -> Accumulators | None:
     """The sums with those who have ended; their prices need not be remembered any more."""
-    book = read_book(sums)
+    book = read_book(view, sums)
     new = priced(view, [view.by_serial[serial] for serial in ended], book)
     update: dict[str, object] = {}
     if not book.keys().isdisjoint(ended):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import ConditionType, Reason
@@ -68,7 +69,7 @@ class Pod:
     avoids: tuple[str, ...] = ()  # the host names of nodes that it keeps away from
     slot: int = 0  # which part of a copy of the model it holds
 
-    @property
+    @cached_property
     def is_over(self) -> bool:
         """Whether it has ended with all its containers."""
         return self.phase in {PodPhase.SUCCEEDED, PodPhase.FAILED}
@@ -148,7 +149,7 @@ class Worker:
     # By metrics.k8s.io, smoothed; asked only of jobs whose workers tell nothing of their steps.
     used: Utilization | None = None
 
-    @property
+    @cached_property
     def serial(self) -> int:
         """Its number in the job, for ever."""
         return self.pod.serial

@@ -5,11 +5,12 @@ finite length. Sums are therefore kept as fractions and rounded once, when they 
 segment cut in two costs what it did, to the last digit, whatever the precision of `decimal`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Self
+from typing import ClassVar, Self
 
 from typing_extensions import override
 
@@ -25,6 +26,7 @@ _MICROSECOND = timedelta(microseconds=1)
 @dataclass(frozen=True, order=True, init=False, repr=False)
 class _Money:
     exact: Fraction
+    _hash: ClassVar[int]  # of each, once somebody asked
 
     def __init__(self, number: Number = 0) -> None:
         object.__setattr__(self, "exact", _exactly(number))
@@ -33,6 +35,15 @@ class _Money:
     def of(cls, amount: Amount | None) -> Self:
         """Read what the API carries; what is absent is nothing."""
         return cls(amount.decimal if amount is not None else 0)
+
+    @override
+    def __hash__(self) -> int:
+        """That of a fraction takes microseconds, and prices are looked up by the thousand."""
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash((type(self), self.exact)))
+            return self._hash
 
     @property
     def decimal(self) -> Decimal:
@@ -99,6 +110,23 @@ class UsdPerHour(_Money):
     @override
     def __str__(self) -> str:
         return f"{super().__str__()}/h"
+
+
+def total_over(parts: Iterable[tuple[UsdPerHour, timedelta]]) -> Usd:
+    """Add up what rates come to, each in its time.
+
+    It is the sum of what `over` gives for each, but by whole numbers as long as no rate has more
+    decimal places than the API carries: a large job has hundreds of rates.
+    """
+    total = sum(_trillionths(rate.exact) * (time // _MICROSECOND) for rate, time in parts)
+    return Usd(Fraction(total, 10**_PLACES * 10**6 * _SECONDS_PER_HOUR))
+
+
+def _trillionths(exact: Fraction) -> Fraction | int:
+    most = 10**_PLACES
+    if most % exact.denominator:
+        return exact * most
+    return exact.numerator * (most // exact.denominator)
 
 
 def seconds_between(start: datetime, end: datetime) -> Decimal:

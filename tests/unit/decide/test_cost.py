@@ -6,12 +6,11 @@ import pytest
 
 from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.cost import Accumulators, Cost, Pricing, Rate
+from spotrun.api.cost import MOST_EARLIER, Accumulators, Cost, EarlierRate, Pricing, Rate
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType
 from spotrun.api.values import Serials
 from spotrun.decide.actions import Decision, Release
-from spotrun.decide.cost.rates import MOST_ENTRIES
 from spotrun.decide.ledger import find
 from spotrun.decide.pace import refresh_seconds, seconds_to_write
 from spotrun.decide.snapshot import PodEnd, PodPhase
@@ -97,8 +96,12 @@ def test_the_price_at_the_time_is_what_counts() -> None:
     decision = a_metered_job(0, node=node).decide()
     assert (cost(decision).usd, cost(decision).usd_per_hour) == ("1.5", "2")
     assert sums(decision).rates == (
-        Rate(workers=Serials("0"), usd_per_hour="1"),
-        Rate(workers=Serials("0"), usd_per_hour="2", since="2026-03-02T11:30:00Z"),
+        Rate(
+            workers=Serials("0"),
+            usd_per_hour="2",
+            since="2026-03-02T11:30:00Z",
+            before=(EarlierRate(usd_per_hour="1"),),
+        ),
     )
 
 
@@ -193,7 +196,7 @@ def test_what_is_spent_on_spot_is_told_apart() -> None:
 
 
 def test_a_long_history_of_prices_is_added_up() -> None:
-    changes = tuple((ago(3000 - n), str(4 + n % 2)) for n in range(1, MOST_ENTRIES + 2))
+    changes = tuple((ago(3000 - n), str(4 + n % 2)) for n in range(1, MOST_EARLIER + 2))
     node = a_node(changes=changes)
     decision = a_metered_job(0, node=node).decide()
     exact = node.prices.cost(ago(3600), NOW, Decimal("0.25")).usd.decimal

@@ -8,9 +8,8 @@ from decimal import Decimal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotrun.api.cost import MOST_POOLS, OTHER_POOLS, PoolCosts
+from spotrun.api.cost import MOST_EARLIER, MOST_POOLS, OTHER_POOLS, PoolCosts
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.cost.rates import MOST_ENTRIES
 from tests.decide_builders import NOW, JobBuilder, a_job, ago, later
 from tests.priced_nodes import a_node, at_work, ended
 
@@ -96,7 +95,7 @@ def test_a_job_that_moves_for_ever_keeps_a_short_status() -> None:
 
 
 def test_a_long_history_of_prices_is_added_up_in_its_pool() -> None:
-    changes = tuple((ago(3000 - n), str(4 + n % 2)) for n in range(MOST_ENTRIES + 10))
+    changes = tuple((ago(3000 - n), str(4 + n % 2)) for n in range(MOST_EARLIER + 10))
     dear = replace(a_node(changes=changes), pool="a")
     status = at_work(in_pools("a"), 0, node=dear).decide().status
     assert status.accumulators is not None

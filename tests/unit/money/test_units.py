@@ -1,3 +1,4 @@
+from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spotrun.api.amounts import Amount
-from spotrun.money.units import Usd, UsdPerHour, seconds_between
+from spotrun.money.units import NO_USD, Usd, UsdPerHour, seconds_between, total_over
 from tests.unit.money.builders import NOON, after, per_hour
 
 
@@ -91,3 +92,13 @@ def test_money_is_a_value() -> None:
     assert {Usd(1), Usd(Decimal("1.0"))} == {Usd(1)}
     assert bool(Usd()) is False
     assert repr(Usd(Decimal("0.5"))) == "Usd(1/2)"
+
+
+rates = st.fractions(0, 1000).map(UsdPerHour) | st.decimals(0, 99, places=12).map(UsdPerHour)
+times = st.timedeltas(timedelta(0), timedelta(days=400))
+
+
+@given(st.lists(st.tuples(rates, times)))
+def test_rates_are_added_up_as_each_for_itself(parts: list[tuple[UsdPerHour, timedelta]]) -> None:
+    each = [rate.over(Fraction(time // timedelta.resolution, 10**6)) for rate, time in parts]
+    assert total_over(parts) == sum(each, NO_USD)

@@ -86,7 +86,7 @@ def _rate(view: View, status: TrainingJobStatus, spent: Bill) -> UsdPerHour:
     ended = [one for one in last_crew(view, status) if ended_at(view, one) is not None]
     if not ended:
         return spent.usd_per_hour
-    return spent.usd_per_hour + rate_of(ended, read_book(status.accumulators))
+    return spent.usd_per_hour + rate_of(ended, read_book(view, status.accumulators))
 
 
 def _furthest(view: View) -> Progress | None:

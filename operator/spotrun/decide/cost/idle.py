@@ -7,6 +7,7 @@ after that, and who else is on it besides workers of jobs, the operator does not
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 
 from spotrun.api.cost import Accumulators
 from spotrun.api.status import TrainingJobStatus
@@ -62,15 +63,26 @@ def _own_nodes(view: View, workers: Iterable[Worker]) -> Mapping[str, Sequence[W
 def _idle(view: View, workers: Sequence[Worker], since: datetime | None) -> Usd:
     node = workers[0].node
     assert node is not None, "they are on one"
+    shares = shares_of(list(workers))
+    if since is not None and _is_as_before(view, workers, since):
+        left = 1 - sum(map(Fraction, shares), Fraction(0))
+        return node.prices.cost(since, view.now, left).usd if left > 0 else NO_USD
     came_at, used_at = _came_at(view, workers)
     is_new = since is None or used_at > since
     start = came_at if is_new or since is None else since
     whole = Segment(0, start, _left_at(view, workers), Decimal(1), node.prices)
     parts = [
         Segment(one.serial, started_at(one) or view.now, ended_at(view, one), share, node.prices)
-        for one, share in zip(workers, shares_of(list(workers)), strict=True)
+        for one, share in zip(workers, shares, strict=True)
     ]
     return idle(whole, parts, view.now)
+
+
+def _is_as_before(view: View, workers: Iterable[Worker], since: datetime) -> bool:
+    """Whether nobody has come or gone: what is left of the node cost the same all the time."""
+    return all(
+        (started_at(one) or view.now) <= since and ended_at(view, one) is None for one in workers
+    )
 
 
 def _left_at(view: View, workers: Sequence[Worker]) -> datetime | None:

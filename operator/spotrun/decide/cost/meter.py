@@ -1,6 +1,6 @@
 """The meter: it notes what workers cost that have just got a node, or whose price has changed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -9,17 +9,10 @@ from functools import lru_cache
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Accumulators
 from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.cost.folding import shortened
 from spotrun.decide.cost.policy import charged, priced
 from spotrun.decide.cost.pools import Names
-from spotrun.decide.cost.rates import (
-    MOST_ENTRIES,
-    Book,
-    Charge,
-    Charges,
-    num_entries,
-    read_book,
-    write_book,
-)
+from spotrun.decide.cost.rates import Book, Charge, Charges, read_book, write_book
 from spotrun.decide.cost.times import ended_at, started_at, unsettled
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
@@ -31,26 +24,25 @@ from spotrun.money.units import UsdPerHour
 def meter(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     """Note new prices; an older price is kept for as long as it may be asked for."""
     sums = status.accumulators or Accumulators()
-    book = read_book(sums)
-    changed = dict(_changes(view, status, book))
+    known, workers = read_book(view, sums), unsettled(view, status)
+    changed = dict(_changes(view, Names(sums, known, workers), known, workers))
     if not changed:
         return status
-    book |= changed
-    update: dict[str, object] = {}
-    if num_entries(book) > MOST_ENTRIES:
-        last = {serial: charges[-1:] for serial, charges in book.items()}
-        workers = unsettled(view, status)
-        update |= charged(sums, priced(view, workers, book) - priced(view, workers, last))
-        book = last
-    update["rates"] = write_book(book)
+    exact = {**known, **changed}
+    starts = {worker.serial: started_at(worker) or EVER for worker in workers}
+    kept = shortened(exact, starts, view.now)
+    update: dict[str, object] = {"rates": write_book(kept)}
+    left_out = priced(view, workers, exact) - priced(view, workers, kept)
+    if left_out.usd:
+        update |= charged(sums, left_out)
     return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
 
 
-def _changes(view: View, status: TrainingJobStatus, book: Book) -> Iterator[tuple[int, Charges]]:
+def _changes(
+    view: View, names: Names, book: Book, workers: Sequence[Worker]
+) -> Iterator[tuple[int, Charges]]:
     """The workers whose charges are not as they were noted, with all of these."""
     on_node: dict[str, list[Worker]] = {}
-    workers = unsettled(view, status)
-    names = Names(status.accumulators or Accumulators(), book, workers)
     for worker in workers:
         node, known = worker.node, book.get(worker.serial, ())
         if node is None or not node.prices.changes:
@@ -58,7 +50,7 @@ def _changes(view: View, status: TrainingJobStatus, book: Book) -> Iterator[tupl
         end = ended_at(view, worker)
         if known and end is not None:
             since = max(known[-1].since, started_at(worker) or EVER)
-            charges = _followed(known, node.prices, since, end)
+            charges = _followed(known, worker, since, end)
             if charges != known:
                 yield worker.serial, charges
         elif node.allocatable is not None:
@@ -71,14 +63,20 @@ def _changes(view: View, status: TrainingJobStatus, book: Book) -> Iterator[tupl
                 yield worker.serial, charges
 
 
-def _followed(known: Charges, history: PriceHistory, since: datetime, end: datetime) -> Charges:
+def _followed(known: Charges, worker: Worker, since: datetime, end: datetime) -> Charges:
     """With what has changed before a worker ended, and is only seen now.
 
     With whom it shared the node then is not known any more, but its share was the same.
     """
+    assert worker.node is not None, "it was on one"
+    history, has = worker.node.prices, worker.node.allocatable
+    share = _share(worker.pod.requests, has) if has is not None else None
     charges, before = list(known), history.at(since)
     for moment, price in history.changes:
         if price is None or not since < moment < end:
+            continue
+        if share is not None and _rate(price, share) == charges[-1].usd_per_hour:
+            before = price  # charged already, where room is short from a little earlier on
             continue
         if before is not None and before.exact:
             rate = charges[-1].usd_per_hour * (price.exact / before.exact)
@@ -109,10 +107,8 @@ def _charges(view: View, worker: Worker, share: Decimal, known: Charges, names: 
     assert worker.node is not None, "it is on one"
     history, start, pool = worker.node.prices, started_at(worker) or view.now, worker.node.pool
     is_same_pool = bool(known) and pool in {"", known[-1].pool}
-    if is_same_pool and len(known) == len(history.changes) == 1:  # as nearly always
-        [(_, price)] = history.changes
-        if price is not None and _rate(price, share) == known[0].usd_per_hour:
-            return known
+    if is_same_pool and _is_seen(history, share, known[-1], start, view.now):
+        return known  # as nearly always
     charges, is_spot = list(known), worker.node.capacity is Capacity.SPOT
     pool = known[-1].pool if is_same_pool else names.of(pool)
     changes = [(moment, price) for moment, price in history.changes if start < moment <= view.now]
@@ -128,6 +124,17 @@ def _charges(view: View, worker: Worker, share: Decimal, known: Charges, names: 
         if (rate, there) != (last.usd_per_hour, last.pool):
             charges.append(Charge(moment, rate, is_spot, there))
     return tuple(charges)
+
+
+def _is_seen(
+    history: PriceHistory, share: Decimal, last: Charge, start: datetime, now: datetime
+) -> bool:
+    """Whether the newest price is charged already, and none came between."""
+    changed_at, price = history.changes[-1]
+    before = history.changes[-2][0] if len(history.changes) > 1 else EVER
+    if price is None or changed_at > now or before > max(last.since, start):
+        return False
+    return _rate(price, share) == last.usd_per_hour
 
 
 @lru_cache(maxsize=4096)

@@ -4,10 +4,12 @@ What a worker costs is a function of when it began and ended and of the prices i
 does not matter how often it is computed, or by which operator.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import accumulate
 from typing import TypeVar
 
 from spotrun.api.amounts import Amount
@@ -18,7 +20,7 @@ from spotrun.decide.cost.rates import Book, Charge, Charges, read_book
 from spotrun.decide.cost.times import ended_at, started_at, unsettled
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
-from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour
+from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour, total_over
 
 _SHOWN_PLACES = 4  # of a sum that people read; what is added up is exact
 _NOTHING = timedelta(0)
@@ -43,18 +45,31 @@ class Bill:
 def bill(view: View, status: TrainingJobStatus) -> Bill:
     """Add up what is settled and what is not."""
     sums = status.accumulators or Accumulators()
-    book, workers = read_book(sums), unsettled(view, status)
+    now = view.once("bill", (sums.rates, status.settled), lambda: _unsettled_bill(view, status))
+    return replace(
+        now,
+        usd=Usd.of(sums.usd) + now.usd,
+        spot_usd=Usd.of(sums.spot_usd) + now.spot_usd,
+        by_pool=added(read_pools(sums.by_pool), now.by_pool),
+        is_known=sums.usd is not None or now.is_known,
+        is_complete=sums.unpriced_seconds is None and now.is_complete,
+    )
+
+
+def _unsettled_bill(view: View, status: TrainingJobStatus) -> Bill:
+    """Add up what is not settled: most policies ask for it, and few change it."""
+    book, workers = read_book(view, status.accumulators), unsettled(view, status)
     total = priced(view, workers, book)
     running = tuple(worker for worker in workers if ended_at(view, worker) is None)
     return Bill(
-        usd=Usd.of(sums.usd) + total.usd,
-        spot_usd=Usd.of(sums.spot_usd) + total.spot_usd,
-        by_pool=added(read_pools(sums.by_pool), total.by_pool),
+        usd=total.usd,
+        spot_usd=total.spot_usd,
+        by_pool=total.by_pool,
         usd_per_hour=rate_of(running, book),
         running=running,
         unpriced=tuple(worker for worker in running if worker.serial not in book),
-        is_known=sums.usd is not None or bool(book),
-        is_complete=sums.unpriced_seconds is None and all(w.serial in book for w in workers),
+        is_known=bool(book),
+        is_complete=all(worker.serial in book for worker in workers),
     )
 
 
@@ -71,7 +86,11 @@ class Spent:
         return Spent(
             self.usd - part.usd,
             self.spot_usd - part.spot_usd,
-            {pool: usd - part.by_pool.get(pool, NO_USD) for pool, usd in self.by_pool.items()},
+            {
+                pool: usd - part.by_pool.get(pool, NO_USD)
+                for pool, usd in self.by_pool.items()
+                if usd != part.by_pool.get(pool)
+            },
             self.unpriced_seconds - part.unpriced_seconds,
         )
 
@@ -128,32 +147,57 @@ def rate_of(workers: Iterable[Worker], book: Book) -> UsdPerHour:
 
 @dataclass
 class _Tally:
-    """Adds up the time at each price before it is multiplied: gangs cost the same for long.
+    """Adds up the time at each price before it is multiplied: gangs cost the same for long."""
 
-    Workers share the charges that status holds, so these are told apart by identity: their exact
-    prices are slow to compare.
-    """
-
-    times: dict[int, tuple[Charge, timedelta]] = field(default_factory=dict)
-    unknown: timedelta = _NOTHING
+    lives: dict[int, tuple[Charges, list[tuple[datetime, datetime]]]] = field(default_factory=dict)
 
     def add(self, charges: Charges, start: datetime, end: datetime) -> None:
-        if not charges:
-            self.unknown += end - start
-        for index, charge in enumerate(charges):
-            until = charges[index + 1].since if index + 1 < len(charges) else end
-            length = min(until, end) - max(charge.since, start)
-            if length > _NOTHING:
-                _, known = self.times.get(id(charge), (charge, _NOTHING))
-                self.times[id(charge)] = (charge, known + length)
+        known = self.lives.get(id(charges))
+        if known is None:
+            known = self.lives[id(charges)] = (charges, [])
+        known[1].append((start, end))
 
     def total(self) -> Spent:
+        unknown, parts = _NOTHING, dict[tuple[str, bool], list[tuple[UsdPerHour, timedelta]]]()
+        for charges, lives in self.lives.values():
+            if not charges:
+                unknown += sum((end - start for start, end in lives), _NOTHING)
+                continue
+            for charge, time in zip(charges, _times(charges, lives), strict=True):
+                if time:
+                    same = parts.setdefault((charge.pool, charge.is_spot), [])
+                    same.append((charge.usd_per_hour, time))
         usd, spot_usd, by_pool = NO_USD, NO_USD, dict[str, Usd]()
-        for charge, time in self.times.values():
-            part = charge.usd_per_hour.over(_length(time))
-            usd, spot_usd = usd + part, spot_usd + part if charge.is_spot else spot_usd
-            by_pool[charge.pool] = by_pool.get(charge.pool, NO_USD) + part
-        return Spent(usd, spot_usd, by_pool, _length(self.unknown))
+        for (pool, is_spot), same in parts.items():
+            part = total_over(same)
+            usd, spot_usd = usd + part, spot_usd + part if is_spot else spot_usd
+            by_pool[pool] = by_pool.get(pool, NO_USD) + part
+        return Spent(usd, spot_usd, by_pool, _length(unknown))
+
+
+def _times(charges: Charges, lives: Iterable[tuple[datetime, datetime]]) -> list[timedelta]:
+    """For how long each charge is paid, by all together.
+
+    Only the first and the last charge of a life are looked at; the whole ones between are counted.
+    """
+    since = [charge.since for charge in charges]
+    times, whole = [_NOTHING] * len(charges), [0] * (len(charges) + 1)
+    for start, end in lives:
+        if end <= since[0]:
+            continue
+        begin = max(start, since[0])
+        first, last = bisect_right(since, begin) - 1, bisect_left(since, end) - 1
+        if first == last:
+            times[first] += end - begin
+            continue
+        times[first] += since[first + 1] - begin
+        times[last] += end - since[last]
+        whole[first + 1] += 1
+        whole[last] -= 1
+    for index, number in enumerate(accumulate(whole[: len(charges)])):
+        if number:
+            times[index] += number * (since[index + 1] - since[index])
+    return times
 
 
 def _length(time: timedelta) -> Decimal:

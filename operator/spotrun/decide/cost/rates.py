@@ -2,18 +2,19 @@
 
 A node that says its price may be gone when its workers are settled, and an operator that restarts
 has not seen what the price was before. So the rates are in the status: one entry for all workers
-that cost the same since the same moment.
+that have cost the same since they came.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 
 from spotrun.api.amounts import Amount
-from spotrun.api.cost import Accumulators, Rate
+from spotrun.api.cost import Accumulators, EarlierRate, Rate
 from spotrun.api.values import Serials, Time
 from spotrun.decide.serials import ordered
+from spotrun.decide.view import View
 from spotrun.money.prices import EVER
 from spotrun.money.units import UsdPerHour
 
@@ -29,49 +30,83 @@ class Charge:
 
 
 Charges = tuple[Charge, ...]
-"""Of one worker, in the order of time; none: its price was never known."""
+"""Of one worker, in the order of time; none: its price was never known.
+
+What it cost before the first of them is in the sums. Workers share the tuple and its charges, so
+these are told apart by identity: exact prices are slow to compare.
+"""
 
 Book = Mapping[int, Charges]
 """By serial."""
 
-MOST_ENTRIES = 1024
-"""More than a job has kinds of nodes: what was replaced since is added up then."""
 
-
-def read_book(sums: Accumulators | None) -> dict[int, Charges]:
-    """The charges as status holds them."""
-    book: dict[int, Charges] = {}
-    for rate in (sums.rates if sums is not None else None) or ():
-        is_spot, pool = bool(rate.is_spot), rate.pool or ""
-        charge = _charge(rate.usd_per_hour, rate.since, is_spot=is_spot, pool=pool)
-        for serial in ordered(rate.workers):
-            book[serial] = (*book.get(serial, ()), charge)
-    return book
+def read_book(view: View, sums: Accumulators | None) -> Book:
+    """Return the charges as status holds them."""
+    rates = sums.rates if sums is not None else None
+    return view.once("book", (rates,), lambda: _read(rates or ()))
 
 
 def write_book(book: Book) -> tuple[Rate, ...] | None:
-    """The same as status holds it; None where there is nothing to say."""
-    workers: dict[Charge, list[int]] = {}
+    """Return the same as status holds it; None where there is nothing to say."""
+    groups = grouped(book)
+    return tuple(_rate(charges, groups[charges]) for charges in sorted(groups)) or None
+
+
+def grouped(book: Book) -> dict[Charges, list[int]]:
+    """Return the serials of the workers that have the same charges, ascending."""
+    found: dict[Charges, list[int]] = {}
+    known: dict[int, list[int]] = {}
     for serial in sorted(book):
-        for charge in book[serial]:
-            workers.setdefault(charge, []).append(serial)
-    rates = tuple(_rate(charge, workers[charge]) for charge in sorted(workers))
-    return rates or None
+        charges = book[serial]
+        serials = known.get(id(charges))
+        if serials is None:
+            serials = known[id(charges)] = found.setdefault(charges, [])
+        serials.append(serial)
+    return found
 
 
-def num_entries(book: Book) -> int:
-    """How long that would be."""
-    return len({charge for charges in book.values() for charge in charges})
+def _read(rates: Iterable[Rate]) -> Book:
+    book: dict[int, Charges] = {}
+    for rate in rates:
+        charges = tuple(_charges(rate))
+        for serial in ordered(rate.workers):
+            # Older operators wrote an entry for each price.
+            book[serial] = (*book[serial], *charges) if serial in book else charges
+    return book
 
 
-def _rate(charge: Charge, serials: Iterable[int]) -> Rate:
+def _charges(rate: Rate) -> Iterator[Charge]:
+    is_spot, pool = bool(rate.is_spot), rate.pool or ""
+    for one in rate.before or ():
+        was_spot = is_spot if one.is_spot is None else one.is_spot
+        in_pool = pool if one.pool is None else one.pool
+        yield _charge(one.usd_per_hour, one.since, is_spot=was_spot, pool=in_pool)
+    yield _charge(rate.usd_per_hour, rate.since, is_spot=is_spot, pool=pool)
+
+
+def _rate(charges: Charges, serials: Iterable[int]) -> Rate:
+    *before, last = charges
     return Rate(
-        workers=Serials.of(tuple(serials)),
-        usd_per_hour=charge.usd_per_hour.amount,
-        since=None if charge.since == EVER else Time.of(charge.since),
-        is_spot=charge.is_spot or None,
-        pool=charge.pool or None,
+        workers=Serials.of(serials),
+        usd_per_hour=last.usd_per_hour.amount,
+        since=_since(last),
+        is_spot=last.is_spot or None,
+        pool=last.pool or None,
+        before=tuple(_earlier(charge, last) for charge in before) or None,
     )
+
+
+def _earlier(charge: Charge, last: Charge) -> EarlierRate:
+    return EarlierRate(
+        usd_per_hour=charge.usd_per_hour.amount,
+        since=_since(charge),
+        is_spot=None if charge.is_spot == last.is_spot else charge.is_spot,
+        pool=None if charge.pool == last.pool else charge.pool,
+    )
+
+
+def _since(charge: Charge) -> Time | None:
+    return None if charge.since == EVER else Time.of(charge.since)
 
 
 @lru_cache(maxsize=4096)

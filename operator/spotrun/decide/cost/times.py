@@ -16,6 +16,10 @@ from spotrun.decide.view import View
 
 def unsettled(view: View, status: TrainingJobStatus) -> list[Worker]:
     """The workers that have or had a node, and are not in the sums yet."""
+    return view.once("unsettled", (status.settled,), lambda: _unsettled(view, status))
+
+
+def _unsettled(view: View, status: TrainingJobStatus) -> list[Worker]:
     settled = ranges(status.settled)
     return [
         worker

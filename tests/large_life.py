@@ -1,0 +1,210 @@
+"""The largest job, at its worst: every worker's number stands alone, and prices change all day."""
+
+import json
+import time
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from spotrun.api.capacitypool import Capacity
+from spotrun.api.names import Phase
+from spotrun.api.status import (
+    CheckpointStatus,
+    HeldBack,
+    How,
+    Newcomers,
+    Restarts,
+    TrainingJobStatus,
+    World,
+)
+from spotrun.api.values import Intervals, Serials, Time
+from spotrun.decide.actions import Create, Decision, Release
+from spotrun.decide.job import decide
+from spotrun.decide.snapshot import Node, Worker
+from spotrun.money.ledger import Segment, cost
+from spotrun.money.prices import EVER, PriceHistory
+from spotrun.money.shares import Resources
+from spotrun.money.units import NO_USD, Usd, UsdPerHour
+from tests.decide_builders import NOW, JobBuilder, a_job, a_worker
+from tests.large_jobs import arrived, with_all
+
+WHOLE = Resources(Decimal(8), Decimal(2**33))
+HALF = Resources(Decimal(4), Decimal(2**32))
+FIRST = 100_000
+MOST_CHANGES = 16  # as many as a pool or a node remembers
+GENERATION = 7
+DAY = timedelta(days=1)
+LOST_AT_ONCE = 3
+
+
+@dataclass
+class LargeLife:
+    """A job of many workers, each on a node of its own; all were late once, all are held back.
+
+    Each price is that of many nodes, and each node is told of a change at a moment of its own.
+    At each change some nodes go, and their workers are replaced.
+    """
+
+    workers: int
+    prices: int = 100
+    changes_a_day: int = 100
+    apart: bool = True  # else all nodes are told of a change at the same moment
+    now: datetime = NOW
+    decide_seconds: list[float] = field(default_factory=list)
+    status_bytes: int = 0  # the most
+    status: TrainingJobStatus = field(init=False)
+    pods: dict[int, Worker] = field(init=False)
+    _changes: list[list[tuple[datetime, UsdPerHour]]] = field(init=False)
+    _whole: dict[int, PriceHistory] = field(default_factory=dict)
+    _starts: dict[int, datetime] = field(default_factory=dict)
+    _ends: dict[int, datetime] = field(default_factory=dict)
+    _round: int = 0
+
+    def __post_init__(self) -> None:
+        serials = [FIRST + 89 * n + n % 7 for n in range(self.workers)]
+        self._changes = [[(EVER, _usd(n, 0))] for n in range(self.prices)]
+        self.pods = {}
+        for serial in serials:
+            self._make(serial, NOW - timedelta(hours=1))
+            self.pods[serial] = arrived(self.pods[serial], GENERATION)
+        self.status = _status(serials, self.pods)
+
+    def live(self, days: float) -> None:
+        """Let the prices change, and decide each time and between."""
+        for _ in range(int(days * self.changes_a_day)):
+            self.now += DAY / self.changes_a_day
+            self._round += 1
+            self._change_prices()
+            self._lose_some()
+            at = self.now
+            for seconds in (0.0, 2.0, 4.0):  # a worker is lost, its number given out, it joins
+                self._decide(at + timedelta(seconds=seconds))
+
+    def spent(self) -> Usd:
+        """Return what all workers have cost until the last decision, by the whole history."""
+        return sum((cost([self._segment(n)], self.now).usd for n in self._whole), NO_USD)
+
+    def snapshot(self) -> JobBuilder:
+        """Return the job as it is now."""
+        job = a_job(self.workers, min=1).with_status(**dict(self.status))
+        return with_all(job, [self.pods[serial] for serial in sorted(self.pods)])
+
+    def _decide(self, now: datetime) -> None:
+        job = self.snapshot().snapshot()
+        self.now = now
+        begun = time.process_time()
+        decision = decide(job, now)
+        self.decide_seconds.append(time.process_time() - begun)
+        assert _sum(decision.status) >= _sum(self.status), "no stored sum falls"
+        text = json.dumps(decision.status.manifest(), separators=(",", ":"))
+        self.status_bytes = max(self.status_bytes, len(text))
+        # As the next operator would read it.
+        self.status = TrainingJobStatus.model_validate_json(text, by_alias=True, by_name=False)
+        self._act(decision)
+
+    def _act(self, decision: Decision) -> None:
+        for action in decision.actions:
+            match action:
+                case Create(serial):
+                    self._make(serial, self.now)
+                case Release(serial):
+                    del self.pods[serial]
+        world = decision.status.world
+        assert world is not None, "it trains all the time"
+        inside = world.members.set if world.switch else frozenset()
+        for serial in inside & self.pods.keys():
+            if self.pods[serial].agent is not None:
+                self.pods[serial] = arrived(self.pods[serial], world.generation)
+
+    def _make(self, serial: int, now: datetime) -> None:
+        name = f"n{serial * 7919 % 1_000_003}"  # so that the ring goes through all of them
+        node = Node(
+            name,
+            capacity=Capacity.SPOT,
+            pool=f"pool-{serial % self.prices % 16}",
+            allocatable=WHOLE,
+            zone="ab"[serial % 2],
+            prices=self._history(serial),
+        )
+        made = a_worker(
+            serial,
+            ready=True,
+            ready_for=100.0,
+            node=node,
+            requests=HALF,
+            metered=True,
+            scheduled_at=now,
+            created_at=now,
+        )
+        self._starts[serial] = now
+        self.pods[serial] = made
+        self._whole[serial] = self._history(serial)
+
+    def _history(self, serial: int) -> PriceHistory:
+        changes = self._changes[serial % self.prices][-MOST_CHANGES:]
+        apart = timedelta(milliseconds=serial % 997 if self.apart else 0)
+        first, *others = changes
+        return PriceHistory(((EVER, first[1]), *((moment + apart, usd) for moment, usd in others)))
+
+    def _change_prices(self) -> None:
+        moment = self.now - timedelta(seconds=2)
+        for number, changes in enumerate(self._changes):
+            changes.append((moment, _usd(number, self._round)))
+        for serial, worker in self.pods.items():
+            assert worker.node is not None, "each has one"
+            known = self._history(serial)
+            self.pods[serial] = replace(worker, node=replace(worker.node, prices=known))
+            before = self._whole[serial].changes
+            self._whole[serial] = PriceHistory((*before, known.changes[-1]))
+
+    def _lose_some(self) -> None:
+        doomed = sorted(self.pods)[self._round % 97 :: max(self.workers // LOST_AT_ONCE, 1)]
+        for serial in doomed:
+            worker, moment = self.pods[serial], self.now - timedelta(seconds=1)
+            assert worker.node is not None, "each has one"
+            gone = replace(worker.node, gone=True, gone_at=moment)
+            self.pods[serial] = replace(worker, node=gone, agent=None)
+            self._ends[serial] = moment
+
+    def _segment(self, serial: int) -> Segment:
+        start, end = self._starts[serial], self._ends.get(serial)
+        return Segment(serial, start, end, Decimal("0.5"), self._whole[serial])
+
+
+def _sum(status: TrainingJobStatus) -> Decimal:
+    return Usd.of(status.accumulators.usd if status.accumulators is not None else None).decimal
+
+
+def _usd(number: int, time: int) -> UsdPerHour:
+    return UsdPerHour(Decimal(100 + number) / 100 + Decimal((time * 7 + number) % 13) / 1000)
+
+
+def _status(serials: list[int], pods: dict[int, Worker]) -> TrainingJobStatus:
+    ring = sorted(serials, key=lambda serial: (serial % 2, serial * 7919 % 1_000_003))
+    world = World(
+        generation=GENERATION,
+        members=Serials.of(ring),
+        switch=True,
+        how=How.ABORT,
+        store="10.0.0.1:1",
+        trained=Serials.of(ring),
+        formed_at=Time.of(NOW - timedelta(hours=1)),
+        late=Serials.of(serials),
+    )
+    blamed = tuple(f"a-long-name-of-a-node-of-some-cloud-{n}.internal" for n in range(16))
+    held = Newcomers(
+        failures=3,
+        retry_at=Time.of(NOW + timedelta(days=300)),
+        held=(HeldBack(workers=Serials.of(serials), generation=3),),
+    )
+    end = serials[-1] + 1
+    gaps = zip([-1, *serials], [*serials, end], strict=True)
+    settled = [(a + 1, b - 1) for a, b in gaps if b > a + 1]
+    return TrainingJobStatus(
+        phase=Phase.RUNNING,
+        world=world,
+        restarts=Restarts(blamed=blamed, newcomers=held),
+        checkpoint=CheckpointStatus(name="step-900.g7", step=900, time=Time.of(NOW)),
+        next_serial=end,
+        settled=Intervals.of_intervals(settled),
+    )
