@@ -4,7 +4,7 @@ Caches follow the pods with our label. A pod that has lost it looks like one tha
 trains, costs, and waits for us to be released.
 """
 
-from spotrun.decide.cost.rates import read_book
+from spotrun.decide.cost.rates import priced_workers
 from spotrun.decide.crew import counted_on
 from spotrun.decide.serials import ranges
 from spotrun.decide.snapshot import JobSnapshot
@@ -20,5 +20,5 @@ def hidden(job: JobSnapshot, shown_before: frozenset[int]) -> frozenset[int]:
     open_numbers = frozenset(missing) - shown
     if not open_numbers:
         return open_numbers  # as nearly always
-    priced = read_book(status.accumulators).keys()
+    priced = priced_workers(status.accumulators)
     return open_numbers & (counted_on(status) | shown_before | priced)

@@ -20,6 +20,7 @@ Number = Decimal | Fraction | int
 _PLACES = 12  # as many as Amount carries
 _MOST = Decimal("999999999999.999999999999")  # as much as Amount carries
 _SECONDS_PER_HOUR = 3600
+_TRILLION: int = 10**_PLACES
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -118,15 +119,16 @@ def total_over(parts: Iterable[tuple[UsdPerHour, timedelta]]) -> Usd:
     It is the sum of what `over` gives for each, but by whole numbers as long as no rate has more
     decimal places than the API carries: a large job has hundreds of rates.
     """
-    total = sum(_trillionths(rate.exact) * (time // _MICROSECOND) for rate, time in parts)
-    return Usd(Fraction(total, 10**_PLACES * 10**6 * _SECONDS_PER_HOUR))
+    total: Fraction | int = 0
+    for rate, time in parts:
+        total += _trillionths(rate.exact) * (time // _MICROSECOND)
+    return Usd(Fraction(total, _TRILLION * 10**6 * _SECONDS_PER_HOUR))
 
 
 def _trillionths(exact: Fraction) -> Fraction | int:
-    most = 10**_PLACES
-    if most % exact.denominator:
-        return exact * most
-    return exact.numerator * (most // exact.denominator)
+    if _TRILLION % exact.denominator:
+        return exact * _TRILLION
+    return exact.numerator * (_TRILLION // exact.denominator)
 
 
 def seconds_between(start: datetime, end: datetime) -> Decimal:

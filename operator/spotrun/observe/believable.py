@@ -42,5 +42,6 @@ def _lists(status: TrainingJobStatus) -> Iterator[tuple[str, Serials]]:
     newcomers = status.restarts.newcomers if status.restarts is not None else None
     for held in (newcomers.held or ()) if newcomers is not None else ():
         yield "restarts.newcomers.held", held.workers
-    for rate in (status.accumulators.rates or ()) if status.accumulators is not None else ():
-        yield "accumulators.rates", rate.workers
+    if (sums := status.accumulators) is not None:
+        yield from (("accumulators.rates", rate.workers) for rate in sums.rates or ())
+        yield from (("accumulators.ends", end.workers) for end in sums.ends or ())

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -86,7 +87,7 @@ def test_what_is_left_out_is_never_below_zero_and_nothing_changes_from_now_on(
 ) -> None:
     job, book = a_job(len(lives)), {}
     for serial, (start, charges, end) in enumerate(lives):
-        over = {"ended_at": ago(min(start, end))} if end is not None else {}
+        over: dict[str, Any] = {"ended_at": ago(min(start, end))} if end is not None else {}
         job = at_work(job, serial, scheduled_at=ago(start), **over)
         book[serial] = charges
     starts = {serial: ago(start) for serial, (start, _, _) in enumerate(lives)}

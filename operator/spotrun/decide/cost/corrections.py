@@ -78,7 +78,7 @@ def _ends(view: View, status: TrainingJobStatus) -> Ends:
 
 def _paid_late(view: View, status: TrainingJobStatus, known: Ends) -> Usd:
     """Return what workers have cost after their charge was said to have ended."""
-    book, total = read_book(status.accumulators), NO_USD
+    book, total = read_book(view, status.accumulators), NO_USD
     for serial, noted in known.items():
         worker = view.by_serial.get(serial)
         end = (ended_at(view, worker) or view.now) if worker is not None else noted

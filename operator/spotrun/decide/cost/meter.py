@@ -29,13 +29,26 @@ def meter(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     if not changed:
         return status
     exact = {**known, **changed}
-    starts = {worker.serial: started_at(worker) or EVER for worker in workers}
-    kept = shortened(exact, starts, view.now)
+    kept = _shortened(view, exact, workers)
     update: dict[str, object] = {"rates": write_book(kept)}
     left_out = priced(view, workers, exact) - priced(view, workers, kept)
     if left_out.usd:
         update |= charged(sums, left_out)
     return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
+
+
+def _shortened(view: View, exact: Book, workers: Sequence[Worker]) -> Book:
+    """The few whose charge has ended have room of their own: they may be found to have run on.
+
+    Of those whose pods nobody shows, nothing is added up.
+    """
+    starts = {worker.serial: started_at(worker) or EVER for worker in workers}
+    over = {worker.serial for worker in workers if ended_at(view, worker) is not None}
+    kept = dict(exact)
+    for part in (starts.keys() - over, over):
+        book = {serial: exact[serial] for serial in part if serial in exact}
+        kept |= shortened(book, starts, view.now)
+    return kept
 
 
 def _changes(

@@ -52,6 +52,12 @@ def write_book(book: Book) -> tuple[Rate, ...] | None:
     return tuple(_rate(charges, groups[charges]) for charges in sorted(groups)) or None
 
 
+def priced_workers(sums: Accumulators | None) -> frozenset[int]:
+    """Return the serials of the workers that are in that book."""
+    rates = (sums.rates if sums is not None else None) or ()
+    return frozenset(serial for rate in rates for serial in ordered(rate.workers))
+
+
 def grouped(book: Book) -> dict[Charges, list[int]]:
     """Return the serials of the workers that have the same charges, ascending."""
     found: dict[Charges, list[int]] = {}

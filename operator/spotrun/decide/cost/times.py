@@ -37,8 +37,12 @@ def started_at(worker: Worker) -> datetime | None:
 
 def ended_at(view: View, worker: Worker) -> datetime | None:
     """When it stopped costing; None while it goes on, or may."""
-    noted = noted_ends(view).get(worker.serial)
-    return charge_ends(worker, view.now, is_given_up=_is_given_up(view, worker), noted=noted)
+    known: dict[int, datetime | None] = view.once("ends of charges", (), dict)
+    if worker.serial not in known:
+        noted = noted_ends(view).get(worker.serial)
+        is_given_up = _is_given_up(view, worker)
+        known[worker.serial] = charge_ends(worker, view.now, is_given_up=is_given_up, noted=noted)
+    return known[worker.serial]
 
 
 def noted_ends(view: View) -> Ends:
