@@ -1,6 +1,7 @@
 """The work on one job: it is looked at, decided and acted upon."""
 
 import logging
+import random
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime
@@ -16,6 +17,7 @@ from spotrun.decide.job import decide
 from spotrun.decide.let_go import let_go, undecided
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.decide.world import is_restart
+from spotrun.kube.backoff import Backoff
 from spotrun.kube.client import Client
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.queue import WorkQueue
@@ -35,6 +37,9 @@ _DOUBT_SECONDS = 0.5
 """How often workers in doubt are asked for a sign of life; silent for 1 s, they are lost."""
 _NOT_YET_SEEN_SECONDS = 0.02
 """Our own write comes back through the watch within milliseconds; until then nothing is decided."""
+
+_UNDECIDED = Backoff(least_seconds=1.0, most_seconds=60.0)
+"""Between tries to decide about a job at which a policy fails: that costs a whole decision."""
 
 _RESTARTS = Rate(per_second=10, burst=100)
 """Of worlds, by all jobs: a thousand that fail together are back after a minute and a half."""
@@ -141,6 +146,9 @@ class Reconciler:
             raise outcome.failure
         again_seconds = decision.again_seconds if outcome.stored else float("inf")
         doubt_seconds = _DOUBT_SECONDS if doubted else float("inf")
+        if memory.undecided:
+            retry_seconds = _UNDECIDED.pause_seconds(memory.undecided, random.random)
+            again_seconds = min(again_seconds, retry_seconds)
         return min(outcome.again_seconds, again_seconds, doubt_seconds)
 
     def _decision(self, job: JobSnapshot, memory: Memory) -> tuple[JobSnapshot, Decision]:
@@ -150,10 +158,12 @@ class Reconciler:
             decision = decide(job, now)
         except Exception as error:
             job = undecided(job, error)
+            memory.undecided += 1
             self._count_failure(error)
             self._log_once(job, memory, error)
             return job, let_go(job, now)
         self._log_once(job, memory, None)
+        memory.undecided = 0
         return job, decision
 
     def _hidden(self, job: JobSnapshot, memory: Memory) -> frozenset[int]:

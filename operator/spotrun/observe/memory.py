@@ -42,6 +42,7 @@ class Memory:
     policy_at: float = float("-inf")  # when its NetworkPolicy was last made
     budget_at: float = float("-inf")  # when its PodDisruptionBudget was last made
     broken: str = ""  # why it could not be decided when it was looked at last
+    undecided: int = 0  # how often in a row a policy failed
     shown: frozenset[int] = frozenset()  # the workers that had a pod when it was looked at last
     hidden: frozenset[int] = frozenset()  # those that should be shown, and are not
     vanished: frozenset[int] = frozenset()  # of these, who really has no pod any more
