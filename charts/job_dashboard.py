@@ -9,10 +9,12 @@ def _mine(metric: str, *more: str) -> str:
     return f"max without (instance, pod) ({series})"
 
 
+# The counter never falls; what was corrected is told apart.
+_SPENT = f"({_mine('cost_usd_total')} + {_mine('cost_corrected_usd')})"
 # Both may count a stall that ends in a new step.
 _REST = (
-    f"clamp_min({_mine('cost_usd_total')} - {_mine('useful_cost_usd_total')}"
-    f" - ({_mine('lost_work_cost_usd_total')} or 0 * {_mine('cost_usd_total')}), 0)"
+    f"clamp_min({_SPENT} - {_mine('useful_cost_usd_total')}"
+    f" - ({_mine('lost_work_cost_usd_total')} or 0 * {_SPENT}), 0)"
 )
 
 JOB = Dashboard(
@@ -29,7 +31,7 @@ JOB = Dashboard(
                     _mine("progress_ratio"),
                     "percentunit",
                 ),
-                stat("Spent", "So far.", _mine("cost_usd_total"), "currencyUSD"),
+                stat("Spent", "So far.", _SPENT, "currencyUSD"),
                 stat(
                     "At its end",
                     "What the job will have cost, at the present price of a durable step.",
@@ -106,7 +108,7 @@ JOB = Dashboard(
                     "What was spent, what the same useful work would have cost on demand, the "
                     "forecast, and the budget.",
                     [
-                        Query(_mine("cost_usd_total"), "spent"),
+                        Query(_SPENT, "spent"),
                         Query(_mine("on_demand_cost_usd_total"), "on demand"),
                         Query(_mine("forecast_cost_usd"), "forecast"),
                         Query(_mine("budget_usd"), "budget"),

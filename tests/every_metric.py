@@ -93,6 +93,7 @@ _COST = Cost(
     spot_usd=Amount("7.5"),
     on_demand_usd=Amount("20"),
     saved_usd=SignedAmount("7.5"),
+    corrected_usd=SignedAmount("-0.1"),
     lost_work_usd=Amount("0.5"),
     idle_usd=Amount("0.2"),
     estimated_transfer_usd=Amount("0.4"),

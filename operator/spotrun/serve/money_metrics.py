@@ -62,6 +62,14 @@ def _wasted(cost: Cost) -> Iterator[tuple[str, Amount | None]]:
     yield "checkpoint", waste.checkpoint_usd
 
 
+def _as_first_shown(of: _Money) -> Decimal | None:
+    """What never falls: Prometheus would take a correction below zero for a restart."""
+    usd, corrected = of.cost.usd, of.cost.corrected_usd
+    if usd is None or corrected is None:
+        return usd.decimal if usd is not None else None
+    return usd.decimal - corrected.decimal
+
+
 def _ratio(percent: Percent | None) -> Decimal | None:
     return percent.decimal / 100 if percent is not None else None
 
@@ -71,7 +79,13 @@ def _labels(job: Published) -> tuple[str, ...]:
 
 
 _OF_MONEY: tuple[Figure[_Money], ...] = (
-    Figure("cost_usd", "Spent so far.", True, lambda of: of.cost.usd),
+    Figure("cost_usd", "Spent so far, as it was first shown.", True, _as_first_shown),
+    Figure(
+        "cost_corrected_usd",
+        "What later findings have added to that; below zero where less was owed than was shown.",
+        False,
+        lambda of: of.cost.corrected_usd or (0.0 if of.cost.usd is not None else None),
+    ),
     Figure("spot_cost_usd", "Of that, on spot capacity.", True, lambda of: of.cost.spot_usd),
     Figure("cost_rate_usd_per_hour", "Spent now.", False, lambda of: of.cost.usd_per_hour),
     Figure(

@@ -31,7 +31,7 @@ NOT_READY = a_node("b", ready=False)  # its kubelet says so
 UNREACHABLE = a_node("b", ready=False, unreachable_at=NOW)
 BACK = a_node("b", ready_at=later(3600))
 TAINTED = {"deleting": True, "killed_at": later(300), "disrupted": "DeletionByTaintManager"}
-FORCED = {"deleting": True, "killed_at": NOW}
+FORCED = {"deleting": True, "killed_at": NOW, "is_forced": True}
 DRAINED = {"deleting": True, "killed_at": NOW, "disrupted": "EvictionByEvictionAPI"}
 SHUT_DOWN = {
     "phase": PodPhase.FAILED,

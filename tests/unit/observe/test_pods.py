@@ -86,7 +86,7 @@ def test_a_pod_that_is_being_deleted_has_until_its_grace_ends() -> None:
 def test_a_pod_that_is_deleted_without_grace_is_given_up(
     seconds: int | None, is_forced: bool
 ) -> None:
-    grace = {} if seconds is None else {"deletionGracePeriodSeconds": seconds}
+    grace: dict[str, Any] = {} if seconds is None else {"deletionGracePeriodSeconds": seconds}
     assert pod_facts(pod(**grace), 3).is_forced == is_forced
 
 

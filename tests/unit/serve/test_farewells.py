@@ -63,6 +63,7 @@ def test_only_the_money_of_a_job_that_is_gone_is_left() -> None:
     of_it = [line for line in lines if 'name="gone"' in line]
     assert {line.partition("{")[0] for line in of_it} == {
         "spotrun_trainingjob_cost_usd_total",
+        "spotrun_trainingjob_cost_corrected_usd",
         "spotrun_trainingjob_unpriced_workers",
     }
     [cost] = [line for line in of_it if "cost_usd_total" in line]

@@ -54,9 +54,18 @@ def costs(cost: Cost | None, **labels: str) -> dict[str, float]:
     }
 
 
+def test_a_correction_lets_no_counter_fall() -> None:
+    corrected = COST.model_copy(
+        update={"usd": Amount("12.4"), "corrected_usd": SignedAmount("-0.1")}
+    )
+    told = costs(corrected)
+    assert (told["cost_usd_total"], told["cost_corrected_usd"]) == (12.5, -0.1)
+
+
 def test_what_is_known_of_a_jobs_money_has_a_series() -> None:
     assert costs(COST) == {
         "cost_usd_total": 12.5,
+        "cost_corrected_usd": 0,
         "spot_cost_usd_total": 7.5,
         "cost_rate_usd_per_hour": 3,
         "on_demand_cost_usd_total": 10,
