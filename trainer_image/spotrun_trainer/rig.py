@@ -91,8 +91,12 @@ class Rig:
             gradients.drop()
 
     def begin(self, step: int) -> None:
-        """What a step starts from: the buffers as they are, and random numbers of its own."""
+        """What a step starts from: the buffers as they are, and random numbers of its own.
+
+        Gradients from before it (a sanity check, a search for a learning rate) are none of its own.
+        """
         self._follow_parameters()
+        self.drop_gradients()
         self.buffers.keep()
         seed_all(self.seed, step)
 

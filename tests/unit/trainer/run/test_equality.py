@@ -181,3 +181,31 @@ def test_two_optimizers_take_turns_in_phases_of_a_step(size: int) -> None:
     for ended in run_world(size, two_losses_with_phases):
         assert ended.error == "", ended.said
         torch.testing.assert_close(ended.value, two_losses_by_hand(), rtol=1e-5, atol=1e-6)
+
+
+def strayed(backwards: bool) -> float:
+    """A backward before the loop, and one after each step, as sanity checks make them."""
+    run = Run()
+    model = run.prepare(nn.Linear(FEATURES, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    run.track(model=model, optimizer=optimizer)
+
+    def stray() -> None:
+        if backwards:
+            model(torch.ones(4, FEATURES)).sum().backward()
+
+    stray()
+    for step in run.steps(dataset(), global_batch=8, microbatch=2, total=3, num_workers=0):
+        with step:
+            for features, _ in step:
+                step.backward(model(features).square().sum(), weight=2)
+            step.update(optimizer)
+        stray()
+    return model.weight.double().sum().item()
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_gradients_from_outside_a_step_are_no_part_of_it(size: int) -> None:
+    expected = run_alone(strayed, False).value
+    for one in run_world(size, strayed, True):
+        assert expected == pytest.approx(one.value, rel=1e-5)
