@@ -16,6 +16,7 @@ from spotrun_trainer.commit import Ballot
 from spotrun_trainer.context import Context
 from spotrun_trainer.data.source import Source
 from spotrun_trainer.group import Group
+from spotrun_trainer.guard import Streak, scaler_in
 from spotrun_trainer.interrupt import InterruptedStepError
 from spotrun_trainer.logbook import say
 from spotrun_trainer.lost import PeerLostError
@@ -47,6 +48,7 @@ class Loop:
         self._samples = 0
         self._said = Ballot()  # by all together, in the step that was done last
         self._began = 0.0
+        self._streak = Streak()
         self._rig: Rig | None = None
 
     def steps(self) -> Iterator[Step]:
@@ -70,7 +72,9 @@ class Loop:
         self._context.is_at_boundary = True
         self._samples += self._batch.global_batch
         self._said = said
+        skipped = [one.skipped for one in self.settled if one.skipped]
         self.settled.clear()
+        self._streak.note(skipped, step=self._context.step, is_said=self._context.group.rank == 0)
 
     def discarded(self, error: Exception) -> None:
         """A step was not applied, on any process."""
@@ -207,6 +211,7 @@ class Loop:
             vote=self.wishes.ballot,
             commit=self.worlds.commit,
             before_change=self._saves.before_change,
+            scaler=scaler_in(context.things),
             is_rehearsal=is_rehearsal,
         )
         rig.use([one for one in context.things if isinstance(one, Optimizer)])
@@ -222,6 +227,7 @@ class Loop:
         if context.deterministic:
             platform_facts.check(extra["platform"], platform_facts.facts(context.device))
         context.step, self._samples = extra["step"], extra["samples"]
+        self._streak.steps = extra.get("not_finite", 0)
         self.wishes.orders = extra["orders"] if context.seat.elastic else 0
         self._source.restore(extra["data"], self._samples)
 
@@ -230,7 +236,9 @@ class Loop:
         said, context = self._said, self._context
         self._report()
         self._saves.look(self.wishes.step_seconds)
-        if (said.save or said.leave) and not said.hopeless:
+        # What is not finite may have come from the weights, and takes no finite one's place.
+        is_sound = not self._streak.steps or said.leave
+        if (said.save or said.leave) and not said.hopeless and is_sound:
             self.wishes.orders = context.orders()
             self._saves.begin(self._extra())
         if said.leave and (context.interrupt.reason() is not None or not context.seat.elastic):
@@ -281,6 +289,7 @@ class Loop:
             "step": context.step,
             "samples": self._samples,
             "orders": self.wishes.orders,
+            "not_finite": self._streak.steps,
             "data": self._source.state(),
             "platform": platform_facts.facts(context.device) if context.deterministic else None,
         }

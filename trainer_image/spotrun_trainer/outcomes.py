@@ -23,6 +23,7 @@ def pack(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
             "said": asdict(one.said),
             "totals": one.totals.tolist(),
             "norm": None if one.norm is None else one.norm.item(),
+            "skipped": one.skipped,
         }
         for one in outcomes
     ]
@@ -35,6 +36,7 @@ def unpack(content: Sequence[dict[str, Any]], device: torch.device) -> list[Outc
             Ballot(**one["said"]),
             torch.tensor(one["totals"], dtype=torch.float64, device=device),
             None if one["norm"] is None else torch.tensor(one["norm"], device=device),
+            one["skipped"],
         )
         for one in content
     ]

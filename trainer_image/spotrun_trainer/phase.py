@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.amp import GradScaler
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
@@ -14,6 +15,7 @@ from spotrun_trainer.commit import Ballot
 from spotrun_trainer.data.deal import deal
 from spotrun_trainer.device import moved
 from spotrun_trainer.gradients import Gradients
+from spotrun_trainer.guard import check_scaler, is_of_numbers, why_not_by_norm, why_not_by_sums
 from spotrun_trainer.rig import Rig
 from spotrun_trainer.rng import seed_all
 from spotrun_trainer.sums import Sums
@@ -46,6 +48,7 @@ class Outcome:
     said: Ballot
     totals: Tensor
     norm: Tensor | None = None
+    skipped: str = ""  # why nothing was applied
 
 
 class Phase:
@@ -105,11 +108,17 @@ class Phase:
                 f"step.backward got a loss of shape {tuple(loss.shape)}, but it takes one number: "
                 'use reduction="sum", not "none"'
             )
-        self._sums[-1].add(loss.detach().reshape(()), weight)
-        loss.backward()  # type: ignore[no-untyped-call]
+        scaler = self._rig.scaler
+        plain, scaled = (loss.detach(), loss) if scaler is None else scaler.scaled(loss)
+        self._sums[-1].add(plain.reshape(()), weight)
+        scaled.backward()  # type: ignore[no-untyped-call]
 
     def update(
-        self, optimizers: Sequence[Optimizer], clip: float | None, schedules: Sequence[Schedule]
+        self,
+        optimizers: Sequence[Optimizer],
+        clip: float | None,
+        schedules: Sequence[Schedule],
+        scaler: GradScaler | None = None,
     ) -> Outcome:
         """Sum over all processes, agree, and only then change anything."""
         if self._is_settled and self.outcome is not None:
@@ -122,6 +131,7 @@ class Phase:
                 "clip= needs the norm of the whole gradient, and a process has that of its part of "
                 "the model only: leave clip out where Run(shards=...) is above 1"
             )
+        check_scaler(rig.scaler, scaler, is_in_parts=rig.group.replica is not None)
         if rig.is_rehearsal:
             raise RehearsedError
         gradients = [rig.gradients(optimizer) for optimizer in optimizers]
@@ -129,11 +139,13 @@ class Phase:
             missing = sum(one.reduce() for one in gradients)
             said, totals = self._commit(missing)
         rig.before_change()
-        norm = self._apply(gradients, totals, clip, some_missing=said.missing > 0)
-        for moving in (*optimizers, *schedules):
+        norm, skipped = self._apply(gradients, totals, clip, some_missing=said.missing > 0)
+        for moving in () if skipped else (*optimizers, *schedules):
             moving.step()
+        if rig.scaler is not None:
+            rig.scaler.update(is_finite=not is_of_numbers(skipped))
         rig.drop_gradients()
-        self.outcome = Outcome(said, totals, norm)
+        self.outcome = Outcome(said, totals, norm, skipped)
         return self.outcome
 
     @property
@@ -142,6 +154,13 @@ class Phase:
         if self.outcome is None:
             raise ValueError("step.loss is known after step.update(...): it is a sum over all")
         return self.outcome.totals[0] / self.outcome.totals[1]
+
+    @property
+    def skipped(self) -> str:
+        """Why nothing of it was applied; an empty text if it was."""
+        if self.outcome is None:
+            raise ValueError("step.skipped is known after step.update(...)")
+        return self.outcome.skipped
 
     @property
     def norm(self) -> Tensor:
@@ -222,14 +241,15 @@ class Phase:
         clip: float | None,
         *,
         some_missing: bool,
-    ) -> Tensor | None:
-        """Change parameters' gradients to what the optimizer needs; returns their norm."""
-        weight = totals[1]
-        if weight.device.type == "cpu" and not weight:
-            raise ValueError(
-                "the weights of the whole step are 0 together: give step.backward the number of "
-                "things that its loss is a sum of"
-            )
+    ) -> tuple[Tensor | None, str]:
+        """Change parameters' gradients to what the optimizer needs, and buffers.
+
+        Returns the gradient's norm, and why nothing is to be applied, where that is so.
+        """
+        rig = self._rig
+        loss, weight = totals[:2].tolist()
+        if skipped := why_not_by_sums(loss, weight):
+            return None, skipped
         pairs = [
             (parameter, gradient)
             for one in gradients
@@ -245,14 +265,22 @@ class Phase:
                 "depends on them"
             )
         scale, norm = 1 / weight, None
-        if clip is not None:  # in the same pass as the division
-            norm = get_total_norm(sums) / weight
-            scale = scale * (clip / (norm + _CLIP_EPSILON)).clamp(max=1)
-        torch._foreach_mul_(sums, scale)
+        if rig.scaler is not None:  # first: squares of what is scaled could overflow in the norm
+            torch._foreach_mul_(sums, scale / rig.scaler.scale)
+            scale = 1.0
+        if clip is not None or rig.looks_at_gradients:
+            norm = get_total_norm(sums) * scale
+            # Parts of a model have norms of their own, and would not agree.
+            if rig.group.replica is None and (skipped := why_not_by_norm(norm.item())):
+                return norm, skipped
+        factor: float | Tensor = scale
+        if norm is not None and clip is not None:  # in the same pass as the division
+            factor = scale * (clip / (norm + _CLIP_EPSILON)).clamp(max=1)
+        torch._foreach_mul_(sums, factor)
         for parameter, gradient in pairs:
             parameter.grad = gradient.to(parameter.dtype)
-        self._rig.buffers.apply(totals[2:] / self._rig.batch.microbatches)
-        return norm
+        rig.buffers.apply(totals[2:] / rig.batch.microbatches)
+        return norm, ""
 
 
 def _check_equal(outcome: Ballot, own: Ballot, size: int) -> None:

@@ -14,6 +14,7 @@ from spotrun_trainer.commit import Ballot
 from spotrun_trainer.data.source import Source
 from spotrun_trainer.gradients import Bucketed, Gradients, Own, accumulation_dtype
 from spotrun_trainer.group import Group
+from spotrun_trainer.guard import Scaler
 from spotrun_trainer.rng import seed_all
 from spotrun_trainer.telemetry.meter import Meter
 from spotrun_trainer.treed import Treed
@@ -36,6 +37,7 @@ class Rig:
     commit: Callable[[Tensor], None]  # sums over all, or raises WorldChangedError
     before_change: Callable[[], None]  # returns when what is tracked may change
     is_rehearsal: bool = False  # nothing is applied, and nobody else takes part
+    scaler: Scaler | None = None  # by which losses are scaled, in fp16
     _optimizers: list[Optimizer] = field(default_factory=list)
     _gradients: dict[int, Gradients] = field(default_factory=dict)
 
@@ -48,6 +50,14 @@ class Rig:
                 "would lack its state: give it to run.track(...) before run.steps(...)"
             )
         return found
+
+    @property
+    def looks_at_gradients(self) -> bool:
+        """Whether a step's gradient is looked at where its norm is not needed for anything else.
+
+        That is what a scaler goes by; and a GPU goes through it in no time, which a CPU does not.
+        """
+        return self.scaler is not None or self.device.type != "cpu"
 
     def all_gradients(self) -> Sequence[Gradients]:
         """Those of all optimizers."""

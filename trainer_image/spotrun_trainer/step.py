@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from torch import Tensor
+from torch.amp import GradScaler
 from torch.optim import Optimizer
 
 from spotrun_trainer.commit import Ballot, together
@@ -81,14 +82,16 @@ class Step:
         *optimizers: Optimizer,
         clip: float | None = None,
         schedule: Schedule | tuple[Schedule, ...] = (),
+        scaler: GradScaler | None = None,
     ) -> None:
         """Sum gradients over all processes, agree, clip them to the norm `clip`, and step.
 
-        A gradient is the sum of all losses' gradients divided by the sum of all weights.
+        A gradient is the sum of all losses' gradients divided by the sum of all weights. Where the
+        loss or a gradient is not finite, or there is no weight, all skip the step (`skipped`).
         """
         schedules = schedule if isinstance(schedule, tuple) else (schedule,)
         group = self._rig.group
-        outcome = self._current().update(optimizers, clip, schedules)
+        outcome = self._current().update(optimizers, clip, schedules, scaler)
         if len(self._phases) > len(self._given):
             self._fate.settled.append(outcome)
         if self._rig.group is not group and self._kept is not None:
@@ -99,6 +102,11 @@ class Step:
     def loss(self) -> Tensor:
         """The mean over all processes, known after `update`; `float(step.loss)` waits for it."""
         return self._result("step.loss").loss
+
+    @property
+    def skipped(self) -> str:
+        """Why the update changed nothing, known after `update`; an empty text if it did."""
+        return self._result("step.skipped").skipped
 
     @property
     def norm(self) -> Tensor:

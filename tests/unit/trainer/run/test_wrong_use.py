@@ -66,12 +66,26 @@ def backward_of_many_losses(made: Made) -> None:
             step.backward(model(features), weight=2)
 
 
-def backward_with_weight_0(made: Made) -> None:
+def update_without_its_scaler(made: Made) -> None:
+    run, model, optimizer = made
+    run.track(scaler=torch.amp.GradScaler("cpu"))
+    with first_step(run) as step:
+        for features, _ in step:
+            step.backward(model(features).sum(), weight=2)
+        step.update(optimizer)
+
+
+def update_with_a_strange_scaler(made: Made) -> None:
     run, model, optimizer = made
     with first_step(run) as step:
         for features, _ in step:
-            step.backward(model(features).sum(), weight=0)
-        step.update(optimizer)
+            step.backward(model(features).sum(), weight=2)
+        step.update(optimizer, scaler=torch.amp.GradScaler("cpu"))
+
+
+def two_scalers(made: Made) -> None:
+    made[0].track(one=torch.amp.GradScaler("cpu"), other=torch.amp.GradScaler("cpu"))
+    first_step(made[0])
 
 
 def loss_before_update(made: Made) -> None:
@@ -202,7 +216,9 @@ def test_a_place_that_is_not_built_is_refused_before_the_device_is_touched(
         (go_through_twice, "gone through once"),
         (backward_without_weight, "step.backward needs weight="),
         (backward_of_many_losses, r"a loss of shape \(2, 1\)"),
-        (backward_with_weight_0, "are 0 together"),
+        (update_without_its_scaler, r"call step.update\(..., scaler=scaler\)"),
+        (update_with_a_strange_scaler, "a GradScaler that is not tracked"),
+        (two_scalers, "two GradScalers are tracked"),
         (loss_before_update, "step.loss is known after step.update"),
         (loss_after_the_step, "step.loss was read after `with step:` had ended: read it inside"),
         (norm_without_clip, r"known after step.update\(..., clip=...\)"),
