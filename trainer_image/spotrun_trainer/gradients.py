@@ -53,6 +53,7 @@ class Own:
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self.parameters = parameters
+        self._is_dense = False
 
     @staticmethod
     def fits(parameters: Sequence[nn.Parameter], group: Group) -> bool:
@@ -63,7 +64,11 @@ class Own:
         """Nothing to sum."""
 
     def take(self, microbatch: int) -> None:
-        """Nothing to do: autograd has added it up."""
+        """Nothing to do: autograd has added it up. But more processes may come, and sum it."""
+        if not self._is_dense:
+            for parameter in self.parameters:
+                _check_dense(parameter)
+            self._is_dense = True
 
     def reduce(self) -> int:
         """Nothing to sum; nobody asks about missing ones either."""
@@ -110,11 +115,7 @@ class Bucket:
         more: list[tuple[Tensor, Tensor]] = []
         for index, parameter in enumerate(self.parameters):
             if parameter.grad is not None:
-                if parameter.grad.is_sparse:
-                    raise ValueError(
-                        "a parameter has sparse gradients, which cannot be summed over processes: "
-                        "make its module with sparse=False"
-                    )
+                _check_dense(parameter)
                 pair = (self.views[index], parameter.grad)
                 (more if self._has[index] else new).append(pair)
                 self._has[index] = True
@@ -274,6 +275,14 @@ def split(parameters: Sequence[nn.Parameter], bucket_bytes: int) -> list[list[nn
 def accumulation_dtype(parameter: Tensor) -> torch.dtype:
     """At least fp32: in bf16 the eighth microbatch already loses half its digits."""
     return torch.promote_types(parameter.dtype, torch.float32)
+
+
+def _check_dense(parameter: nn.Parameter) -> None:
+    if parameter.grad is not None and parameter.grad.is_sparse:
+        raise ValueError(
+            "a parameter has sparse gradients, which cannot be summed over processes: make its "
+            "module with sparse=False"
+        )
 
 
 def clear(parameters: Sequence[nn.Parameter]) -> None:

@@ -29,6 +29,7 @@ from spotrun_trainer.wishes import Wishes
 from spotrun_trainer.worlds import Worlds
 
 _LOOK_SECONDS = 0.1
+AGAIN_SECONDS = 5.0
 
 
 class Loop:
@@ -271,16 +272,24 @@ class Loop:
         """The training is complete once its last state is durable."""
         context = self._context
         self.worlds.finish_giving()
-        self._saves.begin(self._extra())
-        until = time.monotonic() + FINISH_SECONDS
-        while not self._saves.finish(_LOOK_SECONDS):
+        until, again_at, is_durable = time.monotonic() + FINISH_SECONDS, 0.0, False
+        while not is_durable:
+            try:
+                if time.monotonic() >= again_at:
+                    self._saves.begin(self._extra())
+                    is_durable = self._saves.finish(_LOOK_SECONDS)
+            except CheckpointError as error:  # a full disk is made larger, a server comes back
+                say(f"{error}; it is tried again")
+                self._saves.drop()
+                again_at = time.monotonic() + AGAIN_SECONDS
             context.reporter.sign()  # no step is done any more, and this is no hang
             context.check_seat()  # who is gone does not write its part any more
-            if time.monotonic() > until:
+            if not is_durable and time.monotonic() > until:
                 raise TimeoutError(
                     "the training is complete, but its last checkpoint was not durable after "
                     f"{FINISH_SECONDS:.0f} s; start it again, and it goes on from the one before"
                 )
+            time.sleep(0.0 if is_durable or time.monotonic() >= again_at else _LOOK_SECONDS)
         context.reporter.tell(step=context.step, completed=True)
 
     def _extra(self) -> dict[str, Any]:

@@ -7,7 +7,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from spotrun_trainer.checkpoint import Checkpoints, DamagedCheckpointError
+from spotrun_trainer.checkpoint import (
+    Checkpoints,
+    DamagedCheckpointError,
+    UnreadableCheckpointError,
+)
 from spotrun_trainer.group import Group
 from spotrun_trainer.logbook import say
 from spotrun_trainer.seat import Seat
@@ -33,10 +37,14 @@ def restore(
     damaged = None
     while name := group.text_from(0, next(candidates, ""), device=device):
         extra, damage = _try_load(name, checkpoints, tracked)
-        said = torch.tensor([float(damage is not None)], device=device)
+        is_unreadable = isinstance(damage, UnreadableCheckpointError)
+        said = torch.tensor([float(damage is not None), float(is_unreadable)], device=device)
         group.all_reduce(said).wait()
-        if not said.item():
+        num_damaged, num_unreadable = said.tolist()
+        if not num_damaged:
             return Restored(name, extra, checkpoints.folder)
+        if num_unreadable:  # for nobody it may be damaged, and to go further back loses work
+            raise damage or UnreadableCheckpointError(f"another rank could not read {name}")
         damaged = damage or DamagedCheckpointError(f"{name} is damaged, as another rank found")
         say(f"{damaged}; trying the one before")
     if damaged is not None:  # from scratch would be a surprise that costs days
@@ -75,9 +83,9 @@ def _candidates(seat: Seat, checkpoints: Checkpoints) -> Iterator[str]:
 
 def _try_load(
     name: str, checkpoints: Checkpoints, tracked: Tracked
-) -> tuple[dict[str, Any], DamagedCheckpointError | None]:
+) -> tuple[dict[str, Any], DamagedCheckpointError | UnreadableCheckpointError | None]:
     try:
         with naming(checkpoints.folder):
             return checkpoints.load(name, tracked), None
-    except DamagedCheckpointError as error:
+    except (DamagedCheckpointError, UnreadableCheckpointError) as error:
         return {}, error

@@ -97,7 +97,7 @@ class Saves:
             saved = self._context.checkpoints.finished()
         except CheckpointError as error:  # training is unharmed, and the next one may succeed
             say(str(error))
-            self._in_flight, self._begun_step = None, -1
+            self.drop()
             return
         if saved is not None:
             self._note(saved)
@@ -111,7 +111,11 @@ class Saves:
             self.finish(0.0)
         except CheckpointError as error:  # what was durable before still is
             say(str(error))
-            self._in_flight, self._begun_step = None, -1
+            self.drop()
+
+    def drop(self) -> None:
+        """What was begun has come to nothing: the same step may be saved anew."""
+        self._in_flight, self._begun_step = None, -1
 
     def finish(self, seconds: float) -> bool:
         """Wait until what was begun is durable; raises CheckpointError."""
@@ -139,7 +143,7 @@ class Saves:
         if self._context.checkpoints is not None:
             self._context.checkpoints.enter(self._context.attempt())
         if self.is_in_flight:
-            self._in_flight, self._begun_step = None, -1
+            self.drop()
             self._cadence.dropped()
 
     def restored(self, name: str, step: int) -> None:

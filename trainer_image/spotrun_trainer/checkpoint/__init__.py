@@ -12,7 +12,11 @@ checkpoint would have to trust; safetensors is as quick, and many tools read it.
 """
 
 from spotrun_trainer.checkpoint.checkpoints import Checkpoints
-from spotrun_trainer.checkpoint.errors import CheckpointError, DamagedCheckpointError
+from spotrun_trainer.checkpoint.errors import (
+    CheckpointError,
+    DamagedCheckpointError,
+    UnreadableCheckpointError,
+)
 from spotrun_trainer.checkpoint.folder import make_writable
 from spotrun_trainer.checkpoint.interval import interval_seconds
 from spotrun_trainer.checkpoint.place import open_place
@@ -23,6 +27,7 @@ __all__ = [
     "Checkpoints",
     "DamagedCheckpointError",
     "Saved",
+    "UnreadableCheckpointError",
     "interval_seconds",
     "make_writable",
     "open_place",

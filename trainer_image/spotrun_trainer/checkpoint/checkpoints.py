@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from spotrun_trainer.checkpoint.completion import find_marker
 from spotrun_trainer.checkpoint.manifest import Content
 from spotrun_trainer.checkpoint.names import Name
+from spotrun_trainer.checkpoint.patience import patiently, reading
 from spotrun_trainer.checkpoint.place import Place, open_place
 from spotrun_trainer.checkpoint.plan import Slice, plan
 from spotrun_trainer.checkpoint.reader import load
@@ -112,8 +113,12 @@ class Checkpoints:
         return self._saver.seconds_for(total * self._shards // size)
 
     def complete(self) -> list[str]:
-        """The complete checkpoints by their markers, newest first; content is not verified."""
-        return [str(name) for name in reversed(self._place.names()) if self._is_complete(name)]
+        """The complete checkpoints by their markers, newest first; content is not verified.
+
+        Raises UnreadableCheckpointError where that cannot be known: who takes such a one for none
+        trains afresh, and writes over it.
+        """
+        return patiently(lambda: [str(one) for one in self._newest_first()])
 
     def complete_before(self, name: str) -> list[str]:
         """Those of them that are older than one, which need not be there."""
@@ -122,17 +127,18 @@ class Checkpoints:
 
     def newest(self) -> str | None:
         """The newest complete checkpoint."""
-        names = reversed(self._place.names())
-        return next((str(name) for name in names if self._is_complete(name)), None)
+        return patiently(lambda: next(map(str, self._newest_first()), None))
 
     def load(self, name: str, tracked: Tracked) -> dict[str, Any]:
         """Load a checkpoint, saved at whatever size, and return its `extra`.
 
         Raises DamagedCheckpointError, naming file and reason: load another, for content is verified
-        while it goes into the tracked tensors. Raises ValueError before anything is changed if the
-        checkpoint does not fit what is tracked.
+        while it goes into the tracked tensors. Raises UnreadableCheckpointError if it could not be
+        read for a minute, and ValueError, before anything is changed, if the checkpoint does not
+        fit what is tracked.
         """
-        return load(self._place, Name.parse(name), tracked, self._shard, self._shards)
+        one = Name.parse(name)
+        return patiently(lambda: load(self._place, one, tracked, self._shard, self._shards))
 
     def prune(self, acknowledged: str, *, generation: int) -> None:
         """Delete what a checkpoint makes superfluous that was acknowledged in such a generation."""
@@ -144,8 +150,20 @@ class Checkpoints:
         """End the thread, once the part in flight is written."""
         self._saver.close()
 
+    def _newest_first(self) -> Iterator[Name]:
+        with reading(self._place.root):
+            names = self._place.names()
+        for name in reversed(names):
+            with reading(self._place.path(name)):
+                is_complete = self._is_complete(name)
+            if is_complete:
+                yield name
+
     def _is_complete(self, name: Name) -> bool:
-        return find_marker(self._place, name) is not None
+        try:
+            return find_marker(self._place, name) is not None
+        except ValueError:  # it is there; who loads it is told what is wrong
+            return True
 
     def _plan(self, layout: Mapping[str, Spec], size: int) -> tuple[tuple[Slice, ...], ...]:
         if self._planned[:2] != (layout, size):

@@ -19,10 +19,13 @@ from spotrun_trainer.checkpoint.writer import Part
 
 
 def find_marker(place: Place, name: Name) -> Marker | None:
-    """The marker of a complete checkpoint; one that cannot be read does not count."""
+    """The marker of a complete checkpoint; None if it is not there.
+
+    Raises OSError if that cannot be known, and ValueError if it is there, but is none.
+    """
     try:
         return read_marker(place.read(name, MARKER))
-    except (OSError, ValueError):
+    except FileNotFoundError:
         return None
 
 
@@ -31,7 +34,10 @@ def is_complete_already(place: Place, part: Part) -> bool:
 
     Safe at any time before this rank's manifest is there: without it nobody can make a new marker.
     """
-    marker = find_marker(place, part.name)
+    try:
+        marker = find_marker(place, part.name)
+    except ValueError:  # nobody can load what it marks
+        marker = None
     if marker and marker.attempt == part.attempt:
         return True
     place.remove_file(part.name, MARKER)
@@ -61,7 +67,11 @@ class Completion:
         if len(self._seen) == self._part.size:
             text = write_marker(Marker(self._part.attempt, tuple(self._seen)))
             self._place.write_once(self.name, MARKER, text, self._part.rank)
-        if not (marker := find_marker(self._place, self.name)):
+        try:
+            marker = find_marker(self._place, self.name)
+        except (OSError, ValueError):  # another rank is writing it, or it is to be read later
+            return False
+        if marker is None:
             return False
         if marker.manifests[self._part.rank : self._part.rank + 1] != (self._own,):
             raise CheckpointError(

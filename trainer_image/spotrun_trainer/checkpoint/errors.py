@@ -5,6 +5,13 @@ class CheckpointError(Exception):
     """A checkpoint could not be written or finished; training itself is unharmed."""
 
 
+class UnreadableCheckpointError(Exception):
+    """Nobody knows whether a checkpoint is whole: its files are there, and cannot be read.
+
+    That comes from where they are kept, and passes; an older checkpoint would be no help.
+    """
+
+
 class DamagedCheckpointError(Exception):
     """A checkpoint is not what was written: another one must be loaded.
 

@@ -10,13 +10,14 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from spotrun_trainer.checkpoint.completion import find_marker
-from spotrun_trainer.checkpoint.errors import DamagedCheckpointError
+from spotrun_trainer.checkpoint.errors import DamagedCheckpointError, UnreadableCheckpointError
 from spotrun_trainer.checkpoint.manifest import (
     Content,
     Manifest,
@@ -27,6 +28,7 @@ from spotrun_trainer.checkpoint.manifest import (
 )
 from spotrun_trainer.checkpoint.memory import bytes_of
 from spotrun_trainer.checkpoint.names import Name
+from spotrun_trainer.checkpoint.patience import is_lasting, reading
 from spotrun_trainer.checkpoint.place import MARKER, Place
 from spotrun_trainer.checkpoint.plan import Slice
 from spotrun_trainer.flat import Flat, Spec
@@ -63,10 +65,11 @@ def load(
 
 
 def _manifests(place: Place, name: Name) -> list[Manifest]:
-    marker = find_marker(place, name)
+    with _blaming(place, name, MARKER):
+        marker = find_marker(place, name)
     if marker is None:
         raise DamagedCheckpointError(
-            f"{place.path(name, MARKER)} is not there or cannot be read: {name} was never completed"
+            f"{place.path(name, MARKER)} is not there: {name} was never completed"
         )
     manifests = []
     for rank, expected in enumerate(marker.manifests):
@@ -208,10 +211,18 @@ def _opened(place: Place, name: Name, manifest: Manifest) -> Iterator[int]:
 @contextmanager
 def _blaming(place: Place, name: Name, file: str) -> Iterator[None]:
     """Turn what is wrong with a file into a sentence that names it."""
+    path = place.path(name, file)
     try:
-        yield
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise DamagedCheckpointError(
-            f"{place.path(name, file)} is damaged: {why}; load an older checkpoint"
-        ) from error
+        with reading(path):
+            yield
+    except ValueError as error:
+        raise _damaged(path, str(error)) from error
+    except UnreadableCheckpointError as error:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and is_lasting(cause):
+            raise _damaged(path, str(cause.strerror)) from cause
+        raise
+
+
+def _damaged(path: Path, why: str) -> DamagedCheckpointError:
+    return DamagedCheckpointError(f"{path} is damaged: {why}; load an older checkpoint")

@@ -113,15 +113,15 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     ),
     "no marker": (
         remove("COMPLETE"),
-        rf"COMPLETE is not there or cannot be read: {NAME} was never completed",
+        rf"COMPLETE is not there: {NAME} was never completed",
     ),
     "half a marker": (
         cut("COMPLETE", -10),
-        rf"COMPLETE is not there or cannot be read: {NAME} was never completed",
+        r"COMPLETE is damaged: it is no JSON that can be read",
     ),
     "another hash in the marker": (
         flip("COMPLETE", -10),
-        r"(rank-1.json is damaged|COMPLETE is not there or cannot be read)",
+        r"(rank-1.json|COMPLETE) is damaged",
     ),
 }
 

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from spotrun_trainer.checkpoint import CheckpointError, Checkpoints, Saved, saver, writer
+from spotrun_trainer.checkpoint import (
+    CheckpointError,
+    Checkpoints,
+    DamagedCheckpointError,
+    Saved,
+    saver,
+    writer,
+)
 from spotrun_trainer.checkpoint.names import Name
 from spotrun_trainer.checkpoint.pace import ASSUMED_BYTES_PER_SECOND, Pace
 from spotrun_trainer.checkpoint.place import Place
@@ -333,15 +340,18 @@ def _content(file: Path) -> bytes:
 
 
 @pytest.mark.parametrize("torn", [b"", b'{"format":1,"attem'])
-def test_a_marker_that_was_written_by_halves_does_not_count(tmp_path: Path, torn: bytes) -> None:
+def test_a_marker_that_was_written_by_halves_is_damage_until_it_is_saved_anew(
+    tmp_path: Path, torn: bytes
+) -> None:
     flat = small_training().flatten()
     save(tmp_path, flat, attempt="first")
     (tmp_path / NAME / "COMPLETE").write_bytes(torn)
 
     with checkpoints(tmp_path) as opened:
-        assert opened.newest() is None
+        with pytest.raises(DamagedCheckpointError, match="COMPLETE is damaged"):
+            opened.load(NAME, small_training())
         save(tmp_path, flat, attempt="second")
-        assert opened.newest() == NAME
+        opened.load(NAME, small_training())
 
 
 def test_an_estimate_comes_from_saves_that_were_measured(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Gradients in flat buckets: what is sent, in which order, and when."""
 
 import os
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from spotrun_trainer.agreement import checksum
-from spotrun_trainer.gradients import Bucketed, Own, split
+from spotrun_trainer.gradients import Bucketed, Gradients, Own, split
 from spotrun_trainer.group import Group
 from spotrun_trainer.lost import PeerLostError
 from spotrun_trainer.seat import Seat, find_seat
@@ -140,9 +141,12 @@ def test_alone_gradients_stay_where_autograd_puts_them() -> None:
     assert model[0].weight.grad is None
 
 
-def test_sparse_gradients_are_refused() -> None:
+@pytest.mark.parametrize("kind", [Own, lambda parameters: Bucketed(parameters, Group())])
+def test_sparse_gradients_are_refused_also_by_who_is_alone(
+    kind: Callable[[Sequence[nn.Parameter]], Gradients],
+) -> None:
     model = nn.Embedding(4, 2, sparse=True)
-    gradients = Bucketed(list(model.parameters()), Group())
+    gradients = kind(list(model.parameters()))
     model(torch.tensor([1])).sum().backward()
     with pytest.raises(ValueError, match="sparse=False"):
         gradients.take(0)

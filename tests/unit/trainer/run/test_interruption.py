@@ -1,5 +1,6 @@
 """Steps that are discarded, processes that are told to end, and trainings that go on later."""
 
+import errno
 import os
 import signal
 from dataclasses import replace
@@ -9,13 +10,18 @@ import pytest
 import torch
 from torch.nn import functional
 
-from spotrun_trainer import Run
+from spotrun_trainer import Run, loop
+from spotrun_trainer.checkpoint import patience, saver, writer
+from spotrun_trainer.checkpoint.names import Name
+from spotrun_trainer.checkpoint.place import Place
+from spotrun_trainer.checkpoint.writer import Part
 from spotrun_trainer.lost import PeerLostError
 from spotrun_trainer.worlds import Worlds
 from tests.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.scripts import (
     Nuisance,
     Plan,
+    Trained,
     dataset,
     network,
     optimizer_of,
@@ -252,3 +258,63 @@ def test_an_evaluation_is_given_up_at_sigterm(size: int, tmp_path: Path) -> None
     )
     assert [TERMINATED] * size == [one.exit_code for one in ended]
     assert "told to end, after step 2; durable is step-2.g0" in ended[0].said
+
+
+def train_where_a_file_is_stale(plan: Plan, times: int) -> Trained:
+    """Rank 1 cannot open data files so many times, as when a server has failed over."""
+    whole, left = Place.open, times
+
+    def stale(place: Place, name: Name, file: str) -> int:
+        nonlocal left
+        if os.environ["RANK"] == "1" and file.endswith(".safetensors") and left:
+            left -= 1
+            raise OSError(errno.ESTALE, "Stale file handle", file)
+        return whole(place, name, file)
+
+    Place.open = stale  # type: ignore[method-assign,assignment]
+    patience.READ_SECONDS = 2.0
+    return train(plan)
+
+
+def test_what_one_rank_cannot_read_for_a_moment_rolls_nobody_back(tmp_path: Path) -> None:
+    plan = replace(PLAN, checkpoint=str(tmp_path))
+    for total in (3, 4):
+        run_world(2, train, replace(plan, total=total))
+    for ended in run_world(2, train_where_a_file_is_stale, plan, 1):
+        assert ended.error == "", ended.said
+        assert len(ended.value.losses) == 1
+
+
+def test_what_one_rank_cannot_read_at_all_ends_all_and_is_kept(tmp_path: Path) -> None:
+    plan = replace(PLAN, checkpoint=str(tmp_path))
+    for total in (3, 4):
+        run_world(2, train, replace(plan, total=total))
+    for ended in run_world(2, train_where_a_file_is_stale, plan, 1000):
+        assert "read" in ended.error, ended.said
+        assert "UnreadableCheckpointError" in ended.error
+    assert (tmp_path / "step-4.g0/COMPLETE").exists()
+
+
+def train_on_a_full_disk(plan: Plan, times: int) -> Trained:
+    """So many tries to write a part fail."""
+    whole, left = writer.write_part, times
+
+    def full(place: Place, part: Part, content: memoryview) -> str:
+        nonlocal left
+        if left:
+            left -= 1
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return whole(place, part, content)
+
+    saver.write_part = full  # type: ignore[attr-defined,assignment]
+    loop.AGAIN_SECONDS = 0.2
+    return train(plan)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_the_last_save_is_tried_until_it_succeeds(size: int, tmp_path: Path) -> None:
+    plan = replace(PLAN, checkpoint=str(tmp_path))
+    for ended in run_world(size, train_on_a_full_disk, plan, 3):
+        assert ended.error == "", ended.said
+        assert "No space left on device" in ended.said
+    assert (tmp_path / "step-5.g0/COMPLETE").exists()

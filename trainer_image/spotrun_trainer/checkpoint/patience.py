@@ -1,0 +1,48 @@
+"""Patience with where checkpoints are kept: a server that is away for a moment comes back."""
+
+import errno
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from spotrun_trainer.checkpoint.errors import UnreadableCheckpointError
+
+READ_SECONDS = 60.0
+"""A mount that is made anew, a fail-over of its server: so long do these take."""
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
+_LASTING = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.EFBIG}
+"""Something else lies there than what was written, or nothing."""
+
+T = TypeVar("T")
+
+
+def is_lasting(error: OSError) -> bool:
+    """Whether a file that could not be read is not the one that was written."""
+    return error.errno in _LASTING
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raise UnreadableCheckpointError, naming the file, where something cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        raise UnreadableCheckpointError(
+            f"{error.filename or path} cannot be read: {error.strerror}; nothing was changed: make "
+            "it readable for this user, and start again"
+        ) from error
+
+
+def patiently(read: Callable[[], T]) -> T:
+    """What `read` returns, which is tried again for a minute where something cannot be read."""
+    until, pause_seconds = time.monotonic() + READ_SECONDS, _FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            return read()
+        except UnreadableCheckpointError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(pause_seconds)
+        pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
