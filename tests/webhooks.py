@@ -46,13 +46,14 @@ async def mutating(world: World, change: Callable[[Manifest], Patch]) -> AsyncIt
 
 
 @asynccontextmanager
-async def down(world: World) -> AsyncIterator[None]:
+async def down(world: World, operation: str = "UPDATE") -> AsyncIterator[None]:
     """Have every change of the namespace's pods fail: who is to review it does not answer.
 
-    There is a pod already. What kubelets say of pods is let through.
+    There is a pod already. What kubelets say of pods is let through. Or have creations fail.
     """
-    async with _installed(world, "validating", _NOBODY, "UPDATE"):
-        await world.until(lambda: _is_refused(world))
+    is_refused = _is_refused if operation == "UPDATE" else _is_not_made
+    async with _installed(world, "validating", _NOBODY, operation):
+        await world.until(lambda: is_refused(world))
         yield
 
 
@@ -87,10 +88,22 @@ async def _installed(world: World, kind: str, url: str, *operations: str) -> Asy
 
 async def _is_changed(world: World) -> bool:
     """Whether the API server asks the webhook already."""
+    return len((await _probe(world))["spec"]["containers"]) > 1
+
+
+async def _probe(world: World) -> Manifest:
     container = {"name": "probe", "image": "x"}
     pod = {"metadata": {"name": "probe"}, "spec": {"containers": [container]}}
-    made = await world.kube.create(at("pods", world.namespace), pod, dryRun="All")
-    return len(made["spec"]["containers"]) > 1
+    return await world.kube.create(at("pods", world.namespace), pod, dryRun="All")
+
+
+async def _is_not_made(world: World) -> bool:
+    """Whether the API server asks the webhook already, and fails because it cannot."""
+    try:
+        await _probe(world)
+    except ApiError as error:
+        return error.status == 500
+    return False
 
 
 async def _is_refused(world: World) -> bool:

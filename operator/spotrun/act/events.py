@@ -44,6 +44,7 @@ def announcements(old: TrainingJobStatus, new: TrainingJobStatus) -> tuple[Annou
         *_newcomers(old, new),
         *_rejection(old, new),
         *_refusal(old, new),
+        *_writes(old, new),
         *_suspension(old, new),
         *_recovery(old, new),
         *_end(old, new),
@@ -171,6 +172,14 @@ def _refusal(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announc
         return
     if now.status is ConditionStatus.FALSE:
         yield Announce(_reason(now.reason, Reason.TEMPLATE_REFUSED), now.message, is_warning=True)
+
+
+def _writes(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+    before, now = (_condition(status, ConditionType.WRITTEN) for status in (old, new))
+    if now is None or (before is not None and before.status is now.status):
+        return
+    if now.status is ConditionStatus.FALSE:
+        yield Announce(Reason.WRITE_FAILED, now.message, is_warning=True)
 
 
 def _suspension(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:

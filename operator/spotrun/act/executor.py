@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain
-from operator import attrgetter
 
 from spotrun.act.annotations import annotate
 from spotrun.act.creations import Creations, creation_of
@@ -46,7 +45,7 @@ from spotrun.kube.client import Client
 from spotrun.kube.errors import KubeError, NotFound
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.resource import Key, Resource
-from spotrun.observe.memory import Failing, Memory
+from spotrun.observe.memory import Memory
 from spotrun.observe.objects import PODS, TRAINING_JOBS
 from spotrun.observe.orphans import Orphan
 
@@ -71,7 +70,6 @@ class Outcome:
     stored: bool  # the status is in, so the decision's own time to look again counts as well
     again_seconds: float = float("inf")  # look again then
     failure: KubeError | None = None  # not the job's doing: try again after a pause
-    failing: Failing | None = None  # the write that has failed most often in a row
 
 
 @dataclass(frozen=True)
@@ -126,11 +124,11 @@ class Executor:
             _PROTECTION,
             lambda: self._protection.before_training(job, decision.status, memory),
         ):
-            return _outcome(unprotected, memory, stored=False)
+            return _outcome(unprotected, stored=False)
         version = await self._statuses.store(job, job.status, decision.status, memory)
         if isinstance(version, Trouble):
             troubles = await self._act(job, decision, memory) if _gives_up(job, memory) else []
-            return _outcome([version, *troubles], memory, stored=False)
+            return _outcome([version, *troubles], stored=False)
         if job.has_ledger:
             self._stored(job, decision.status, version)
             memory.last = replace(job, status=decision.status, workers=())
@@ -141,7 +139,7 @@ class Executor:
         if not job.deleting and not any(trouble.is_terminating for trouble in troubles):
             changes = announcements(job.status, decision.status)
             await self._tell(job, (*decision.announcements, *changes), memory)
-        return _outcome(troubles, memory, stored=True)
+        return _outcome(troubles, stored=True)
 
     async def say_farewell(self, memory: Memory) -> None:
         """Tell what a job has cost that was deleted while it cost something."""
@@ -268,15 +266,10 @@ def _gives_up(job: JobSnapshot, memory: Memory) -> bool:
     return job.deleting and failing is not None and failing.times >= _PATIENCE
 
 
-def _outcome(troubles: list[Trouble], memory: Memory, *, stored: bool) -> Outcome:
+def _outcome(troubles: list[Trouble], *, stored: bool) -> Outcome:
     waits = [one.again_seconds for one in troubles if one.again_seconds is not None]
     failures = [one.failure for one in troubles if one.failure is not None]
-    return Outcome(
-        stored,
-        min(waits, default=float("inf")),
-        failures[0] if failures else None,
-        max(memory.failing.values(), key=attrgetter("times"), default=None),
-    )
+    return Outcome(stored, min(waits, default=float("inf")), failures[0] if failures else None)
 
 
 def _labels_of(serial: int) -> str:
@@ -284,5 +277,15 @@ def _labels_of(serial: int) -> str:
 
 
 def _name_of(action: Single) -> str:
-    serial = getattr(action, "serial", "")
-    return f"{type(action).__name__} {serial}".rstrip()
+    """Name a write as people are told of it, should it fail."""
+    match action:
+        case Release(serial=serial):
+            return f"the release of worker {serial}"
+        case Remove(serial=serial) | Withdraw(serial=serial):
+            return f"the removal of worker {serial}"
+        case Annotate():
+            return "the annotation of the job with its cost"
+        case DeleteJob():
+            return "the deletion of the job"
+        case Resize():
+            return "the change of workers.replicas"

@@ -194,6 +194,7 @@ class ConditionType(Choice):
     AGENTS_SUPPORTED = "AgentsSupported", "every agent speaks a version that is still served"
     IDLE = "Idle", "the workers have used next to nothing for long, though a world trains"
     DECIDED = "Decided", "the operator can decide what the job needs; stated once it could not"
+    WRITTEN = "Written", "the API server takes what is to be written; stated once it did not"
     COMPLETE = "Complete", "the training has succeeded"
     FAILED = "Failed", "the job has ended without being complete"
 
@@ -229,6 +230,7 @@ class Reason(Choice):
     TEMPLATE_REFUSED = "TemplateRefused", "Kubernetes refuses pods of this template"
     QUOTA_EXCEEDED = "QuotaExceeded", "a ResourceQuota has no room for the smallest world"
     NAME_TAKEN = "NameTaken", "an object of somebody else has the name of one of ours"
+    WRITE_FAILED = "WriteFailed", "a write fails again and again; the message has the answer to it"
     LABELS_RESTORED = "LabelsRestored", "others changed our labels of a worker; they were put back"
     UNDECIDED = "Undecided", "the operator fails when it decides about the job; its log says where"
     LEDGER_REFUSED = "LedgerRefused", "no operator can have written the status as it is"

@@ -62,6 +62,7 @@ from spotrun.decide.unused import give_back_unused, unused_again_seconds, within
 from spotrun.decide.view import FINISHED, Policy, View
 from spotrun.decide.volume import check_volume
 from spotrun.decide.world import again_seconds, next_world
+from spotrun.decide.writes import check_writes
 
 _SHORTEST_SECONDS = 0.01  # a clock may be a little behind the moment it was asked to wait for
 _DOUBT_SECONDS = 30.0  # until it is looked whether clocks agree by now
@@ -97,6 +98,7 @@ POLICIES: tuple[Policy, ...] = (
     watch_idleness,  # does it do anything?
     check_volume,  # can they all save?
     check_agents,  # are they understood?
+    check_writes,  # can it be done?
     show_cost,  # what has it cost?
     describe,  # what is to be said about it?
 )

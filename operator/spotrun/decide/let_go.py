@@ -25,7 +25,7 @@ from spotrun.decide.finished import (
     departures,
     goodbye_again_seconds,
 )
-from spotrun.decide.ledger import state
+from spotrun.decide.ledger import find, state
 from spotrun.decide.orders import order_checkpoint
 from spotrun.decide.pace import refresh_seconds, seconds_to_write
 from spotrun.decide.phase import workers_shown
@@ -40,6 +40,7 @@ from spotrun.decide.suspend import (
     what_holds,
 )
 from spotrun.decide.view import FINISHED, Policy, View, holds_back
+from spotrun.decide.writes import check_writes, why_undone
 
 _MOST_WORDS, _LONGEST = 500, 4096  # of one error; of a message
 _LATEST_SECONDS = 60.0
@@ -84,10 +85,17 @@ def let_go(job: JobSnapshot, now: datetime) -> Decision:
 
 def _deleted(view: View) -> Decision:
     """Of a job that is being deleted only its pods' finalizers are ours; the rest is collected."""
-    settled = _follow_steps(view, _OF_DELETED, [])
+    before, status = view.job.status, _follow_steps(view, _OF_DELETED, [])
     # A price alone is not worth a write any more.
-    status = view.job.status if settled.settled == view.job.status.settled else settled
+    if (status.settled, _why(status)) == (before.settled, _why(before)):
+        status = before
     return Decision(status, tuple(_releases_at_last(view, status)))
+
+
+def _why(status: TrainingJobStatus) -> str:
+    """Why it takes so long, as far as that is said."""
+    stated = find(status, ConditionType.WRITTEN)
+    return stated.message if stated is not None else ""
 
 
 def _without_ledger(view: View) -> Decision:
@@ -204,9 +212,17 @@ _OF_BROKEN: tuple[Policy, ...] = (
     _order_last_checkpoint,  # its state is saved first
     settle_ended,  # who has ended, and is charged now?
     settle,  # who was never made, and is not wanted any more?
+    check_writes,  # can it be done?
     show_cost,  # what has it cost?
 )
-_OF_DELETED: tuple[Policy, ...] = (meter, note_ends, settle_ended, settle, show_cost)
+_OF_DELETED: tuple[Policy, ...] = (
+    meter,
+    note_ends,
+    settle_ended,
+    settle,
+    check_writes,
+    show_cost,
+)
 _ACTIONS: tuple[_Step[Action], ...] = (releases, _departures, annotations, deletions)
 _NEWS: tuple[_Step[Announce], ...] = (_warnings, _corrections, _last_cost)
 
@@ -224,7 +240,7 @@ def _say(
         status = state(view, status, ConditionType.DECIDED, Reason.UNDECIDED, words, holds=False)
     said: dict[str, object] = {"workers": workers[0]} if workers else {}
     if status.phase not in FINISHED:
-        message = "; ".join((broken.message, *held))[:_LONGEST]
+        message = "; ".join(filter(None, (broken.message, *held, why_undone(view.job))))[:_LONGEST]
         said |= {"phase": _phase(status), "reason": broken.reason.value, "message": message}
     status = status.model_copy(update=said)
     reason, message = status.reason or broken.reason.value, status.message or broken.message

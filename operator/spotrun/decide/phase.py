@@ -17,6 +17,7 @@ from spotrun.decide.snapshot import PodPhase, Refusal
 from spotrun.decide.suspend import what_holds, why_suspended
 from spotrun.decide.view import FINISHED, View
 from spotrun.decide.volume import is_refused
+from spotrun.decide.writes import why_undone
 
 _MOST_WORDS = 4096
 """Of other people's words in ours."""
@@ -32,6 +33,8 @@ def describe(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     if status.phase in FINISHED:
         return _running(view, _say(status, said), holds=False)
     phase, reason, message = _where(view, status)
+    if reason is not Reason.WRITE_FAILED and (undone := why_undone(view.job)):
+        message = f"{message}; {undone}"
     status = _say(status, {**said, "phase": phase, "reason": reason.value, "message": message})
     status = _running(view, status, holds=phase is Phase.RUNNING)
     return _template(view, status)
@@ -67,7 +70,9 @@ def _waits_for(view: View, status: TrainingJobStatus) -> tuple[Reason, str]:
 
 def _held_up(view: View, status: TrainingJobStatus) -> tuple[Reason, str] | None:
     """What is in the way before there are workers at all; None if nothing is."""
-    refusal = view.job.refusal
+    undone, refusal = why_undone(view.job), view.job.refusal
+    if undone is not None and len(view.alive) < smallest(view.job.spec.workers):
+        return Reason.WRITE_FAILED, undone
     if refusal is not None and not is_over_quota(view.job):
         return _refused(refusal)
     if rests(status):

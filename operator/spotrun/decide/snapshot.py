@@ -169,6 +169,14 @@ class Refusal:
 
 
 @dataclass(frozen=True)
+class Undone:
+    """A write that has failed several times in a row."""
+
+    what: str  # was to be written
+    words: str  # the API server's, or a webhook's
+
+
+@dataclass(frozen=True)
 class Broken:
     """Why a job cannot be decided; it is only let go of."""
 
@@ -196,6 +204,7 @@ class JobSnapshot:
     deleting: bool = False
     workers: tuple[Worker, ...] = ()  # those with a pod of ours, by serial
     refusal: Refusal | None = None  # of the last attempt, until one succeeds
+    undone: Undone | None = None  # the write that has failed most often, once it is no accident
     written_seconds: float = float("inf")  # since status was last written
     is_time_sure: bool = True  # whether what cannot be taken back may follow from the time
     leading_seconds: float = 0.0  # silence says nothing before agents had time to come over

@@ -3,7 +3,10 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from spotrun.decide.snapshot import JobSnapshot, Refusal
+from spotrun.decide.snapshot import JobSnapshot, Refusal, Undone
+
+_ACCIDENTS = 3
+"""A write that fails so often in a row is told of: it is no accident any more."""
 
 
 @dataclass
@@ -48,6 +51,15 @@ class Memory:
     vanished: frozenset[int] = frozenset()  # of these, who really has no pod any more
     last: JobSnapshot | None = None  # as it was stored last, without its workers
     event_times: deque[float] = field(default_factory=deque)
+
+    @property
+    def undone(self) -> Undone | None:
+        """The write that has failed most often in a row, once it is no accident."""
+        failing = max(self.failing.items(), key=lambda one: one[1].times, default=None)
+        if failing is None or failing[1].times < _ACCIDENTS:
+            return None
+        what, last = failing
+        return Undone(what, last.words)
 
     def keep_only(self, uid: str | None, leading_since: float) -> None:
         """Forget what is known of a former job of that name, or from before others led.

@@ -129,6 +129,7 @@ def job_snapshot(
         deleting=meta.deletion_timestamp is not None,
         workers=workers,
         refusal=memory.refused.refusal if memory.refused is not None else None,
+        undone=memory.undone,
         written_seconds=now_seconds - memory.written_at,
         leading_seconds=now_seconds - leading_since,
         annotated=_present(meta.annotations),

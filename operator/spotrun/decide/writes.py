@@ -1,0 +1,30 @@
+"""Writes to Kubernetes that keep failing: said with the API server's own words."""
+
+from spotrun.api.names import ConditionType, Reason
+from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.ledger import find, state
+from spotrun.decide.snapshot import JobSnapshot
+from spotrun.decide.view import View
+
+_MOST_WORDS = 4096
+
+
+def check_writes(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Say whether what was decided can be done; nothing as long as it always could."""
+    words, kind = why_undone(view.job), ConditionType.WRITTEN
+    if words is not None:
+        return state(view, status, kind, Reason.WRITE_FAILED, words, holds=False)
+    if find(status, kind) is None:
+        return status
+    message = "what was decided could be written again"
+    return state(view, status, kind, Reason.TRAINING, message, holds=True)
+
+
+def why_undone(job: JobSnapshot) -> str | None:
+    """Return which write keeps failing, and the answer; None if none does.
+
+    How often is left out: each attempt would be a change of the status.
+    """
+    if job.undone is None:
+        return None
+    return f"{job.undone.what} keeps failing: {job.undone.words}"[:_MOST_WORDS]
