@@ -131,8 +131,10 @@ async def child(module: str, *arguments: str) -> AsyncIterator[Child]:
 class Rig:
     """One cluster with our kinds; to be used as `async with Rig(cluster) as rig`."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *flags: str) -> None:
+        """Prepare; `flags` are for the operator's process."""
         self.cluster = cluster
+        self._flags = flags
         self.kube = Client(cluster.admin)  # nothing of ours: it measures
         self._host = cluster.block.pod_address()  # of the operator
         self._stack = AsyncExitStack()
@@ -178,7 +180,7 @@ class Rig:
         """Start the operator; it leads soon. With `plays` the agents are played inside it."""
         flags = ["--plays"] if plays else []
         async with child(
-            "operator_child", str(self._operators_kubeconfig), self._host, *flags
+            "operator_child", str(self._operators_kubeconfig), self._host, *flags, *self._flags
         ) as operator:
             yield operator
 

@@ -14,6 +14,8 @@ import json
 import logging
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,13 +24,17 @@ import uvloop
 from typing_extensions import override
 
 from devcluster.addresses import free_port
+from spotrun import shell
 from spotrun.api.status import TrainingJobStatus
 from spotrun.controller import Controller, Settings
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.access import Credentials, from_kubeconfig
 from spotrun.kube.client import Client
-from spotrun.kube.resource import Key
+from spotrun.kube.feed import Feed
+from spotrun.kube.reflector import Handler
+from spotrun.kube.resource import Key, Object, Resource
 from spotrun.kube.transport import Transport
+from spotrun.observe.objects import FED, TRAINING_JOBS
 from spotrun.serve.server import Settings as ServerSettings
 from spotrun.serve.tls import OwnSecret
 from spotrun.wire import Progress, Report
@@ -53,6 +59,11 @@ class Measured(Controller):
     async def says_when_full(self) -> None:
         await self._caches.synced()
         say("synced", jobs=self._caches.num_jobs)
+
+    @override
+    async def until_broken(self) -> None:
+        """The bench ends it by closing its input."""
+        await asyncio.gather(self.says_when_full(), answer(self))
 
     def stats(self) -> dict[str, object]:
         writes = dict(self._reconciler._executor.writes)  # noqa: SLF001
@@ -125,6 +136,26 @@ class Measured(Controller):
         )
 
 
+class Direct(Feed):
+    """Tells the operator itself, as if kopf were not between them."""
+
+    receiver: Measured
+
+    def __init__(self) -> None:
+        super().__init__(FED)
+
+    @override
+    def handler(self, resource: Resource) -> Handler[Any]:
+        def changed(old: Object | None, new: Object | None) -> None:
+            meta = (new or old).metadata  # type: ignore[union-attr]  # a change has one of them
+            if resource == TRAINING_JOBS:
+                self.receiver.job_changed(Key(meta.namespace, meta.name))
+            else:
+                self.receiver.pool_changed(meta.name)
+
+        return changed
+
+
 async def run(arguments: argparse.Namespace) -> None:
     host = arguments.host
     port = free_port(host)
@@ -136,11 +167,21 @@ async def run(arguments: argparse.Namespace) -> None:
         plain_host=host,
         plain_port=0,
     )
-    async with Transport(Credentials(from_kubeconfig(arguments.kubeconfig))) as transport:
-        client = Client(transport, field_manager="spotrun")
-        source = OwnSecret(client, namespace="default")
-        async with Measured(settings, client, source, plays=arguments.plays) as operator:
-            await asyncio.gather(operator.says_when_full(), answer(operator))
+
+    @asynccontextmanager
+    async def opened(feed: Feed) -> AsyncIterator[Measured]:
+        async with Transport(Credentials(from_kubeconfig(arguments.kubeconfig))) as transport:
+            client = Client(transport, field_manager="spotrun")
+            source = OwnSecret(client, namespace="default")
+            async with Measured(settings, client, source, feed, plays=arguments.plays) as operator:
+                yield operator
+
+    if arguments.without_kopf:
+        feed = Direct()
+        async with opened(feed) as feed.receiver:
+            await feed.receiver.until_broken()
+    else:
+        await shell.host(opened)
 
 
 async def answer(operator: Measured) -> None:
@@ -167,6 +208,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kubeconfig", type=Path)
     parser.add_argument("host")
+    parser.add_argument("--without-kopf", action="store_true", help="wake jobs without it")
     parser.add_argument("--plays", action="store_true", help="play the agents, too")
     say("loaded")
     logging.basicConfig(level=logging.WARNING)

@@ -117,6 +117,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="5 jobs, 4 kills")
     parser.add_argument("--jobs", type=how_many, default=1000)
     parser.add_argument("--kills", type=how_many, default=300)
+    parser.add_argument("--without-kopf", action="store_true", help="to compare")
     parser.add_argument("--per-second", type=float, default=5.0)
     parser.add_argument(
         "--profile", type=writable_file, help="write a cProfile of the operator here"
@@ -129,8 +130,9 @@ def main() -> None:
 
 
 async def measure(cluster: Cluster, arguments: argparse.Namespace) -> None:
+    flags = ["--without-kopf"] if arguments.without_kopf else []
     async with (
-        Rig(cluster) as rig,
+        Rig(cluster, *flags) as rig,
         rig.nodes(2 * arguments.jobs * SIZE) as nodes,
         rig.operator(plays=True) as operator,
     ):

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from spotrun.kube.lease import Terms
 from spotrun.kube.transport import Transport
 from spotrun.serve.server import Settings as ServerSettings
 from spotrun.serve.tls import OwnSecret
+from tests.kopf_front import fronted
 from tests.scripted_agent import Play, ScriptedAgent
 
 ROOT = Path(__file__).parents[1]
@@ -87,7 +89,8 @@ class World:
         async with Transport(credentials) as transport:
             client = KubeClient(transport, field_manager="spotrun")
             source = OwnSecret(client, namespace=self.namespace)
-            async with Controller(self.settings(**settings), client, source) as controller:
+            chosen = self.settings(**settings)
+            async with fronted(partial(Controller, chosen, client, source)) as controller:
                 yield controller
 
     async def create_job(self, name: str = "job", **spec: Any) -> Manifest:

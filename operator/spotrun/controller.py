@@ -20,6 +20,7 @@ from spotrun.act.settings import Settings as WorkerSettings
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.client import Client
+from spotrun.kube.feed import Feed
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.lease import Election, Terms
 from spotrun.kube.queue import WorkQueue
@@ -65,12 +66,17 @@ class Settings:
 
 
 class Controller:
-    """One replica of the operator; works while its `async with` block lasts."""
+    """One replica of the operator; works while its `async with` block lasts.
 
-    def __init__(self, settings: Settings, client: Client, source: Source) -> None:
+    What happens to jobs and pools themselves it tells to `feed`, for whoever follows that to call
+    `job_changed` and `pool_changed`; what happens to their pods and nodes it heeds itself.
+    """
+
+    def __init__(self, settings: Settings, client: Client, source: Source, feed: Feed) -> None:
         self._settings = settings
         self._client = client
         self._source = source
+        self._feed = feed
         self._leading_since = float("inf")
         self._queue: WorkQueue[Key] = WorkQueue(group_of=lambda key: key.namespace)
         self._orphan_queue: WorkQueue[Key] = WorkQueue(group_of=lambda key: key.namespace)
@@ -80,7 +86,8 @@ class Controller:
             namespace=settings.watch_namespace,
             wake=self._queue.add,
             orphaned=self._orphan_queue.add,
-            wake_pool=lambda name: self._pool_queue.add_after(name, _POOL_SECONDS),
+            feed=feed,
+            wake_pool=self.pool_changed,
             price_sources=settings.price_sources,
             clock=time.monotonic,
             wall=client.clock.now,
@@ -219,6 +226,14 @@ class Controller:
         """Whether this replica decides."""
         return self._election.leads
 
+    def job_changed(self, key: Key) -> None:
+        """Look at a job soon."""
+        self._queue.add(key)
+
+    def pool_changed(self, name: str) -> None:
+        """Look at a pool in a moment."""
+        self._pool_queue.add_after(name, _POOL_SECONDS)
+
     def stalled(self) -> str | None:
         """Which caches hear nothing any more; None if all do."""
         return self._caches.stalled()
@@ -236,6 +251,7 @@ class Controller:
         """Whenever this replica leads, work; when it no longer does, stop before another begins."""
         while True:
             # Names of jobs come and go: who stands by for weeks would know them all by then.
+            self._feed.pause()
             self._queue.close()
             self._orphan_queue.close()
             self._pool_queue.close()
@@ -256,6 +272,7 @@ class Controller:
 
     def _fill_queues(self) -> None:
         """With all that there is, and what was there when this replica led before."""
+        self._feed.resume()
         self._queue.open()
         self._orphan_queue.open()
         keys = {*self._caches.all_keys(), *self._reconciler.remembered}

@@ -290,6 +290,13 @@ def read(given: argparse.Namespace, environment: Mapping[str, str] = os.environ)
     return Options(**chosen)  # type: ignore[arg-type] # each was read by its own flag
 
 
+def read_environment(environment: Mapping[str, str] = os.environ) -> Options:
+    """Return the options of an environment alone; raises ValueError that says what to do."""
+    return read(
+        argparse.Namespace(**dict.fromkeys(one.name for one in fields(Options))), environment
+    )
+
+
 def variable(field_name: str) -> str:
     """The environment variable of an option."""
     return f"SPOTRUN_{field_name.upper()}"

@@ -1,8 +1,7 @@
-"""kopf as the shell of the process: start-up, shutdown, signals (ADR 0001); and liveness.
+"""kopf as the process: start-up, shutdown, signals (ADR 0001); and liveness.
 
-No resource has a kopf handler, so kopf has nothing to ask of the API server, and is kept from doing
-so: whatever became of its discovery (a 404, half an answer) would end the process. Its liveness
-endpoint is not used: whoever reaches the port could open connections on it without end.
+kopf's own liveness endpoint is not opened: whoever reaches the port could open connections on it
+without end.
 """
 
 import asyncio
@@ -11,38 +10,41 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, Protocol, cast
 
 import kopf
 
+from spotrun import front
+from spotrun.kube.feed import Feed
+from spotrun.kube.resource import Key
+from spotrun.observe.objects import FED
 from spotrun.serve.plain import health, plain_server
 
 log = logging.getLogger(__name__)
 
-_FAREWELL_SECONDS = 0.2
-"""For kopf, when the service has ended; it would take 5 s, for the discovery that it still hopes to
-begin."""
+UNHEARD_SECONDS = 60.0
+"""Only a bug keeps kopf so long from a handler that does next to nothing."""
 
 
-class Service(Protocol):
+class Service(front.Receiver, Protocol):
     """What runs in the shell."""
 
     def stalled(self) -> str | None:
-        """What only a restart may cure, in a sentence; None if there is nothing."""
+        """Return what only a restart may cure, in a sentence; None if there is nothing."""
 
     async def until_broken(self) -> None:
         """Return, or raise, only where it can no longer do what it is for."""
 
 
-OpenService = Callable[[], AbstractAsyncContextManager[Service]]
+OpenService = Callable[[Feed], AbstractAsyncContextManager[Service]]
+"""Opens what tells a feed of each change of a job or a pool."""
 
 
-class _Guest:
+class Guest:
     """The service, opened in the background: that takes as long as the API server is away."""
 
-    def __init__(self, open_service: OpenService, stop: asyncio.Event) -> None:
-        self.ended = asyncio.Event()
-        self.was_told = False
+    def __init__(self, open_service: OpenService, stop: Callable[[], None]) -> None:
+        self.feed = Feed(FED)
         self.failure: Exception | None = None
         self.service: Service | None = None
         self._open = open_service
@@ -50,27 +52,41 @@ class _Guest:
         self._task: asyncio.Task[None] | None = None
 
     def stalled(self) -> str | None:
+        """Return what only a restart may cure, in a sentence; None if there is nothing."""
+        unheard_seconds = self.feed.unheard_seconds()
+        if unheard_seconds > UNHEARD_SECONDS:
+            return f"kopf has not handled a change for {unheard_seconds:.0f} s"
         return None if self.service is None else self.service.stalled()
 
-    def begin(self) -> None:
+    def job_changed(self, key: Key) -> None:
+        """Have the service look at a job."""
+        if self.service is not None:
+            self.service.job_changed(key)
+
+    def pool_changed(self, name: str) -> None:
+        """Have the service look at a pool."""
+        if self.service is not None:
+            self.service.pool_changed(name)
+
+    async def begin(self) -> None:
+        """Open the service."""
         self._task = asyncio.create_task(self._run())
 
     async def end(self) -> None:
-        self.was_told = self._stop.is_set()
+        """Close the service."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        self.ended.set()
 
     async def _run(self) -> None:
         try:
-            async with self._open() as service:
+            async with self._open(self.feed) as service:
                 self.service = service
                 await service.until_broken()
-        except Exception as error:  # raised again by `host`, when kopf has ended
+        except Exception as error:  # raised again when kopf has ended
             self.failure = error
         finally:
-            self._stop.set()
+            self._stop()
 
 
 async def host(open_service: OpenService, *, liveness: tuple[str, int] | None = None) -> None:
@@ -80,7 +96,7 @@ async def host(open_service: OpenService, *, liveness: tuple[str, int] | None = 
     what the service raises.
     """
     stop = asyncio.Event()
-    guest = _Guest(open_service, stop)
+    guest = Guest(open_service, stop.set)
     async with AsyncExitStack() as stack:
         if liveness is not None:
             where, port = liveness
@@ -89,13 +105,14 @@ async def host(open_service: OpenService, *, liveness: tuple[str, int] | None = 
         await _run(guest, stop)
 
 
-async def _run(guest: _Guest, stop: asyncio.Event) -> None:
+async def _run(guest: Guest, stop: asyncio.Event) -> None:
     """Let kopf begin and end the service."""
     ready = asyncio.Event()
+    registry = kopf.OperatorRegistry()
+    front.register(registry, guest)
     operator = asyncio.create_task(
         kopf.operator(
-            registry=_registry(guest),
-            settings=_settings(),
+            registry=registry,
             # For its peering, which is off. By default it is the user's name, and some have none.
             identity=cast("Any", "spotrun"),
             standalone=True,  # leader election is ours: kopf's peering is not a lock
@@ -105,46 +122,23 @@ async def _run(guest: _Guest, stop: asyncio.Event) -> None:
         )
     )
     signals = asyncio.create_task(_heed_signals(ready, stop))
-    broken = await _end_of(operator, guest, signals)
+    broken = await _end_of(operator, signals)
     if guest.failure is not None:
         raise guest.failure
     if isinstance(broken, Exception):
         raise broken
 
 
-def _registry(guest: _Guest) -> kopf.OperatorRegistry:
-    """What kopf does for us: it begins, and it ends."""
-    registry = kopf.OperatorRegistry()
-
-    @kopf.on.startup(registry=registry)
-    async def begin(**_: Any) -> None:  # noqa: ANN401 - kopf's keyword arguments
-        guest.begin()
-
-    @kopf.on.cleanup(registry=registry)
-    async def end(**_: Any) -> None:  # noqa: ANN401 - kopf's keyword arguments
-        await guest.end()
-
-    @kopf.on.login(registry=registry)
-    async def never(**_: Any) -> NoReturn:  # noqa: ANN401 - kopf's keyword arguments
-        await asyncio.Event().wait()
-        raise AssertionError("nobody sets it")
-
-    return registry
-
-
 async def _end_of(
-    operator: asyncio.Task[None], guest: _Guest, signals: asyncio.Task[None]
+    operator: asyncio.Task[None], signals: asyncio.Task[None]
 ) -> BaseException | None:
-    """Wait until kopf or the service has ended, and end the rest; what kopf broke of, if it did."""
-    ended = asyncio.create_task(guest.ended.wait())
+    """Wait until kopf has ended, and with it the service; return what kopf broke of, if it did."""
     try:
-        await asyncio.wait({operator, ended}, return_when=asyncio.FIRST_COMPLETED)
-        # Where nobody said stop it is kopf that broke, and has yet to say why.
-        await asyncio.wait({operator}, timeout=_FAREWELL_SECONDS if guest.was_told else None)
+        await asyncio.wait({operator})
     finally:
-        for task in (operator, signals, ended):
+        for task in (operator, signals):
             task.cancel()
-        (broken, *_) = await asyncio.gather(operator, signals, ended, return_exceptions=True)
+        (broken, _) = await asyncio.gather(operator, signals, return_exceptions=True)
     return broken
 
 
@@ -162,10 +156,3 @@ async def _heed_signals(ready: asyncio.Event, stop: asyncio.Event) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, heed, number)
-
-
-def _settings() -> kopf.OperatorSettings:
-    settings = kopf.OperatorSettings()
-    settings.scanning.disabled = True
-    settings.posting.enabled = False  # events are written by `act`, at most ten per job and hour
-    return settings

@@ -7,8 +7,9 @@ lease; what it had already sent arrives. All that it knew is lost.
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from typing_extensions import override
 
@@ -21,6 +22,7 @@ from spotrun.kube.lease import Terms
 from spotrun.kube.resource import Key
 from spotrun.kube.transport import JSON, REQUEST_SECONDS, Params, Transport
 from spotrun.serve.tls import OwnSecret
+from tests.kopf_front import fronted
 from tests.operator_world import World
 
 TERMS = Terms(lease_seconds=2, renew_seconds=1.5, retry_seconds=0.2)
@@ -116,7 +118,8 @@ class Replica:
             client = Client(self._transport, field_manager="spotrun")
             source = OwnSecret(client, namespace=self.world.namespace)
             settings = self.world.settings(port=self.port, terms=self.terms)
-            work = asyncio.create_task(self._work(Controller(settings, client, source)))
+            make = partial(Controller, settings, client, source)
+            work = asyncio.create_task(self._work(fronted(make)))
             death = asyncio.create_task(self._dead.wait())
             try:
                 await asyncio.wait({work, death}, return_when=asyncio.FIRST_COMPLETED)
@@ -129,8 +132,8 @@ class Replica:
             raise outcome
         await asyncio.sleep(RESTART_SECONDS)
 
-    async def _work(self, controller: Controller) -> None:
-        async with controller:
+    async def _work(self, opening: AbstractAsyncContextManager[Controller]) -> None:
+        async with opening as controller:
             self.controller = controller
             await self._dead.wait()
 
@@ -148,6 +151,8 @@ class Replica:
     def is_idle(self) -> bool:
         """Whether it leads, has seen all it did, and plans nothing for the next seconds."""
         if not self.leads or self.controller is None:
+            return False
+        if self.controller._feed.unheard_seconds() > 0:
             return False
         schedule = self.controller._queue._schedule
         alarm = schedule.next_alarm()

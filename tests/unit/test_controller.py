@@ -8,9 +8,14 @@ from typing import Any, NoReturn, cast
 import pytest
 
 from spotrun.controller import Controller, Settings
+from spotrun.kube.client import Client
+from spotrun.kube.feed import Feed
 from spotrun.kube.resource import Key
 from spotrun.kube.tasks import running
+from spotrun.observe.objects import FED
+from spotrun.serve.board import Board
 from spotrun.serve.metrics import Meter
+from tests.unit.kube.scripted import ScriptedTransport
 
 HOUR = 3600.0
 
@@ -18,7 +23,8 @@ HOUR = 3600.0
 @pytest.fixture
 def controller() -> Controller:
     settings = Settings(namespace="home", advertise="a:1", address="a:1")
-    return Controller(settings, cast("Any", None), cast("Any", None))
+    client = Client(ScriptedTransport(lambda *_: {}), field_manager="test")
+    return Controller(settings, client, cast("Any", None), Feed(FED))
 
 
 def silence(controller: Controller, seconds: float) -> None:
@@ -90,6 +96,9 @@ class Reign:
         self.worked_on.put_nowait(key)
         return float("inf")
 
+    async def let_go_of_orphans(self, _: Key) -> None:
+        """Former jobs have left nothing."""
+
     async def next_one(self) -> Key:
         """The job that is worked on next."""
         return await asyncio.wait_for(self.worked_on.get(), 10)
@@ -112,6 +121,7 @@ async def test_who_stands_by_keeps_no_names_and_who_leads_again_looks_at_what_it
     known, comes = Key("ns", "known"), Key("ns", "comes")
     reign = Reign(remembered=[known])
     controller._election = controller._server = controller._reconciler = cast("Any", reign)
+    controller._board = Board(b"key")
     controller._meter = Meter(list, lambda: reign.leads)
     for reflector in controller._caches._reflectors.values():
         reflector.synced.set()

@@ -9,11 +9,12 @@ from spotrun.act.settings import Settings
 from spotrun.api.names import FINALIZER_METERED, LABEL_JOB, LABEL_JOB_UID
 from spotrun.kube.client import Client
 from spotrun.kube.errors import NotFound
+from spotrun.kube.feed import Feed
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.queue import WorkQueue
 from spotrun.kube.resource import Key, Resource
 from spotrun.observe.caches import Caches
-from spotrun.observe.objects import PodObject
+from spotrun.observe.objects import FED, PodObject
 from spotrun.reconciler import Reconciler
 from spotrun.serve.board import Board
 from spotrun.serve.farewells import Farewells
@@ -31,7 +32,12 @@ class Cluster:
         self.released: list[str] = []
         client = Client(ScriptedTransport(self._answer), field_manager="test")
         self.caches = Caches(
-            client, namespace=None, wake=lambda _: None, clock=self._clock, wall=lambda: NOW
+            client,
+            namespace=None,
+            wake=lambda _: None,
+            feed=Feed(FED),
+            clock=self._clock,
+            wall=lambda: NOW,
         )
         for version, name in enumerate(pods, start=5):
             self._store(self._pod(name, str(version), FINALIZER_METERED))

@@ -11,6 +11,9 @@ import aiohttp
 import pytest
 
 from spotrun import shell
+from spotrun.kube.feed import Feed
+from spotrun.kube.resource import Key
+from spotrun.observe.objects import TRAINING_JOBS, JobMeta, JobObject
 
 
 class Scripted:
@@ -23,6 +26,7 @@ class Scripted:
         self.may_open = asyncio.Event()
         self.may_open.set()
         self.trouble: str | None = None
+        self.told: asyncio.Queue[Key | str] = asyncio.Queue()
         self.mistake = asyncio.get_running_loop().create_future()
 
     def stalled(self) -> str | None:
@@ -31,8 +35,15 @@ class Scripted:
     async def until_broken(self) -> None:
         await self.mistake
 
+    def job_changed(self, key: Key) -> None:
+        self.told.put_nowait(key)
+
+    def pool_changed(self, name: str) -> None:
+        self.told.put_nowait(name)
+
     @asynccontextmanager
-    async def open(self) -> AsyncIterator["Scripted"]:
+    async def open(self, feed: Feed) -> AsyncIterator["Scripted"]:
+        self.feed = feed
         self.begun.set()
         await self.may_open.wait()
         self.opened.set()
@@ -44,12 +55,6 @@ class Scripted:
 
 
 Endpoint = tuple[str, int]
-
-
-@pytest.fixture(autouse=True)
-def farewell_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """kopf never ends within it: there is no API server that it could be heard by."""
-    monkeypatch.setattr(shell, "_FAREWELL_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -137,6 +142,41 @@ async def test_liveness_fails_at_once_with_the_service(endpoint: Endpoint) -> No
     await host
 
 
+def tell_of_a_job(service: Scripted) -> None:
+    meta = JobMeta(name="job", namespace="ns", uid="u", resource_version="1")
+    service.feed.resume()
+    service.feed.handler(TRAINING_JOBS)(None, JobObject(meta))
+
+
+async def test_what_the_service_tells_the_feed_comes_back_by_kopf(endpoint: Endpoint) -> None:
+    service = Scripted()
+    host = asyncio.create_task(shell.host(service.open, liveness=endpoint))
+    await service.opened.wait()
+    tell_of_a_job(service)
+
+    async with asyncio.timeout(5):
+        assert await service.told.get() == Key("ns", "job")
+    assert await answer(endpoint) == (200, "ok\n")
+    os.kill(os.getpid(), signal.SIGTERM)
+    await host
+
+
+async def test_liveness_fails_where_kopf_handles_nothing(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Feed, "heard", lambda *_: None)
+    monkeypatch.setattr(shell, "UNHEARD_SECONDS", 0.0)
+    service = Scripted()
+    host = asyncio.create_task(shell.host(service.open, liveness=endpoint))
+    await service.opened.wait()
+    assert await answer(endpoint) == (200, "ok\n")
+    tell_of_a_job(service)
+
+    assert await answer(endpoint) == (503, "kopf has not handled a change for 0 s\n")
+    os.kill(os.getpid(), signal.SIGTERM)
+    await host
+
+
 async def test_liveness_is_served_where_all_addresses_are_of_ipv6(
     endpoint_of_ipv6: Endpoint,
 ) -> None:
@@ -152,7 +192,7 @@ async def test_liveness_is_served_where_all_addresses_are_of_ipv6(
 
 async def test_a_service_that_breaks_ends_the_process_with_its_error(endpoint: Endpoint) -> None:
     @asynccontextmanager
-    async def broken() -> AsyncIterator[Scripted]:
+    async def broken(_: Feed) -> AsyncIterator[Scripted]:
         raise OSError("port in use")
         yield
 

@@ -21,6 +21,7 @@ from spotrun.cli import cluster
 from spotrun.controller import Controller, Settings
 from spotrun.kube.access import AccessError, Credentials
 from spotrun.kube.client import Client
+from spotrun.kube.feed import Feed
 from spotrun.kube.lease import Terms
 from spotrun.kube.resource import Key
 from spotrun.kube.transport import Transport
@@ -63,6 +64,12 @@ def run(options: Options) -> int:
 
 
 async def _operate(options: Options) -> None:
+    where = (options.metrics_host, options.liveness_port)
+    await shell.host(await prepared(options), liveness=where)
+
+
+async def prepared(options: Options) -> shell.OpenService:
+    """Return what opens the operator; raises AccessError or ValueError for a wrong start."""
     credentials = Credentials(cluster.access(options))
     server = (await credentials.current()).server
     settings = _settings(options, server)
@@ -75,14 +82,15 @@ async def _operate(options: Options) -> None:
     )
 
     @asynccontextmanager
-    async def controller() -> AsyncIterator[Controller]:
+    async def controller(feed: Feed) -> AsyncIterator[Controller]:
         user_agent = f"spotrun/{version('spotrun')}"
         async with Transport(credentials, user_agent=user_agent) as transport:
             client = Client(transport, field_manager="spotrun")
-            async with Controller(settings, client, _source(options, settings, client)) as it:
+            source = _source(options, settings, client)
+            async with Controller(settings, client, source, feed) as it:
                 yield it
 
-    await shell.host(controller, liveness=(options.metrics_host, options.liveness_port))
+    return controller
 
 
 def _settings(options: Options, server: str) -> Settings:

@@ -12,6 +12,7 @@ from spotrun.decide.gang import wants_nodes
 from spotrun.decide.let_go import undecided
 from spotrun.decide.snapshot import JobSnapshot, Node
 from spotrun.kube.client import Client
+from spotrun.kube.feed import Feed
 from spotrun.kube.resource import Key
 from spotrun.money.catalog import Catalog
 from spotrun.observe.agents import Agents
@@ -21,7 +22,7 @@ from spotrun.observe.job_caches import JobCaches
 from spotrun.observe.memory import Memory
 from spotrun.observe.neighbours import shared_nodes
 from spotrun.observe.nodes import Nodes
-from spotrun.observe.objects import NodeObject, PodObject
+from spotrun.observe.objects import CAPACITY_POOLS, TRAINING_JOBS, NodeObject, PodObject
 from spotrun.observe.orphans import Orphan, orphans_among
 from spotrun.observe.pool_caches import Listeners, PoolCaches
 from spotrun.observe.price_tables import NOBODY, PriceSources, PriceTables
@@ -36,7 +37,10 @@ Wake = Callable[[Key], None]
 
 
 class Caches(Following):
-    """Kept up to date while an `async with` block lasts; `wake` is called with jobs' keys."""
+    """Kept up to date while an `async with` block lasts; `wake` is called with jobs' keys.
+
+    What changes of jobs and pools themselves is told to `feed`, through which it comes to kopf.
+    """
 
     def __init__(
         self,
@@ -44,6 +48,7 @@ class Caches(Following):
         *,
         namespace: str | None,
         wake: Wake,
+        feed: Feed,
         orphaned: Wake = lambda _: None,
         wake_pool: Callable[[str], None] = lambda _: None,
         price_sources: PriceSources = NOBODY,
@@ -59,10 +64,11 @@ class Caches(Following):
             namespace=namespace,
             wake=wake,
             orphaned=orphaned,
+            job_changed=feed.handler(TRAINING_JOBS),
             pod_changed=self._pod_changed,
             node_changed=self._node_changed,
         )
-        self.pools = pools = self._pools_of(jobs, client, namespace)
+        self.pools = pools = self._pools_of(jobs, client, namespace, feed)
         self._tables = PriceTables(
             client, price_sources, offered=pools.offered, changed=self._use_prices
         )
@@ -187,7 +193,9 @@ class Caches(Following):
         self.pools.promises.take_back(key)
         self._renamed(key, None)
 
-    def _pools_of(self, jobs: JobCaches, client: Client, namespace: str | None) -> PoolCaches:
+    def _pools_of(
+        self, jobs: JobCaches, client: Client, namespace: str | None, feed: Feed
+    ) -> PoolCaches:
         """What nodes and the workers on them say of pools; the jobs that it concerns are woken."""
         return PoolCaches(
             client,
@@ -196,7 +204,13 @@ class Caches(Following):
             pods_on=jobs.pods_on,
             job_of=jobs.job_of,
             catalog=lambda: self.prices.catalog,
-            listeners=Listeners(self._wake_pool, jobs.wake_on, jobs.wake_job_of, jobs.wake_all),
+            listeners=Listeners(
+                object=feed.handler(CAPACITY_POOLS),
+                pool=self._wake_pool,
+                node=jobs.wake_on,
+                pod=jobs.wake_job_of,
+                market=jobs.wake_all,
+            ),
             wall=self._wall,
         )
 

@@ -33,6 +33,7 @@ class JobCaches:
         *,
         namespace: str | None,
         wake: Callable[[Key], None],
+        job_changed: Handler[JobObject],
         orphaned: Callable[[Key], None] = lambda _: None,
         pod_changed: Handler[PodObject],
         node_changed: Handler[NodeObject],
@@ -53,6 +54,7 @@ class JobCaches:
         )
         self._wake = wake
         self._orphaned = orphaned
+        self._tell_of_job = job_changed
         self._tell_of_pod = pod_changed
         self._tell_of_node = node_changed
         self._stack = AsyncExitStack()
@@ -130,12 +132,10 @@ class JobCaches:
         self._wake(_key_of(pod))
 
     def _job_changed(self, old: JobObject | None, new: JobObject | None) -> None:
-        job = new or old
-        assert job is not None, "a change has an old or a new side"
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self.readings.forget(old.metadata.uid)  # every replica reads it, also who decides none
-            self._orphaned(Key(job.metadata.namespace, job.metadata.name))
-        self._wake(Key(job.metadata.namespace, job.metadata.name))
+            self._orphaned(Key(old.metadata.namespace, old.metadata.name))
+        self._tell_of_job(old, new)
 
     def _pod_changed(self, old: PodObject | None, new: PodObject | None) -> None:
         self._tell_of_pod(old, new)

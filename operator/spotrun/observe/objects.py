@@ -21,6 +21,7 @@ from spotrun.api.names import (
     LABEL_TEAM,
     VERSION,
 )
+from spotrun.kube.feed import Kind
 from spotrun.kube.resource import Meta, Resource
 
 TRAINING_JOBS = Resource(GROUP, VERSION, "trainingjobs")
@@ -31,6 +32,9 @@ CAPACITY_POOLS = Resource(GROUP, VERSION, "capacitypools")
 NAMESPACES = Resource("", "v1", "namespaces")
 EVENTS = Resource("events.k8s.io", "v1", "events")
 POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods")
+
+FED = (Kind(TRAINING_JOBS, "TrainingJob"), Kind(CAPACITY_POOLS, "CapacityPool", False))
+"""The kinds whose changes kopf is told of."""
 
 
 class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):

@@ -14,7 +14,7 @@ from spotrun.decide.pool import PoolSnapshot
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.decide.view import FINISHED
 from spotrun.kube.client import Client, Selection
-from spotrun.kube.reflector import Reflector
+from spotrun.kube.reflector import Handler, Reflector
 from spotrun.kube.resource import Key
 from spotrun.kube.tasks import running
 from spotrun.money.catalog import Catalog
@@ -46,7 +46,8 @@ JobOf = Callable[[PodObject], tuple[TrainingJobSpec, str] | None]
 class Listeners:
     """Who is told what."""
 
-    pool: Callable[[str], None]  # something is new of a pool
+    object: Handler[PoolObject]  # a pool's object has changed
+    pool: Callable[[str], None]  # something is new of a pool's nodes, or of who asks for some
     node: Callable[[str], None]  # an event says something of a node
     pod: Callable[[PodObject], None]  # something is new of what a worker waits for
     market: Callable[[], None]  # people have declared or labelled pools: all jobs may choose anew
@@ -192,7 +193,9 @@ class PoolCaches:
         is_marked = (
             old is not None and new is not None and old.metadata.labels != new.metadata.labels
         )
-        if self.pools.pool_changed(old, new) or is_marked:
+        is_declared_anew = self.pools.pool_changed(old, new)
+        self._listeners.object(old, new)
+        if is_declared_anew or is_marked:
             self._listeners.market()
         elif self._rests_until(name) != before:
             for pod in self.pools.waiting.values():

@@ -123,7 +123,7 @@ class Pools:
             affected = self._nodes if is_declared_anew else self._members[name]
             for member in tuple(affected.values()):
                 self._take_in(member.node)
-        self._touch(name)
+        self.room_changed(name)
         return is_declared_anew
 
     def node_changed(self, old: NodeObject | None, new: NodeObject | None) -> None:

@@ -7,6 +7,7 @@ import base64
 import datetime
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from spotrun.serve.tls import OwnSecret
 from tests.audit import AuditLog
 from tests.integration.manifests.helpers import OPERATOR, shipped
 from tests.integration.process.helpers import HOME, LEASE, grant_rights, token, write_kubeconfig
+from tests.kopf_front import fronted
 from tests.operator_world import GROUP, PATIENCE_SECONDS, World
 from tests.scripted_agent import Times
 
@@ -105,7 +107,7 @@ async def operating(world: World, kubeconfig: Path) -> AsyncIterator[Controller]
         prices = PriceSources(table=Key(HOME, "spotrun-prices"))
         settings = world.settings(namespace=HOME, watch_namespace=None, price_sources=prices)
         source = OwnSecret(client, namespace=HOME)
-        async with Controller(settings, client, source) as controller:
+        async with fronted(partial(Controller, settings, client, source)) as controller:
             yield controller
 
 

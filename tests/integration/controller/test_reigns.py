@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 import aiohttp
 
@@ -17,6 +18,7 @@ from spotrun.serve.server import Settings
 from spotrun.serve.tls import OwnSecret
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import FOR_EVER, Rule
+from tests.kopf_front import fronted
 from tests.operator_world import World
 
 ONE = {"min": 1, "max": 1, "replicas": 1}
@@ -62,7 +64,8 @@ async def _behind(world: World, proxy: FaultProxy) -> AsyncIterator[Controller]:
     async with Transport(Credentials(load)) as transport:
         client = Client(transport, field_manager="spotrun")
         source = OwnSecret(client, namespace=world.namespace)
-        async with Controller(world.settings(), client, source) as controller:
+        make = partial(Controller, world.settings(), client, source)
+        async with fronted(make) as controller:
             yield controller
 
 

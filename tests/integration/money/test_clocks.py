@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from devcluster.client import Manifest
@@ -13,6 +14,7 @@ from spotrun.kube.clock import Clock, utc_now
 from spotrun.kube.transport import Transport
 from spotrun.serve.tls import OwnSecret
 from tests.integration.money.helpers import add_node, all_settled, assert_agrees, workers
+from tests.kopf_front import fronted
 from tests.meter.meter import Meter
 from tests.operator_world import World
 
@@ -91,5 +93,6 @@ async def _operator(world: World, wall: Wall) -> AsyncIterator[Controller]:
     async with Transport(credentials) as transport:
         client = Client(transport, field_manager="spotrun", clock=Clock(wall))
         source = OwnSecret(client, namespace=world.namespace)
-        async with Controller(world.settings(), client, source) as controller:
+        make = partial(Controller, world.settings(), client, source)
+        async with fronted(make) as controller:
             yield controller

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.faults.proxy import FaultProxy
 from tests.integration.monitoring.helpers import ALERTS
 from tests.integration.monitoring.server import Prometheus, scraping
 from tests.integration.monitoring.troubles import a_job_that_trains, all_troubles
+from tests.kopf_front import fronted
 from tests.operator_world import World
 
 ALERTS_SECONDS = 240
@@ -71,7 +73,8 @@ async def operating(world: World, proxy: FaultProxy) -> AsyncIterator[Controller
     async with Transport(Credentials(load)) as transport:
         client = Client(transport, field_manager="spotrun")
         source = OwnSecret(client, namespace=world.namespace)
-        async with Controller(world.settings(), client, source) as controller:
+        make = partial(Controller, world.settings(), client, source)
+        async with fronted(make) as controller:
             yield controller
 
 

@@ -179,17 +179,40 @@ class Launcher:
         **environment: str,
     ) -> Replica:
         """Start one more; `watch` is the namespace that it is to serve."""
-        where = where or listening(self.world.cluster.block.pod_address())
-        log = self.folder / f"replica-{len(self.replicas)}.log"
+        where = where or self.somewhere()
         scope = [] if watch is None else ["--watch-namespace", watch]
+        own = ("--kubeconfig", str(self.kubeconfig), *where.flags)
+        lease = ("--lease-seconds", str(LEASE_SECONDS))
+        command = ("-m", "spotrun", "operator", *own, *lease, "--log-format", "json")
+        return await self._launch(where, (*command, *scope, *flags), environment)
+
+    async def start_kopf(
+        self,
+        *,
+        where: Listening | None = None,
+        namespaces: tuple[str, ...] = ("--all-namespaces",),
+        **environment: str,
+    ) -> Replica:
+        """Start one more by kopf's own command; what it is told is in its environment."""
+        where = where or self.somewhere()
+        flags = iter(where.flags)
+        own = {flag.strip("-").replace("-", "_").upper(): next(flags) for flag in flags}
+        own |= {"KUBECONFIG": str(self.kubeconfig), "LEASE_SECONDS": str(LEASE_SECONDS)}
+        command = ("-m", "kopf", "run", "--module", "spotrun.operator", "--standalone")
+        told = {f"SPOTRUN_{name}": value for name, value in own.items()} | environment
+        return await self._launch(where, (*command, "--log-format", "json", *namespaces), told)
+
+    def somewhere(self) -> Listening:
+        """Choose where the next one serves."""
+        return listening(self.world.cluster.block.pod_address())
+
+    async def _launch(
+        self, where: Listening, command: tuple[str, ...], environment: dict[str, str]
+    ) -> Replica:
+        log = self.folder / f"replica-{len(self.replicas)}.log"
         with log.open("wb") as file:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "spotrun", "operator"),
-                *("--kubeconfig", str(self.kubeconfig)),
-                *where.flags,
-                *("--lease-seconds", str(LEASE_SECONDS), "--log-format", "json"),
-                *scope,
-                *flags,
+                *(sys.executable, *command),
                 env={"PATH": os.environ["PATH"], **environment},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=file,

@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from spotrun.kube.client import Client
+from spotrun.kube.feed import Feed
 from spotrun.kube.resource import Key
 from spotrun.observe.caches import Caches
 from spotrun.observe.memory import Memory
-from spotrun.observe.objects import JobObject, PodMetricsObject
+from spotrun.observe.objects import FED, JobObject, PodMetricsObject
 from spotrun.observe.usage import IGNORED_SECONDS
 from tests.decide_builders import a_job, a_spec, ago
 from tests.unit.observe.mute_jobs import a_mute_job
@@ -23,7 +24,12 @@ def caches() -> Caches:
     """Filled by hand; nothing is followed."""
     client = cast("Client", Mock())
     caches = Caches(
-        client, namespace=None, wake=lambda _: None, clock=lambda: 0.0, wall=lambda: NOW
+        client,
+        namespace=None,
+        wake=lambda _: None,
+        feed=Feed(FED),
+        clock=lambda: 0.0,
+        wall=lambda: NOW,
     )
     meta = {"name": "job", "namespace": "ns", "uid": UID, "resourceVersion": "1"}
     meta["creationTimestamp"] = "2026-03-02T11:00:00Z"

@@ -24,6 +24,7 @@ def jobs() -> JobCaches:
         cast("Client", Mock()),
         namespace=None,
         wake=lambda _: None,
+        job_changed=lambda *_: None,
         pod_changed=lambda *_: None,
         node_changed=lambda *_: None,
     )

@@ -22,6 +22,7 @@ class Scene:
     def __init__(self) -> None:
         self.woken: list[str] = []
         self.pools: list[str] = []
+        self.changes: list[tuple[PoolObject | None, PoolObject | None]] = []
         self.caches = PoolCaches(
             cast("Client", Mock()),
             namespace=None,
@@ -30,6 +31,7 @@ class Scene:
             job_of=lambda _: None,
             catalog=Catalog,
             listeners=Listeners(
+                object=lambda *change: self.changes.append(change),
                 pool=self.pools.append,
                 node=lambda _: None,
                 pod=lambda pod: self.woken.append(pod.metadata.name),

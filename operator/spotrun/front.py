@@ -1,0 +1,114 @@
+"""kopf's handlers: the process starts and ends here, and news of jobs and pools come in here.
+
+What kopf watches is our feed (`spotrun.kube.feed`), not the API server: its own watch loses
+deletions and ends the process at errors that pass (ADR 0001).
+"""
+
+from typing import Any, Protocol, cast
+
+import kopf
+from typing_extensions import override
+
+from spotrun.kube.feed import SERVER, Feed
+from spotrun.kube.resource import Key, Resource
+from spotrun.observe.objects import CAPACITY_POOLS, TRAINING_JOBS
+
+
+class Receiver(Protocol):
+    """Who is told."""
+
+    def job_changed(self, key: Key) -> None:
+        """Look at a job soon."""
+
+    def pool_changed(self, name: str) -> None:
+        """Look at a pool soon."""
+
+
+class Guest(Receiver, Protocol):
+    """Who is started, told and ended."""
+
+    feed: Feed
+
+    async def begin(self) -> None:
+        """Start, and return soon."""
+
+    async def end(self) -> None:
+        """End, and return when that is done."""
+
+    def stalled(self) -> str | None:
+        """Return what only a restart may cure, in a sentence; None if there is nothing."""
+
+
+def register(registry: kopf.OperatorRegistry, guest: Guest) -> None:
+    """Add all handlers to a registry of kopf's."""
+
+    @kopf.on.startup(registry=registry)
+    async def begin(settings: kopf.OperatorSettings, **_: Any) -> None:  # noqa: ANN401 - kopf's
+        configure(settings)
+        await guest.begin()
+
+    @kopf.on.cleanup(registry=registry)
+    async def end(**_: Any) -> None:  # noqa: ANN401 - kopf's keyword arguments
+        await guest.end()
+
+    @kopf.on.probe(registry=registry)
+    async def caches(**_: Any) -> str:  # noqa: ANN401 - kopf's keyword arguments
+        wrong = guest.stalled()
+        if wrong is not None:
+            raise kopf.PermanentError(wrong)
+        return "ok"
+
+    watch(registry, guest.feed, guest)
+
+
+def watch(registry: kopf.OperatorRegistry, feed: Feed, receiver: Receiver) -> None:
+    """Add the handlers of what happens to jobs and pools."""
+
+    @kopf.on.login(registry=registry)
+    async def login(**_: Any) -> kopf.AiohttpSession:  # noqa: ANN401 - kopf's keyword arguments
+        return kopf.AiohttpSession(server=SERVER, aiohttp_session=cast("Any", feed))
+
+    @kopf.on.event(*names(TRAINING_JOBS), registry=registry)
+    async def training_job(namespace: str | None, name: str, **_: Any) -> None:  # noqa: ANN401
+        key = Key(namespace or "", name)
+        feed.heard(TRAINING_JOBS, key)
+        receiver.job_changed(key)
+
+    @kopf.on.event(*names(CAPACITY_POOLS), registry=registry)
+    async def capacity_pool(name: str, **_: Any) -> None:  # noqa: ANN401 - kopf's arguments
+        feed.heard(CAPACITY_POOLS, Key("", name))
+        receiver.pool_changed(name)
+
+
+_NEVER_SECONDS = 365 * 86_400.0
+
+
+def configure(settings: kopf.OperatorSettings) -> None:
+    """Have kopf write nothing, and spend nothing on what nobody reads."""
+    # Our streams do not fall silent, and this timeout can end a watch in kopf 1.45 for good: where
+    # it strikes while kopf starts a task for an object, it cancels what waits there.
+    settings.watching.inactivity_timeout = _NEVER_SECONDS
+    settings.scanning.disabled = True
+    settings.posting.enabled = False  # events are written by `act`, at most ten per job and hour
+    settings.persistence.diffbase_storage = _NoDiffs()
+
+
+def names(resource: Resource) -> tuple[str, str, str]:
+    """Return a resource as kopf's decorators want it."""
+    return resource.group, resource.version, resource.plural
+
+
+class _NoDiffs(kopf.DiffBaseStorage):
+    """No handler asks what has changed, so no object is copied to know."""
+
+    @override
+    def build(self, **_: Any) -> kopf.BodyEssence:
+        return kopf.BodyEssence()
+
+    @override
+    def fetch(self, **_: Any) -> None:
+        return None
+
+    @override
+    def store(self, **_: Any) -> None:
+        return None

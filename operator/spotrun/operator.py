@@ -1,0 +1,47 @@
+"""The operator as kopf's own command line starts it.
+
+    kopf run --module spotrun.operator --all-namespaces --standalone
+
+Its options are the variables of docs/configuration.md, such as SPOTRUN_ADVERTISE; logging is
+kopf's. `spotrun operator` is the same operator with flags of its own.
+"""
+
+import logging
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import kopf
+
+from spotrun import front
+from spotrun.cli.operate import prepared
+from spotrun.kube.feed import Feed
+from spotrun.options import read_environment
+from spotrun.serve.plain import health, plain_server
+from spotrun.shell import Guest, Service
+
+
+@asynccontextmanager
+async def _open(feed: Feed) -> AsyncIterator[Service]:
+    if logging.getLogger().level > logging.DEBUG:
+        logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # two lines for each event
+    options = read_environment()
+    pages = {"/healthz": health(_guest.stalled)}
+    open_service = await prepared(options)
+    async with (
+        plain_server(pages, host=options.metrics_host, port=options.liveness_port),
+        open_service(feed) as service,
+    ):
+        yield service
+
+
+_guest = Guest(_open, stop=lambda: signal.raise_signal(signal.SIGTERM))
+front.register(kopf.get_default_registry(), _guest)
+
+
+@kopf.on.cleanup()
+async def tell(**_: Any) -> None:  # noqa: ANN401 - kopf's keyword arguments
+    """Have the process fail if the operator did."""
+    if _guest.failure is not None:
+        raise kopf.PermanentError(str(_guest.failure)) from _guest.failure

@@ -1,0 +1,54 @@
+"""kopf in front of an operator in this process, as `spotrun.shell` has it, but for many in a loop.
+
+`kopf.operator` believes that every task of the loop is its own, and ends them all with itself.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import kopf
+
+from spotrun import front
+from spotrun.controller import Controller
+from spotrun.kube.feed import Feed
+from spotrun.kube.tasks import running
+from spotrun.observe.objects import FED
+
+
+@asynccontextmanager
+async def fronted(make: Callable[[Feed], Controller]) -> AsyncIterator[Controller]:
+    """Open a controller to which kopf says what happens to jobs and pools."""
+    feed = Feed(FED)
+    async with make(feed) as controller, running(watching(feed, controller)):
+        yield controller
+
+
+async def watching(feed: Feed, receiver: front.Receiver) -> None:
+    """Have kopf follow a feed until cancelled, or until kopf breaks."""
+    registry = kopf.OperatorRegistry()
+    front.watch(registry, feed, receiver)
+    await following(registry)
+
+
+async def following(registry: kopf.OperatorRegistry) -> None:
+    """Have kopf call the handlers of a registry until cancelled, or until kopf breaks."""
+    settings = kopf.OperatorSettings()
+    front.configure(settings)
+    tasks = await kopf.spawn_tasks(
+        registry=registry,
+        settings=settings,
+        identity=cast("Any", "test"),
+        standalone=True,
+        clusterwide=True,
+    )
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+    for end in ends:
+        if isinstance(end, Exception):
+            raise end
