@@ -25,7 +25,7 @@ from spotrun.kube.horizon import Horizon
 from spotrun.kube.lease import Election, Terms
 from spotrun.kube.queue import WorkQueue
 from spotrun.kube.resource import Key, Resource
-from spotrun.kube.tasks import running
+from spotrun.kube.tasks import first_of, running
 from spotrun.observe.caches import Caches
 from spotrun.observe.price_tables import NOBODY, PriceSources
 from spotrun.reconciler import Reconciler
@@ -245,7 +245,9 @@ class Controller:
     def _unready(self) -> str | None:
         if not self._has_identity:
             return "the API server is being asked for the certificates that agents are shown"
-        return None if self._caches.are_synced else "the caches are being filled"
+        if not self._caches.are_synced:
+            return "the caches are being filled"
+        return self._caches.blind()
 
     async def _lead(self) -> NoReturn:
         """Whenever this replica leads, work; when it no longer does, stop before another begins."""
@@ -257,6 +259,7 @@ class Controller:
             self._pool_queue.close()
             await self._election.held.wait()
             self._leading_since = time.monotonic()
+            self._caches.rewound.clear()
             await self._caches.synced()
             log.info("leading; %d jobs are known", self._caches.num_jobs)
             await self._caches.survey()
@@ -266,9 +269,12 @@ class Controller:
             pools = self._pool_queue.run(self._keep, workers=_POOLS_AT_ONCE)
             usage = self._caches.usage.follow()
             async with running(jobs), running(orphans), running(pools), running(usage):
-                await self._election.lost.wait()
+                await first_of(self._election.lost.wait(), self._caches.rewound.wait())
             await self._server.step_down()
-            log.info("no longer leading")
+            if self._election.leads:
+                log.warning("the API server shows an older state than before: all begins anew")
+            else:
+                log.info("no longer leading")
 
     def _fill_queues(self) -> None:
         """With all that there is, and what was there when this replica led before."""

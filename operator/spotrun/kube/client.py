@@ -121,6 +121,13 @@ class Client:
                 return
             query["continue"] = one.metadata.next
 
+    async def newest_version(self, selection: Selection) -> int:
+        """The version that a collection has come to."""
+        async with aclosing(self.pages(selection, page=1)) as pages:
+            async for one in pages:
+                return version_of(one.metadata.version)
+        raise AssertionError("there is one page, if an empty one")
+
     async def create(
         self,
         resource: Resource,

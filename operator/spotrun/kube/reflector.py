@@ -24,6 +24,10 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=Object)
 
+MOST_REFUSALS = 8
+"""So often in a row, which takes some 20 s, a list is refused that is older than what was seen.
+Lists are read from etcd: after that no server lags, but etcd was restored from a copy."""
+
 Handler = Callable[[T | None, T | None], None]
 """Called with (old, new) after the store has changed; it only takes note, and does not raise."""
 
@@ -68,6 +72,11 @@ class Reflector(Generic[T]):
         self.listed_at = float("-inf")  # when the last complete list began
         self.failures = 0  # in a row
         self.unreadable: dict[Key, str] = {}
+        self.refusals = 0  # in a row, of lists that are older than what was seen
+        self.rewound: Callable[[], None] = lambda: None  # called when such a list was taken
+        self._refused_version = 0
+        self._taken: set[Key] | None = None  # at the last version; None: all that happened then
+        self._is_unsure = False  # the API server that answers may know less than the one before
         self._client = client
         self._codec = Codec(as_type)
         self._handler = handler
@@ -106,13 +115,17 @@ class Reflector(Generic[T]):
         while True:
             pause_seconds = 0.0
             try:
+                if self._is_unsure and self._clock() < self._relist_at:
+                    await self._compare_versions()
                 if self._clock() >= self._relist_at:
                     await self._list()
                 await self._watch()
             except Silent as silence:
                 log.debug("%s: %s, opened anew", self.selection.resource.plural, silence)
                 self.failures = 0
+                self._is_unsure = True
             except KubeError as error:
+                self._is_unsure |= not error.status  # nobody answered
                 if isinstance(error, Gone):  # the version that we know is no longer kept
                     self._relist_at = self._clock()
                 pause_seconds = self._failed(error, error.retry_after_seconds)
@@ -125,9 +138,9 @@ class Reflector(Generic[T]):
 
     def _failed(self, error: Exception, retry_after_seconds: float | None = None) -> float:
         self.failures += 1
-        pause_seconds = self._timing.backoff.pause_seconds(
-            self.failures, self._roll, retry_after_seconds
-        )
+        # What is refused comes from a server that may just have started: that failed often as well.
+        times, backoff = self.refusals or self.failures, self._timing.backoff
+        pause_seconds = backoff.pause_seconds(times, self._roll, retry_after_seconds)
         log.log(
             log_level(self.failures),
             "%s: %s (%d failures in a row), on again in %.1f s",
@@ -137,6 +150,15 @@ class Reflector(Generic[T]):
             pause_seconds,
         )
         return pause_seconds
+
+    async def _compare_versions(self) -> None:
+        """List again where the API server has not come as far as what was seen.
+
+        A watch from its future would be silent, for as long as it takes to get there.
+        """
+        if await self._client.newest_version(self.selection) < self.last_version:
+            self._relist_at = self._clock()
+        self._is_unsure = False
 
     async def _list(self) -> None:
         """List everything at one version and hand over the difference."""
@@ -154,28 +176,39 @@ class Reflector(Generic[T]):
                         unreadable[item.key] = item.why
                     else:
                         items.append(item)
-        self.last_version = version
+        went_back = version < self.last_version
+        self.last_version, self._taken, self.refusals = version, None, 0
+        self._is_unsure = False
         self._note_unreadable(unreadable)
-        self._compare(items, unreadable)
+        self._compare(items, unreadable, even_older=went_back)
         self.listed_at = began
         self._heard_at = self._clock()
         # A tenth earlier or later, so that not all reflectors list at once.
         self._relist_at = self._clock() + self._timing.relist_seconds * (0.9 + 0.2 * self._roll())
         self.synced.set()
+        if went_back:
+            log.warning("%s: taken as they were before", self.selection.resource.plural)
+            self.rewound()
 
     def _refuse_the_past(self, version: int) -> None:
-        """Two servers, one of which lags: going back would undo deletions that we acted upon."""
-        if version < self.last_version:
-            raise Retryable(
-                f"a list at version {version} is older than what was seen ({self.last_version})"
-            )
+        """Two servers, one of which lags: going back would undo deletions that we acted upon.
 
-    def _compare(self, items: list[T], unreadable: Mapping[Key, str]) -> None:
+        One that goes on from there, and is the only one for long, is believed.
+        """
+        if version >= self.last_version or self.refusals >= MOST_REFUSALS:
+            return
+        self.refusals = self.refusals + 1 if version >= self._refused_version else 1
+        self._refused_version = version
+        raise Retryable(
+            f"a list at version {version} is older than what was seen ({self.last_version})"
+        )
+
+    def _compare(self, items: list[T], unreadable: Mapping[Key, str], *, even_older: bool) -> None:
         present = {Key(item.metadata.namespace, item.metadata.name) for item in items}
         for key in self.store.names() - present - unreadable.keys():
             self._tell(self.store.remove(key))
         for item in items:
-            self._tell(self.store.put(item))
+            self._tell(self.store.put(item, even_older=even_older))
 
     async def _watch(self) -> None:
         """Follow from the last version until the stream ends or it is time to list again."""
@@ -215,26 +248,36 @@ class Reflector(Generic[T]):
 
     def _take(self, line: bytes) -> None:
         event = self._codec.event(line)
-        if isinstance(event, Added | Modified):
-            meta = event.object.metadata
-            if self._is_new(meta.version):
-                self.unreadable.pop(Key(meta.namespace, meta.name), None)
-                self._tell(self.store.put(event.object))
-        elif isinstance(event, Failure):
+        if isinstance(event, Failure):
             raise from_status(event.object)
-        elif isinstance(event, Broken):
-            if self._is_new(version_of(event.version)):
+        if isinstance(event, Broken):
+            if self._is_new(version_of(event.version), event.key):
                 self._note_unreadable({**self.unreadable, event.key: event.why})
-        elif self._is_new(event.object.metadata.version) and isinstance(event, Deleted):
-            meta = event.object.metadata
-            self.unreadable.pop(Key(meta.namespace, meta.name), None)
-            self._tell(self.store.remove(Key(meta.namespace, meta.name)))
+            return
+        meta = event.object.metadata
+        key = Key(meta.namespace, meta.name)
+        if isinstance(event, Added | Modified):
+            if self._is_new(meta.version, key):
+                self.unreadable.pop(key, None)
+                self._tell(self.store.put(event.object))
+        elif isinstance(event, Deleted):
+            if self._is_new(meta.version, key):
+                self.unreadable.pop(key, None)
+                self._tell(self.store.remove(key))
+        elif meta.version >= self.last_version:
+            self.last_version, self._taken = meta.version, None
 
-    def _is_new(self, version: int) -> bool:
-        """Advance; what is not newer than all before is a replay (versions only grow in a kind)."""
-        if version <= self.last_version:
+    def _is_new(self, version: int, key: Key) -> bool:
+        """Advance; what is not newer than all before is a replay (versions only grow in a kind).
+
+        Several objects may go at one version: etcd takes all that a lease held away together.
+        """
+        if version > self.last_version:
+            self.last_version, self._taken = version, {key}
+            return True
+        if version < self.last_version or self._taken is None or key in self._taken:
             return False
-        self.last_version = version
+        self._taken.add(key)
         return True
 
     def _tell(self, changes: list[Change[T]]) -> None:

@@ -42,10 +42,10 @@ class Store(Generic[T]):
         """The objects that an index has under a value, in the order in which they came."""
         return tuple(self._indices[index].get(value, {}).values())
 
-    def put(self, item: T) -> list[Change[T]]:
+    def put(self, item: T, *, even_older: bool = False) -> list[Change[T]]:
         """Take in an object; one that replaces another of its name ends the other first.
 
-        An object older than what is known of it changes nothing.
+        An object older than what is known of it changes nothing, unless that may be.
         """
         meta = item.metadata
         key = Key(meta.namespace, meta.name)
@@ -53,7 +53,7 @@ class Store(Generic[T]):
         if old is None:
             self._insert(key, item)
             return [(None, item)]
-        if meta.version <= old.metadata.version:
+        if meta.version <= old.metadata.version and not even_older:
             return []
         self._withdraw(key, old)
         self._insert(key, item)

@@ -20,6 +20,17 @@ async def running(work: Coroutine[object, object, None]) -> AsyncIterator[asynci
         await asyncio.gather(task, return_exceptions=True)
 
 
+async def first_of(*waits: Coroutine[object, object, object]) -> None:
+    """Return as soon as one of them has ended; the others are cancelled."""
+    tasks = [asyncio.create_task(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 def _say_why(task: asyncio.Task[None]) -> None:
     """Nobody may wait for it: without a word, what it was for would not be done any more."""
     if not task.cancelled() and (error := task.exception()) is not None:

@@ -1,5 +1,6 @@
 """What is asked of all caches alike: whether they are filled, and what they show of our writes."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,13 +12,21 @@ SILENT_SECONDS = 300.0
 """A cache opens its watch anew after 75 s without a word, and is answered or fails. Only a bug is
 silent for so long: that a restart may cure, an API server that is away it does not."""
 
+BLIND_SECONDS = 120.0
+"""Longer than a watch may be silent before it is opened anew."""
+
 
 class Following:
     """Several reflectors, by the names under which people are told of them."""
 
     def __init__(self, reflectors: Mapping[str, Reflector[Any]]) -> None:
+        self.rewound = asyncio.Event()
+        """Set when some cache was filled with an older state than it had shown."""
         self._reflectors = reflectors
-        self._by_resource = {one.selection.resource: one for one in reflectors.values()}
+        self._of_resource: dict[Resource, list[Reflector[Any]]] = {}
+        for one in reflectors.values():
+            one.rewound = self.rewound.set
+            self._of_resource.setdefault(one.selection.resource, []).append(one)
 
     async def synced(self) -> None:
         """Return when every cache has been filled once."""
@@ -30,26 +39,38 @@ class Following:
         return all(reflector.synced.is_set() for reflector in self._reflectors.values())
 
     def last_version(self, resource: Resource) -> int:
-        """The newest version of a resource that the cache has seen; of others we wait for none."""
-        reflector = self._by_resource.get(resource)
-        return reflector.last_version if reflector is not None else 2**63
+        """The newest version of a resource that the caches have seen; of others none is awaited.
+
+        Several caches may show selections of one resource: the one that is furthest behind counts.
+        """
+        versions = (one.last_version for one in self._of_resource.get(resource, ()))
+        return min(versions, default=2**63)
 
     def version_of(self, resource: Resource, key: Key) -> int | None:
-        """The version of one object as the cache has it; None if it has no such object."""
-        reflector = self._by_resource.get(resource)
-        found = reflector.get(*key) if reflector is not None else None
-        return found.metadata.version if found is not None else None
+        """The version of one object as the caches have it; None if they have no such object."""
+        found = (one.get(*key) for one in self._of_resource.get(resource, ()))
+        return min((one.metadata.version for one in found if one is not None), default=None)
 
     def listed_at(self, resource: Resource) -> float:
         """When the last complete list of a resource began."""
-        reflector = self._by_resource.get(resource)
-        return reflector.listed_at if reflector is not None else float("inf")
+        moments = (one.listed_at for one in self._of_resource.get(resource, ()))
+        return min(moments, default=float("inf"))
 
     def relist(self, resource: Resource) -> None:
         """List a resource again, for a watch has not told what must be there."""
-        reflector = self._by_resource.get(resource)
-        if reflector is not None:
+        for reflector in self._of_resource.get(resource, ()):
             reflector.relist()
+
+    def blind(self) -> str | None:
+        """Why what is decided rests on what is no longer so; None if it does not."""
+        for name, reflector in self._reflectors.items():
+            if reflector.refusals:
+                return (
+                    f"{name}: the API server shows an older state than before; was etcd restored?"
+                )
+            if (age := reflector.age_seconds()) > BLIND_SECONDS:
+                return f"{name}: nothing was heard for {age:.0f} s"
+        return None
 
     def stalled(self) -> str | None:
         """Which caches have heard nothing for too long, not even a failure; None if none has."""

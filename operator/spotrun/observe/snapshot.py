@@ -1,5 +1,6 @@
 """One job's snapshot, from what the caches hold."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -31,7 +32,7 @@ _CANNOT_READ = "this operator cannot read the job"
 
 @dataclass(frozen=True)
 class _Spec:
-    generation: int
+    digest: bytes
     spec: TrainingJobSpec | None
     template: str
     wrong: str = ""
@@ -41,14 +42,17 @@ class _Spec:
 
 @dataclass(frozen=True)
 class _Status:
-    version: str
+    digest: bytes
     status: TrainingJobStatus | None
     wrong: str = ""
     impossible: str | None = None  # what in it no operator can have written
 
 
 class Readings:
-    """What objects say, read once: a spec per generation, a status and a pod per version."""
+    """What objects say, read once each.
+
+    By their content, not by their versions: where etcd is restored from a copy, these come again.
+    """
 
     def __init__(self) -> None:
         self._specs: dict[str, _Spec] = {}
@@ -57,18 +61,16 @@ class Readings:
 
     def spec(self, job: JobObject) -> _Spec:
         """The spec and its template's hash, or what is wrong with it."""
-        meta = job.metadata
-        known = self._specs.get(meta.uid)
-        if known is None or known.generation != meta.generation:
-            known = self._specs[meta.uid] = _read_spec(job)
+        known, digest = self._specs.get(job.metadata.uid), _digest(job.spec)
+        if known is None or known.digest != digest:
+            known = self._specs[job.metadata.uid] = _read_spec(job, digest)
         return known
 
     def status(self, job: JobObject) -> _Status:
         """The status, or what is wrong with it."""
-        meta = job.metadata
-        known = self._statuses.get(meta.uid)
-        if known is None or known.version != meta.resource_version:
-            known = self._statuses[meta.uid] = _read_status(job)
+        known, digest = self._statuses.get(job.metadata.uid), _digest(job.status)
+        if known is None or known.digest != digest:
+            known = self._statuses[job.metadata.uid] = _read_status(job, digest)
         return known
 
     def pods(self, uid: str, objects: Iterable[tuple[int, PodObject]]) -> list[Pod]:
@@ -211,28 +213,30 @@ def _losses(
     return {serial: now_seconds - since for serial, since in memory.lost_at.items()}
 
 
-def _read_spec(job: JobObject) -> _Spec:
-    generation = job.metadata.generation
+def _digest(raw: msgspec.Raw) -> bytes:
+    return hashlib.blake2b(raw, digest_size=16).digest()
+
+
+def _read_spec(job: JobObject, digest: bytes) -> _Spec:
     try:
         spec = TrainingJobSpec.model_validate_json(bytes(job.spec), by_alias=True, by_name=False)
     except ValidationError as error:
         readable, has_template = salvage(bytes(job.spec))
-        return _Spec(generation, None, "", _words("spec", error), readable, has_template)
+        return _Spec(digest, None, "", _words("spec", error), readable, has_template)
     wrong = misfit(spec.workers.template)
     if wrong is not None:
-        return _Spec(generation, None, "", f"{_CANNOT_READ}: {wrong}"[:MOST_WORDS], spec)
-    return _Spec(generation, spec, template_hash(spec))
+        return _Spec(digest, None, "", f"{_CANNOT_READ}: {wrong}"[:MOST_WORDS], spec)
+    return _Spec(digest, spec, template_hash(spec))
 
 
-def _read_status(job: JobObject) -> _Status:
-    version = job.metadata.resource_version
+def _read_status(job: JobObject, digest: bytes) -> _Status:
     try:
         status = TrainingJobStatus.model_validate_json(
             bytes(job.status), by_alias=True, by_name=False
         )
     except ValidationError as error:
-        return _Status(version, None, _words("status", error))
-    return _Status(version, status, impossible=why_impossible(status))
+        return _Status(digest, None, _words("status", error))
+    return _Status(digest, status, impossible=why_impossible(status))
 
 
 def _words(root: str, error: ValidationError) -> str:

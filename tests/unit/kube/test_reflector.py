@@ -8,7 +8,7 @@ import pytest
 
 from spotrun.kube.client import Client, Selection
 from spotrun.kube.errors import Silent
-from spotrun.kube.reflector import Reflector
+from spotrun.kube.reflector import MOST_REFUSALS, Reflector
 from spotrun.kube.resource import Meta, Resource
 from tests.unit.kube.scripted import ScriptedTransport
 
@@ -151,6 +151,85 @@ def test_bookmarks_advance_the_version_and_never_set_it_back() -> None:
     it = Run(ScriptedTransport(lambda *_: page("5"), streams), rounds=2)
     it.run()
     assert it.reflector.last_version == 9
+
+
+def added(name: str, version: int) -> dict[str, Any]:
+    return {"type": "ADDED", "object": thing(name, version)}
+
+
+def deleted(name: str, version: int) -> dict[str, Any]:
+    return {"type": "DELETED", "object": thing(name, version)}
+
+
+def test_all_that_goes_at_one_version_is_gone_and_replays_change_nothing() -> None:
+    """etcd takes what a lease held away in one revision, such as Events that expire together."""
+    stream = [added("d", 6), *(deleted(name, 7) for name in "abca"), added("e", 8), added("d", 6)]
+    items = [thing(name, number) for number, name in enumerate("abc", start=1)]
+    it = Run(ScriptedTransport(lambda *_: page("5", *items), [stream]), rounds=1)
+    it.run()
+    assert it.said == ["+a", "+b", "+c", "+d", "-a", "-b", "-c", "+e"]
+
+
+def test_what_a_list_or_a_bookmark_has_covered_is_not_told_again() -> None:
+    bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}}
+    stream = [deleted("a", 5), bookmark, deleted("a", 9)]
+    it = Run(ScriptedTransport(lambda *_: page("5", thing("a", 1)), [stream]), rounds=1)
+    it.run()
+    assert it.said == ["+a"]
+
+
+class Restored:
+    """An API server whose etcd is restored from a copy after the first watch."""
+
+    def __init__(self) -> None:
+        self.lists = 0
+        self.now_at = page("50", thing("kept", 3), thing("lost", 40), thing("changed", 45))
+
+    def answer(self, *_: Any) -> Any:
+        self.lists += 1
+        return self.now_at
+
+    def restore(self, version: int) -> None:
+        self.now_at = page(str(version), thing("kept", 3), thing("changed", 4), thing("new", 9))
+
+
+def test_an_older_state_is_taken_once_it_was_refused_often_enough() -> None:
+    server, rewinds = Restored(), list[float]()
+    it = Run(ScriptedTransport(server.answer, [Silent("hush")]), rounds=1)
+    it.reflector.rewound = lambda: rewinds.append(it.now)
+    it.run()
+    server.restore(10)
+    it.said.clear()
+
+    refusals = []
+    for rounds in range(2, MOST_REFUSALS + 3):
+        it._rounds = rounds
+        it.run()
+        refusals.append(it.reflector.refusals)
+
+    assert refusals == [*range(1, MOST_REFUSALS + 1), 0]
+    assert it.said == ["-lost", "~kept", "~changed", "+new"]
+    assert it.reflector.last_version == 10
+    assert len(rewinds) == 1
+    assert 10 < rewinds[0] - 1000 < 30
+
+
+def test_a_server_that_lags_and_catches_up_is_never_believed() -> None:
+    server, rewinds = Restored(), list[float]()
+    it = Run(ScriptedTransport(server.answer, [Silent("hush")]), rounds=1)
+    it.reflector.rewound = lambda: rewinds.append(it.now)
+    it.run()
+    known = server.now_at
+    for rounds in range(2, 60):
+        lags = rounds % MOST_REFUSALS
+        if lags:
+            server.restore(10)
+        else:
+            server.now_at = known
+        it._rounds = rounds
+        it.run()
+    assert rewinds == []
+    assert {key.name for key in it.reflector.store.names()} == {"kept", "lost", "changed"}
 
 
 def test_null_items_are_none() -> None:

@@ -246,6 +246,14 @@ def test_specs_are_read_once_a_generation_and_statuses_once_a_version() -> None:
     assert bench.see(job(status={"nextSerial": 1})).spec is not first.spec
 
 
+def test_versions_that_come_again_with_other_content_are_read_again() -> None:
+    """As after etcd was restored from a copy."""
+    bench = Bench()
+    bench.see(job(a_spec(3).manifest(), status={"nextSerial": 1}))
+    again = bench.see(job(a_spec(4).manifest(), status={"nextSerial": 2}))
+    assert (again.spec.workers.replicas, again.status.next_serial) == (4, 2)
+
+
 @pytest.mark.parametrize(
     ("status", "words"),
     [
