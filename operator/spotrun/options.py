@@ -238,6 +238,16 @@ class Options:
             "asked",
         ),
     )
+    gcp_prices: tuple[str, ...] | None = field(
+        default=None,
+        metadata=_flag(
+            _regions,
+            "REGION,...",
+            "ask the Cloud Billing catalog of GCP for the prices of nodes in these regions, spot "
+            "and on demand, with the identity that the operator has in GKE: they count before the "
+            "built-in ones; default: nobody is asked",
+        ),
+    )
     workers: int = field(
         default=64, metadata=_flag(_whole(1, 1_000), "N", "how many jobs to work on at once")
     )

@@ -32,6 +32,7 @@ EACH: dict[str, tuple[str, Any]] = {
     "price_table": ("spotrun-prices", "spotrun-prices"),
     "aws_prices": ("us-east-1, eu-west-1", ("us-east-1", "eu-west-1")),
     "azure_prices": ("eastus,westeurope", ("eastus", "westeurope")),
+    "gcp_prices": ("us-central1", ("us-central1",)),
     "workers": ("4", 4),
     "lease_seconds": ("30", 30),
     "log_format": ("json", "json"),

@@ -27,6 +27,7 @@ from spotrun.kube.resource import Key
 from spotrun.kube.transport import Transport
 from spotrun.observe.aws_prices import AwsPrices
 from spotrun.observe.azure_prices import AzurePrices
+from spotrun.observe.gcp_prices import GcpPrices
 from spotrun.observe.live_prices import LivePrices
 from spotrun.observe.price_tables import PriceSources
 from spotrun.options import HostPort, Options
@@ -136,6 +137,8 @@ def _live_prices(options: Options) -> Iterator[LivePrices]:
             raise ValueError(f"--aws-prices: {error}") from error
     if options.azure_prices is not None:
         yield AzurePrices(options.azure_prices, **told)
+    if options.gcp_prices is not None:
+        yield GcpPrices(options.gcp_prices, **told)
 
 
 def _own_address(server: str) -> str:

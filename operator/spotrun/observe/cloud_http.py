@@ -17,10 +17,10 @@ _MOST_SECONDS = aiohttp.ClientTimeout(total=30, sock_connect=5)
 
 
 @asynccontextmanager
-async def cloud_session() -> AsyncIterator[aiohttp.ClientSession]:
+async def cloud_session(*, by_proxy: bool = True) -> AsyncIterator[aiohttp.ClientSession]:
     """Open connections for one answer, through the proxy that the environment names."""
     async with aiohttp.ClientSession(
-        timeout=_MOST_SECONDS, trust_env=True, cookie_jar=aiohttp.DummyCookieJar()
+        timeout=_MOST_SECONDS, trust_env=by_proxy, cookie_jar=aiohttp.DummyCookieJar()
     ) as session:
         yield session
 

@@ -62,7 +62,7 @@ def fail_a_process(cluster: Cluster, pod: SimPod) -> None:
 def cut_off_a_node(cluster: Cluster, pod: SimPod) -> None:
     pod.silent_since = cluster.now
     node = cluster.nodes[pod.node or ""]
-    cluster.nodes[node.name] = replace(node, ready=False)
+    cluster.nodes[node.name] = replace(node, ready=False, unreachable_at=cluster.now)
 
 
 @on_a_worker
