@@ -30,7 +30,14 @@ def _how(view: View, status: TrainingJobStatus) -> str:
             "folder, and had no step left; to train afresh give the job another name, or remove "
             "that folder"
         )
-    return "the training is complete and its last checkpoint durable"
+    if saved is not None:
+        return f"the training is complete and its last checkpoint durable: {saved.name}"
+    if view.job.spec.checkpoint is None:
+        return "the training is complete; spec.checkpoint names no place, so no checkpoint was made"
+    return (
+        "the training is complete; it has told of no checkpoint, for its script saves by itself or "
+        "not at all"
+    )
 
 
 def _somebody_has_completed(view: View, status: TrainingJobStatus) -> bool:

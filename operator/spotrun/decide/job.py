@@ -42,6 +42,7 @@ from spotrun.decide.interruptions import count_interruptions, end_interruption
 from spotrun.decide.let_go import let_go
 from spotrun.decide.orders import order_checkpoint
 from spotrun.decide.pace import refresh_seconds, seconds_to_write
+from spotrun.decide.pacing.eta import foresee_end
 from spotrun.decide.pacing.measures import measure_pace
 from spotrun.decide.pacing.report import check_schedule
 from spotrun.decide.phase import describe
@@ -94,6 +95,7 @@ POLICIES: tuple[Policy, ...] = (
     end_interruption,  # is that made good?
     check_capacity,  # is there room for all?
     check_schedule,  # will it be in time?
+    foresee_end,  # and when is it done?
     choose_workers,  # has it the right size?
     watch_idleness,  # does it do anything?
     check_volume,  # can they all save?

@@ -80,4 +80,11 @@ def _progress(reported: Reported, known: Progress | None) -> Progress:
     if reported.step_seconds and reported.step and reported.samples:
         per_second = reported.samples / reported.step / reported.step_seconds
         rate = Amount(f"{min(per_second, _FASTEST):.3f}")
-    return Progress(step=reported.step, total_steps=total, percent=done, samples_per_second=rate)
+    eta = known.eta if known is not None else None
+    return Progress(
+        step=reported.step,
+        total_steps=total,
+        percent=done,
+        samples_per_second=rate,
+        eta=eta,
+    )

@@ -14,6 +14,7 @@ from spotrun.api.schedule import Schedule, Window
 
 _DAY_MINUTES = 24 * 60
 _WEEK = timedelta(weeks=1)
+_A_MONDAY = datetime(2024, 1, 1, tzinfo=UTC)
 _STEPS = ((timedelta(days=1), 1, "days"), (timedelta(hours=1), 1, "h"))
 _SMALLEST_STEP = (timedelta(minutes=10), 10, "min")
 """How far a window is, is told in coarse steps: each change of the words is a write."""
@@ -59,6 +60,23 @@ def open_seconds(schedule: Schedule, start: datetime, end: datetime) -> float:
         total += _open_week_seconds(schedule, at)
         at += _WEEK
     return total + _open_seconds(schedule, at, end)
+
+
+def after_open_seconds(schedule: Schedule, start: datetime, seconds: float) -> datetime:
+    """Return the moment by which so much of the time since another one has lain in windows."""
+    monday = start - (start - _A_MONDAY) % _WEEK
+    weeks, left = divmod(seconds, _open_week_seconds(schedule, monday))
+    at = start + weeks * _WEEK
+    while left > 0:
+        change = next_change(schedule, at)
+        if is_open(schedule, at):
+            stretch = (change - at) / timedelta(seconds=1) if change is not None else left
+            if stretch >= left:
+                return at + timedelta(seconds=left)
+            left -= stretch
+        assert change is not None, "every window comes again within a week"
+        at = change
+    return at
 
 
 @lru_cache(maxsize=4096)  # a deadline may be months away, and is looked at all the time

@@ -92,6 +92,44 @@ def test_the_steps_that_are_told_with_the_end_count_as_well() -> None:
     assert sums(last).on_demand_usd == "0.6"
 
 
+def short_training(first: Progress) -> JobBuilder:
+    """54 s before its end, with a place for checkpoints or none, and nobody looks in between."""
+    started = a_job(2).training(0, 1).with_world("0-1", store="x:1", formed=4.0)
+    job = at_work(started, 0, 1, ready=True, arrived=1, progress=first, node=NODE)
+    return after(job, job.decide())
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(Progress(1, 0, 5), id="nothing is done at the only look before"),
+        pytest.param(Progress(1, 1, 5), id="a step is done that nobody has timed"),
+    ],
+)
+def test_of_a_training_that_is_over_before_a_second_look_is_told_what_it_saved(
+    first: Progress,
+) -> None:
+    job, later = short_training(first), NOW + timedelta(seconds=54)
+    told = Progress(1, 5, total=5, samples=5, step_seconds=10.0)
+    ended = {"ready": True, "arrived": 1, "progress": told, "completed": True}
+    end = an_end(Ending.COMPLETED)
+    last = at_work(job, 0, 1, node=NODE, **ended, **end, ended_at=later).decide(later)
+    assert last.status.phase is Phase.SUCCEEDED
+    assert cost(last).on_demand_usd == "0.0833"  # 50 s at $6 an hour
+    assert cost(last).saved_usd is not None
+    assert cost(last).goodput is not None
+    again = after(job, last).decide(later + timedelta(seconds=60))
+    assert sums(again).on_demand_usd == sums(last).on_demand_usd, "once"
+
+
+def test_of_a_training_that_its_user_suspends_as_soon_the_same_is_told() -> None:
+    job, later = short_training(Progress(1, 0, 50)), NOW + timedelta(seconds=54)
+    told = Progress(1, 5, total=50, samples=5, step_seconds=10.0)
+    held = at_work(job.with_spec(2, suspend=True), 0, 1, ready=True, arrived=1, progress=told)
+    held = at_work(held, 0, 1, ready=True, arrived=1, progress=told, node=NODE)
+    assert cost(held.decide(later)).on_demand_usd == "0.0833"
+
+
 def test_steps_that_are_done_again_are_lost_and_useful_only_once() -> None:
     decision = lives((100, 1, 0), (136, 1, 360), (100, 2, 360), (136, 2, 720))
     assert sums(decision).on_demand_usd == "0.6"

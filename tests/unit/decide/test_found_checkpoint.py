@@ -95,4 +95,5 @@ def test_a_training_that_was_complete_already_says_so() -> None:
 def test_one_that_went_on_and_came_to_its_end_does_not() -> None:
     status = going_on(step=10_000, committed="step-10000.g1", completed=True).decide().status
     assert status.phase is Phase.SUCCEEDED
-    assert status.message == "the training is complete and its last checkpoint durable"
+    done = "the training is complete and its last checkpoint durable: step-10000.g1"
+    assert status.message == done

@@ -16,7 +16,7 @@ from spotrun.decide.cost.times import ended_at
 from spotrun.decide.cost.waste import waited
 from spotrun.decide.cost.work import first_step, step_seconds
 from spotrun.decide.crew import last_crew, last_told, training
-from spotrun.decide.view import View, holds_back
+from spotrun.decide.view import View
 from spotrun.money.forecast import usd_per
 from spotrun.money.savings import goodput
 from spotrun.money.units import Usd, UsdPerHour
@@ -33,7 +33,7 @@ def count_useful(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     if not training(status) or now is None or now.step is None:
         return status
     first, peak = sums.first_step, sums.peak_step or 0
-    if holds_back(status) if first is None else now.step <= peak:
+    if first is not None and now.step <= peak:
         return status
     seconds = step_seconds(view, status)
     if not seconds:

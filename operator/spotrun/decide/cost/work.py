@@ -40,10 +40,7 @@ def count_work(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     if seconds is None:
         return status
     if sums.as_of is None:
-        known = sums.useful_step
-        if known is None:  # what was paid before at unknown prices is compared with nothing
-            is_all_known = bill(view, status).is_complete
-            known = first_step(view, status, now.step, seconds) if is_all_known else now.step
+        known = _counted_from(view, status, now.step, seconds)
         update = {"useful_step": known, **_useful(view, status, known, now.step, seconds)}
         return _counted(view, status, sums, update)
     if before is None or before.step is None or now.step == before.step:
@@ -71,14 +68,35 @@ def work_shown(status: TrainingJobStatus, spent: Usd) -> dict[str, object]:
 
 
 def _pause(view: View, status: TrainingJobStatus, sums: Accumulators) -> TrainingJobStatus:
-    """The time in which a job is held back is no stall; the last steps before it still count."""
+    """The time in which a job is held back is no stall; the last steps before it still count.
+
+    So do all of them where the job was over before anybody looked a second time.
+    """
     now, seconds = status.progress, step_seconds(view, status)
     update: dict[str, object] = {"as_of": None} if sums.as_of is not None else {}
-    if now is not None and now.step is not None and sums.useful_step is not None and seconds:
-        update |= _useful(view, status, sums.useful_step, now.step, seconds)
+    if now is not None and now.step is not None and seconds and _may_count(status, sums):
+        known = _counted_from(view, status, now.step, seconds)
+        update |= _useful(view, status, known, now.step, seconds)
     if not update:
         return status
     return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
+
+
+def _may_count(status: TrainingJobStatus, sums: Accumulators) -> bool:
+    """Whether steps are counted already, or those who have made them are still known."""
+    is_priced = sums.usd is not None or bool(sums.rates)
+    return sums.useful_step is not None or (is_priced and bool(training(status)))
+
+
+def _counted_from(view: View, status: TrainingJobStatus, step: int, seconds: Decimal) -> int:
+    """The step up to which all is counted; at first the one with which this job began.
+
+    What was paid before at unknown prices is compared with nothing.
+    """
+    sums = status.accumulators
+    if sums is not None and sums.useful_step is not None:
+        return sums.useful_step
+    return first_step(view, status, step, seconds) if bill(view, status).is_complete else step
 
 
 def _counted(
