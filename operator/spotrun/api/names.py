@@ -58,7 +58,6 @@ LABEL_SERIAL: Final = Name("spotrun.dev/serial", "on worker pods: the worker's n
 LABEL_TEMPLATE: Final = Name(
     "spotrun.dev/template", "on worker pods: the hash of the template they were made from"
 )
-LABEL_POOL: Final = Name("spotrun.dev/pool", "on worker pods: the CapacityPool they were bound to")
 LABEL_CAPACITY: Final = Name(
     "spotrun.dev/capacity", "on worker pods and pools: Spot, OnDemand or Reserved"
 )
@@ -251,7 +250,7 @@ class Reason(Choice):
     SUSPENDED_BY_USER = "SuspendedByUser", "spec.suspend is true"
     COST_CORRECTED = "CostCorrected", "a later finding has changed the cost that was shown"
     DELETED = "Deleted", "the job was deleted while it cost something"
-    COMPLETED = "Completed", "the final checkpoint is durable"
+    COMPLETED = "Completed", "the training is complete; the message names the last checkpoint"
 
 
 class ScalingReason(Choice):

@@ -104,7 +104,11 @@ class Progress(Model):
     samples_per_second: Amount | None = Field(
         None, description="Samples trained per second, over the recent window."
     )
-    eta: Time | None = Field(None, description="When the training ends at the present pace.")
+    eta: Time | None = Field(
+        None,
+        description="When the training ends at the present pace, to within a twentieth of what is "
+        "left; absent while that is not known.",
+    )
 
 
 class CheckpointStatus(Model):
@@ -113,7 +117,6 @@ class CheckpointStatus(Model):
     name: ShortText = Field(description="Its directory, e.g. step-4200.g7.")
     step: Long = Field(description="The step it holds.")
     time: Time = Field(description="When it was complete.")
-    seconds: Amount | None = Field(None, description="How long writing it took, in seconds.")
 
 
 class Interruption(Model):
@@ -124,7 +127,6 @@ class Interruption(Model):
     reason: ShortText = Field(description="Reclaimed, NodeLost, Drained or Preempted.")
     pool: ShortText | None = Field(None, description="The CapacityPool it ran in.")
     node: ShortText | None = Field(None, description="The node it ran on.")
-    lost_steps: Count | None = Field(None, description="Steps that had to be done again.")
 
 
 class Interruptions(Model):

@@ -8,16 +8,24 @@ from zlib import crc32
 
 from spotrun.api.meta import Condition, ConditionStatus
 from spotrun.api.names import ConditionType
-from spotrun.api.status import TrainingJobStatus
+from spotrun.api.status import CheckpointStatus, Progress, TrainingJobStatus
 from spotrun.decide.crew import training
 from spotrun.decide.ledger import find
 from spotrun.decide.snapshot import JobSnapshot
+from spotrun.decide.view import FINISHED
 
 REFRESH_SECONDS = 60.0
 LATEST_REFRESH_SECONDS = 90.0
 """How far a training is may be so old: between these, each job at a pace of its own."""
 GATHER_SECONDS = 2.0
 """How many workers run, and who has failed or is settled, may be so old."""
+LAST_SECONDS = 5.0
+"""The same of a job that is over, until its last worker is settled: they end within seconds."""
+FIRST_SECONDS = 5.0
+"""What somebody waits for who watches a job begin may be so old: its first steps, the first time
+that its end is foreseen, its first checkpoint. Jobs that are over by then save a write."""
+SAVED_SECONDS = 30.0
+"""A later checkpoint may be so old: where it is saved every few seconds, not each is a write."""
 WORDS_SECONDS = 10.0
 """Why a job does not start may be so old: several say so, one after the other."""
 
@@ -46,11 +54,14 @@ def seconds_to_write(
         return float("inf")
     if _urgent(new) != _urgent(old) or _is_set_back(old, new):
         return 0.0
-    if _counted(new) != _counted(old):
-        return GATHER_SECONDS - written_seconds
-    if not training(new) and _why_none_can_be_had(new) != _why_none_can_be_had(old):
-        return WORDS_SECONDS - written_seconds
-    return refresh_seconds - written_seconds
+    soon = (
+        (_counted, LAST_SECONDS if _ends(new) else GATHER_SECONDS),
+        (_begun, FIRST_SECONDS),
+        (_why_it_waits, WORDS_SECONDS),
+        (_saved, SAVED_SECONDS),
+    )
+    waits = (seconds for part, seconds in soon if part(new) != part(old))
+    return next(waits, refresh_seconds) - written_seconds
 
 
 def _urgent(status: TrainingJobStatus) -> tuple[object, ...]:
@@ -62,7 +73,7 @@ def _urgent(status: TrainingJobStatus) -> tuple[object, ...]:
         status.phase,
         status.reason,
         status.suspended_by,
-        status.world,
+        None if status.phase in FINISHED else status.world,
         status.next_serial,
         status.lost,
         status.restarts,
@@ -92,7 +103,10 @@ def _counted_in(status: TrainingJobStatus) -> int | None:
     return status.accumulators.generation if status.accumulators is not None else None
 
 
-def _why_none_can_be_had(status: TrainingJobStatus) -> str:
+def _why_it_waits(status: TrainingJobStatus) -> str:
+    """Why none can be had; nobody waits for that while others train."""
+    if training(status):
+        return ""
     stated = find(status, ConditionType.CAPACITY_AVAILABLE)
     return stated.message if stated is not None else ""
 
@@ -119,4 +133,21 @@ def _counted(status: TrainingJobStatus) -> tuple[object, ...]:
     # A charge that ends is settled, or noted where nobody says that the worker has ended.
     ends = status.accumulators.ends if status.accumulators is not None else None
     paid = (status.settled, ends)
-    return (paid, status.failed, status.workers, status.interruptions, changeovers)
+    world = status.world if status.phase in FINISHED else None  # else it is urgent
+    return (paid, status.failed, status.workers, status.interruptions, changeovers, world)
+
+
+def _ends(status: TrainingJobStatus) -> bool:
+    """Whether workers of a job that is over are still to be settled."""
+    settled = status.settled.intervals if status.settled is not None else ()
+    is_all = sum(last - first + 1 for first, last in settled) >= (status.next_serial or 0)
+    return status.phase in FINISHED and not is_all
+
+
+def _saved(status: TrainingJobStatus) -> CheckpointStatus | None:
+    return status.checkpoint
+
+
+def _begun(status: TrainingJobStatus) -> tuple[bool, bool, bool]:
+    progress = status.progress or Progress()
+    return (bool(progress.step), progress.eta is not None, status.checkpoint is not None)

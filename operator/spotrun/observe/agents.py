@@ -33,8 +33,8 @@ class Agents:
     def heard(self, uid: str, serial: int, report: Report) -> bool:
         """Take in a report; True if it is worth looking at the job again.
 
-        How far the training is and how busy the workers are can wait for the next look, until it
-        is known for the first time how fast this world is.
+        How far the training is and how busy the workers are can wait for the next look, but for
+        its first steps, for how long they take, and for when enough is known of this world.
         """
         now = self._clock()
         heard = self._remembered(uid, serial)
@@ -49,7 +49,9 @@ class Agents:
             heard.moved_at = now
         progress = report.progress
         is_measured = progress is not None and heard.windows.take(progress, report.utilization)
-        return is_measured or before is None or before.news != report.news
+        if is_measured or before is None or before.news != report.news:
+            return True
+        return _first_told(report) > _first_told(before)
 
     def touch(self, uid: str, serial: int) -> None:
         """Take note of a sign of life."""
@@ -111,6 +113,14 @@ class Agents:
                 del job[next(iter(job))]
             heard = job[serial] = _Heard(self._clock())
         return heard
+
+
+def _first_told(report: Report) -> tuple[bool, bool]:
+    """What somebody waits for who watches a job begin: whether there are steps, and their pace."""
+    progress = report.progress
+    if progress is None:
+        return False, False
+    return progress.step > 0, progress.step_seconds is not None
 
 
 def _since(moment: float | None, now: float) -> float | None:

@@ -9,12 +9,21 @@ import pytest
 from spotrun.api.amounts import Amount
 from spotrun.api.cost import Accumulators
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.api.status import How, Interruptions, Pace, Progress, TrainingJobStatus, World
-from spotrun.api.values import Serials
+from spotrun.api.status import (
+    CheckpointStatus,
+    How,
+    Interruptions,
+    Pace,
+    Progress,
+    TrainingJobStatus,
+    World,
+)
+from spotrun.api.values import Serials, Time
 from spotrun.decide.ledger import state
 from spotrun.decide.pace import refresh_seconds, seconds_to_write
 from tests.decide_builders import ON_CLAIM, a_job
 
+SAVED = CheckpointStatus(name="step-3.g1", step=3, time=Time("2026-03-01T08:00:00Z"))
 IN_WORLD_2 = Accumulators(generation=2)
 
 
@@ -25,7 +34,9 @@ IN_WORLD_2 = Accumulators(generation=2)
         ({"phase": Phase.RUNNING}, 0.0),
         ({"next_serial": 4}, 0.0),
         ({"settled": Serials("0")}, 1.0),
-        ({"progress": Progress(step=3)}, 59.0),
+        ({"progress": Progress(step=0, total_steps=9)}, 59.0),
+        ({"progress": Progress(step=3)}, 4.0),
+        ({"checkpoint": SAVED}, 4.0),
         ({"pace": Pace(changeovers=(90,))}, 1.0),
         ({"interruptions": Interruptions(lost_steps=9)}, 1.0),
         ({"interruptions": Interruptions(lost_steps=9), "accumulators": IN_WORLD_2}, 0.0),
@@ -36,6 +47,30 @@ IN_WORLD_2 = Accumulators(generation=2)
 def test_what_others_act_on_is_written_at_once(change: dict[str, Any], seconds: float) -> None:
     old = TrainingJobStatus(phase=Phase.PENDING)
     assert seconds_to_write(old, old.model_copy(update=change), 1.0) == seconds
+
+
+def test_first_steps_and_a_first_checkpoint_are_told_in_seconds_and_later_ones_with_the_rest() -> (
+    None
+):
+    begun = TrainingJobStatus(phase=Phase.RUNNING, progress=Progress(step=3), checkpoint=SAVED)
+    more = begun.model_copy(update={"progress": Progress(step=4)})
+    saved = SAVED.model_copy(update={"name": "step-4.g1", "step": 4})
+    assert seconds_to_write(begun, more, 1.0) == 59.0
+    assert seconds_to_write(begun, more.model_copy(update={"checkpoint": saved}), 1.0) == 29.0
+
+
+def test_the_empty_world_of_a_job_that_has_succeeded_is_written_with_the_ends_of_its_workers() -> (
+    None
+):
+    world = World(generation=1, members=Serials("0"), how=How.RESTART, switch=True)
+    empty = World(generation=2, members=Serials(""), how=How.RESTART, switch=False)
+    over = TrainingJobStatus(phase=Phase.SUCCEEDED, world=world, next_serial=3)
+    assert seconds_to_write(over, over.model_copy(update={"world": empty}), 0.5) == 4.5
+    for settled, seconds in (("0-1", 4.5), ("0-2", 1.5)):
+        ends = {"world": empty, "settled": Serials(settled)}
+        assert seconds_to_write(over, over.model_copy(update=ends), 0.5) == seconds
+    running = over.model_copy(update={"phase": Phase.RUNNING})
+    assert seconds_to_write(running, running.model_copy(update={"world": empty}), 0.5) == 0.0
 
 
 def test_that_a_template_is_accepted_waits_for_the_next_write_unless_it_was_refused() -> None:

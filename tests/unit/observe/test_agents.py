@@ -40,7 +40,8 @@ def test_the_first_report_is_news(agents: Agents) -> None:
         ({"committed": Checkpoint("step-1.g1", 1)}, True),
         ({"completed": True}, True),
         ({"in_process": True}, True),
-        ({"progress": Progress(1, 99)}, False),
+        ({"progress": Progress(1, 0)}, False),
+        ({"progress": Progress(1, 99)}, True),
         ({"utilization": Utilization(gpu=0.5)}, False),
         ({"wire": 2}, False),
     ],
@@ -54,6 +55,13 @@ def test_what_is_worth_looking_at_the_job_again(
     facts = agents.facts("job", 0)
     assert facts is not None
     assert facts.report == changed
+
+
+def test_first_steps_are_worth_a_look_and_so_is_how_long_they_take(agents: Agents) -> None:
+    told = (None, 2.0, 2.0, 2.5)
+    reports = [Report(progress=Progress(1, 1 + n, step_seconds=s)) for n, s in enumerate(told)]
+    agents.heard("job", 0, Report())
+    assert [agents.heard("job", 0, report) for report in reports] == [True, True, False, False]
 
 
 def test_any_change_of_progress_is_a_step_forward(agents: Agents, time: Time) -> None:

@@ -71,7 +71,7 @@ def test_a_job_is_looked_at_once_as_soon_as_its_world_is_measured() -> None:
         agents.heard("job", 0, Report(progress=progress(FIRST * n, seconds=1.0)))
         for n in range(ENOUGH_WINDOWS + 4)
     ]
-    assert news == [True, False, False, True, False, False, False]
+    assert news == [True, True, False, True, False, False, False], "the second tells first steps"
     known = agents.facts("job", 0)
     assert known is not None
     assert known.reading is not None
