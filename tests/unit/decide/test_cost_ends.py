@@ -157,6 +157,18 @@ def test_a_correction_of_a_cent_or_more_is_an_event() -> None:
     assert said == [Announce(Reason.COST_CORRECTED, words + "heard of their nodes")]
 
 
+def test_that_an_end_is_told_a_moment_late_is_no_news() -> None:
+    late = {"phase": PodPhase.FAILED, "ended_at": ago(2), "end": PodEnd(143, "Error")}
+    dear = a_node("b", "1000")
+    job = at_work(a_trained_job("running"), 0, node=a_node("a"), ready=True, arrived=1)
+    before = at_work(job, 1, node=dear).decide(later(1))
+    after = at_work(job.with_status(**dict(before.status)), 1, node=dear, **late).decide(later(2))
+    corrected = cost_of(after.status).corrected_usd
+    assert corrected is not None
+    assert Decimal(corrected) < Decimal("-0.1")
+    assert [one for one in after.announcements if one.reason == Reason.COST_CORRECTED] == []
+
+
 STEPS = {ago(600): 100, NOW: 160}
 
 

@@ -15,9 +15,11 @@ from spotrun.decide.cost.policy import Bill, as_shown, spent_between
 from spotrun.decide.cost.rates import read_book
 from spotrun.decide.cost.times import ended_at, noted_ends, unsettled
 from spotrun.decide.view import View
-from spotrun.money.units import NO_USD, Usd
+from spotrun.money.units import NO_USD, Usd, UsdPerHour
 
-_LEAST_TOLD_USD = Decimal("0.01")
+_LEAST_TOLD = Usd(Decimal("0.01"))
+_LATE_SECONDS = 5
+"""Ends are told in whole seconds, and a moment late: such corrections are in the status alone."""
 
 
 def note_ends(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
@@ -54,7 +56,8 @@ def correction_news(old: TrainingJobStatus, new: TrainingJobStatus) -> tuple[Ann
     """An event for a correction that somebody would notice."""
     cost, before = new.cost or Cost(), old.cost or Cost()
     change = Usd.of(cost.corrected_usd) - Usd.of(before.corrected_usd)
-    if abs(change.decimal) < _LEAST_TOLD_USD or before.usd is None:
+    usual = UsdPerHour.of(before.usd_per_hour).over(_LATE_SECONDS)
+    if before.usd is None or abs(change.exact) < max(_LEAST_TOLD, usual).exact:
         return ()
     why = (
         "workers had run on while nothing was heard of their nodes"
