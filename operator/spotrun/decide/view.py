@@ -81,8 +81,12 @@ class View:
         Of these only the identity is compared: policies replace what they change.
         """
         known = self._concluded.get(what)
-        if known is not None and all(a is b for a, b in zip(known[0], parts, strict=True)):
-            return known[1]  # type: ignore[no-any-return]
+        if known is not None:
+            for before, part in zip(known[0], parts, strict=True):
+                if before is not part:
+                    break
+            else:
+                return known[1]  # type: ignore[no-any-return]
         made = make()
         self._concluded[what] = (parts, made)
         return made

@@ -71,6 +71,18 @@ class PriceHistory:
         index = self._index(moment)
         return self.changes[index][1] if index >= 0 else None
 
+    def between(
+        self, after: datetime, until: datetime
+    ) -> tuple[tuple[datetime, UsdPerHour | None], ...]:
+        """The changes after a moment, until another one."""
+        return self.changes[self._index(after) + 1 : self._index(until) + 1]
+
+    def stretches(self, start: datetime, end: datetime) -> Iterator[tuple[UsdPerHour, timedelta]]:
+        """The prices that were known from start to end, and for how long each held."""
+        for since, until, price in self._pieces(start, end):
+            if price is not None:
+                yield price, until - since
+
     def cost(self, start: datetime, end: datetime, share: Number = 1) -> Priced:
         """What a share of the node cost from start to end; nothing if that is no time at all."""
         usd_per_hour_times_seconds, unpriced_seconds = NO_RATE, Decimal(0)

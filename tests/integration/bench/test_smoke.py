@@ -10,6 +10,13 @@ PRINTED = {
     "chaos": {"chaos_bursts", "chaos_stuck", "chaos_aimed", "chaos_mismatches"},
     "formation": {"formation_100_seconds"},
     "pods_per_second": {"pods_vs_job_controller_200x8", "pods_vs_job_controller_1x1000"},
+    "large_job": {
+        "large_status_kb",
+        "large_undecided",
+        "large_cost_error_usd",
+        "large_decide_2000_ms",
+        "late_worlds",
+    },
     "reaction": {"reaction_p50_ms", "reaction_p99_ms", "reaction_cpu_per_kill"},
     "restart": {"restart_seconds", "restart_rss_mb"},
     "meter": {

@@ -32,6 +32,7 @@ def test_a_cost_is_exact_however_little_room_there_is_for_prices(
     life = LargeLife(workers=30, prices=10, apart=apart)
     life.live(days=0.25)
     cost = life.status.cost
+    assert life.undecided == 0
     assert cost is not None
     assert cost.usd is not None
     assert cost.usd.decimal == round(life.spent().decimal, 4)
@@ -40,6 +41,7 @@ def test_a_cost_is_exact_however_little_room_there_is_for_prices(
 def test_the_status_of_the_largest_job_is_short() -> None:
     life = LargeLife(workers=10_000)
     life.live(days=0.01)
+    assert life.undecided == 0
     assert life.status_bytes <= MOST_STATUS_BYTES
 
 

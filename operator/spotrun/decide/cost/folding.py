@@ -45,7 +45,7 @@ def shortened(book: Book, starts: Mapping[int, datetime], now: datetime) -> Book
     groups, tried = grouped(book), list[Groups]()
     for grain in _GRAINS:
         coarser = {charges: _coarser(charges, grain, now) for charges in groups}
-        if _BYTES_OF_RATE * _num_apart(coarser.values()) > MOST_BYTES:
+        if size_bytes(_apart(coarser.values())) > MOST_BYTES:
             continue
         shared = _shared(_merged(coarser, groups), starts)
         if size_bytes(shared) <= MOST_BYTES:
@@ -55,16 +55,24 @@ def shortened(book: Book, starts: Mapping[int, datetime], now: datetime) -> Book
     return _book(min(tried, key=size_bytes))
 
 
-def _num_apart(groups: Iterable[Charges]) -> int:
-    """How many lists at least remain: only what began with a worker is found in another's list."""
-    return len({charges[-1] for charges in groups if charges[-1].since != EVER})
+def _apart(lists: Iterable[Charges]) -> Iterable[Charges]:
+    """What at least remains: the longest of those with the same last price.
+
+    Only what began with a worker may be found elsewhere.
+    """
+    longest: dict[Charge, Charges] = {}
+    for charges in lists:
+        last = charges[-1]
+        if last.since != EVER and len(charges) > len(longest.get(last, ())):
+            longest[last] = charges
+    return longest.values()
 
 
 def _all_but_last(charges: Charges, now: datetime) -> Charges:
     return (replace(charges[-1], since=now),)
 
 
-def size_bytes(groups: Groups) -> int:
+def size_bytes(groups: Iterable[Charges]) -> int:
     """Estimate how long that is in the status, without the serial numbers."""
     return sum(
         _BYTES_OF_RATE + len(charges[-1].pool) + _BYTES_OF_EARLIER * (len(charges) - 1)
@@ -136,22 +144,19 @@ def _shared(groups: Groups, starts: Mapping[int, datetime]) -> Groups:
             longest[_from(coded[charges], index)] = charges
     found: dict[Charges, list[int]] = {}
     for charges, serials in groups.items():
+        since = [one.since for one in charges]
+        others = [longest[_from(coded[charges], index)] for index in range(len(charges))]
         for serial in serials:
-            fit = _fit(charges, coded[charges], starts.get(serial), longest)
+            index = max(bisect_right(since, starts[serial]) - 1, 0)
+            fit = _fit(charges, others[index], index, starts[serial])
             found.setdefault(fit, []).append(serial)
     return found
 
 
-def _fit(
-    charges: Charges,
-    coded: list[tuple[int, int]],
-    start: datetime | None,
-    longest: Mapping[tuple[int, ...], Charges],
-) -> Charges:
-    if start is None:  # its pod has vanished, and is still to be settled
+def _fit(charges: Charges, other: Charges, index: int, start: datetime) -> Charges:
+    """Choose between two lists, which are the same from one of the prices on."""
+    if other is charges:
         return charges
-    index = max(bisect_right([one.since for one in charges], start) - 1, 0)
-    other = longest[_from(coded, index)]
     own, begins = charges[index].since, other[len(other) - len(charges) + index].since
     # What was before its first price is in the sums, unless it had that when it came.
     return other if begins == own or max(begins, own) <= start else charges

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 from spotrun.api.cost import Accumulators
 from spotrun.api.status import TrainingJobStatus
@@ -17,7 +18,7 @@ from spotrun.decide.cost.times import ended_at, started_at, unsettled
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 from spotrun.money.ledger import Segment, idle
-from spotrun.money.units import NO_USD, Usd
+from spotrun.money.units import NO_USD, Usd, UsdPerHour, total_over
 
 _EVERY = timedelta(seconds=60)
 """As often as the cost is written; a gang has hundreds of nodes."""
@@ -33,7 +34,7 @@ def count_idle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     is_recent = since is not None and view.now - since < _EVERY
     if is_recent and all(worker.serial not in view.ends for worker in workers):
         return status
-    unused = sum((_idle(view, workers, since) for workers in nodes.values()), NO_USD)
+    unused = _unused(view, nodes.values(), since)
     update: dict[str, object] = {"idle_as_of": Time.of(view.now)}
     if unused:
         update["idle_usd"] = (Usd.of(sums.idle_usd) + unused).amount
@@ -60,13 +61,29 @@ def _own_nodes(view: View, workers: Iterable[Worker]) -> Mapping[str, Sequence[W
     return found
 
 
-def _idle(view: View, workers: Sequence[Worker], since: datetime | None) -> Usd:
+def _unused(view: View, nodes: Iterable[Sequence[Worker]], since: datetime | None) -> Usd:
+    """Add up what is left of nodes; of the many where nobody has come or gone together."""
+    total, left = NO_USD, dict[Fraction, list[tuple[UsdPerHour, timedelta]]]()
+    for workers in nodes:
+        node, shares = workers[0].node, shares_of(list(workers))
+        assert node is not None, "they are on one"
+        if since is None or not _is_as_before(view, workers, since):
+            total += _idle(view, workers, shares, since)
+        elif part := _left(shares):
+            left.setdefault(part, []).extend(node.prices.stretches(since, view.now))
+    return sum((total_over(times) * part for part, times in left.items()), total)
+
+
+@lru_cache(maxsize=256)
+def _left(shares: tuple[Decimal, ...]) -> Fraction:
+    return max(1 - sum(map(Fraction, shares), Fraction(0)), Fraction(0))
+
+
+def _idle(
+    view: View, workers: Sequence[Worker], shares: Sequence[Decimal], since: datetime | None
+) -> Usd:
     node = workers[0].node
     assert node is not None, "they are on one"
-    shares = shares_of(list(workers))
-    if since is not None and _is_as_before(view, workers, since):
-        left = 1 - sum(map(Fraction, shares), Fraction(0))
-        return node.prices.cost(since, view.now, left).usd if left > 0 else NO_USD
     came_at, used_at = _came_at(view, workers)
     is_new = since is None or used_at > since
     start = came_at if is_new or since is None else since

@@ -56,6 +56,7 @@ def _changes(
 ) -> Iterator[tuple[int, Charges]]:
     """The workers whose charges are not as they were noted, with all of these."""
     on_node: dict[str, list[Worker]] = {}
+    made: dict[tuple[int, Charges], Charges] = {}  # that those may share who cost the same
     for worker in workers:
         node, known = worker.node, book.get(worker.serial, ())
         if node is None or not node.prices.changes:
@@ -72,8 +73,9 @@ def _changes(
         for worker, share in zip(together, shares_of(together), strict=True):
             known = book.get(worker.serial, ())
             charges = _charges(view, worker, share, known, names)
-            if charges != known:
-                yield worker.serial, charges
+            if charges is not known:
+                new = charges[len(known) :]
+                yield worker.serial, made.setdefault((id(known), new), charges)
 
 
 def _followed(known: Charges, worker: Worker, since: datetime, end: datetime) -> Charges:
@@ -124,8 +126,9 @@ def _charges(view: View, worker: Worker, share: Decimal, known: Charges, names: 
         return known  # as nearly always
     charges, is_spot = list(known), worker.node.capacity is Capacity.SPOT
     pool = known[-1].pool if is_same_pool else names.of(pool)
-    changes = [(moment, price) for moment, price in history.changes if start < moment <= view.now]
-    for moment, price in ((EVER, history.at(start)), *changes, (view.now, history.at(view.now))):
+    changes = history.between(max(start, known[-1].since) if known else start, view.now)
+    first = () if known else ((EVER, history.at(start)),)
+    for moment, price in (*first, *changes, (view.now, history.at(view.now))):
         rate = _rate(price, share) if price is not None else None
         if rate is None or (charges and moment <= charges[-1].since):
             continue
@@ -136,7 +139,7 @@ def _charges(view: View, worker: Worker, share: Decimal, known: Charges, names: 
         there = pool if moment == view.now else last.pool
         if (rate, there) != (last.usd_per_hour, last.pool):
             charges.append(Charge(moment, rate, is_spot, there))
-    return tuple(charges)
+    return tuple(charges) if len(charges) > len(known) else known
 
 
 def _is_seen(

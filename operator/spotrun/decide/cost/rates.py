@@ -98,16 +98,17 @@ def _rate(charges: Charges, serials: Iterable[int]) -> Rate:
         since=_since(last),
         is_spot=last.is_spot or None,
         pool=last.pool or None,
-        before=tuple(_earlier(charge, last) for charge in before) or None,
+        before=tuple(_earlier(one, last.is_spot, last.pool) for one in before) or None,
     )
 
 
-def _earlier(charge: Charge, last: Charge) -> EarlierRate:
+@lru_cache(maxsize=4096)
+def _earlier(charge: Charge, is_spot: bool, pool: str) -> EarlierRate:
     return EarlierRate(
         usd_per_hour=charge.usd_per_hour.amount,
         since=_since(charge),
-        is_spot=None if charge.is_spot == last.is_spot else charge.is_spot,
-        pool=None if charge.pool == last.pool else charge.pool,
+        is_spot=None if charge.is_spot == is_spot else charge.is_spot,
+        pool=None if charge.pool == pool else charge.pool,
     )
 
 

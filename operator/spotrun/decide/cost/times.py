@@ -37,12 +37,17 @@ def started_at(worker: Worker) -> datetime | None:
 
 def ended_at(view: View, worker: Worker) -> datetime | None:
     """When it stopped costing; None while it goes on, or may."""
-    known: dict[int, datetime | None] = view.once("ends of charges", (), dict)
-    if worker.serial not in known:
-        noted = noted_ends(view).get(worker.serial)
-        is_given_up = _is_given_up(view, worker)
-        known[worker.serial] = charge_ends(worker, view.now, is_given_up=is_given_up, noted=noted)
-    return known[worker.serial]
+    return view.once("ends of charges", (), lambda: _all_ends(view))[worker.serial]
+
+
+def _all_ends(view: View) -> dict[int, datetime | None]:
+    noted, now = noted_ends(view), view.now
+    return {
+        one.serial: charge_ends(
+            one, now, is_given_up=_is_given_up(view, one), noted=noted.get(one.serial)
+        )
+        for one in view.job.workers
+    }
 
 
 def noted_ends(view: View) -> Ends:
