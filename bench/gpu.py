@@ -1,7 +1,7 @@
 """What `Run` costs on one GPU: a step beside the same step written by hand, and a checkpoint.
 
 A decoder of 124 million parameters with AdamW (fused), bf16 autocast and clipping, four
-microbatches of eight sequences of 512 tokens. `gpu_step_ms` is a step of Run, `gpu_step_ms_by_hand`
+microbatches of 32 sequences of 512 tokens. `gpu_step_ms` is a step of Run, `gpu_step_ms_by_hand`
 one of a plain loop, in turns in one process, so that both see the same clocks of the GPU;
 `gpu_step_vs_by_hand` is the second over the first. `gpu_checkpoint_call_ms`: from asking for a
 checkpoint of weights and optimizer until training goes on.
@@ -29,7 +29,7 @@ from spotrun_trainer.checkpoint import Checkpoints
 from spotrun_trainer.tracked import Tracked
 
 WIDTH, LAYERS, HEADS, VOCABULARY, CONTEXT = 768, 12, 12, 32_000, 512
-MICROBATCHES, MICROBATCH = 4, 8
+MICROBATCHES, MICROBATCH = 4, 32
 WARM_STEPS = 5
 
 

@@ -1,9 +1,10 @@
 """The same state on all processes: given by one, and compared now and then."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
 from spotrun_trainer.commit import CHECKSUM_BITS
 from spotrun_trainer.group import Group
@@ -38,9 +39,24 @@ def share(tensors: Mapping[str, Tensor], group: Group, device: torch.device) -> 
 
 def checksum(tracked: Tracked) -> int:
     """A number that hardly stays the same if a bit of the state changes."""
-    tensors = tracked.flatten().tensors.values()
+    return _number_of(tracked.flatten().tensors.values())
+
+
+def checksum_of_weights(optimizers: Sequence[Optimizer], part: int = 0, parts: int = 1) -> int:
+    """The same of the weights that optimizers update, or of one part of them, and of their rates.
+
+    A schedule that some lack shows in the rates, before it shows in the weights.
+    """
+    groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+    weights = [weight for group in groups for weight in group["params"]]
+    rates = torch.tensor([float(group.get("lr", 0.0)) for group in groups], dtype=torch.float64)
+    return _number_of([rates, *weights[part::parts]])
+
+
+def _number_of(tensors: Iterable[Tensor]) -> int:
     sums = [_bits(tensor).sum(dtype=torch.int64) for tensor in tensors]
-    numbers = torch.stack([sum_.cpu() for sum_ in sums]).tolist() if sums else []
+    by_device = {sum_.device: [one for one in sums if one.device == sum_.device] for sum_ in sums}
+    numbers = [one for alike in by_device.values() for one in torch.stack(alike).tolist()]
     return key_of(*numbers) >> (64 - CHECKSUM_BITS)
 
 

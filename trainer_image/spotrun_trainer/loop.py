@@ -213,6 +213,8 @@ class Loop:
             commit=self.worlds.commit,
             before_change=self._saves.before_change,
             scaler=scaler_in(context.things),
+            tracked=context.tracked,
+            things=context.things,
             is_rehearsal=is_rehearsal,
         )
         rig.use([one for one in context.things if isinstance(one, Optimizer)])

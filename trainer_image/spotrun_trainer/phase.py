@@ -131,6 +131,7 @@ class Phase:
                 "clip= needs the norm of the whole gradient, and a process has that of its part of "
                 "the model only: leave clip out where Run(shards=...) is above 1"
             )
+        rig.check_tracked(optimizers, schedules)
         check_scaler(rig.scaler, scaler, is_in_parts=rig.group.replica is not None)
         if rig.is_rehearsal:
             raise RehearsedError
@@ -286,7 +287,8 @@ class Phase:
 def _check_equal(outcome: Ballot, own: Ballot, size: int) -> None:
     if not commit.have_equal_state(outcome, own, size):
         raise DivergedError(
-            "the processes no longer hold the same weights, bit by bit: something changed them "
-            "differently, such as a change to a parameter outside step.update, or another model "
-            "of accelerator; go on from the last checkpoint without it"
+            "the processes no longer hold the same weights, bit by bit, or use other learning "
+            "rates: something changed them differently, such as a change to a parameter outside "
+            "step.update, a schedule that steps elsewhere than in step.update, or another model of "
+            "accelerator; go on from the last checkpoint without it"
         )

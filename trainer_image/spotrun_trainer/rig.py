@@ -17,6 +17,7 @@ from spotrun_trainer.group import Group
 from spotrun_trainer.guard import Scaler
 from spotrun_trainer.rng import seed_all
 from spotrun_trainer.telemetry.meter import Meter
+from spotrun_trainer.tracked import Tracked
 from spotrun_trainer.treed import Treed
 
 
@@ -38,6 +39,9 @@ class Rig:
     before_change: Callable[[], None]  # returns when what is tracked may change
     is_rehearsal: bool = False  # nothing is applied, and nobody else takes part
     scaler: Scaler | None = None  # by which losses are scaled, in fp16
+    tracked: Tracked = field(default_factory=Tracked)
+    things: Sequence[object] = ()  # that are tracked
+    _checked: set[int] = field(default_factory=set)
     _optimizers: list[Optimizer] = field(default_factory=list)
     _gradients: dict[int, Gradients] = field(default_factory=dict)
 
@@ -94,6 +98,28 @@ class Rig:
         """
         if len(self._gradients) == 1:
             next(iter(self._gradients.values())).expect_last()
+
+    def check_tracked(self, optimizers: Sequence[Optimizer], used: Sequence[object]) -> None:
+        """Raise ValueError, in the first step, for what newcomers and checkpoints would lack."""
+        if all(id(one) in self._checked for one in (*optimizers, *used)):
+            return
+        known = {id(one) for one in self.things}
+        for one in used:
+            if id(one) not in known:
+                raise ValueError(
+                    f"step.update got a {type(one).__name__} that is not tracked, so a worker that "
+                    "joins would go on with another state of it: give it to run.track(...) before "
+                    "run.steps(...)"
+                )
+        tracked = {tensor.data_ptr() for tensor in self.tracked.flatten().tensors.values()}
+        for parameter in (one for optimizer in optimizers for one in parameters_of(optimizer)):
+            if parameter.data_ptr() not in tracked:
+                raise ValueError(
+                    f"an optimizer updates a parameter of shape {tuple(parameter.shape)} of a "
+                    "module that is not tracked, so a worker that joins would go on with another "
+                    "one: give the module to run.track(...) before run.steps(...)"
+                )
+        self._checked |= {id(one) for one in (*optimizers, *used)}
 
     def drop_gradients(self) -> None:
         """Let go of all of them."""

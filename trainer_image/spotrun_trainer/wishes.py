@@ -1,5 +1,7 @@
 """What one process wants to come of a step: it says so in the vote at the step's end."""
 
+from torch.optim import Optimizer
+
 from spotrun_trainer import agreement
 from spotrun_trainer.commit import Ballot
 from spotrun_trainer.context import Context
@@ -8,6 +10,7 @@ from spotrun_trainer.saves import Saves
 from spotrun_trainer.seat import has_boundary
 
 CHECKSUM_STEPS = 100
+PART_STEPS = 10  # so often a part is compared
 
 
 class Wishes:
@@ -17,27 +20,44 @@ class Wishes:
         self.is_stopping = False  # run.stop() was called
         self.orders = context.orders()  # to save, that were followed, or meant another process
         self.step_seconds = 0.0  # of the last step
+        self._compared_in = -1  # the world
         self._context = context
         self._saves = saves
 
     def ballot(self) -> Ballot:
         """As they are now."""
         context = self._context
-        number = context.step + 1
+        number, checksum = context.step + 1, self._checksum()
         is_ordered = context.orders() > self.orders
         is_leaving = context.interrupt.reason() is not None
         is_hopeless = is_leaving and not self._saves.fits(context.interrupt.seconds_left())
-        # Over all processes, so it compares nothing where they hold different parts of the model.
-        is_alike = context.seat.shards == 1
-        is_compared = context.deterministic and is_alike and number % CHECKSUM_STEPS == 0
         return Ballot(
             save=int(is_ordered or self._saves.is_due(number)),
             leave=int(is_leaving),
             hopeless=int(is_hopeless),
             stop=int(self.is_stopping),
             change=int(has_boundary(context.world(), context.seat.generation)),
-            checksum=agreement.checksum(context.tracked) if is_compared else 0,
+            checksum=checksum,
         )
+
+    def _checksum(self) -> int:
+        """What all compare in the step that is under way; 0 if nothing.
+
+        All weights when a world begins, and then all of them once in CHECKSUM_STEPS, bit by bit.
+        """
+        context, number = self._context, self._context.step + 1
+        # Over all processes, so it compares nothing where they hold different parts of the model.
+        if context.seat.shards > 1 or context.group.size == 1:
+            return 0
+        optimizers = [one for one in context.things if isinstance(one, Optimizer)]
+        if self._compared_in != context.seat.generation:
+            self._compared_in = context.seat.generation
+            return agreement.checksum_of_weights(optimizers)
+        if context.deterministic and number % CHECKSUM_STEPS == 0:
+            return agreement.checksum(context.tracked)
+        turn, rest = divmod(number, PART_STEPS)
+        parts = CHECKSUM_STEPS // PART_STEPS
+        return 0 if rest else agreement.checksum_of_weights(optimizers, turn % parts, parts)
 
     def check_time(self) -> None:
         """Raise InterruptedStepError if this process has to end before a step could."""

@@ -145,8 +145,8 @@ def test_processes_that_build_different_models_are_told_so() -> None:
         assert "the processes track different things" in ended.error
 
 
-def diverge() -> None:
-    run = Run(deterministic=True)
+def diverge(deterministic: bool) -> None:
+    run = Run(deterministic=deterministic)
     model = run.prepare(nn.Linear(FEATURES, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     run.track(model=model, optimizer=optimizer)
@@ -159,9 +159,30 @@ def diverge() -> None:
             model.weight.data[0, 0] += 1e-3
 
 
-def test_weights_that_have_drifted_apart_are_an_error_in_deterministic_mode() -> None:
-    for ended in run_world(2, diverge):
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_weights_that_have_drifted_apart_are_an_error(deterministic: bool) -> None:
+    for ended in run_world(2, diverge, deterministic):
         assert "no longer hold the same weights" in ended.error
+
+
+def schedule_on_one_rank() -> int:
+    run = Run()
+    model = run.prepare(nn.Linear(FEATURES, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    run.track(model=model, optimizer=optimizer)
+    if run.rank == 1:
+        optimizer.param_groups[0]["lr"] = 0.05
+    steps = run.steps(dataset(), global_batch=4, microbatch=2, total=2, num_workers=0)
+    with next(steps) as step:
+        for features, _ in step:
+            step.backward(model(features).sum(), weight=2)
+        step.update(optimizer)
+    return run.step
+
+
+def test_another_learning_rate_is_an_error_before_it_is_used() -> None:
+    for ended in run_world(2, schedule_on_one_rank):
+        assert "use other learning rates" in ended.error
 
 
 def late_backward() -> None:

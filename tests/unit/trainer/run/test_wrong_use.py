@@ -120,6 +120,25 @@ def update_of_a_stranger(made: Made) -> None:
         step.update(torch.optim.SGD(model.parameters(), lr=0.1))
 
 
+def update_by_an_untracked_schedule(made: Made) -> None:
+    run, model, optimizer = made
+    with first_step(run) as step:
+        for features, _ in step:
+            step.backward(model(features).sum(), weight=2)
+        step.update(optimizer, schedule=torch.optim.lr_scheduler.StepLR(optimizer, 1))
+
+
+def update_of_an_untracked_module(made: Made) -> None:
+    run, model, _ = made
+    other = nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(other.parameters(), lr=0.1)
+    run.track(second=optimizer)
+    with first_step(run) as step:
+        for features, _ in step:
+            step.backward(other(model(features)).sum(), weight=2)
+        step.update(optimizer)
+
+
 def update_without_gradients(made: Made) -> None:
     run, _, optimizer = made
     with first_step(run) as step:
@@ -223,6 +242,8 @@ def test_a_place_that_is_not_built_is_refused_before_the_device_is_touched(
         (loss_after_the_step, "step.loss was read after `with step:` had ended: read it inside"),
         (norm_without_clip, r"known after step.update\(..., clip=...\)"),
         (update_of_a_stranger, "a SGD that is not tracked"),
+        (update_by_an_untracked_schedule, "a StepLR that is not tracked"),
+        (update_of_an_untracked_module, r"shape \(1, 1\) of a module that is not tracked"),
         (update_without_gradients, "no parameter of the optimizer got a gradient"),
         (steps_twice, "run.steps was called twice"),
         (steps_without_track, "comes before run.steps"),
