@@ -88,6 +88,8 @@ class Case:
     usd: str  # of the second worker an hour later
 
 
+_LATER = replace(UNREACHABLE, unreachable_at=later(1800))
+_TAKEN = {"phase": PodPhase.FAILED, "disrupted": "DeletionByPodGC", "disrupted_at": later(3000)}
 _GONE = replace(UNREACHABLE, gone=True, gone_at=later(3600))
 _UNSEEN = replace(a_node("b", None, gone=True, ready=False), allocatable=None)
 CASES = {
@@ -121,6 +123,8 @@ CASES = {
     "drained, and cut off while it ended": Case(
         UNREACHABLE, DRAINED, False, UNREACHABLE, DRAINED, "1"
     ),
+    "shut down without a word": Case(NOT_READY, {}, True, _LATER, {}, "1.5"),
+    "declared dead by hand while no operator looked": Case(WELL, {}, True, _LATER, _TAKEN, "1.5"),
     "shut down, and its end was told": Case(
         NOT_READY, SHUT_DOWN, False, UNREACHABLE, SHUT_DOWN, "1"
     ),

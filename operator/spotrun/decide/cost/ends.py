@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from spotrun.api.cost import Accumulators, ChargeEnd
 from spotrun.api.values import Serials, Time
 from spotrun.decide.serials import ordered
-from spotrun.decide.snapshot import Node, Worker
+from spotrun.decide.snapshot import Worker
 
 Ends = Mapping[int, datetime]
 """Noted ends, by serial."""
@@ -35,10 +35,12 @@ def charge_ends(
         return min(pod.ended_at, now)
     if noted is not None and not _has_run_on(worker, noted, now):
         return min(noted, now)
-    if pod.is_over:  # by its kubelet, before or without a container that tells when
-        return min(pod.disrupted_at or now, now)
+    if pod.is_over:  # by its kubelet, before or without a container that tells when; or for it
+        unheard_at = node.unreachable_at if node is not None else None
+        return _earliest(pod.disrupted_at, unheard_at, now=now)
     if node is not None and node.gone:
-        return min(_last_sign_of_life(worker, node, now), now)
+        signs = (node.gone_at, node.unreachable_at, pod.disrupted_at, _heard_at(worker, now))
+        return _earliest(*signs, now=now)
     if node is None or node.unreachable_at is None or not is_given_up or _speaks(worker):
         return None
     return min(max(node.unreachable_at, _heard_at(worker, now) or node.unreachable_at), now)
@@ -81,10 +83,9 @@ def _speaks(worker: Worker) -> bool:
     return worker.agent is not None and worker.agent.heard_seconds <= _SPEAKS_SECONDS
 
 
-def _last_sign_of_life(worker: Worker, node: Node, now: datetime) -> datetime:
-    """Return it of a worker whose node has vanished, of which nobody says when."""
-    known = (node.gone_at, node.unreachable_at, worker.pod.disrupted_at, _heard_at(worker, now))
-    return min((moment for moment in known if moment is not None), default=now)
+def _earliest(*moments: datetime | None, now: datetime) -> datetime:
+    """Return the first sign that an end has come; now, where there is none."""
+    return min([now, *(moment for moment in moments if moment is not None)])
 
 
 def _heard_at(worker: Worker, now: datetime) -> datetime | None:
