@@ -3,12 +3,13 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from spotrun.act.executor import Executor
 from spotrun.act.settings import Settings
 from spotrun.api.names import FINALIZER_METERED, LABEL_JOB, LABEL_JOB_UID
 from spotrun.kube.client import Client
-from spotrun.kube.errors import NotFound
+from spotrun.kube.errors import Forbidden, NotFound
 from spotrun.kube.feed import Feed
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.queue import WorkQueue
@@ -29,6 +30,7 @@ class Cluster:
 
     def __init__(self, *pods: str, owner: str | None = "gone") -> None:
         self._owner = owner
+        self.refused: set[str] = set()
         self.released: list[str] = []
         client = Client(ScriptedTransport(self._answer), field_manager="test")
         self.caches = Caches(
@@ -78,6 +80,8 @@ class Cluster:
 
     def _answer(self, method: str, path: str, _: Any) -> Any:
         name = path.rpartition("/")[2]
+        if method == "PATCH" and name in self.refused:
+            raise Forbidden(f"a policy guards {name}")
         if method == "PATCH":
             self.released.append(name)
             return self._pod(name, "9")
@@ -119,3 +123,11 @@ async def test_pods_that_were_orphaned_on_purpose_are_let_go_of_as_well() -> Non
     cluster = Cluster("a", owner=None)
     await cluster.reconciler().let_go_of_orphans(JOB)
     assert cluster.released == ["a"]
+
+
+async def test_one_that_cannot_be_let_go_of_is_in_no_others_way() -> None:
+    cluster = Cluster("a", "b", "c")
+    cluster.refused = {"a"}
+    with pytest.raises(Forbidden, match="guards a"):
+        await cluster.reconciler().let_go_of_orphans(JOB)
+    assert cluster.released == ["b", "c"]

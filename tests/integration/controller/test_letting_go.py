@@ -113,6 +113,29 @@ async def test_what_is_left_of_a_former_job_is_in_nobodys_way(world: World) -> N
         await world.until(only_one)
 
 
+async def test_pods_of_a_deleted_job_do_not_wait_for_the_pause_after_its_failures(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with training(world):
+        tried: list[float] = []
+
+        async def fail(*_: Any) -> float:
+            tried.append(0.0)
+            raise ValueError("a mistake")
+
+        monkeypatch.setattr("spotrun.reconciler.Reconciler.reconcile", fail)
+        await world.patch_job({"priority": 1})
+        # The pause is at least 3 s by then, and twice as long after each more.
+        await world.until(lambda: has_tried(tried, 7))
+        await world.kube.delete(world.jobs("job"))
+        await until_gone(world)
+        assert len(tried) < 9, "nobody waited for the job's own work"
+
+
+async def has_tried(tried: list[float], times: int) -> bool:
+    return len(tried) >= times
+
+
 @pytest.mark.parametrize("label", [None, "another"])
 async def test_a_worker_whose_label_somebody_changed_gets_it_back_and_trains_on(
     world: World, label: str | None

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
-from spotrun.api.names import LABEL_JOB, LABEL_JOB_UID
+from spotrun.api.names import FINALIZER_METERED, LABEL_JOB, LABEL_JOB_UID
 from spotrun.kube.client import Client
 from spotrun.kube.resource import Key
 from spotrun.observe.job_caches import JobCaches
@@ -18,12 +18,19 @@ UID = "job-uid"
 
 
 @pytest.fixture
-def jobs() -> JobCaches:
+def orphaned() -> list[Key]:
+    """The names whose former jobs have left something."""
+    return []
+
+
+@pytest.fixture
+def jobs(orphaned: list[Key]) -> JobCaches:
     """Filled by hand; nothing is followed."""
     jobs = JobCaches(
         cast("Client", Mock()),
         namespace=None,
         wake=lambda _: None,
+        orphaned=orphaned.append,
         job_changed=lambda *_: None,
         pod_changed=lambda *_: None,
         node_changed=lambda *_: None,
@@ -90,3 +97,43 @@ def test_what_was_read_of_a_job_is_forgotten_when_another_has_its_name(jobs: Job
     jobs._job_changed(old, new)  # as a list shows it, when the deletion was not seen
 
     assert jobs.readings.spec(old) is not first
+
+
+HELD = {"finalizers": [FINALIZER_METERED]}
+RELABELLED = {
+    "labels": {str(LABEL_JOB_UID): "x", str(LABEL_JOB): "other"},
+    "ownerReferences": [{"uid": UID, "name": "job", "controller": True}],
+}
+FORMER = [{"uid": "former", "name": "job", "controller": True}]
+
+
+@pytest.mark.parametrize(
+    ("found", "is_left"),
+    [
+        pytest.param(pod(0, **HELD), False, id="it is the present job's"),
+        pytest.param(pod(0, **HELD, ownerReferences=FORMER), True, id="its job was another one"),
+        pytest.param(pod(0, **HELD, ownerReferences=[]), True, id="it was orphaned on purpose"),
+        pytest.param(pod(0, ownerReferences=FORMER), False, id="it does not wait for us"),
+        pytest.param(
+            pod(0, **HELD, **RELABELLED),
+            False,
+            id="only its labels say otherwise",
+        ),
+    ],
+)
+def test_what_is_left_of_a_former_job_is_work_of_its_own(
+    jobs: JobCaches, orphaned: list[Key], found: PodObject, is_left: bool
+) -> None:
+    jobs._pod_changed(None, found)
+    assert orphaned == ([Key("ns", "job")] if is_left else [])
+
+
+def test_when_a_job_goes_its_pods_are_looked_at(jobs: JobCaches, orphaned: list[Key]) -> None:
+    jobs.objects._tell(jobs.objects.store.remove(Key("ns", "job")))
+    assert orphaned == [Key("ns", "job")]
+
+
+def test_a_pod_is_found_by_its_owner_whatever_its_labels_say(jobs: JobCaches) -> None:
+    mislabelled = pod(0, **RELABELLED)
+    jobs.reflectors["pods"].store.put(mislabelled)
+    assert jobs.pods_of(Key("ns", "job")) == (mislabelled,)
