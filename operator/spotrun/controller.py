@@ -35,7 +35,7 @@ from spotrun.serve.farewells import Farewells
 from spotrun.serve.leadership import Leadership
 from spotrun.serve.metrics import Meter
 from spotrun.serve.plain import health, plain_server
-from spotrun.serve.publishing import published
+from spotrun.serve.publishing import publish
 from spotrun.serve.server import Server
 from spotrun.serve.server import Settings as ServerSettings
 from spotrun.serve.tls import Identity, Source, load_patiently
@@ -315,8 +315,7 @@ class Controller:
         return await self._keeper.keep(pool) if self._election.leads else None
 
     def _stored(self, job: JobSnapshot, status: TrainingJobStatus, version: str) -> None:
-        if job.may_be_told:
-            self._board.publish(published(job, status), int(version))
+        publish(self._board, job, status, version)
 
     def _worker_settings(self) -> WorkerSettings:
         own = self._settings

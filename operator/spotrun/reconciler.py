@@ -29,7 +29,7 @@ from spotrun.observe.volumes import Volumes
 from spotrun.serve.board import Board, WorkerKey
 from spotrun.serve.bucket import Bucket, Rate
 from spotrun.serve.farewells import Farewells
-from spotrun.serve.publishing import published
+from spotrun.serve.publishing import publish, published
 
 log = logging.getLogger(__name__)
 
@@ -126,8 +126,7 @@ class Reconciler:
             restart_seconds=self._restarts.wait_seconds(),
             is_time_sure=self._is_sure(),
         )
-        if job.may_be_told:
-            self._board.publish(published(job, job.status), int(job.version))
+        publish(self._board, job, job.status, job.version)
         job, decision = self._decision(job, memory)
         doubted = self._ask_for_signs_of_life(job)
         world = decision.status.world

@@ -135,7 +135,7 @@ class Caches(Following):
             return seen
         try:
             return self._with_surroundings(seen)
-        except Exception as error:
+        except Exception as error:  # as where a policy fails; the log says where
             log.exception("looking around %s/%s failed", *key)
             return undecided(seen, error)
 

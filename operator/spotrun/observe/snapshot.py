@@ -14,6 +14,7 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.decide.crew import training
 from spotrun.decide.fates import fates, missed_by_both
+from spotrun.decide.let_go import undecided
 from spotrun.decide.snapshot import Broken, JobSnapshot, Node, Pod, Worker
 from spotrun.observe.agents import Agents
 from spotrun.observe.believable import why_impossible
@@ -143,8 +144,11 @@ def job_snapshot(
     )
     if ledger is None:
         return snapshot
-    snapshot = replace(snapshot, missed_seconds=_missed(snapshot, memory, now_seconds))
-    return replace(snapshot, lost_seconds=_losses(snapshot, memory, now_seconds, now))
+    try:
+        snapshot = replace(snapshot, missed_seconds=_missed(snapshot, memory, now_seconds))
+        return replace(snapshot, lost_seconds=_losses(snapshot, memory, now_seconds, now))
+    except Exception as error:
+        return undecided(snapshot, error)
 
 
 def _broken(spec: _Spec, status: _Status) -> Broken | None:

@@ -1,12 +1,29 @@
 """From a decided job to what is published about it."""
 
+import logging
 from collections import Counter
 from decimal import Decimal
 
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.snapshot import JobSnapshot, PodPhase
 from spotrun.observe.template import processes
+from spotrun.serve.board import Board
 from spotrun.serve.told import Peer, Published
+
+log = logging.getLogger(__name__)
+
+
+def publish(board: Board, job: JobSnapshot, status: TrainingJobStatus, version: str) -> None:
+    """Tell a job's workers what is stored, if that is known.
+
+    A mistake of ours in what they are told keeps nobody from suspending the job, or deleting it.
+    """
+    if not job.may_be_told:
+        return
+    try:
+        board.publish(published(job, status), int(version))
+    except Exception:
+        log.exception("%s/%s: its workers are told nothing", job.namespace, job.name)
 
 
 def published(job: JobSnapshot, status: TrainingJobStatus) -> Published:

@@ -137,3 +137,16 @@ async def test_nobody_asks_what_a_job_uses_that_cannot_be_read_any_more(
     await caches.usage.refresh()
 
     assert asked == told
+
+
+def test_a_job_whose_surroundings_nobody_can_look_at_can_still_be_let_go_of(
+    caches: Caches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a mistake")
+
+    monkeypatch.setattr(caches.pools, "market_for", fail)
+    seen = caches.snapshot(Key("ns", "job"), Memory(), 0.0)
+    assert seen is not None
+    assert seen.broken is not None
+    assert seen.broken.message.endswith("ValueError: a mistake")

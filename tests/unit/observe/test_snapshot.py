@@ -218,6 +218,19 @@ def test_a_template_of_odd_types_breaks_one_job_in_words() -> None:
     assert seen.may_be_told
 
 
+def test_a_job_at_which_a_look_fails_can_still_be_let_go_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise ValueError("a mistake")
+
+    monkeypatch.setattr("spotrun.observe.snapshot.missed_by_both", fail)
+    seen = Bench().look(job(status={"nextSerial": 1}), pod(0))
+    assert seen.broken is not None
+    assert (seen.broken.reason, seen.has_ledger) == (Reason.UNDECIDED, True)
+    assert [worker.serial for worker in seen.workers] == [0]
+
+
 def test_a_pod_whose_number_was_never_given_out_is_none_of_the_workers() -> None:
     seen = Bench().see(job(status={"nextSerial": 1}), pod(0), pod(1))
     assert [worker.serial for worker in seen.workers] == [0]

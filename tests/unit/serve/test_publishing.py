@@ -1,7 +1,12 @@
+from dataclasses import replace
 from decimal import Decimal
 
-from spotrun.decide.snapshot import PodPhase
-from spotrun.serve.publishing import published
+import pytest
+
+from spotrun.decide.snapshot import Broken, JobSnapshot, PodPhase
+from spotrun.kube.resource import Key
+from spotrun.serve.board import Board, WorkerKey
+from spotrun.serve.publishing import publish, published
 from spotrun.serve.told import Published
 from tests.decide_builders import JobBuilder, a_job, a_spot_node
 from tests.priced_nodes import a_node
@@ -35,3 +40,41 @@ def test_a_budget_is_told_where_there_is_one() -> None:
 def test_a_place_for_checkpoints_is_told() -> None:
     assert told(a_job(checkpoint={"uri": "s3://bucket/prefix"})).saves
     assert not told(a_job()).saves
+
+
+JOB = a_job(1).training(0).snapshot()
+WORKER = WorkerKey("ns", "job", "job-0")
+
+
+@pytest.mark.parametrize(
+    ("job", "is_told"),
+    [
+        pytest.param(JOB, True, id="as mostly"),
+        pytest.param(replace(JOB, broken=Broken("no")), True, id="it trains on as it is"),
+        pytest.param(
+            replace(JOB, broken=Broken("no", has_ledger=False)), False, id="its world is not known"
+        ),
+        pytest.param(
+            replace(JOB, broken=Broken("no", has_template=False)),
+            False,
+            id="how it trains is not known",
+        ),
+    ],
+)
+def test_workers_are_told_of_what_is_known(job: JobSnapshot, is_told: bool) -> None:
+    board = Board(b"key")
+    publish(board, job, job.status, job.version)
+    assert (board.answer(WORKER) is not None) == is_told
+
+
+def test_a_mistake_in_what_they_are_told_stops_nobody(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a mistake")
+
+    monkeypatch.setattr("spotrun.serve.publishing.published", fail)
+    board = Board(b"key")
+    publish(board, JOB, JOB.status, JOB.version)
+    assert not board.is_gone(Key("ns", "job"))
+    assert "its workers are told nothing" in caplog.text
