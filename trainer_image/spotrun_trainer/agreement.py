@@ -30,7 +30,7 @@ def share(tensors: Mapping[str, Tensor], group: Group, device: torch.device) -> 
             "the same order and sizes, whatever their rank"
         )
     for part in parts(list(tensors.values()), _CHUNK_BYTES):
-        flat = torch.cat([tensor.detach().flatten() for tensor in part]).to(device)
+        flat = torch.cat([tensor.detach().flatten().to(device) for tensor in part])
         group.broadcast(flat, 0).wait()
         pieces = torch.split(flat, [tensor.numel() for tensor in part])
         for tensor, piece in zip(part, pieces, strict=True):

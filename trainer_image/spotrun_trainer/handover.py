@@ -49,9 +49,9 @@ def pack(tracked: Tracked, extra: Mapping[str, Any]) -> Parcel:
 def give(group: Group, rank: int, parcel: Parcel, device: torch.device) -> Pending:
     """Begin to send a parcel to one process."""
     header = torch.frombuffer(bytearray(parcel.header), dtype=torch.uint8)
-    together = (_together(part) for part in parts(parcel.tensors, _PART_BYTES))
-    messages = itertools.chain([torch.tensor([len(header)]), header], together)
-    return group.send((message.to(device) for message in messages), rank)
+    together = (_together(part, device) for part in parts(parcel.tensors, _PART_BYTES))
+    first = (message.to(device) for message in (torch.tensor([len(header)]), header))
+    return group.send(itertools.chain(first, together), rank)
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,11 @@ def parts(tensors: Sequence[Tensor], part_bytes: int) -> Iterator[list[Tensor]]:
         yield part
 
 
-def _together(part: Sequence[Tensor]) -> Tensor:
+def _together(part: Sequence[Tensor], device: torch.device) -> Tensor:
+    # Optimizers keep their counters of steps on the host.
     if len(part) == 1:
-        return part[0].detach().contiguous()
-    return torch.cat([tensor.detach().flatten() for tensor in part])
+        return part[0].detach().to(device).contiguous()
+    return torch.cat([tensor.detach().flatten().to(device) for tensor in part])
 
 
 def _room_for(part: Sequence[Tensor], device: torch.device) -> Tensor:

@@ -248,9 +248,6 @@ class Phase:
         Returns the gradient's norm, and why nothing is to be applied, where that is so.
         """
         rig = self._rig
-        loss, weight = totals[:2].tolist()
-        if skipped := why_not_by_sums(loss, weight):
-            return None, skipped
         pairs = [
             (parameter, gradient)
             for one in gradients
@@ -260,23 +257,31 @@ class Phase:
             if gradient is not None
         ]
         sums = [gradient for _, gradient in pairs]
+        if rig.scaler is not None:  # first: squares of what is scaled could overflow in the norm
+            torch._foreach_mul_(sums, 1 / rig.scaler.scale)
+        norm = get_total_norm(sums) if clip is not None or rig.looks_at_gradients else None
+        # A GPU is waited for once.
+        known = (
+            totals[:2]
+            if norm is None
+            else torch.cat([totals[:2], norm.reshape(1).to(totals.device)])
+        )
+        loss, weight, *norms = known.tolist()
+        if skipped := why_not_by_sums(loss, weight):
+            return None, skipped
+        # Parts of a model have norms of their own, and would not agree.
+        if norms and rig.group.replica is None and (skipped := why_not_by_norm(norms[0])):
+            return norm, skipped
         if not sums:
             raise ValueError(
                 "no parameter of the optimizer got a gradient: give step.backward a loss that "
                 "depends on them"
             )
-        scale, norm = 1 / weight, None
-        if rig.scaler is not None:  # first: squares of what is scaled could overflow in the norm
-            torch._foreach_mul_(sums, scale / rig.scaler.scale)
-            scale = 1.0
-        if clip is not None or rig.looks_at_gradients:
-            norm = get_total_norm(sums) * scale
-            # Parts of a model have norms of their own, and would not agree.
-            if rig.group.replica is None and (skipped := why_not_by_norm(norm.item())):
-                return norm, skipped
-        factor: float | Tensor = scale
+        factor: float | Tensor = 1 / weight
+        if norm is not None:
+            norm = norm / weight
         if norm is not None and clip is not None:  # in the same pass as the division
-            factor = scale * (clip / (norm + _CLIP_EPSILON)).clamp(max=1)
+            factor = (clip / (norm + _CLIP_EPSILON)).clamp(max=1) / weight
         torch._foreach_mul_(sums, factor)
         for parameter, gradient in pairs:
             parameter.grad = gradient.to(parameter.dtype)

@@ -1,6 +1,7 @@
 """Groups of processes with GPUs, as far as they can be tried without one, and with one."""
 
 import os
+import signal
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -160,6 +161,7 @@ def begin_on_host(group: Group, collective: object, _tensor: Tensor | None = Non
 WHOLE_BEGIN = Group._begin
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="plays a GPU on the CPU")
 @pytest.mark.parametrize("is_told_before", [True, False], ids=["told before", "told after"])
 def test_who_has_left_a_broken_world_of_nccl_enters_no_other_one(
     jobs: Jobs, tmp_path: Path, is_told_before: bool
@@ -250,3 +252,30 @@ def test_over_nccl_who_is_left_has_all_of_a_step_or_nothing_of_it(number: int) -
     steps, error, weights = survivor.value
     assert error.startswith("a peer is gone")
     torch.testing.assert_close(weights, after[steps - 2], rtol=1e-4, atol=1e-4)
+
+
+@NEEDS_GPU
+def test_over_nccl_a_training_grows_and_shrinks_and_has_its_bits(jobs: Jobs) -> None:
+    job = jobs.start(train, Plan(total=100_000, with_batch_norm=True), workers=())
+
+    def grow(*members: str) -> None:
+        job.publish(How.BOUNDARY, *members, switch=len(members) == 1)
+        job.start(members[-1], env=neighbours_on_one_gpu(len(members)))
+        job.until(lambda: job.telling(members[-1]).ready)
+        job.switch()
+        job.until(lambda: all(trains(each) for each in members))
+
+    def trains(worker: str) -> bool:
+        telling = job.telling(worker)
+        return telling.generation == job.generation and telling.step > 0
+
+    grow("a")
+    grow("a", "b")
+    grow("a", "b", "c")
+    job.publish(How.BOUNDARY, "a", "c")
+    job.until(lambda: all(trains(each) for each in "ac"))
+    before = job.telling("a").step
+    job.until(lambda: job.telling("a").step > before + 100)  # and weights are compared
+    job.signal("c", signal.SIGKILL)
+    job.until(lambda: job.telling("a").broken == job.generation)
+    assert not job.telling("a").in_process

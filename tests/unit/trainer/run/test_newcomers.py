@@ -165,3 +165,10 @@ def test_small_tensors_go_together_and_a_large_one_as_it_is() -> None:
     small, large, whole = torch.zeros(2), torch.zeros(9), torch.zeros(1, dtype=torch.int64)
     parts = handover.parts([small, small, large, small, whole, whole], 16)
     assert [[one.numel() for one in part] for part in parts] == [[2, 2], [9], [2], [1, 1]]
+
+
+def test_what_lies_on_several_devices_is_sent_from_one() -> None:
+    meta = torch.device("meta")
+    counters, moments = torch.zeros(2), torch.zeros(3, device=meta)
+    sent = handover._together([counters, moments], meta)
+    assert (sent.device, sent.numel()) == (meta, 5)
