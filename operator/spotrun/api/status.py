@@ -106,7 +106,7 @@ class Progress(Model):
     )
     eta: Time | None = Field(
         None,
-        description="When the training ends at the present pace, to within a twentieth of what is "
+        description="When the training ends at the present pace, to within a tenth of what is "
         "left; absent while that is not known.",
     )
 

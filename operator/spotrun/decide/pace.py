@@ -11,6 +11,7 @@ from spotrun.api.names import ConditionType
 from spotrun.api.status import CheckpointStatus, Progress, TrainingJobStatus
 from spotrun.decide.crew import training
 from spotrun.decide.ledger import find
+from spotrun.decide.serials import ranges
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.decide.view import FINISHED
 
@@ -139,9 +140,9 @@ def _counted(status: TrainingJobStatus) -> tuple[object, ...]:
 
 def _ends(status: TrainingJobStatus) -> bool:
     """Whether workers of a job that is over are still to be settled."""
-    settled = status.settled.intervals if status.settled is not None else ()
-    is_all = sum(last - first + 1 for first, last in settled) >= (status.next_serial or 0)
-    return status.phase in FINISHED and not is_all
+    if status.phase not in FINISHED:
+        return False
+    return ranges(status.settled).size < (status.next_serial or 0)
 
 
 def _saved(status: TrainingJobStatus) -> CheckpointStatus | None:

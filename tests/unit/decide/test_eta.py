@@ -1,6 +1,8 @@
 """When the training ends: known as soon as it can be, and told in words that stay."""
 
 from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from spotrun.wire import Progress
 from tests.decide_builders import NOW, ON_CLAIM, JobBuilder, a_job, later
 
 HOUR = 3600.0
+DAY_PART = timedelta(hours=3)  # a tenth of what is left at first, and the step it is told in
 WINDOWS = {"windows": [{"from": "20:00", "to": "06:00"}]}
 
 
@@ -92,7 +95,9 @@ def test_it_stays_while_it_is_nearly_right_and_moves_with_the_pace() -> None:
     assert eta(steady, 0) == "2026-03-02T14:30:00Z", "6 min of 144 sooner is no news"
     assert eta(steady, 360) == "2026-03-02T14:30:00Z"
     slow = replace(known, workers=a_training(step=150).workers)
-    assert eta(slow, HOUR) == "2026-03-02T15:22:00Z"
+    assert eta(slow, HOUR) == "2026-03-02T14:56:00Z", "half of the way to 15:22"
+    stuck = replace(known, workers=a_training(step=100).workers)
+    assert eta(stuck, 4 * HOUR) == "2026-03-02T18:30:00Z", "wholly where it is another one"
 
 
 def test_it_is_told_in_coarser_steps_the_further_it_is() -> None:
@@ -119,3 +124,17 @@ def test_outside_its_windows_only_what_is_saved_counts_as_done() -> None:
 def test_it_is_measured_also_where_there_is_neither_deadline_nor_pool() -> None:
     pace = a_training().decide(NOW).status.pace
     assert pace == Pace(step_seconds=Amount("10.000000"), workers=2)
+
+
+def test_a_day_of_steady_steps_moves_it_hardly_ever() -> None:
+    """8,640 steps of 10 s that are told to take 9.2 or 10.8 by turns: a look every 5 min."""
+    job, told = a_training(step=1, total=8640), []
+    for minute in range(0, 24 * 60, 5):
+        seconds = 9.2 if minute % 10 else 10.8
+        progress = Progress(1, 1 + 6 * minute, 8640, step_seconds=seconds)
+        job = after(job.with_workers(0, 1, ready=True, arrived=1, progress=progress), 60 * minute)
+        assert job.status.progress is not None
+        told.append(job.status.progress.eta)
+    assert len([1 for one, other in pairwise(told) if one != other]) <= 20
+    late = [one for one in told if one is not None and abs(one.datetime - later(86_400)) > DAY_PART]
+    assert late == []

@@ -16,8 +16,11 @@ from spotrun.decide.schedule import after_open_seconds, next_change
 from spotrun.decide.view import FINISHED, View
 from spotrun.money.units import NO_USD, Usd
 
-_SAME_SHARE = 0.05
-"""A time that moves by less than this part of what is left stays as it was told."""
+_SAME_SHARE = 0.1
+"""A time that moves by less than this part of what is left stays as it was told. One that moves by
+more goes half of the way: steps that are measured long and short by turns then leave it alone."""
+_OTHER_SHARE = 0.5
+"""What moves by more than this part has changed, and is told at once."""
 _SAME_SECONDS = 60.0
 _STEPS_SECONDS = (60, 300, 900, 3600, 21_600)
 _STEP_SHARE = 0.02
@@ -33,10 +36,13 @@ def foresee_end(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     progress = status.progress
     if progress is None:
         return status
-    told, end = progress.eta, _end(view, status)
-    if _is_same(told.datetime if told is not None else None, end, view.now):
+    told, end = progress.eta.datetime if progress.eta is not None else None, _end(view, status)
+    if _is_same(told, end, view.now):
         return status
-    eta = Time.of(_rounded(end, view.now)) if end is not None else None
+    eta = None
+    if end is not None:
+        moved = _halfway(told, end, view.now) if told is not None else end
+        eta = Time.of(_rounded(moved, view.now))
     return status.model_copy(update={"progress": progress.model_copy(update={"eta": eta})})
 
 
@@ -86,9 +92,14 @@ def _useful_share(status: TrainingJobStatus) -> float:
 def _is_same(told: datetime | None, end: datetime | None, now: datetime) -> bool:
     if told is None or end is None:
         return told is end
-    left_seconds = (end - now) / timedelta(seconds=1)
+    left_seconds = (max(end, told) - now) / timedelta(seconds=1)
     moved_seconds = abs(end - told) / timedelta(seconds=1)
     return moved_seconds <= max(_SAME_SECONDS, _SAME_SHARE * left_seconds)
+
+
+def _halfway(told: datetime, end: datetime, now: datetime) -> datetime:
+    is_other = abs(end - told) > _OTHER_SHARE * (end - now)
+    return end if is_other else told + (end - told) / 2
 
 
 def _rounded(end: datetime, now: datetime) -> datetime:
