@@ -238,7 +238,10 @@ def open_context(
     trace.mark("imported")
     meter = Meter(trace, device=device_time(device))
     reporter = Reporter(
-        seat.directory, local_rank=seat.local_rank, measured=open_vitals(meter, env)
+        seat.directory,
+        local_rank=seat.local_rank,
+        local_size=seat.local_size,
+        measured=open_vitals(meter, env),
     )
     install_failure_note(reporter)
     if place is not None:

@@ -2,12 +2,15 @@
 
 `world.json` (agent to trainer) is the operator's answer as it came: the worker's place in the world
 and the orders, in one file, so that they change together. `progress.json` (trainer to agent) is a
-`Telling`; only the first process of a worker writes it, and any program can:
+`Telling` of a worker's first process, and any program can write it:
 
     echo '{"generation": 3, "step": 120, "total": 1000}' > $SPOTRUN_DIR/.p
     mv $SPOTRUN_DIR/.p $SPOTRUN_DIR/progress.json
 
-Both are replaced by renaming, so a reader sees a whole file or the one before. Standard library
+Where a worker has several processes under `Run`, the others write `progress-R.json`, and the first
+says how many there are: the agent counts the worker as being where the last of them is.
+
+All are replaced by renaming, so a reader sees a whole file or the one before. Standard library
 only: this is imported before torch is.
 """
 
@@ -17,7 +20,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
@@ -31,6 +34,7 @@ PROGRESS_FILE = "progress.json"
 _FILE_BYTES = 65_536
 """More is no file of ours: a CA is not in it, and a traceback is cut."""
 _FAILURE_CHARACTERS = 4_096
+_MOST_PROCESSES = 1_024  # of a worker; each is a file to look at
 _CHECKPOINT = re.compile(r"step-\d{1,16}\.g\d{1,10}")
 
 Exiting = Literal["departed", "preempted"]
@@ -65,6 +69,20 @@ class Telling:
     utilization: wire.Utilization = field(default_factory=wire.Utilization)
     failure: str | None = None  # a cut traceback, written before the process ends
     exiting: Exiting | None = None  # it ends on purpose and is no failure
+    processes: int = 1  # of this worker that tell, each in a file of its own
+
+
+def of_worker(first: Telling, others: Sequence[Telling]) -> Telling:
+    """What a worker's processes tell together: it is where the last of them is."""
+    every = (first, *others)
+    return replace(
+        first,
+        generation=min(one.generation for one in every),
+        entering=min(one.entering for one in every),
+        ready=all(one.ready for one in every),
+        in_process=all(one.in_process for one in every),
+        broken=max(one.broken for one in every),
+    )
 
 
 class WorldFile:
@@ -82,18 +100,31 @@ class ProgressFile:
     """Reads progress.json; costs one stat as long as nothing changes, and never raises."""
 
     def __init__(self, directory: Path | str) -> None:
-        self._file = _Watched(Path(directory) / PROGRESS_FILE, _read_telling)
+        self._directory = Path(directory)
+        self._files: list[_Watched[Telling]] = []  # by the process's number in its worker
         self._refused = ""
 
     def read(self) -> Telling:
         """What was told last; the defaults if nothing, or nothing that can be understood."""
         try:
-            return self._file.read() or Telling()
+            first = self._read(0)
+            return of_worker(first, [self._read(rank) for rank in range(1, first.processes)])
         except (OSError, ValueError) as error:
             if str(error) != self._refused:  # once for a mistake, not with every step
                 self._refused = str(error)
                 log.warning("%s is not understood and counts for nothing: %s", PROGRESS_FILE, error)
             return Telling()
+
+    def _read(self, local_rank: int) -> Telling:
+        while len(self._files) <= local_rank:
+            path = self._directory / progress_file(len(self._files))
+            self._files.append(_Watched(path, _read_telling))
+        return self._files[local_rank].read() or Telling()
+
+
+def progress_file(local_rank: int) -> str:
+    """Where a process of a worker tells how it is."""
+    return f"progress-{local_rank}.json" if local_rank else PROGRESS_FILE
 
 
 def write_world(directory: Path | str, answer: wire.Answer) -> None:
@@ -101,12 +132,13 @@ def write_world(directory: Path | str, answer: wire.Answer) -> None:
     _replace(Path(directory) / WORLD_FILE, wire.write_answer(answer))
 
 
-def write_telling(directory: Path | str, telling: Telling) -> None:
+def write_telling(directory: Path | str, telling: Telling, local_rank: int = 0) -> None:
     """Tell the agent; what has its default value is left out."""
     unsaid = vars(Telling())
     said = {name: value for name, value in vars(telling).items() if value != unsaid[name]}
     content = {_camel(name): _plain(value) for name, value in said.items()}
-    _replace(Path(directory) / PROGRESS_FILE, json.dumps(content, separators=(",", ":")).encode())
+    path = Path(directory) / progress_file(local_rank)
+    _replace(path, json.dumps(content, separators=(",", ":")).encode())
 
 
 def read_telling(directory: Path | str) -> Telling:
@@ -186,6 +218,7 @@ def _read_telling(body: bytes) -> Telling:
         utilization=_utilization(content.get("utilization")),
         failure=_failure(content),
         exiting=_exiting(content.get("exiting")),
+        processes=_processes(content),
     )
 
 
@@ -195,6 +228,13 @@ def _whole(content: Mapping[str, Any], key: str) -> int:
     if not is_whole or not 0 <= value <= wire.MOST_STEPS:
         raise ValueError(f"{key} is a whole number from 0 on, not {_shown(value)}")
     return int(value)
+
+
+def _processes(content: Mapping[str, Any]) -> int:
+    count = _whole({"processes": 1, **content}, "processes")
+    if not 1 <= count <= _MOST_PROCESSES:
+        raise ValueError(f"processes is a number from 1 to {_MOST_PROCESSES}, not {count}")
+    return count
 
 
 def _optional(content: Mapping[str, Any], key: str) -> int | None:

@@ -9,7 +9,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import fields
 
 from spotrun.wire import (
@@ -26,7 +25,7 @@ from spotrun.wire import (
 from spotrun_trainer.agent.moves import Known
 from spotrun_trainer.agent.settings import Settings
 from spotrun_trainer.agent.stores import Stores
-from spotrun_trainer.files import PROGRESS_FILE, ProgressFile, Telling, write_world
+from spotrun_trainer.files import ProgressFile, Telling, write_world
 
 log = logging.getLogger(__name__)
 
@@ -303,5 +302,5 @@ class State:
 
     def _forget_progress(self) -> None:
         """What the last processes told is not what the next ones are."""
-        with suppress(FileNotFoundError):
-            (self._settings.directory / PROGRESS_FILE).unlink()
+        for file in self._settings.directory.glob("progress*.json"):
+            file.unlink(missing_ok=True)

@@ -21,8 +21,12 @@ _URGENT = frozenset(
 )
 
 
+_OF_EACH = frozenset({"generation", "entering", "ready", "in_process", "broken"})
+"""What each process of a worker tells: the rest the first one tells for all of them."""
+
+
 class Reporter:
-    """Writes for the whole worker, so only its first process gets a directory; others say nothing.
+    """Writes for the whole worker in its first process; in others only where these are.
 
     `measured` gives fields that are always known, and is asked only when something is written.
     """
@@ -32,13 +36,15 @@ class Reporter:
         directory: Path | None,
         *,
         local_rank: int = 0,
+        local_size: int = 1,
         measured: Callable[[], Mapping[str, Any]] = dict,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._directory = directory if local_rank == 0 else None
-        self._measured = measured
+        self._directory = directory
+        self._local_rank = local_rank
+        self._measured = measured if local_rank == 0 else dict
         self._clock = clock
-        self._telling = Telling()
+        self._telling = Telling(processes=local_size if local_rank == 0 else 1)
         self._changes: dict[str, Any] = {}
         self._written_at = float("-inf")
         self._signs = 0
@@ -49,7 +55,11 @@ class Reporter:
         """Change what is told; never raises, for training does not end because a disk is full."""
         if self._directory is None:
             return
+        if self._local_rank:
+            changes = {name: value for name, value in changes.items() if name in _OF_EACH}
         with self._lock:
+            if not changes:
+                return
             is_urgent = any(
                 name in _URGENT and value != getattr(self._telling, name)
                 for name, value in changes.items()
@@ -74,7 +84,7 @@ class Reporter:
         try:
             self._telling = replace(self._telling, **{**self._measured(), **self._changes})
             self._changes.clear()
-            write_telling(directory, self._telling)
+            write_telling(directory, self._telling, self._local_rank)
         except (OSError, ValueError) as error:
             if not self._is_mute:
                 log.warning("progress cannot be told, and the training goes on: %s", error)

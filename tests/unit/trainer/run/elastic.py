@@ -135,6 +135,10 @@ class Job:
         for process in self._processes[worker]:
             process.signal(number)
 
+    def signal_one(self, worker: str, local_rank: int, number: int) -> None:
+        """Send a signal to one of a worker's processes."""
+        self._processes[worker][local_rank].signal(number)
+
     def ended(self, *workers: str) -> list[Ended]:
         """Wait for the end of workers' processes; by worker, then by process."""
         processes = [process for worker in workers for process in self._processes.pop(worker)]

@@ -254,3 +254,20 @@ def test_a_worker_with_several_processes_joins_at_a_boundary(jobs: Jobs, tmp_pat
     job.bring_in(How.BOUNDARY, "n", "a")
     (tmp_path / "go").touch()
     assert_undisturbed(plan, job, "a", "n")
+
+
+def test_a_worker_of_which_one_process_stands_still_does_not_say_that_it_enters(
+    jobs: Jobs,
+) -> None:
+    job = jobs.start(train, Plan(total=100_000), workers="abc", processes=2)
+    job.until(lambda: job.telling("a").step >= 5)
+    job.signal_one("b", 1, signal.SIGSTOP)
+    try:
+        job.signal("c", signal.SIGKILL)
+        job.publish(How.ABORT, "a", "b")
+        job.until(lambda: job.telling("a").entering == 2)
+        # Its first process has said so for itself.
+        job.until(lambda: '"entering":2' in (job.directory("b") / "progress.json").read_text())
+        assert (job.telling("b").entering, job.telling("b").generation) == (1, 1)
+    finally:
+        job.signal_one("b", 1, signal.SIGCONT)

@@ -1,5 +1,5 @@
 import logging
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,21 +119,27 @@ def test_what_is_measured_comes_with_what_is_written_and_costs_nothing_else(
     assert asked == 1
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        pytest.param(lambda _: Reporter(None), id="outside spotrun"),
-        pytest.param(lambda path: Reporter(path, local_rank=1), id="not the first of its worker"),
-    ],
-)
-def test_whoever_has_nobody_to_tell_writes_nothing(
-    make: Callable[[Path], Reporter], tmp_path: Path
-) -> None:
-    reporter = make(tmp_path)
+def test_whoever_has_nobody_to_tell_writes_nothing(tmp_path: Path) -> None:
+    reporter = Reporter(None)
     reporter.tell(generation=1, failure="x")
     reporter.close()
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_worker_is_where_the_last_of_its_processes_is(tmp_path: Path) -> None:
+    first, second = (Reporter(tmp_path, local_rank=rank, local_size=2) for rank in range(2))
+    first.tell(generation=3, entering=3, ready=True, in_process=True, step=7)
+    waits = Telling(generation=0, entering=0, step=7, processes=2)
+    assert read_telling(tmp_path) == waits  # for the second, which is not there yet
+
+    second.tell(generation=3, entering=3, ready=True, in_process=True, step=9, failure="x")
+    together = replace(waits, generation=3, entering=3, ready=True, in_process=True)
+    assert read_telling(tmp_path) == together
+
+    first.tell(entering=4)
+    second.tell(broken=3, in_process=False)
+    assert read_telling(tmp_path) == replace(together, broken=3, in_process=False)
 
 
 def test_a_full_disk_ends_no_training_and_is_said_once(
