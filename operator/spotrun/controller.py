@@ -85,6 +85,7 @@ class Controller:
             client,
             namespace=settings.watch_namespace,
             wake=self._queue.add,
+            hurry=lambda key: self._queue.add(key, urgent=True),
             orphaned=self._orphan_queue.add,
             feed=feed,
             wake_pool=self.pool_changed,

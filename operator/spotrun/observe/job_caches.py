@@ -34,6 +34,7 @@ class JobCaches:
         namespace: str | None,
         wake: Callable[[Key], None],
         job_changed: Handler[JobObject],
+        hurry: Callable[[Key], None] = lambda _: None,
         orphaned: Callable[[Key], None] = lambda _: None,
         pod_changed: Handler[PodObject],
         node_changed: Handler[NodeObject],
@@ -53,6 +54,7 @@ class JobCaches:
             client, Selection(NODES), NodeObject, self._node_changed
         )
         self._wake = wake
+        self._hurry = hurry
         self._orphaned = orphaned
         self._tell_of_job = job_changed
         self._tell_of_pod = pod_changed
@@ -135,6 +137,8 @@ class JobCaches:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self.readings.forget(old.metadata.uid)  # every replica reads it, also who decides none
             self._orphaned(Key(old.metadata.namespace, old.metadata.name))
+        if old is not None and new is not None and _is_asked(old, new):
+            self._hurry(Key(new.metadata.namespace, new.metadata.name))
         self._tell_of_job(old, new)
 
     def _pod_changed(self, old: PodObject | None, new: PodObject | None) -> None:
@@ -169,6 +173,13 @@ def _of_job(pod: PodObject) -> Iterable[Key]:
 
 def _of_node(pod: PodObject) -> Iterable[str]:
     return (pod.spec.node_name,) if pod.spec.node_name else ()
+
+
+def _is_asked(old: JobObject, new: JobObject) -> bool:
+    """Whether somebody wants something else of a job: it does not wait for a pause to be over."""
+    before, meta = old.metadata, new.metadata
+    is_deleted = before.deletion_timestamp is None and meta.deletion_timestamp is not None
+    return is_deleted or before.generation != meta.generation
 
 
 def _matters(node: NodeObject) -> tuple[object, ...]:

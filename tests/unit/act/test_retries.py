@@ -9,7 +9,8 @@ import pytest
 from spotrun.act.executor import Executor, Outcome
 from spotrun.act.settings import Settings
 from spotrun.api.names import Reason
-from spotrun.decide.actions import Action, Create, Decision, Remove
+from spotrun.api.values import Intervals
+from spotrun.decide.actions import Action, Create, Decision, Release, Remove
 from spotrun.decide.snapshot import JobSnapshot, Undone
 from spotrun.kube.client import Client
 from spotrun.kube.errors import Ambiguous, Forbidden, KubeError, Retryable, Unauthorized
@@ -171,6 +172,32 @@ async def test_a_status_that_cannot_be_stored_is_tried_later_and_later() -> None
     changed = replace(job, generation=job.generation + 1)
     await server.carry_out(changed, decision)
     assert server.asked == {"PATCH": 16}, "somebody may have mended it"
+
+
+@pytest.mark.parametrize(("deleting", "released"), [(False, []), (True, [3])])
+async def test_a_deleted_job_is_let_go_of_though_its_last_cost_cannot_be_stored(
+    deleting: bool, released: list[int]
+) -> None:
+    server = Server({})
+    failures: list[str] = []
+    let_go_after: list[int] = []
+
+    def refuses_status(method: str, path: str, _: Any) -> Any:
+        if path.endswith("/status"):
+            failures.append(path)
+            raise TOO_LARGE
+        let_go_after.append(len(failures))
+        return {"metadata": {**MADE["metadata"], "finalizers": []}}
+
+    server._answer = refuses_status  # type: ignore[method-assign, assignment]
+    server.__post_init__()
+    job = a_job(1).training(0).with_facts(deleting=deleting).snapshot()
+    status = job.status.model_copy(update={"settled": Intervals("0")})
+    decision = Decision(status, (Release(0, "uid-0"),))
+    while len(failures) < 4 and not let_go_after:
+        await server.carry_out(job, decision)
+        server.seconds += 1
+    assert let_go_after == released
 
 
 @pytest.mark.parametrize("error", [BUSY, Retryable("cannot connect"), Unauthorized("who?")])

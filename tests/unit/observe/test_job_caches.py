@@ -24,12 +24,19 @@ def orphaned() -> list[Key]:
 
 
 @pytest.fixture
-def jobs(orphaned: list[Key]) -> JobCaches:
+def hurried() -> list[Key]:
+    """The jobs that are looked at though they wait for a pause to be over."""
+    return []
+
+
+@pytest.fixture
+def jobs(orphaned: list[Key], hurried: list[Key]) -> JobCaches:
     """Filled by hand; nothing is followed."""
     jobs = JobCaches(
         cast("Client", Mock()),
         namespace=None,
         wake=lambda _: None,
+        hurry=hurried.append,
         orphaned=orphaned.append,
         job_changed=lambda *_: None,
         pod_changed=lambda *_: None,
@@ -137,3 +144,21 @@ def test_a_pod_is_found_by_its_owner_whatever_its_labels_say(jobs: JobCaches) ->
     mislabelled = pod(0, **RELABELLED)
     jobs.reflectors["pods"].store.put(mislabelled)
     assert jobs.pods_of(Key("ns", "job")) == (mislabelled,)
+
+
+@pytest.mark.parametrize(
+    ("change", "is_hurried"),
+    [
+        ({"resource_version": "2"}, False),
+        ({"generation": 2}, True),
+        ({"deletion_timestamp": "2026-03-02T12:00:00Z"}, True),
+    ],
+)
+def test_what_somebody_asks_of_a_job_waits_for_no_pause(
+    jobs: JobCaches, hurried: list[Key], change: dict[str, Any], is_hurried: bool
+) -> None:
+    old = jobs.get(Key("ns", "job"))
+    assert old is not None
+    meta = msgspec.structs.replace(old.metadata, **change)
+    jobs._job_changed(old, msgspec.structs.replace(old, metadata=meta))
+    assert hurried == ([Key("ns", "job")] if is_hurried else [])
