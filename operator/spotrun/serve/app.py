@@ -5,7 +5,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from email.utils import format_datetime
@@ -87,6 +87,9 @@ class Manners:
     body_seconds: float = 10.0
     requests: Rate = field(default_factory=lambda: Rate(per_second=20, burst=60))
     """Of one worker; a healthy one needs 2 per second."""
+    flood_seconds: float = 1.0
+    """For about so long an answer is held back from who asks more often, and nothing else that it
+    asks is served: told at once, it would ask again at once, thousands of times a second."""
 
 
 Introduce = Callable[[web.RequestHandler, str], None]
@@ -114,6 +117,7 @@ class App:
         clock: Clock = time.monotonic,
         wall: Callable[[], datetime] = utc_now,
         roll: Roll | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.introduce: Introduce = lambda _connection, _worker: None
         self._board = board
@@ -126,6 +130,7 @@ class App:
         self._roll = roll or Random().random  # noqa: S311 - jitter, not a secret
         self._requests = Buckets(manners.requests, clock, most=50_000)
         self._wall = wall
+        self._sleep = sleep
         self._date = (0, "")  # of a second since the epoch, as HTTP writes it
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -187,16 +192,23 @@ class App:
             address=request.remote or "",
         )
         place = self._board.place(worker)
+        if place is not None and place.pod_uid != bearer.pod_uid:
+            raise Refused(403, f"the token belongs to an earlier pod of the name {worker.pod}")
+        if place is not None:  # before it has to wait: so it holds few connections
+            self.introduce(request.protocol, bearer.pod_uid)
+        await self._ask_not_too_often(bearer.pod_uid)
         if place is None:
             raise self._unknown(worker)
-        if place.pod_uid != bearer.pod_uid:
-            raise Refused(403, f"the token belongs to an earlier pod of the name {worker.pod}")
-        requests = self._requests[bearer.pod_uid]
+        return place
+
+    async def _ask_not_too_often(self, pod_uid: str) -> None:
+        requests = self._requests[pod_uid]
         if (wait := requests.wait_seconds()) > 0:
+            seconds = self._manners.flood_seconds
+            requests.drain(seconds)
+            await self._sleep(seconds * (0.5 + self._roll()))  # not all who flood at one moment
             raise Refused(429, "this worker asks too often", retry_after_seconds=wait)
         requests.take()
-        self.introduce(request.protocol, bearer.pod_uid)
-        return place
 
     async def _take_report(self, request: web.BaseRequest, worker: WorkerKey, place: Place) -> None:
         body = await _body(request, self._manners.body_seconds)

@@ -36,6 +36,11 @@ class Bucket:
         self._refill()
         self._level -= 1.0
 
+    def drain(self, seconds: float) -> None:
+        """Leave nothing to be taken for so long from now on."""
+        self._refill()
+        self._level = min(self._level, -seconds * self._rate.per_second)
+
     def _refill(self) -> None:
         now = self._clock()
         gained = (now - self._at) * self._rate.per_second

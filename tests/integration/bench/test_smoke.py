@@ -8,6 +8,12 @@ TIMEOUT_SECONDS = 240.0
 
 PRINTED = {
     "chaos": {"chaos_bursts", "chaos_stuck", "chaos_aimed", "chaos_mismatches"},
+    "flood": {
+        "flood_lag_p99_ms",
+        "flood_lag_p50_ms",
+        "flood_busy_p99_ms",
+        "flood_cpu_percent",
+    },
     "formation": {"formation_100_seconds"},
     "kopf_front": {"front_reflector_us", "front_fed_us", "front_own_us"},
     "pods_per_second": {"pods_vs_job_controller_200x8", "pods_vs_job_controller_1x1000"},

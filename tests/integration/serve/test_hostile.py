@@ -9,6 +9,7 @@ import pytest
 
 from spotrun.kube.resource import Key
 from spotrun.serve.app import Manners
+from spotrun.serve.board import WorkerKey
 from spotrun.serve.bucket import Rate
 from spotrun.serve.visits import Limits
 from tests.integration.serve.helpers import (
@@ -230,6 +231,26 @@ async def test_a_worker_that_asks_without_a_pause() -> None:
         assert {one.status for one in said[6:]} == {429}
         assert int(said[-1].headers["Retry-After"]) >= 1
         await is_served(there)
+
+
+@pytest.mark.parametrize("hostile", [worker(0), worker(77)], ids=["a worker", "of no job"])
+async def test_who_asks_too_often_waits_for_its_answer_and_nobody_else_does(
+    hostile: WorkerKey,
+) -> None:
+    token = f"pod-uid-{hostile.pod.rpartition('-')[2]}"
+    manners = Manners(poll_seconds=30, requests=Rate(per_second=0.01, burst=5), flood_seconds=30)
+    async with replica(manners=manners) as there, Caller(there) as caller:
+        there.board.publish(job(world("0-2")), version=1)
+        said = [await caller.poll(hostile, token) for _ in range(5)]
+        assert len({one.status for one in said} & {200, 404}) == 1
+
+        flood = [asyncio.create_task(caller.poll(hostile, token)) for _ in range(3)]
+        await is_served(there)
+
+        assert [one.done() for one in flood] == [False] * 3
+        for one in flood:
+            one.cancel()
+        await asyncio.gather(*flood, return_exceptions=True)
 
 
 def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

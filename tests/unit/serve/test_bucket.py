@@ -28,6 +28,17 @@ def test_a_burst_then_so_many_per_second() -> None:
     assert [take(bucket) for _ in range(4)] == [True, True, True, False]
 
 
+def test_what_is_drained_gives_nothing_for_a_while_however_often_it_is_drained() -> None:
+    clock = Clock()
+    bucket = Bucket(Rate(per_second=20, burst=60), clock)
+
+    for _ in range(3):
+        bucket.drain(1.0)
+    assert bucket.wait_seconds() == pytest.approx(1.05)
+    clock.now += 1.06
+    assert [take(bucket) for _ in range(2)] == [True, False]
+
+
 def test_a_clock_that_goes_back_takes_nothing_away() -> None:
     clock = Clock()
     bucket = Bucket(Rate(per_second=1, burst=1), clock)
