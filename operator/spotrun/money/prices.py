@@ -107,7 +107,10 @@ class PriceHistory:
             start, index = until, index + 1
 
     def _index(self, moment: datetime) -> int:
-        return bisect_right(self.changes, moment, key=lambda change: change[0]) - 1
+        changes = self.changes
+        if changes and changes[-1][0] <= moment:  # as nearly always
+            return len(changes) - 1
+        return bisect_right(changes, moment, key=lambda change: change[0]) - 1
 
 
 def remembered(price: Price | None) -> Quote | None:

@@ -14,7 +14,7 @@ from spotrun.api.cost import Accumulators
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.cost.meter import shares_of
-from spotrun.decide.cost.times import ended_at, started_at, unsettled
+from spotrun.decide.cost.times import all_ends, ended_at, started_at, unsettled
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 from spotrun.money.ledger import Segment, idle
@@ -65,7 +65,7 @@ def _unused(view: View, nodes: Iterable[Sequence[Worker]], since: datetime | Non
     """Add up what is left of nodes; of the many where nobody has come or gone together."""
     total, left = NO_USD, dict[Fraction, list[tuple[UsdPerHour, timedelta]]]()
     for workers in nodes:
-        node, shares = workers[0].node, shares_of(list(workers))
+        node, shares = workers[0].node, shares_of(workers)
         assert node is not None, "they are on one"
         if since is None or not _is_as_before(view, workers, since):
             total += _idle(view, workers, shares, since)
@@ -97,9 +97,11 @@ def _idle(
 
 def _is_as_before(view: View, workers: Iterable[Worker], since: datetime) -> bool:
     """Whether nobody has come or gone: what is left of the node cost the same all the time."""
-    return all(
-        (started_at(one) or view.now) <= since and ended_at(view, one) is None for one in workers
-    )
+    ends = all_ends(view)
+    for one in workers:
+        if (started_at(one) or view.now) > since or ends[one.serial] is not None:
+            return False
+    return True
 
 
 def _left_at(view: View, workers: Sequence[Worker]) -> datetime | None:

@@ -1,6 +1,6 @@
 """The meter: it notes what workers cost that have just got a node, or whose price has changed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -13,7 +13,7 @@ from spotrun.decide.cost.folding import shortened
 from spotrun.decide.cost.policy import charged, priced
 from spotrun.decide.cost.pools import Names
 from spotrun.decide.cost.rates import Book, Charge, Charges, read_book, write_book
-from spotrun.decide.cost.times import ended_at, started_at, unsettled
+from spotrun.decide.cost.times import all_ends, started_at, unsettled
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 from spotrun.money.prices import EVER, PriceHistory
@@ -43,7 +43,7 @@ def _shortened(view: View, exact: Book, workers: Sequence[Worker]) -> Book:
     Of those whose pods nobody shows, nothing is added up.
     """
     starts = {worker.serial: started_at(worker) or EVER for worker in workers}
-    over = {worker.serial for worker in workers if ended_at(view, worker) is not None}
+    over = {serial for serial, end in all_ends(view).items() if end is not None} & starts.keys()
     kept = dict(exact)
     for part in (starts.keys() - over, over):
         book = {serial: exact[serial] for serial in part if serial in exact}
@@ -56,12 +56,13 @@ def _changes(
 ) -> Iterator[tuple[int, Charges]]:
     """The workers whose charges are not as they were noted, with all of these."""
     on_node: dict[str, list[Worker]] = {}
-    made: dict[tuple[int, Charges], Charges] = {}  # that those may share who cost the same
+    made: dict[Hashable, Charges] = {}  # what those share who cost the same
+    ends = all_ends(view)
     for worker in workers:
         node, known = worker.node, book.get(worker.serial, ())
         if node is None or not node.prices.changes:
             continue
-        end = ended_at(view, worker)
+        end = ends[worker.serial]
         if known and end is not None:
             since = max(known[-1].since, started_at(worker) or EVER)
             charges = _followed(known, worker, since, end)
@@ -72,10 +73,11 @@ def _changes(
     for together in on_node.values():
         for worker, share in zip(together, shares_of(together), strict=True):
             known = book.get(worker.serial, ())
-            charges = _charges(view, worker, share, known, names)
-            if charges is not known:
-                new = charges[len(known) :]
-                yield worker.serial, made.setdefault((id(known), new), charges)
+            key = (id(known), share, *_since_known(view, worker, known))
+            if key not in made:
+                made[key] = _charges(view, worker, share, known, names)
+            if made[key] is not known:
+                yield worker.serial, made[key]
 
 
 def _followed(known: Charges, worker: Worker, since: datetime, end: datetime) -> Charges:
@@ -100,10 +102,11 @@ def _followed(known: Charges, worker: Worker, since: datetime, end: datetime) ->
     return tuple(charges)
 
 
-def shares_of(workers: list[Worker]) -> tuple[Decimal, ...]:
+def shares_of(workers: Sequence[Worker]) -> tuple[Decimal, ...]:
     """What those who are on one node together have of it."""
-    shares = [_share(worker.pod.requests, _allocatable(worker)) for worker in workers]
-    return tuple(shares) if len(shares) == 1 else normalised(shares)
+    if len(workers) == 1:
+        return (_share(workers[0].pod.requests, _allocatable(workers[0])),)
+    return normalised([_share(worker.pod.requests, _allocatable(worker)) for worker in workers])
 
 
 def _allocatable(worker: Worker) -> Resources:
@@ -140,6 +143,16 @@ def _charges(view: View, worker: Worker, share: Decimal, known: Charges, names: 
         if (rate, there) != (last.usd_per_hour, last.pool):
             charges.append(Charge(moment, rate, is_spot, there))
     return tuple(charges) if len(charges) > len(known) else known
+
+
+def _since_known(view: View, worker: Worker, known: Charges) -> tuple[Hashable, ...]:
+    """What, besides its share, decides about the charges that are added to those known."""
+    node, start = worker.node, started_at(worker) or view.now
+    assert node is not None, "it is on one"
+    history, is_spot = node.prices, node.capacity is Capacity.SPOT
+    begin = max(start, known[-1].since) if known else start
+    new = history.between(begin, view.now)
+    return (node.pool, is_spot, new, history.at(view.now), None if known else history.at(start))
 
 
 def _is_seen(

@@ -17,7 +17,7 @@ from spotrun.api.cost import Accumulators
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.cost.pools import ByPool, added, read_pools, write_pools
 from spotrun.decide.cost.rates import Book, Charge, Charges, read_book
-from spotrun.decide.cost.times import ended_at, started_at, unsettled
+from spotrun.decide.cost.times import all_ends, started_at, unsettled
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour, total_over
@@ -60,7 +60,8 @@ def _unsettled_bill(view: View, status: TrainingJobStatus) -> Bill:
     """Add up what is not settled: most policies ask for it, and few change it."""
     book, workers = read_book(view, status.accumulators), unsettled(view, status)
     total = priced(view, workers, book)
-    running = tuple(worker for worker in workers if ended_at(view, worker) is None)
+    ends = all_ends(view)
+    running = tuple(worker for worker in workers if ends[worker.serial] is None)
     return Bill(
         usd=total.usd,
         spot_usd=total.spot_usd,
@@ -97,9 +98,9 @@ class Spent:
 
 def priced(view: View, workers: Iterable[Worker], book: Book) -> Spent:
     """What workers have cost by now."""
-    tally = _Tally()
+    tally, ends = _Tally(), all_ends(view)
     for worker in workers:
-        start, end = started_at(worker), ended_at(view, worker) or view.now
+        start, end = started_at(worker), ends[worker.serial] or view.now
         if start is not None and start < end:
             tally.add(book.get(worker.serial, ()), start, end)
     return tally.total()

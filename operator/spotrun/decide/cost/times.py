@@ -4,6 +4,7 @@ A worker that never got a node is free. Until when a lost worker is charged, `en
 differ: no worker ends in the future, or costs less than nothing.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from spotrun.api.status import TrainingJobStatus
@@ -37,7 +38,12 @@ def started_at(worker: Worker) -> datetime | None:
 
 def ended_at(view: View, worker: Worker) -> datetime | None:
     """When it stopped costing; None while it goes on, or may."""
-    return view.once("ends of charges", (), lambda: _all_ends(view))[worker.serial]
+    return all_ends(view)[worker.serial]
+
+
+def all_ends(view: View) -> Mapping[int, datetime | None]:
+    """Return the same of all workers, by serial."""
+    return view.once("ends of charges", (), lambda: _all_ends(view))
 
 
 def _all_ends(view: View) -> dict[int, datetime | None]:
