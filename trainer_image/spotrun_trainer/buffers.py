@@ -1,12 +1,14 @@
 """Modules' buffers (a BatchNorm's statistics) in a step that is computed in pieces, by many.
 
 Every microbatch starts from the values that the step began with, and the step changes them by the
-mean of what its microbatches changed. So they are the same at every world size, and a step that is
-discarded has changed nothing. Most buffers never change; looking at those costs a version number.
+mean of what its microbatches changed, or by another rule that the script names. So they are the
+same at every world size, and a step that is discarded has changed nothing. Most buffers never
+change; looking at those costs a version number.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +17,11 @@ from spotrun_trainer.group import Group
 
 Changes = dict[int, Tensor]
 """By the buffer's number: how much it changed, in float64."""
+
+Rule = Literal["mean", "sum", "last"]
+"""What a step makes of its microbatches' changes: their mean, their sum, or the last one's."""
+
+_COUNTS_FORWARDS = "num_batches_tracked"  # of torch's batch norm: one more with each step
 
 
 @dataclass(slots=True)
@@ -26,6 +33,13 @@ class _Slot:
     tensor: Tensor
     copy: Tensor
     version: int
+    rule: Rule | None  # None: nobody has named one
+
+    @property
+    def has_no_mean(self) -> bool:
+        """Whether a mean of changes makes no sense, as of counters and of places in a queue."""
+        is_counter = not self.copy.is_floating_point() and self.name != _COUNTS_FORWARDS
+        return self.rule is None and is_counter
 
     @property
     def now(self) -> Tensor:
@@ -53,24 +67,28 @@ class _Slot:
 class Buffers:
     """All buffers of some modules."""
 
-    def __init__(self, modules: Iterable[nn.Module]) -> None:
+    def __init__(self, modules: Iterable[nn.Module], rules: Mapping[int, Rule] = {}) -> None:
+        """Look after modules, each with the rule that is given for its id."""
         self.agreed: list[int] = []  # those that change, as all processes have agreed
         self._is_agreed = False
         self._slots: list[_Slot] = []
         # By module. Batch norm's kernel changes the statistics without a new version, but their
         # counter has one: so the buffers of a module count as changed if one of them is.
         self._families: list[range] = []
-        for owner in _owners(modules):
+        for owner, rule in _owners(modules, rules):
             first = len(self._slots)
             self._slots += [
-                _Slot(owner, name, tensor, tensor.detach().clone(), tensor._version)  # noqa: SLF001
+                _Slot(owner, name, tensor, tensor.detach().clone(), tensor._version, rule)  # noqa: SLF001
                 for name, tensor in owner.items()
                 if tensor is not None
             ]
             self._families.append(range(first, len(self._slots)))
 
-    def agree(self, group: Group, changed: Collection[int]) -> None:
-        """Learn from all processes which buffers change, where that is not known."""
+    def agree(self, group: Group, changed: Collection[int], microbatches: int) -> None:
+        """Learn from all processes which buffers change, where that is not known.
+
+        Raises ValueError, in all of them, for one that changes and has no mean.
+        """
         if self._is_agreed:
             return
         flags = [float(number in changed) for number in range(len(self._slots))]
@@ -81,6 +99,14 @@ class Buffers:
             flags = said.tolist()
         self.agreed = [number for number, flag in enumerate(flags) if flag]
         self._is_agreed = True
+        for slot in (self._slots[number] for number in self.agreed):
+            if microbatches > 1 and slot.has_no_mean:
+                raise ValueError(
+                    f"the buffer {slot.name} holds whole numbers and changes in microbatches, "
+                    "which all begin with the same value: say what a step makes of that, "
+                    'run.track(model=model, buffers="sum") for counters, "last" to take over what '
+                    'the last one leaves, or "mean"'
+                )
 
     def forget_agreement(self) -> None:
         """Ask again at the next step, for somewhere another buffer has changed."""
@@ -91,12 +117,13 @@ class Buffers:
         for number in self._changed():
             self._slots[number].keep()
 
-    def take_changes(self) -> Changes:
-        """What changed since, which is set back."""
+    def take_changes(self, *, is_last: bool = True) -> Changes:
+        """What changed since, as far as it counts, which is set back."""
         changes = {}
         for number in self._changed():
             slot = self._slots[number]
-            changes[number] = slot.now.double() - slot.copy.double()
+            if is_last or slot.rule != "last":
+                changes[number] = slot.now.double() - slot.copy.double()
             slot.set_back()
         return changes
 
@@ -113,12 +140,13 @@ class Buffers:
             for number in self.agreed
         ]
 
-    def apply(self, changes: Tensor) -> None:
-        """Change the buffers by what `flatten` put together and was averaged since."""
+    def apply(self, changes: Tensor, microbatches: int) -> None:
+        """Change the buffers by what `flatten` put together and was added up since."""
         pieces = torch.split(changes, [self._numel(number) for number in self.agreed])
         for number, piece in zip(self.agreed, pieces, strict=True):
             slot = self._slots[number]
-            value = slot.copy.double() + piece.view_as(slot.copy)
+            share = 1 if slot.rule in ("sum", "last") else microbatches
+            value = slot.copy.double() + piece.view_as(slot.copy) / share
             if not slot.copy.is_floating_point():
                 value = value.round()
             slot.tensor.detach().copy_(value)
@@ -136,8 +164,12 @@ class Buffers:
         return self._slots[number].copy.numel()
 
 
-def _owners(modules: Iterable[nn.Module]) -> Iterator[dict[str, Tensor | None]]:
-    parts = {id(part): part for module in modules for part in module.modules()}
-    for part in parts.values():
+def _owners(
+    modules: Iterable[nn.Module], rules: Mapping[int, Rule]
+) -> Iterator[tuple[dict[str, Tensor | None], Rule | None]]:
+    parts = {
+        id(part): (part, rules.get(id(module))) for module in modules for part in module.modules()
+    }
+    for part, rule in parts.values():
         if part._buffers:  # noqa: SLF001 - to see that one was replaced
-            yield part._buffers  # noqa: SLF001
+            yield part._buffers, rule  # noqa: SLF001

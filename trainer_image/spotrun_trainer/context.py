@@ -11,6 +11,7 @@ from typing import NoReturn
 import torch
 
 from spotrun import wire
+from spotrun_trainer.buffers import Rule
 from spotrun_trainer.checkpoint import Checkpoints, open_place
 from spotrun_trainer.device import default_device
 from spotrun_trainer.files import WorldFile
@@ -63,6 +64,7 @@ class Context:
     keep: int
     tracked: Tracked = field(default_factory=Tracked)
     things: list[object] = field(default_factory=list)  # that are tracked
+    buffer_rules: dict[int, Rule] = field(default_factory=dict)  # by the id of a module
     step: int = 0  # so many are done
     is_at_boundary: bool = True  # between two steps, and the last one was not discarded
     is_left_to_the_agent: bool = False  # only a new process can go on, in its place

@@ -203,7 +203,9 @@ class Loop:
             group=group,
             source=self._source,
             batch=self._batch,
-            buffers=Buffers(one for one in context.things if isinstance(one, nn.Module)),
+            buffers=Buffers(
+                (one for one in context.things if isinstance(one, nn.Module)), context.buffer_rules
+            ),
             device=context.device,
             seed=context.seed,
             deterministic=context.deterministic and not is_rehearsal,

@@ -182,7 +182,8 @@ class Phase:
         rig = self._rig
         for gradients in rig.all_gradients():
             gradients.take(microbatch)
-        self._sums[-1].add_changes(rig.buffers.take_changes())
+        is_last = microbatch == rig.batch.microbatches - 1
+        self._sums[-1].add_changes(rig.buffers.take_changes(is_last=is_last))
 
     def _check_through(self) -> None:
         if self.outcome is not None:
@@ -200,7 +201,7 @@ class Phase:
         """What all said together, and all sums: known to all processes, or to none."""
         rig = self._rig
         changed = set[int]().union(*(one.changed for one in self._sums))
-        rig.buffers.agree(rig.group.peers, changed)
+        rig.buffers.agree(rig.group.peers, changed, rig.batch.microbatches)
         unknown = len(changed.difference(rig.buffers.agreed))
         own = replace(rig.vote(), missing=missing, unknown=unknown)
         vectors = [one.vector(rig.buffers) for one in self._sums]
@@ -285,7 +286,7 @@ class Phase:
         torch._foreach_mul_(sums, factor)
         for parameter, gradient in pairs:
             parameter.grad = gradient.to(parameter.dtype)
-        rig.buffers.apply(totals[2:] / rig.batch.microbatches)
+        rig.buffers.apply(totals[2:], rig.batch.microbatches)
         return norm, ""
 
 

@@ -3,12 +3,13 @@
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal, ParamSpec, TypeVar
+from typing import Literal, ParamSpec, TypeVar, get_args
 
 import torch
 from torch import nn
 
 from spotrun_trainer.batch import Batch, total_steps
+from spotrun_trainer.buffers import Rule
 from spotrun_trainer.cadence import Cadence
 from spotrun_trainer.context import open_context
 from spotrun_trainer.evaluate import LossFunction, Together, in_whichever_world, mean_loss
@@ -103,17 +104,22 @@ class Run:
         """The model itself, on this process's device."""
         return model.to(self._context.device)
 
-    def track(self, **things: Stateful) -> None:
+    def track(self, *, buffers: Rule | None = None, **things: Stateful) -> None:
         """Name what makes up the training: modules, optimizers, schedules, whatever has state_dict.
 
-        All of it is in every checkpoint, and comes back from there.
+        All of it is in every checkpoint, and comes back from there. `buffers` says what a step
+        makes of its microbatches' changes to these modules' buffers: "mean", "sum", or "last".
         """
+        if buffers is not None and buffers not in get_args(Rule):
+            raise ValueError(f'buffers={buffers!r}: give "mean", "sum" or "last"')
         if self._loop is not None:
             raise ValueError("run.track came after run.steps, which has restored what was tracked")
         for name, thing in things.items():
             _check_plain(name, thing)
             self._context.tracked.add(name, thing)
             self._context.things.append(thing)
+            if buffers is not None:
+                self._context.buffer_rules[id(thing)] = buffers
 
     def steps(
         self,

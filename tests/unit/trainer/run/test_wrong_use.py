@@ -120,6 +120,10 @@ def update_of_a_stranger(made: Made) -> None:
         step.update(torch.optim.SGD(model.parameters(), lr=0.1))
 
 
+def buffers_by_an_unknown_rule(made: Made) -> None:
+    made[0].track(buffers="first", other=nn.Linear(1, 1))  # type: ignore[arg-type]
+
+
 def update_by_an_untracked_schedule(made: Made) -> None:
     run, model, optimizer = made
     with first_step(run) as step:
@@ -242,6 +246,7 @@ def test_a_place_that_is_not_built_is_refused_before_the_device_is_touched(
         (loss_after_the_step, "step.loss was read after `with step:` had ended: read it inside"),
         (norm_without_clip, r"known after step.update\(..., clip=...\)"),
         (update_of_a_stranger, "a SGD that is not tracked"),
+        (buffers_by_an_unknown_rule, "buffers='first': give"),
         (update_by_an_untracked_schedule, "a StepLR that is not tracked"),
         (update_of_an_untracked_module, r"shape \(1, 1\) of a module that is not tracked"),
         (update_without_gradients, "no parameter of the optimizer got a gradient"),
