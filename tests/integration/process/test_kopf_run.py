@@ -1,6 +1,19 @@
 """The operator as `kopf run` starts it: a job lives, news come in, and it ends in order."""
 
-from tests.integration.process.helpers import IN_ORDER_SECONDS, Launcher
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.faults.proxy import FaultProxy
+from tests.faults.rules import Rule
+from tests.integration.process.helpers import (
+    IN_ORDER_SECONDS,
+    Launcher,
+    launching,
+    token,
+    write_kubeconfig,
+)
 from tests.operator_world import World
 
 ROOM = {"cpu": "64", "memory": "64Gi"}
@@ -21,6 +34,25 @@ async def test_a_job_lives_under_kopf_run(world: World, operator: Launcher) -> N
     await world.kube.delete(world.jobs("job"))
     await world.until_no_pods()
     assert await replica.stop() < IN_ORDER_SECONDS
+
+
+@pytest.mark.parametrize("status", [429, 500, 504])
+async def test_an_error_in_a_stream_ends_nobody(
+    world: World, account: Path, proxy: FaultProxy, tmp_path: Path, status: int
+) -> None:
+    # Each of these ends a process whose streams kopf reads itself.
+    there = write_kubeconfig(world.cluster, token(world.cluster), tmp_path / "faulty", proxy.url)
+    async with launching(world, there, tmp_path) as operator:
+        replica = await operator.start_kopf()
+        await replica.until_leading()
+        await world.create_job(suspend=True)
+        await world.until_phase("Suspended")
+        rule = proxy.inject(Rule("error", "watch", "/trainingjobs", status=status, times=2))
+        await asyncio.wait_for(rule.struck.wait(), 30)
+        await world.kube.delete(world.jobs("job"))
+        await world.create_job("other", suspend=True)
+        await world.until_phase("Suspended", "other")
+        await replica.stop()
 
 
 async def test_a_wrong_start_fails(operator: Launcher) -> None:
