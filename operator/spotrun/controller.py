@@ -78,6 +78,7 @@ class Controller:
         self._source = source
         self._feed = feed
         self._leading_since = float("inf")
+        self._urgent: set[Key] = set()
         self._queue: WorkQueue[Key] = WorkQueue(group_of=lambda key: key.namespace)
         self._orphan_queue: WorkQueue[Key] = WorkQueue(group_of=lambda key: key.namespace)
         self._pool_queue: WorkQueue[str] = WorkQueue()
@@ -85,7 +86,7 @@ class Controller:
             client,
             namespace=settings.watch_namespace,
             wake=self._queue.add,
-            hurry=lambda key: self._queue.add(key, urgent=True),
+            hurry=self._asked,
             orphaned=self._orphan_queue.add,
             feed=feed,
             wake_pool=self.pool_changed,
@@ -228,8 +229,14 @@ class Controller:
         return self._election.leads
 
     def job_changed(self, key: Key) -> None:
-        """Look at a job soon."""
-        self._queue.add(key)
+        """Look at a job soon; at once if somebody wants something else of it."""
+        self._queue.add(key, urgent=key in self._urgent)
+        self._urgent.discard(key)
+
+    def _asked(self, key: Key) -> None:
+        """Somebody has changed or deleted a job, which kopf is about to say."""
+        if not self._feed.is_paused:
+            self._urgent.add(key)
 
     def pool_changed(self, name: str) -> None:
         """Look at a pool in a moment."""
@@ -255,6 +262,7 @@ class Controller:
         while True:
             # Names of jobs come and go: who stands by for weeks would know them all by then.
             self._feed.pause()
+            self._urgent.clear()
             self._queue.close()
             self._orphan_queue.close()
             self._pool_queue.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, cast
 
@@ -113,6 +114,27 @@ async def until_it_keeps_nothing(controller: Controller) -> None:
             if not controller._queue.waiting() + controller._pool_queue.waiting():
                 return
             await asyncio.sleep(0.001)
+
+
+async def test_who_wants_something_else_of_a_job_waits_for_no_pause(controller: Controller) -> None:
+    job, now = Key("ns", "job"), time.monotonic()
+    controller._feed.resume()
+    waiting = controller._queue._schedule
+    waiting.add(job, now)
+    assert waiting.take(now) == job
+    waiting.failed(job, now, 100.0)
+
+    controller.job_changed(job)  # as after each status of our own
+    assert waiting.take(now) is None
+    controller._asked(job)
+    controller.job_changed(job)
+    assert waiting.take(now) == job
+    assert controller._urgent == set()
+
+
+async def test_what_is_asked_of_jobs_is_not_kept_by_who_stands_by(controller: Controller) -> None:
+    controller._asked(Key("ns", "job"))
+    assert controller._urgent == set()
 
 
 async def test_who_stands_by_keeps_no_names_and_who_leads_again_looks_at_what_it_knew(

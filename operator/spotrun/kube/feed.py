@@ -61,15 +61,15 @@ class Feed:
         self._streams = {resource: _Stream() for resource in self._kinds}
         self._unheard: dict[tuple[Resource, Key], float] = {}
         self._clock = clock
-        self._is_paused = True
+        self.is_paused = True
 
     def resume(self) -> None:
         """Tell of what happens from now on; who resumes looks at everything once."""
-        self._is_paused = False
+        self.is_paused = False
 
     def pause(self) -> None:
         """Tell nothing more, for nobody is going to act on it."""
-        self._is_paused = True
+        self.is_paused = True
         self._unheard.clear()
         for stream in self._streams.values():
             stream.lines.clear()
@@ -100,7 +100,7 @@ class Feed:
         return 0.0 if since is None else self._clock() - since
 
     def _tell(self, resource: Resource, event: str, meta: Meta) -> None:
-        if self._is_paused:
+        if self.is_paused:
             return
         kind, stream = self._kinds[resource], self._streams[resource]
         key = Key(meta.namespace, meta.name)
