@@ -234,6 +234,7 @@ class Reason(Choice):
     UNDECIDED = "Undecided", "the operator fails when it decides about the job; its log says where"
     LEDGER_REFUSED = "LedgerRefused", "no operator can have written the status as it is"
     VOLUME_NOT_SHARED = "VolumeNotShared", "a ReadWriteOnce volume cannot serve several workers"
+    PROCESSES_UNKNOWN = "ProcessesUnknown", "devices are claimed, and workers.processes is not set"
     AGENT_TOO_OLD = "AgentTooOld", "the image's agent speaks a version that is no longer served"
     PRICE_UNKNOWN = "PriceUnknown", "no price source knows a pool; the message names the row"
     BUDGET_WARNING = "BudgetWarning", "a level of budget.warnAtPercent was passed"

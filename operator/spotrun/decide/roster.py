@@ -9,6 +9,7 @@ from spotrun.decide.actions import Create, Remove, Withdraw
 from spotrun.decide.avoided import avoided, kept_away_in_vain
 from spotrun.decide.blame import nodes_to_avoid
 from spotrun.decide.crew import counted_on, relied_on
+from spotrun.decide.devices import lacks_processes
 from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.gang import gives_back, must_wait
 from spotrun.decide.ledger import read_reason, record
@@ -44,7 +45,9 @@ def give_numbers(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
 
 def wants(view: View, status: TrainingJobStatus) -> int:
     """How many workers there should be now."""
-    if holds_back(status) or must_wait(view, status) or is_refused(view, status):
+    if holds_back(status) or must_wait(view, status):
+        return 0
+    if is_refused(view, status) or lacks_processes(view, status):
         return 0
     return wanted(view.job.spec.workers)
 

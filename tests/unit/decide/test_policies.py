@@ -16,6 +16,7 @@ from spotrun.decide.ledger import find, holds_since, record, state
 from spotrun.decide.pace import refresh_seconds
 from spotrun.decide.sizes import largest, wanted
 from spotrun.decide.snapshot import Node, PodEnd, PodPhase, Refusal
+from spotrun.money.shares import Resources
 from spotrun.wire import Ending, Failure, LastWords
 from spotrun.wire import Progress as Reported
 from tests.decide_builders import NOW, ON_CLAIM, JobBuilder, a_job, a_spec, ago, an_end, later
@@ -324,6 +325,37 @@ def test_a_volume_for_one_node_is_refused_to_several_workers() -> None:
     assert condition(job, kind) == ("False", "VolumeNotShared")
     assert condition(a_job(1).with_facts(volume_is_shared=False), kind) == ("True", "Training")
     assert condition(a_job(2), kind) is None
+
+
+def claiming(**spec: Any) -> JobBuilder:
+    """A job whose workers are given their devices by dynamic resource allocation."""
+    resources = {"claims": [{"name": "gpus"}], **spec.pop("resources", {})}
+    trainer = {"name": "trainer", "image": "x", "resources": resources}
+    claims = [{"name": "gpus", "resourceClaimTemplateName": "four-gpus"}]
+    workers = a_job(2, template={"spec": {"containers": [trainer], "resourceClaims": claims}})
+    spec = {"workers": workers.spec.workers.model_copy(update=spec)}
+    return replace(workers, spec=workers.spec.model_copy(update=spec))
+
+
+def test_where_devices_are_claimed_it_must_be_said_how_many_processes_there_are() -> None:
+    job, kind = claiming(), ConditionType.TEMPLATE_ACCEPTED
+    assert job.decide().actions == ()
+    assert phase(job) == (Phase.PENDING, "ProcessesUnknown")
+    assert condition(job, kind) == ("False", "ProcessesUnknown")
+    assert (job.decide().status.message or "").endswith("suspend: true in the same change")
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        claiming(processes=4),
+        claiming().with_facts(requests=Resources(gpus=1)),
+        claiming().training(0, 1),
+    ],
+    ids=["it is said", "the limits say it", "it ran before they were looked at"],
+)
+def test_where_it_is_known_devices_may_be_claimed(known: JobBuilder) -> None:
+    assert "ProcessesUnknown" not in str(known.decide().status)
 
 
 def test_interruptions_are_counted_in_the_write_that_settles_them() -> None:
