@@ -88,7 +88,8 @@ def within_rate(view: View) -> JobSnapshot:
     number = max(size_within(view, status, budget, bill(view, status)), smallest(workers))
     size, limit = largest(workers, number), UsdPerHour.of(budget.max_usd_per_hour)
     if size >= wanted(workers):
-        return replace(job, most_lasting=most_lasting(view, limit, wanted(workers)))
+        most = most_lasting(view, limit, wanted(workers))
+        return job if most == job.most_lasting else replace(job, most_lasting=most)
     limited = job.limited_to(size, Reason.RATE_LIMITED)
     return replace(limited, most_lasting=most_lasting(view, limit, size))
 
@@ -108,11 +109,11 @@ def size_within(view: View, status: TrainingJobStatus, budget: Budget, now: Bill
     if fit < len(rates):
         return fit
     left, dearest = limit - now.usd_per_hour, rates[-1]
-    sizes = allowed(view.job.spec.workers)
+    sizes = [size for size in allowed(view.job.spec.workers) if size > len(rates)]
     number = bisect_right(
         sizes, left, key=lambda size: rate_of_missing(view, status, size, limit, dearest)
     )
-    return max(len(rates), sizes[number - 1] if number else 0)
+    return sizes[number - 1] if number else len(rates)
 
 
 def price_again_seconds(view: View, budget: Budget, now: Bill) -> float | None:

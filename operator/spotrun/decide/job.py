@@ -7,6 +7,7 @@ stored, so an operator that dies in between finds in the cluster all that its su
 
 from datetime import datetime
 
+from spotrun.api.placement import CapacityPolicy
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Action, Decision
 from spotrun.decide.agents import check_agents
@@ -47,6 +48,8 @@ from spotrun.decide.pacing.measures import measure_pace
 from spotrun.decide.pacing.report import check_schedule
 from spotrun.decide.phase import describe
 from spotrun.decide.placement.policy import placement_again_seconds
+from spotrun.decide.placement.pools import has_just_lost
+from spotrun.decide.placement.supply import there
 from spotrun.decide.progress import follow
 from spotrun.decide.rejections import note_rejected, rejection_again_seconds
 from spotrun.decide.roster import creations, give_numbers, wants
@@ -57,6 +60,7 @@ from spotrun.decide.scaling.policy import (
     scaling_news,
 )
 from spotrun.decide.settle import releases, settle
+from spotrun.decide.sizes import wanted
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.decide.suspend import checkpoint_again_seconds, schedule_again_seconds, suspend
 from spotrun.decide.unused import give_back_unused, unused_again_seconds, within_reach
@@ -106,19 +110,30 @@ POLICIES: tuple[Policy, ...] = (
 )
 
 
-def decide(job: JobSnapshot, now: datetime) -> Decision:
-    """Conclude the next status and what is to be done."""
+_FOR_READERS = frozenset({count_work, count_useful, count_saving, count_idle, show_cost})
+"""No decision follows from what these conclude: what the money bought is for people to read."""
+_UNREAD = tuple(policy for policy in POLICIES if policy not in _FOR_READERS)
+
+
+def decide(job: JobSnapshot, now: datetime, *, is_read: bool = True) -> Decision:
+    """Conclude the next status and what is to be done.
+
+    Where nobody reads the status, as in a replay, what is only there to be read is left out, and
+    so are the looks that keep it fresh where nothing else could come of them.
+    """
     if job.deleting or job.broken is not None:
         return let_go(job, now)
-    affordable = View(within_rate(View(job, now)), now)
-    view = View(within_reach(affordable), now)
+    view = View(job, now)
+    view = _seen_as(view, within_rate(view))
+    view = _seen_as(view, within_reach(view))
     status = job.status
-    for policy in POLICIES:
+    for policy in POLICIES if is_read else _UNREAD:
         status = policy(view, status)
-    wait = seconds_to_write(job.status, status, job.written_seconds, refresh_seconds(job))
+    refresh = refresh_seconds(job) if is_read or _depends_on_looks(view) else None
+    wait = _seconds_to_write(job, status, refresh)
     if wait > 0:
         status = job.status
-    again = _again(view, status)
+    again = _again(view, status, refresh)
     if wait > 0:
         again = min(wait, again)
     budget = job.spec.budget
@@ -129,6 +144,28 @@ def decide(job: JobSnapshot, now: datetime) -> Decision:
         *final_cost(job.status, status),
     )
     return Decision(status, _actions(view, status), news, again_seconds=again)
+
+
+def _depends_on_looks(view: View) -> bool:
+    """Whether a look may find something to do though neither an event nor its moment has come.
+
+    That it is too late to wait, that a pool has rested, that lasting workers may give way, or that
+    nodes are of no use.
+    """
+    job, placed = view.job, there(view).num_placed
+    is_mixed = job.spec.placement.capacity is CapacityPolicy.MIXED
+    return (
+        job.spec.deadline is not None
+        or job.status.unused is not None
+        or placed < wanted(job.spec.workers)
+        or (is_mixed and bool(there(view).lasting))
+        or any(has_just_lost(view, pool) for pool in job.market.pools)
+    )
+
+
+def _seen_as(view: View, job: JobSnapshot) -> View:
+    """Look at the job as it is limited; where nothing limits it, what was concluded holds."""
+    return view if job is view.job else View(job, view.now)
 
 
 def _actions(view: View, status: TrainingJobStatus) -> tuple[Action, ...]:
@@ -142,7 +179,14 @@ def _actions(view: View, status: TrainingJobStatus) -> tuple[Action, ...]:
     )
 
 
-def _again(view: View, status: TrainingJobStatus) -> float:
+def _seconds_to_write(job: JobSnapshot, new: TrainingJobStatus, refresh: float | None) -> float:
+    """How long a status can wait to be written; one that nobody reads is kept at once."""
+    if refresh is None:
+        return 0.0
+    return seconds_to_write(job.status, new, job.written_seconds, refresh)
+
+
+def _again(view: View, status: TrainingJobStatus, refresh: float | None) -> float:
     """The next moment at which time alone changes the decision."""
     goodbye = goodbye_again_seconds(view, status)
     deletion = deletion_again_seconds(view, status)
@@ -153,7 +197,7 @@ def _again(view: View, status: TrainingJobStatus) -> float:
         waits += [
             budget_again_seconds(view, status),
             schedule_again_seconds(view),
-            refresh_seconds(view.job),
+            refresh,
         ]
     if status.phase not in FINISHED:
         waits += [
@@ -169,7 +213,7 @@ def _again(view: View, status: TrainingJobStatus) -> float:
             scaling_again_seconds(view, status),
             idle_again_seconds(view, status),
             unused_again_seconds(view, status),
-            refresh_seconds(view.job) if training(status) else None,
+            refresh if training(status) else None,
             *(_until(view, moment) for moment in (finishes_by(view), _next_kill(view))),
         ]
     due = (wait for wait in waits if wait is not None and wait > 0)

@@ -3,6 +3,7 @@
 Without it a job would be given nodes again and again, only for their price to be seen.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
@@ -54,11 +55,22 @@ def rate_of_missing(
     Who is only asked for is not looked at: else asking would change the answer. Where nobody knows
     what a worker will cost it is `unknown`.
     """
+    most = most_lasting(view, limit, size)
+    # Sizes are tried one after the other, and mostly it is the same look at the same workers.
+    placed = view.once(("placed", most), (), lambda: _placed(view, most))
+    places = Counter(missing(placed, status, size))
+    prices = {place: _cheapest(placed.job, place) for place in places}
+    rates = ((unknown if price is None else price) * places[one] for one, price in prices.items())
+    return sum(rates, NO_RATE)
+
+
+def _placed(view: View, most: int | None) -> View:
+    """The job without those who wait for a node, with so many on capacity that stays."""
     waiting = {worker.serial for worker in view.staying if worker.node is None}
-    placed = tuple(worker for worker in view.job.workers if worker.serial not in waiting)
-    job = replace(view.job, workers=placed, most_lasting=most_lasting(view, limit, size))
-    prices = (_cheapest(job, place) for place in missing(View(job, view.now), status, size))
-    return sum((unknown if price is None else price for price in prices), NO_RATE)
+    if not waiting and most == view.job.most_lasting:
+        return view
+    workers = tuple(worker for worker in view.job.workers if worker.serial not in waiting)
+    return View(replace(view.job, workers=workers, most_lasting=most), view.now)
 
 
 def _cheapest(job: JobSnapshot, place: Placed) -> UsdPerHour | None:

@@ -5,6 +5,7 @@
 An estimate to rank pools by, in floats; what is paid is counted elsewhere, in decimals.
 """
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -83,6 +84,7 @@ def node_usd_per_hour(pool: PoolFacts, market: Iterable[PoolFacts]) -> tuple[flo
     return (median(known) if known else 1.0) * discount, False
 
 
+@functools.lru_cache(maxsize=1024)  # of few models, asked for at every look
 def speed_of(accelerator: str) -> float:
     """How fast a GPU model is in comparison to others; 1 where nothing is known."""
     words = re.split(r"[^A-Z0-9]+", accelerator.upper())

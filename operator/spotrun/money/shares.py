@@ -1,5 +1,6 @@
 """The part of a node that a worker pays for."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context, Decimal
@@ -24,6 +25,7 @@ class Resources:
     gpus: int = 0
 
 
+@functools.lru_cache(maxsize=4096)  # workers and nodes are of few kinds, and asked for often
 def share_of(pod_requests: Resources, node_allocatable: Resources) -> Decimal:
     """The part of the node's price that a pod pays, from 0 to 1.
 

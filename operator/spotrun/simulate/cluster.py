@@ -86,6 +86,7 @@ class Cluster:
         self.now = 0.0
         self.workers: dict[int, Worker] = {}
         self.leases: list[Lease] = []
+        self.leases_of: dict[Pool, list[Lease]] = {pool: [] for pool in market.pools}
         self._made = 0
 
     def serve(self) -> None:
@@ -207,7 +208,9 @@ class Cluster:
             worker.removed_at = self.now
 
     def _pay(self, node: Node, *, was_taken: bool) -> None:
-        self.leases.append(Lease(node.pool, node.granted_at, self.now, was_taken=was_taken))
+        lease = Lease(node.pool, node.granted_at, self.now, was_taken=was_taken)
+        self.leases.append(lease)
+        self.leases_of[node.pool].append(lease)
 
 
 def _oldest_first(worker: Worker) -> tuple[float, int]:

@@ -153,10 +153,14 @@ def _play(case: Case, tick: int) -> Outcome:
 
 
 def _tell(number: int, futures: Sequence["Future[Outcome]"]) -> None:
-    """Wait, and say how far it is to somebody who watches."""
-    is_watched = sys.stderr.isatty()
+    """Wait, and say how far it is to somebody who watches, from the start."""
+    _say(0, number)
     for done, future in enumerate(as_completed(futures), 1):
         future.result()
-        if is_watched:
-            end = "\n" if done == number else ""
-            print(f"\r{done}/{number} replays", end=end, file=sys.stderr, flush=True)
+        _say(done, number)
+
+
+def _say(done: int, number: int) -> None:
+    if sys.stderr.isatty():
+        end = "\n" if done == number else ""
+        print(f"\r{done}/{number} replays", end=end, file=sys.stderr, flush=True)

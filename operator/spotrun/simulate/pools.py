@@ -71,7 +71,7 @@ class _Known:
         cluster = self._cluster
         held = [worker for worker in cluster.held(self._pool) if worker.runs(cluster.now)]
         waiting = [worker for worker in cluster.workers.values() if self._is_asked_by(worker)]
-        gone = [lease for lease in cluster.leases if lease.pool is self._pool]
+        gone = cluster.leases_of[self._pool]
         uids = [[worker.uid for worker in workers] for workers in (held, waiting)]
         seen = (self._pool.offer(cluster.now), uids, len(gone))
         if self._facts is None or seen != self._seen or cluster.now >= self.again_at:

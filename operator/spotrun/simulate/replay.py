@@ -52,7 +52,7 @@ class _Replay:
             self._cluster.serve()
             self._training.follow(self._status)
             job = self._snapshots.look(self._status, self._pools.look())
-            decision = decide(job, self._cluster.market.time(self._cluster.now))
+            decision = decide(job, self._cluster.market.time(self._cluster.now), is_read=False)
             for action in decision.actions:
                 self._cluster.do(action)
             acts = any(not isinstance(action, Annotate) for action in decision.actions)

@@ -103,8 +103,13 @@ def is_resting(view: View, pool: PoolFacts) -> bool:
             return True
     elif pool.available is False:
         return True
+    return pool.available is not True and has_just_lost(view, pool)
+
+
+def has_just_lost(view: View, pool: PoolFacts) -> bool:
+    """Whether a pool took nodes away so lately that it is to rest."""
     lost = pool.last_interruption_at
-    return lost is not None and pool.available is not True and view.now - lost < REST
+    return lost is not None and view.now - lost < REST
 
 
 def below_on_demand(view: View, spot: list[Ranked], lasting: list[Ranked]) -> list[Ranked]:
@@ -143,6 +148,8 @@ def places(
             one = Placed((best.pool.name,), (), bool(has_room), capacity, zone or single)
         else:
             one = _set_of(view, some, capacity, single)
+            if not has_room:  # nor will there be any for the others, whom nothing limits
+                return [*found, *[one] * (number - len(found))]
         slots.subtract(one.pool.name for one in has_room[:1])
         taken.add(best.pool.name, one.zone or _only_zone(best.pool))
         found.append(one)

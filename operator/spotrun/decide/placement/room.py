@@ -24,6 +24,12 @@ def _believed_room(view: View) -> Counter[str]:
     return Counter() if lacked_seconds(view) >= TRIED_SECONDS else untried_room(view)
 
 
+def some_room(view: View) -> bool:
+    """Whether any pool is said to have room on its nodes."""
+    pools = view.job.market.pools
+    return view.once("some room", (), lambda: any(pool.free_slots > 0 for pool in pools))
+
+
 def lacked_seconds(view: View) -> float:
     """Return for how long the job is known to lack nodes; 0 if it is not."""
     since = lacks_since(view.job)

@@ -9,7 +9,7 @@ from spotrun.decide.market import PoolFacts
 from spotrun.decide.offers import Offers, offers
 from spotrun.decide.placement.pools import FIXED, below_on_demand, is_resting, to_be_had
 from spotrun.decide.placement.rank import Ranked, rank
-from spotrun.decide.placement.room import TRIED_SECONDS, lacked_seconds
+from spotrun.decide.placement.room import TRIED_SECONDS, lacked_seconds, some_room
 from spotrun.decide.pool import TURNED_DOWN_SECONDS
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
@@ -114,7 +114,7 @@ def tried_again_seconds(view: View, worker: Worker) -> float:
 
     For so long the job has to be known to lack nodes as well: else their room was believed in.
     """
-    if not worker.pod.unschedulable:
+    if not worker.pod.unschedulable or not some_room(view):
         return float("inf")
     return TRIED_SECONDS - min(waits_seconds(view, worker), lacked_seconds(view))
 
