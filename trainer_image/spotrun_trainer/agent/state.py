@@ -77,6 +77,7 @@ class State:
         self._arrived = 0
         self._broken_since: float | None = None
         self._is_out_of_time = False
+        self._stop_at: float | None = None  # on the monotonic clock: the wall clock may jump
         self._forget_progress()
 
     # What the operator says.
@@ -104,6 +105,7 @@ class State:
                 self._stores.hand_out(world.store, world.generation)
             write_world(self._settings.directory, answer)
             self._answer = answer
+            self._stop_at = self._moment(answer.stop_at)
             if world is None:
                 self._placeless_since = self._placeless_since or self._clock()
             else:
@@ -113,6 +115,9 @@ class State:
                     self._enter_again(world)
             self.news.notify_all()
             return True
+
+    def _moment(self, wall: float | None) -> float | None:
+        return None if wall is None else self._clock() + wall - self._wall()
 
     def job_is_gone(self) -> None:
         """The operator says that the job was deleted."""
@@ -218,8 +223,8 @@ class State:
     def look(self) -> None:
         """Look for what nobody says: the time is over, or a group stays broken."""
         self._follow()
-        stop_at = self._answer.stop_at if self._answer is not None else None
-        if stop_at is not None and self._wall() > stop_at and not self._is_out_of_time:
+        stop_at = self._stop_at
+        if stop_at is not None and self._clock() > stop_at and not self._is_out_of_time:
             # Every answer puts it off; to train on would cost more than the user allows.
             log.warning("no word from the operator by stopAt: the worker saves and leaves")
             self._is_out_of_time = True

@@ -87,6 +87,24 @@ def test_past_stop_at_the_worker_saves_and_leaves_once(
     assert state.known(0.0).is_out_of_time
 
 
+@pytest.mark.parametrize("jump", [3600, -3600])
+def test_a_clock_that_jumps_does_not_move_stop_at(
+    tmp_path: Path, clock: Clock, ended: list[str], jump: float
+) -> None:
+    wall, chosen = Clock(), settings(tmp_path)
+    chosen.directory.mkdir()
+    stores = Stores(chosen.address)
+    state = State(chosen, stores, clock=clock, wall=wall, terminate=lambda: ended.append("SIGTERM"))
+    state.take(an_answer(a_world(1), stop_at=wall.now + 10))
+    wall.now += jump
+    clock.now += 9
+    state.look()
+    assert ended == []
+    clock.now += 2
+    state.look()
+    assert ended == ["SIGTERM"]
+
+
 def test_every_answer_puts_stop_at_off(state: State, clock: Clock, ended: list[str]) -> None:
     state.take(an_answer(a_world(1), stop_at=clock.now + 10))
     clock.now += 9
