@@ -101,7 +101,7 @@ class Phase:
         if weight is None:
             raise ValueError(
                 "step.backward needs weight=, the number of things that the loss is a sum of "
-                "(targets, tokens): gradients are divided by the weight of all processes together"
+                "(targets, tokens), or mean_of=, that which it is the mean of"
             )
         if loss.numel() != 1:
             raise ValueError(

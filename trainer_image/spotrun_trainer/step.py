@@ -73,9 +73,26 @@ class Step:
     def __iter__(self) -> Iterator[Any]:
         return self._current().microbatches(self._load())
 
-    def backward(self, loss: Tensor, *, weight: float | Tensor | None = None) -> None:
-        """Compute gradients of a loss that is a sum over `weight` things: targets, tokens."""
-        self._current().backward(loss, weight)
+    def backward(
+        self,
+        loss: Tensor,
+        *,
+        weight: float | Tensor | None = None,
+        mean_of: float | Tensor | None = None,
+    ) -> None:
+        """Compute gradients of a loss that is a sum over `weight` things: targets, tokens.
+
+        Or, as models return it, the mean of so many: `step.backward(loss, mean_of=y.numel())`.
+        """
+        if mean_of is None:
+            self._current().backward(loss, weight)
+            return
+        if weight is not None:
+            raise ValueError(
+                "step.backward got weight= and mean_of=: give weight= with a sum, or "
+                "mean_of= with a mean"
+            )
+        self._current().backward(loss * mean_of, mean_of)
 
     def update(
         self,

@@ -231,3 +231,28 @@ def test_parameters_may_be_unfrozen_and_a_microbatch_may_have_several_backwards(
     for ended in run_world(2, unfreeze, backwards):
         assert ended.error == "", ended.said
         assert ended.value == pytest.approx(alone, rel=1e-4)
+
+
+def trained_by(kind: str) -> list[float]:
+    """Of microbatches of 2 samples each the loss as a sum, or as its mean."""
+    run = Run()
+    model = run.prepare(nn.Linear(FEATURES, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    run.track(model=model, optimizer=optimizer)
+    losses = []
+    for step in run.steps(dataset(), global_batch=8, microbatch=2, total=3, num_workers=0):
+        with step:
+            for features, _ in step:
+                loss = model(features).square()
+                if kind == "sum":
+                    step.backward(loss.sum(), weight=len(features))
+                else:
+                    step.backward(loss.mean(), mean_of=len(features))
+            step.update(optimizer)
+            losses.append(step.loss.item())
+    return [*losses, *model.weight.flatten().tolist()]
+
+
+def test_a_mean_of_so_many_trains_as_their_sum_does() -> None:
+    expected = run_alone(trained_by, "sum").value
+    assert expected == pytest.approx(run_alone(trained_by, "mean").value, rel=1e-5)

@@ -59,6 +59,13 @@ def backward_without_weight(made: Made) -> None:
             step.backward(model(features).sum())
 
 
+def backward_of_a_sum_and_a_mean(made: Made) -> None:
+    run, model, _ = made
+    with first_step(run) as step:
+        for features, _ in step:
+            step.backward(model(features).sum(), weight=2, mean_of=2)
+
+
 def backward_of_many_losses(made: Made) -> None:
     run, model, _ = made
     with first_step(run) as step:
@@ -238,6 +245,7 @@ def test_a_place_that_is_not_built_is_refused_before_the_device_is_touched(
         (update_twice, "step.update was called twice"),
         (go_through_twice, "gone through once"),
         (backward_without_weight, "step.backward needs weight="),
+        (backward_of_a_sum_and_a_mean, "got weight= and mean_of="),
         (backward_of_many_losses, r"a loss of shape \(2, 1\)"),
         (update_without_its_scaler, r"call step.update\(..., scaler=scaler\)"),
         (update_with_a_strange_scaler, "a GradScaler that is not tracked"),
