@@ -7,8 +7,8 @@ left out has been charged: the sums get the difference, which is never below zer
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import datetime
 
 from spotrun.api.cost import MOST_EARLIER
 from spotrun.decide.cost.rates import Book, Charge, Charges, grouped
@@ -22,29 +22,16 @@ _BYTES_OF_EARLIER = 80
 Groups = Mapping[Charges, list[int]]
 
 
-@dataclass(frozen=True)
-class _Grain:
-    """How exactly the past is kept."""
-
-    earlier: int  # so many prices before the present one
-    grid: timedelta | None  # moments at which a price is said to have changed; None: any
-
-
-_GRAINS = (
-    _Grain(MOST_EARLIER, None),
-    _Grain(8, timedelta(minutes=1)),
-    _Grain(4, timedelta(minutes=10)),
-    _Grain(1, timedelta(hours=1)),
-)
-"""Exactly, if there is room. Whoever is found to have ended before what is kept has paid too much:
-from then until the oldest moment that is kept, or the difference of two prices on the grid."""
+_EARLIER = (MOST_EARLIER, 8, 4, 2, 1, 0)
+"""So many prices before the present one are kept, the most for which there is room. Whoever is
+found to have ended before the oldest of them has been charged until then."""
 
 
 def shortened(book: Book, starts: Mapping[int, datetime], now: datetime) -> Book:
     """Return the charges as exactly as there is room for; `starts` says when workers began."""
     groups, tried = grouped(book), list[Groups]()
-    for grain in _GRAINS:
-        coarser = {charges: _coarser(charges, grain, now) for charges in groups}
+    for earlier in _EARLIER:
+        coarser = {charges: charges[-earlier - 1 :] for charges in groups}
         if size_bytes(_apart(coarser.values())) > MOST_BYTES:
             continue
         shared = _shared(_merged(coarser, groups), starts)
@@ -89,43 +76,6 @@ def _merged(new: Mapping[Charges, Charges], groups: Groups) -> Groups:
     for charges, serials in groups.items():
         found.setdefault(new[charges], []).extend(serials)
     return found
-
-
-def _coarser(charges: Charges, grain: _Grain, now: datetime) -> Charges:
-    """Leave out the oldest prices, and move the changes between the others to the grid."""
-    kept = charges[-grain.earlier - 1 :]
-    return kept if grain.grid is None else _on_grid(kept, grain.grid, now)
-
-
-def _on_grid(charges: Charges, grid: timedelta, now: datetime) -> Charges:
-    """Let each stretch of time cost no more than it did: so the difference is above zero.
-
-    Who costs more now does so from a little later, who costs less from a little earlier.
-    """
-    first = next((n for n, one in enumerate(charges) if n and _is_off(one, grid)), len(charges))
-    found = list(charges[:first])
-    for index, charge in enumerate(charges[first:], first):
-        before = charges[index - 1]
-        until = charges[index + 1].since if index + 1 < len(charges) else now
-        since = _moved(before, charge, grid, until)
-        while found and found[-1].since >= since:
-            found.pop()
-        if since < until or charge is charges[-1]:
-            found.append(charge if since == charge.since else replace(charge, since=since))
-    return tuple(found)
-
-
-def _is_off(charge: Charge, grid: timedelta) -> bool:
-    return bool((charge.since - EVER) % grid)
-
-
-def _moved(before: Charge, charge: Charge, grid: timedelta, until: datetime) -> datetime:
-    down = charge.since - (charge.since - EVER) % grid
-    if down == charge.since or (before.is_spot, before.pool) != (charge.is_spot, charge.pool):
-        return charge.since  # of another pool, one of two sums would fall
-    if charge.usd_per_hour < before.usd_per_hour:
-        return max(down, before.since)
-    return min(down + grid, until)
 
 
 def _shared(groups: Groups, starts: Mapping[int, datetime]) -> Groups:

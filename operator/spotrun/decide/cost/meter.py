@@ -86,14 +86,10 @@ def _followed(known: Charges, worker: Worker, since: datetime, end: datetime) ->
     With whom it shared the node then is not known any more, but its share was the same.
     """
     assert worker.node is not None, "it was on one"
-    history, has = worker.node.prices, worker.node.allocatable
-    share = _share(worker.pod.requests, has) if has is not None else None
+    history = worker.node.prices
     charges, before = list(known), history.at(since)
     for moment, price in history.changes:
         if price is None or not since < moment < end:
-            continue
-        if share is not None and _rate(price, share) == charges[-1].usd_per_hour:
-            before = price  # charged already, where room is short from a little earlier on
             continue
         if before is not None and before.exact:
             rate = charges[-1].usd_per_hour * (price.exact / before.exact)

@@ -94,7 +94,7 @@ def _rate(charges: Charges, serials: Iterable[int]) -> Rate:
     *before, last = charges
     return Rate(
         workers=Serials.of(serials),
-        usd_per_hour=last.usd_per_hour.amount,
+        usd_per_hour=_amount(last.usd_per_hour),
         since=_since(last),
         is_spot=last.is_spot or None,
         pool=last.pool or None,
@@ -112,8 +112,18 @@ def _earlier(charge: Charge, is_spot: bool, pool: str) -> EarlierRate:
     )
 
 
+@lru_cache(maxsize=4096)
+def _amount(usd_per_hour: UsdPerHour) -> Amount:
+    return usd_per_hour.amount
+
+
 def _since(charge: Charge) -> Time | None:
-    return None if charge.since == EVER else Time.of(charge.since)
+    return None if charge.since == EVER else _time(charge.since)
+
+
+@lru_cache(maxsize=4096)
+def _time(moment: datetime) -> Time:
+    return Time.of(moment)
 
 
 @lru_cache(maxsize=4096)
