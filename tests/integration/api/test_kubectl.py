@@ -9,6 +9,7 @@ from spotrun.api import load
 from spotrun.api.crd import KINDS, openapi
 from spotrun.api.schema import JsonSchema
 from tests.api_cases import Manifest, changed, job, pool
+from tests.kubectl_tables import only_row
 
 STATUS = {
     "phase": "Running",
@@ -58,9 +59,7 @@ def shown(cluster: Cluster, crds: None) -> Iterator[Manifest]:
 
 
 def _table(cluster: Cluster, *arguments: str) -> dict[str, str]:
-    header, row = cluster.kubectl("get", *arguments).stdout.splitlines()
-    assert len(header.split()) == len(row.split()), f"{header}\n{row}"
-    return dict(zip(header.split(), row.split(), strict=True))
+    return only_row(cluster.kubectl("get", *arguments).stdout)
 
 
 def test_a_job_is_shown_in_one_line(cluster: Cluster, shown: Manifest) -> None:
@@ -165,6 +164,7 @@ def test_a_pool_is_shown_in_one_line(cluster: Cluster, crds: None) -> None:
         "WORKERS": "3",
         "AVAILABLE": "True",
         "INTERRUPTIONS/24H": "1",
+        "UNPRICED": "",
     }
     cluster.kubectl("delete", "cpool/shown")
 

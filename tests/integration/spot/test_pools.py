@@ -1,7 +1,5 @@
 """Pools: found on nodes, declared by admins, shown by kubectl."""
 
-import itertools
-import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -18,6 +16,7 @@ from tests.integration.spot.helpers import (
     until_pool,
     until_training,
 )
+from tests.kubectl_tables import only_row
 from tests.operator_world import GROUP, World
 
 NEIGHBOUR = "neighbour"
@@ -52,10 +51,7 @@ async def test_kubectl_shows_the_market_in_one_line_a_pool(alone: World) -> None
         await until_training(alone, 0)
         await until_pool(alone, "spot-g5-xlarge-us-east-1a", lambda s: s["workers"] == 1)
     table = alone.cluster.kubectl("get", "cpool", "-l", "spotrun.dev/capacity=Spot").stdout
-    head, row = table.splitlines()
-    starts = [*(match.start() for match in re.finditer(r"\S+", head)), None]
-    columns = zip(head.split(), itertools.pairwise(starts), strict=True)
-    shown = {name: row[start:end].strip() for name, (start, end) in columns}
+    shown = only_row(table)
     assert shown == {
         "NAME": "spot-g5-xlarge-us-east-1a",
         "INSTANCE": "g5.xlarge",
@@ -67,6 +63,8 @@ async def test_kubectl_shows_the_market_in_one_line_a_pool(alone: World) -> None
         "AVAILABLE": "Unknown",
         "INTERRUPTIONS/24H": "0",
         "AGE": shown["AGE"],
+        "UNPRICED": "kubectl patch cpool spot-g5-xlarge-us-east-1a --type=merge "
+        """-p '{"spec":{"usdPerHour":"<USD>"}}'""",
     }
 
 
