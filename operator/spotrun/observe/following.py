@@ -7,6 +7,7 @@ from typing import Any
 from spotrun.kube.client import Selection
 from spotrun.kube.reflector import Reflector
 from spotrun.kube.resource import Key, Resource
+from spotrun.observe.objects import CONFIG_MAPS, EVENTS
 
 SILENT_SECONDS = 300.0
 """A cache opens its watch anew after 75 s without a word, and is answered or fails. Only a bug is
@@ -15,17 +16,23 @@ silent for so long: that a restart may cure, an API server that is away it does 
 BLIND_SECONDS = 120.0
 """Longer than a watch may be silent before it is opened anew."""
 
+_HINTS = frozenset({CONFIG_MAPS, EVENTS})
+"""Decisions without them are poorer, not wrong. Events often have an etcd of their own, which may
+be wiped; and agents reach no replica while none is ready."""
+
 
 class Following:
     """Several reflectors, by the names under which people are told of them."""
 
     def __init__(self, reflectors: Mapping[str, Reflector[Any]]) -> None:
         self.rewound = asyncio.Event()
-        """Set when some cache was filled with an older state than it had shown."""
+        """Set when a cache that decisions rest on was filled with an older state than it had
+        shown."""
         self._reflectors = reflectors
         self._of_resource: dict[Resource, list[Reflector[Any]]] = {}
         for one in reflectors.values():
-            one.rewound = self.rewound.set
+            if one.selection.resource not in _HINTS:
+                one.rewound = self.rewound.set
             self._of_resource.setdefault(one.selection.resource, []).append(one)
 
     async def synced(self) -> None:
@@ -64,6 +71,8 @@ class Following:
     def blind(self) -> str | None:
         """Why what is decided rests on what is no longer so; None if it does not."""
         for name, reflector in self._reflectors.items():
+            if reflector.selection.resource in _HINTS:
+                continue
             if reflector.refusals:
                 return (
                     f"{name}: the API server shows an older state than before; was etcd restored?"

@@ -10,6 +10,7 @@ from spotrun.kube.client import Client, Selection
 from spotrun.kube.reflector import Reflector
 from spotrun.kube.resource import Key, Meta, Resource
 from spotrun.observe.following import BLIND_SECONDS, Following
+from spotrun.observe.objects import CONFIG_MAPS, EVENTS
 from tests.unit.kube.scripted import ScriptedTransport
 
 THINGS, OTHERS = Resource("x.io", "v1", "things"), Resource("x.io", "v1", "others")
@@ -84,3 +85,21 @@ async def test_that_one_of_them_went_back_is_told(clock: Clock) -> None:
     assert not caches.rewound.is_set()
     others.rewound()
     await asyncio.wait_for(caches.rewound.wait(), 1)
+
+
+@pytest.mark.parametrize("hint", [EVENTS, CONFIG_MAPS], ids=str)
+async def test_what_only_betters_decisions_makes_nobody_blind_and_ends_no_reign(
+    clock: Clock, hint: Resource
+) -> None:
+    things, hints = (follower(clock, one, 7, 900.0) for one in (THINGS, hint))
+    caches = Following({"things": things, "hints": hints})
+
+    hints.refusals = 1
+    assert caches.blind() is None
+    hints.rewound()
+    assert not caches.rewound.is_set()
+
+    hints.refusals = 0
+    clock.now += BLIND_SECONDS + 1
+    things._heard_at = clock.now
+    assert caches.blind() is None
