@@ -136,7 +136,9 @@ class JobCaches:
     def _job_changed(self, old: JobObject | None, new: JobObject | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self.readings.forget(old.metadata.uid)  # every replica reads it, also who decides none
-            self._orphaned(Key(old.metadata.namespace, old.metadata.name))
+            key = Key(old.metadata.namespace, old.metadata.name)
+            self._orphaned(key)
+            self._hurry(key)  # a new job of that name is not to wait for the old one's pause
         if old is not None and new is not None and _is_asked(old, new):
             self._hurry(Key(new.metadata.namespace, new.metadata.name))
         self._tell_of_job(old, new)

@@ -162,3 +162,17 @@ def test_what_somebody_asks_of_a_job_waits_for_no_pause(
     meta = msgspec.structs.replace(old.metadata, **change)
     jobs._job_changed(old, msgspec.structs.replace(old, metadata=meta))
     assert hurried == ([Key("ns", "job")] if is_hurried else [])
+
+
+def test_a_name_that_changes_hands_waits_for_no_pause(jobs: JobCaches, hurried: list[Key]) -> None:
+    # A job that nothing holds back goes with one event, and another one may have its name at once.
+    old = jobs.get(Key("ns", "job"))
+    assert old is not None
+    new = msgspec.structs.replace(old, metadata=msgspec.structs.replace(old.metadata, uid="next"))
+
+    jobs._job_changed(None, old)
+    assert hurried == []
+    jobs._job_changed(old, None)
+    assert hurried == [Key("ns", "job")]
+    jobs._job_changed(old, new)  # as a list shows it, when the deletion was not seen
+    assert hurried == [Key("ns", "job")] * 2
