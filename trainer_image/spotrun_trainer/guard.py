@@ -6,6 +6,7 @@ step, or none does.
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 from torch import Tensor
@@ -16,6 +17,8 @@ from spotrun_trainer.logbook import say
 MOST_IN_A_ROW = 25
 """Single batches have a loss that is not finite, and a GradScaler that begins with 2^16 finds its
 scale within as many steps; after so many it is the model that is ruined."""
+
+_LOOKED_AT = 16  # operations: a loss is divided, or added to another, after it was scaled
 
 
 class NotFiniteError(Exception):
@@ -58,11 +61,15 @@ class Scaler:
         """A loss as it is and scaled, whichever of both it is already."""
         if not self._scaler.is_enabled():
             return loss.detach(), loss
-        by: Any = getattr(loss.grad_fn, "_saved_other", None)
         scale: Any = self._scaler._scale  # noqa: SLF001 - whether it was multiplied by just that
-        is_tensor = isinstance(by, Tensor) and scale is not None
-        if is_tensor and by.data_ptr() == scale.data_ptr():
-            return loss.detach() / by, loss
+        if scale is not None:
+            if _multiplies_by(loss.grad_fn, scale):
+                return loss.detach() / scale, loss
+            if any(_multiplies_by(one, scale) for one in _last_nodes(loss)):
+                raise ValueError(
+                    "step.backward got a loss that was computed from a scaled one: give it the "
+                    "loss as it is, or scaler.scale(loss) itself"
+                )
         return loss.detach(), self._scaler.scale(loss)
 
     def update(self, *, is_finite: bool) -> None:
@@ -77,6 +84,20 @@ class Scaler:
         else:
             state["_growth_tracker"] += 1
         self._scaler.load_state_dict(state)
+
+
+def _multiplies_by(node: object, scale: Tensor) -> bool:
+    by: Any = getattr(node, "_saved_other", None)
+    return isinstance(by, Tensor) and by.data_ptr() == scale.data_ptr()
+
+
+def _last_nodes(loss: Tensor) -> list[Any]:
+    """Return the last few operations that a loss was computed by."""
+    nodes: list[Any] = [loss.grad_fn]
+    for node in nodes:
+        before = (one for one, _ in getattr(node, "next_functions", ()) if one is not None)
+        nodes += islice(before, _LOOKED_AT - len(nodes))
+    return nodes
 
 
 class Streak:

@@ -96,8 +96,13 @@ class Phase:
         seed_all(*self._key, _OUTSIDE)
         self._is_through = True
 
-    def backward(self, loss: Tensor, weight: float | Tensor | None) -> None:
-        """Compute gradients of a loss that is a sum, and count it with its weight."""
+    def backward(
+        self,
+        loss: Tensor,
+        weight: float | Tensor | None,
+        times: float | Tensor | None = None,
+    ) -> None:
+        """Compute gradients of a loss, `times` which is a sum, and count it with its weight."""
         if weight is None:
             raise ValueError(
                 "step.backward needs weight=, the number of things that the loss is a sum of "
@@ -110,6 +115,8 @@ class Phase:
             )
         scaler = self._rig.scaler
         plain, scaled = (loss.detach(), loss) if scaler is None else scaler.scaled(loss)
+        if times is not None:  # not before: the scaler would not know a loss that it has scaled
+            plain, scaled = plain * times, scaled * times
         self._sums[-1].add(plain.reshape(()), weight)
         scaled.backward()  # type: ignore[no-untyped-call]
 

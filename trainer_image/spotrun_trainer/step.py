@@ -92,7 +92,7 @@ class Step:
                 "step.backward got weight= and mean_of=: give weight= with a sum, or "
                 "mean_of= with a mean"
             )
-        self._current().backward(loss * mean_of, mean_of)
+        self._current().backward(loss, mean_of, times=mean_of)
 
     def update(
         self,

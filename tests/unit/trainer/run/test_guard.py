@@ -1,6 +1,6 @@
 """Steps that are not applied, by all processes alike, and losses that a GradScaler scales."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -98,6 +98,7 @@ class Recipe:
 
     by: Literal["the script", "step.backward", "nobody"]
     empty: frozenset[int] = frozenset()
+    is_mean: bool = False
 
 
 def scaled(recipe: Recipe) -> tuple[list[float], list[bool], list[float]]:
@@ -113,10 +114,14 @@ def scaled(recipe: Recipe) -> tuple[list[float], list[bool], list[float]]:
         weight = 0 if step.number in recipe.empty else 2
         with step:
             for features, _ in step:
-                loss = model(features).square().sum()
+                losses_of_each = model(features).square()
+                loss = losses_of_each.mean() if recipe.is_mean else losses_of_each.sum()
                 if recipe.by == "the script":
                     loss = scaler.scale(loss)
-                step.backward(loss, weight=weight)
+                if recipe.is_mean:
+                    step.backward(loss, mean_of=weight)
+                else:
+                    step.backward(loss, weight=weight)
             step.update(optimizer, scaler=scaler)
             losses.append(step.loss.item())
             skipped.append(bool(step.skipped))
@@ -124,11 +129,12 @@ def scaled(recipe: Recipe) -> tuple[list[float], list[bool], list[float]]:
 
 
 @pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("is_mean", [False, True])
 @pytest.mark.parametrize("by", ["the script", "step.backward"])
 def test_with_a_scaler_a_training_is_one_without_it_that_lacks_the_steps_that_overflow(
-    size: int, by: Literal["the script", "step.backward"]
+    size: int, by: Literal["the script", "step.backward"], *, is_mean: bool
 ) -> None:
-    for ended in run_world(size, scaled, Recipe(by)):
+    for ended in run_world(size, scaled, Recipe(by, is_mean=is_mean)):
         assert ended.error == "", ended.said
         losses, skipped, weights = ended.value
         empty = frozenset(number for number, was in enumerate(skipped, 1) if was)
@@ -139,6 +145,24 @@ def test_with_a_scaler_a_training_is_one_without_it_that_lacks_the_steps_that_ov
         pairs = zip(plain[0], losses, skipped, strict=True)
         assert all(one == pytest.approx(other, rel=1e-5) for one, other, was in pairs if not was)
         assert plain[2] == pytest.approx(weights, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda scaled: scaled / 4,
+        lambda scaled: scaled + 0.5,
+        lambda scaled: (scaled / 4 + 0.5).mean(),
+        lambda scaled: torch.stack([scaled, scaled]).sum(),
+    ],
+)
+def test_a_loss_made_out_of_a_scaled_one_is_neither_scaled_again_nor_taken_as_it_is(
+    change: Callable[[Tensor], Tensor],
+) -> None:
+    scaler = GradScaler("cpu")
+    loss = nn.Parameter(torch.ones(())).square()
+    with pytest.raises(ValueError, match=r"scaler.scale\(loss\) itself"):
+        Scaler(scaler).scaled(change(scaler.scale(loss)))
 
 
 def scales(found: Iterator[bool], own: GradScaler, theirs: GradScaler) -> list[tuple[float, float]]:
