@@ -276,7 +276,7 @@ class Phase:
         )
         loss, weight, *norms = known.tolist()
         if skipped := why_not_by_sums(loss, weight):
-            return None, skipped
+            return (norm / weight if norm is not None and weight else norm), skipped
         # Parts of a model have norms of their own, and would not agree.
         if norms and rig.group.replica is None and (skipped := why_not_by_norm(norms[0])):
             return norm, skipped

@@ -37,8 +37,13 @@ class Ruin:
         return loss * float(self.kind), 2
 
 
-def ruined(ruin: Ruin, total: int = 4, place: str | None = None) -> list[object]:
-    """By step: why it was skipped, and the weights after it; a buffer and a schedule move along."""
+def ruined(
+    ruin: Ruin, total: int = 4, place: str | None = None, clip: float | None = 1.0
+) -> list[object]:
+    """By step: why it was skipped, the weights after it, and the gradient's norm.
+
+    A buffer and a schedule move along.
+    """
     run = Run(checkpoint=place, every="1 steps")
     model = run.prepare(nn.Sequential(nn.Linear(FEATURES, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
@@ -52,31 +57,33 @@ def ruined(ruin: Ruin, total: int = 4, place: str | None = None) -> list[object]
                 is_ruined = ruin.kind == "no weight" or (run.rank, count) == (0, 0)
                 loss, weight = ruin.of(loss, step.number) if is_ruined else (loss, 2)
                 step.backward(loss, weight=weight)
-            step.update(optimizer, clip=1.0, schedule=schedule)
+            step.update(optimizer, clip=clip, schedule=schedule)
             why = step.skipped
+            norm = step.norm.item() if clip is not None else 0.0
         flat = [value.double().sum().item() for value in model.state_dict().values()]
-        states.append((why, [*flat, schedule.get_last_lr()[0]]))
+        states.append((why, [*flat, schedule.get_last_lr()[0]], norm))
     return states
 
 
 @pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize(
-    ("kind", "why"),
+    ("kind", "why", "norms"),
     [
-        ("no weight", "its losses have a weight of 0 together"),
-        ("nan", "its loss is nan"),
-        ("inf", "its loss is inf"),
-        ("gradient", "the norm of its gradient is nan"),
+        ("no weight", "its losses have a weight of 0 together", {"0.0"}),
+        ("nan", "its loss is nan", {"nan"}),
+        ("inf", "its loss is inf", {"nan", "inf"}),
+        ("gradient", "the norm of its gradient is nan", {"nan"}),
     ],
 )
-def test_a_step_that_would_ruin_the_weights_changes_nothing(
-    size: int, kind: Kind, why: str
+def test_a_step_that_would_ruin_the_weights_changes_nothing_and_says_its_norm(
+    size: int, kind: Kind, why: str, norms: set[str]
 ) -> None:
     for ended in run_world(size, ruined, Ruin(kind)):
         assert ended.error == "", ended.said
-        (_, before), (said, after), *rest = ended.value
+        (_, before, _), (said, after, norm), *rest = ended.value
         assert (said, after) == (why, before)
-        assert all(reason == "" for reason, _ in rest)
+        assert str(norm) in norms
+        assert all(reason == "" for reason, _, _ in rest)
         assert rest[0][1] != after
     assert f"step 2 changes nothing: {why}" in run_world(size, ruined, Ruin(kind))[0].said
 
