@@ -13,6 +13,7 @@ from spotrun_trainer.rng import key_of
 from spotrun_trainer.tracked import Tracked
 
 _CHUNK_BYTES = 64 * 2**20
+_SUMMED_AT_ONCE = 2**24  # numbers, of which the sum makes a copy with 8 bytes for each
 _WHOLE_NUMBERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -54,10 +55,17 @@ def checksum_of_weights(optimizers: Sequence[Optimizer], part: int = 0, parts: i
 
 
 def _number_of(tensors: Iterable[Tensor]) -> int:
-    sums = [_bits(tensor).sum(dtype=torch.int64) for tensor in tensors]
-    by_device = {sum_.device: [one for one in sums if one.device == sum_.device] for sum_ in sums}
+    by_device: dict[torch.device, list[Tensor]] = {}
+    for tensor in tensors:
+        by_device.setdefault(tensor.device, []).append(_sum_of(tensor))
     numbers = [one for alike in by_device.values() for one in torch.stack(alike).tolist()]
     return key_of(*numbers) >> (64 - CHECKSUM_BITS)
+
+
+def _sum_of(tensor: Tensor) -> Tensor:
+    pieces = torch.split(_bits(tensor), _SUMMED_AT_ONCE)
+    sums = [piece.sum(dtype=torch.int64) for piece in pieces]
+    return sums[0] if len(sums) == 1 else torch.stack(sums).sum()
 
 
 def _bits(tensor: Tensor) -> Tensor:

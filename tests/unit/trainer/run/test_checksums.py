@@ -1,0 +1,60 @@
+"""What processes compare of their state: what it costs, and that nothing of it is left out."""
+
+import time
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from spotrun_trainer import agreement
+from spotrun_trainer.commit import CHECKSUM_BITS
+from spotrun_trainer.rng import key_of
+
+
+def of(tensors: list[Tensor]) -> int:
+    return agreement._number_of(tensors)
+
+
+def seconds_for(count: int) -> float:
+    tensors, took = [torch.ones(2) for _ in range(count)], []
+    for _ in range(3):
+        began = time.process_time()
+        of(tensors)
+        took.append(time.process_time() - began)
+    return min(took)
+
+
+def test_four_times_as_many_tensors_cost_about_four_times_as_much() -> None:
+    assert seconds_for(6000) < 8 * seconds_for(1500)
+
+
+def test_a_large_tensor_is_summed_in_pieces_as_they_are_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    numbers, whole = [], Tensor.sum
+
+    def noted(tensor: Tensor, **how: Any) -> Tensor:
+        numbers.append(tensor.numel())
+        return whole(tensor, **how)
+
+    monkeypatch.setattr(Tensor, "sum", noted)
+    of([torch.ones(2**24 + 1, dtype=torch.uint8)])
+    assert numbers == [2**24, 1, 2]
+
+
+@pytest.mark.parametrize("piece", [1, 3, 8, 2**24])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.bool])
+def test_pieces_make_the_sum_of_the_whole(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, piece: int
+) -> None:
+    monkeypatch.setattr(agreement, "_SUMMED_AT_ONCE", piece)
+    whole_numbers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    tensors = [
+        torch.arange(9.0).to(dtype),
+        torch.zeros(0, dtype=dtype),
+        torch.ones((), dtype=dtype),
+    ]
+    sums = [sum(one.flatten().view(whole_numbers[one.element_size()]).tolist()) for one in tensors]
+    wrapped = [(one + 2**63) % 2**64 - 2**63 for one in sums]
+    assert of(tensors) == key_of(*wrapped) >> (64 - CHECKSUM_BITS)
