@@ -280,7 +280,7 @@ class Controller:
             async with running(jobs), running(orphans), running(pools), running(usage):
                 await first_of(self._election.lost.wait(), self._caches.rewound.wait())
             await self._server.step_down()
-            if self._election.leads:
+            if self._caches.rewound.is_set():
                 log.warning("the API server shows an older state than before: all begins anew")
             else:
                 log.info("no longer leading")
