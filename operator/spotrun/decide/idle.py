@@ -69,7 +69,9 @@ def hold_idle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         return status.model_copy(update={"suspended_by": by or None})
     if idle is None or is_held or view.job.spec.suspend or holds_back(status):
         return status
-    if _seconds_to_hold(view, status, idle) != 0.0:
+    # What was said at the last look may be long past: nobody may have looked meanwhile.
+    is_due = _seconds_to_hold(view, watch_idleness(view, status), idle) == 0.0
+    if not is_due or not view.is_time_sure:
         return status
     said = find(status, ConditionType.IDLE)
     assert said is not None, "it holds"

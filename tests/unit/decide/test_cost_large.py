@@ -66,22 +66,27 @@ def test_rates_as_older_operators_wrote_them_are_read() -> None:
 
 
 seconds = st.integers(0, 7200)
-charges_of = st.lists(
+prices_of = st.lists(
     st.tuples(seconds, st.integers(1, 40), st.sampled_from(("a", "a", "b"))),
     min_size=1,
     max_size=24,
     unique_by=lambda one: one[0],
-).map(
-    lambda found: tuple(
-        Charge(EVER if not index else ago(s), UsdPerHour(usd), is_spot=True, pool=pool)
-        for index, (s, usd, pool) in enumerate(sorted(found, reverse=True))
-    )
 )
+
+
+@st.composite
+def charges_of(draw: st.DrawFn) -> Charges:
+    """Draw the charges of a worker; what was before the first may be in the sums already."""
+    prices, is_whole = sorted(draw(prices_of), reverse=True), draw(st.booleans())
+    return tuple(
+        Charge(EVER if is_whole and not index else ago(s), UsdPerHour(usd), is_spot=True, pool=pool)
+        for index, (s, usd, pool) in enumerate(prices)
+    )
 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.tuples(seconds, charges_of, st.none() | seconds), min_size=1, max_size=8),
+    st.lists(st.tuples(seconds, charges_of(), st.none() | seconds), min_size=1, max_size=8),
     st.sampled_from((100, 500, 3000, 48_000)),
 )
 def test_what_is_left_out_is_never_below_zero_and_nothing_changes_from_now_on(
@@ -109,3 +114,9 @@ def test_what_is_left_out_is_never_below_zero_and_nothing_changes_from_now_on(
 def _spent(job: JobBuilder, book: Book, after_seconds: float) -> Spent:
     view = job.view(NOW + timedelta(seconds=after_seconds))
     return priced(view, view.job.workers, book)
+
+
+def test_who_has_earlier_prices_in_the_sums_gets_them_from_nobody_again() -> None:
+    now = Charge(ago(600), UsdPerHour(1))
+    book: Book = {0: (now,), 1: (Charge(EVER, UsdPerHour(9)), now)}
+    assert shortened(book, {0: ago(3600), 1: ago(3600)}, NOW) == book

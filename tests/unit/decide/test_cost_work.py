@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Accumulators, Cost
 from spotrun.api.names import Phase
@@ -158,6 +159,18 @@ def test_the_standstill_around_a_change_of_worlds_is_lost() -> None:
     assert sums(calm).lost_work_usd is None
     changed = lives((100, 1, 0), (101, 2, 100))
     assert sums(changed).lost_work_usd == "0.05"  # 90 s at $2/h
+
+
+def test_what_was_lost_does_not_fall_with_a_cost_that_was_corrected() -> None:
+    job = training_at(100)
+    job = after(job, job.decide())
+    known = job.status.accumulators
+    assert known is not None
+    corrected = known.model_copy(update={"lost_work_usd": Amount("5"), "redone_usd": Amount("1")})
+    job = replace(job, status=job.status.model_copy(update={"accumulators": corrected}))
+    changed = training_at(60, 2, job.with_world("0-1", 2, store="x:1"))
+    found = sums(changed.decide(NOW + timedelta(seconds=100)))
+    assert (found.lost_work_usd, found.redone_usd) == ("5", "1")
 
 
 def test_the_time_in_which_a_job_is_held_back_is_no_standstill() -> None:

@@ -8,8 +8,9 @@ from spotrun.act.events import announcements
 from spotrun.api.meta import Condition, ConditionStatus
 from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
 from spotrun.decide.actions import Remove
-from spotrun.decide.idle import IDLE_SECONDS
+from spotrun.decide.idle import IDLE_SECONDS, hold_idle
 from spotrun.decide.ledger import find
+from spotrun.decide.view import View
 from spotrun.money.shares import Resources
 from spotrun.wire import Progress, Utilization
 from tests.decide_builders import ON_CLAIM, JobBuilder, a_job, later
@@ -183,3 +184,21 @@ def test_who_works_once_in_a_while_is_not_suspended() -> None:
     busy, _ = idleness(replace(job, workers=a_training(BUSY, BUSY).workers), 7000)
     again, _ = idleness(replace(busy, workers=job.workers), 7060)
     assert again.decide(later(7200)).status.suspended_by is None
+
+
+def test_what_was_said_of_a_job_that_nobody_looked_at_for_long_suspends_it_only_if_it_holds() -> (
+    None
+):
+    job = an_idle_job()
+    busy = replace(job, workers=a_training(BUSY, BUSY).workers)
+    unheard = replace(job, workers={n: replace(w, agent=None) for n, w in job.workers.items()})
+    suspended = [one.decide(later(9000)).status.suspended_by for one in (busy, unheard, job)]
+    assert suspended == [None, None, (SuspendedBy.IDLE,)]
+
+
+def test_a_clock_that_may_be_wrong_suspends_nobody() -> None:
+    job = an_idle_job()
+    view = job.view(later(9000))
+    unsure = View(replace(view.job, is_time_sure=False), view.now)
+    assert hold_idle(view, job.status).suspended_by == (SuspendedBy.IDLE,)
+    assert hold_idle(unsure, job.status).suspended_by is None

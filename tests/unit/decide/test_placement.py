@@ -210,6 +210,12 @@ def test_within_limits_a_pool_with_room_comes_before_a_cheaper_one_without() -> 
     assert (place.required, place.pinned) == (("free",), True)
 
 
+def test_within_limits_room_comes_first_also_for_who_was_withdrawn_for_it() -> None:
+    full, free = a_spot_pool("full", 0.3), a_spot_pool("free", 0.4, free_slots=1)
+    limited = on_market(a_job(1, placement={"maxPercentPerZone": 50}), full, free)
+    assert [place.required for place in places(lacking(limited, TRIED_SECONDS))] == [("free",)]
+
+
 def test_who_finds_no_node_waits_on_where_other_pools_have_no_room_either() -> None:
     full, other = a_spot_pool("full", 0.3), a_spot_pool("other", 0.4)
     waits = waiting(a_job(1), 0, pools=(full,), seconds=59, **NO_NODE)

@@ -7,6 +7,7 @@ import pytest
 
 from spotrun.api.schedule import Schedule
 from spotrun.decide.schedule import (
+    after_open_seconds,
     is_open,
     next_change,
     open_seconds,
@@ -131,3 +132,10 @@ def test_a_beginning_is_told_on_the_clock_of_its_own_window() -> None:
     assert opens(both, at("2026-07-01T14:00+00:00")).startswith(
         "the next one begins on Wed 2026-07-01 at 20:00 Europe/Berlin, in at most 4 h"
     )
+
+
+@pytest.mark.parametrize("day", range(22, 29))
+def test_a_week_whose_only_window_the_clock_leaves_out_is_passed_over(day: int) -> None:
+    nightly = a_schedule("02:00", "03:00", "Europe/Berlin", "Sun")
+    start = datetime(2027, 3, day, tzinfo=UTC)
+    assert after_open_seconds(nightly, start, 1800) == at("2027-04-04T00:30:00Z")

@@ -109,6 +109,8 @@ def _fit(charges: Charges, other: Charges, index: int, start: datetime) -> Charg
         return charges
     own, begins = charges[index].since, other[len(other) - len(charges) + index].since
     # What was before its first price is in the sums, unless it had that when it came.
+    if len(other) > len(charges) and own > start:
+        return charges
     return other if begins == own or max(begins, own) <= start else charges
 
 

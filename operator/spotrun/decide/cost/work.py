@@ -21,7 +21,7 @@ from spotrun.decide.view import View, holds_back
 from spotrun.money import forecast as forecasts
 from spotrun.money.savings import lost_work, saved_usd
 from spotrun.money.shares import share_of
-from spotrun.money.units import NO_RATE, Usd, UsdPerHour, seconds_between
+from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour, seconds_between
 from spotrun.wire import MOST_STEPS, step_of
 
 _MOST_MARKS = 16
@@ -128,7 +128,8 @@ def _lost(
     if not lost.usd:
         return {}
     known = Usd.of(sums.lost_work_usd)
-    new = min(lost.usd, now.usd - known)  # no more is lost than was paid
+    # No more is lost than was paid; what a correction took back was not lost again.
+    new = max(min(lost.usd, now.usd - known), NO_USD)
     update: dict[str, object] = {"lost_work_usd": (known + new).amount}
     if lost.redone:
         update["redone_usd"] = (Usd.of(sums.redone_usd) + min(lost.redone, new)).amount

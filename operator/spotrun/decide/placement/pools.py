@@ -14,7 +14,7 @@ from spotrun.api.placement import Homogeneous, Zones
 from spotrun.decide.actions import Placed
 from spotrun.decide.market import PoolFacts
 from spotrun.decide.placement.rank import Ranked, home_zones, main_zone
-from spotrun.decide.placement.room import believed_room
+from spotrun.decide.placement.room import believed_room, untried_room
 from spotrun.decide.sizes import smallest, wanted
 from spotrun.decide.view import View
 
@@ -134,10 +134,11 @@ def places(
 ) -> list[Placed]:
     """Where so many new workers are asked from; fewer where limits allow no more."""
     slots = Counter(believed_room(view))
+    order = slots if slots.total() > 0 else untried_room(view)
     single = main_zone(view, ranked) if view.job.spec.placement.zones is Zones.SINGLE else ""
     found: list[Placed] = []
     for _ in range(number):
-        allowed = _within_limits(ranked, taken, slots)
+        allowed = _within_limits(ranked, taken, order)
         if not allowed:
             break
         best, zone = allowed[0]
