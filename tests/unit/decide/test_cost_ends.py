@@ -90,6 +90,7 @@ class Case:
 
 _LATER = replace(UNREACHABLE, unreachable_at=later(1800))
 _TAKEN = {"phase": PodPhase.FAILED, "disrupted": "DeletionByPodGC", "disrupted_at": later(3000)}
+_EVICTED = {**DRAINED, "killed_at": None, "disrupted_at": later(1800), "heard": 900.0}
 _GONE = replace(UNREACHABLE, gone=True, gone_at=later(3600))
 _UNSEEN = replace(a_node("b", None, gone=True, ready=False), allocatable=None)
 CASES = {
@@ -122,6 +123,9 @@ CASES = {
     "force-deleted where its kubelet is well": Case(WELL, FORCED, True, WELL, LATER_TOLD, "1.5"),
     "drained, and cut off while it ended": Case(
         UNREACHABLE, DRAINED, False, UNREACHABLE, DRAINED, "1"
+    ),
+    "drained, and heard until its node was gone": Case(
+        WELL, {}, True, replace(WELL, gone=True, gone_at=later(3600)), _EVICTED, "1.75"
     ),
     "shut down without a word": Case(NOT_READY, {}, True, _LATER, {}, "1.5"),
     "declared dead by hand while no operator looked": Case(WELL, {}, True, _LATER, _TAKEN, "1.5"),

@@ -35,15 +35,18 @@ def charge_ends(
         return min(pod.ended_at, now)
     if noted is not None and not _has_run_on(worker, noted, now):
         return min(noted, now)
+    disrupted_at, heard_at = pod.disrupted_at, _heard_at(worker, now)
+    if disrupted_at is not None and heard_at is not None:
+        disrupted_at = max(disrupted_at, heard_at)  # a drain only begins with that condition
     if pod.is_over:  # by its kubelet, before or without a container that tells when; or for it
         unheard_at = node.unreachable_at if node is not None else None
-        return _earliest(pod.disrupted_at, unheard_at, now=now)
+        return _earliest(disrupted_at, unheard_at, now=now)
     if node is not None and node.gone:
-        signs = (node.gone_at, node.unreachable_at, pod.disrupted_at, _heard_at(worker, now))
+        signs = (node.gone_at, node.unreachable_at, disrupted_at, heard_at)
         return _earliest(*signs, now=now)
     if node is None or node.unreachable_at is None or not is_given_up or _speaks(worker):
         return None
-    return min(max(node.unreachable_at, _heard_at(worker, now) or node.unreachable_at), now)
+    return min(max(node.unreachable_at, heard_at or node.unreachable_at), now)
 
 
 def read_ends(sums: Accumulators | None) -> dict[int, datetime]:
