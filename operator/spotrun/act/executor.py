@@ -17,7 +17,7 @@ from spotrun.act.annotations import annotate
 from spotrun.act.creations import Creations, creation_of
 from spotrun.act.events import announcements, event, may_tell
 from spotrun.act.pods import PodWriter
-from spotrun.act.protection import Protection
+from spotrun.act.protection import BUDGET, Protection
 from spotrun.act.retries import Retries
 from spotrun.act.scale import resize
 from spotrun.act.settings import Settings
@@ -54,7 +54,6 @@ log = logging.getLogger(__name__)
 EVENTS = Resource("events.k8s.io", "v1", "events")
 
 _PATIENCE = 3  # failures in a row
-_PROTECTION = "the PodDisruptionBudget"
 
 Single = Remove | Withdraw | Release | Annotate | DeleteJob | Resize
 """What is done by one request."""
@@ -101,8 +100,8 @@ class Executor:
         self._client = client
         self._writes = Writes(horizon, leads, at_once)
         self._pods = PodWriter(client, self._writes)
-        self._protection = Protection(client, self._writes, clock=clock, roll=roll)
         self._retries = Retries(clock, roll, count_failure)
+        self._protection = Protection(client, self._writes, self._retries, clock=clock, roll=roll)
         self._creations = Creations(
             self._pods, self._protection, settings, retries=self._retries, clock=clock, roll=roll
         )
@@ -119,11 +118,7 @@ class Executor:
 
     async def carry_out(self, job: JobSnapshot, decision: Decision, memory: Memory) -> Outcome:
         """Store the next status, then do what follows from it, on the version that has it."""
-        if unprotected := await self._retries.attempt(
-            memory,
-            _PROTECTION,
-            lambda: self._protection.before_training(job, decision.status, memory),
-        ):
+        if unprotected := await self._protection.before_training(job, decision.status, memory):
             return _outcome(unprotected, stored=False)
         version = await self._statuses.store(job, job.status, decision.status, memory)
         if isinstance(version, Trouble):
@@ -200,7 +195,7 @@ class Executor:
             else:
                 singles.append(action)
         names = (*map(_name_of, singles), *map(_labels_of, memory.hidden))
-        self._retries.keep(memory, (_PROTECTION, status_of(job), creation_of(job), *names))
+        self._retries.keep(memory, (BUDGET, status_of(job), creation_of(job), *names))
         # The inner ones are begun here: a coroutine that is cancelled before its first step would
         # leave them unawaited.
         created, others = await asyncio.gather(

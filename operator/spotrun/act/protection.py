@@ -6,6 +6,7 @@ from collections.abc import Callable
 from spotrun.act.disruption_budget import disruption_budget
 from spotrun.act.manifest import Manifest
 from spotrun.act.network_policy import network_policy
+from spotrun.act.retries import Retries
 from spotrun.act.trouble import Trouble, on_creation
 from spotrun.act.writes import Writes, Written
 from spotrun.api.status import TrainingJobStatus
@@ -27,15 +28,25 @@ ENSURE_AGAIN_SECONDS = 600.0
 """So often budget and policy of a job with workers are made once more: somebody may have deleted
 them, and to watch them for that would cost more."""
 
+BUDGET = "the PodDisruptionBudget"
+_PATIENCE = 3  # failures in a row
+
 
 class Protection:
     """Makes a job's NetworkPolicy and its PodDisruptionBudget, each before it is needed."""
 
     def __init__(
-        self, client: Client, writes: Writes, *, clock: Callable[[], float], roll: Roll
+        self,
+        client: Client,
+        writes: Writes,
+        retries: Retries,
+        *,
+        clock: Callable[[], float],
+        roll: Roll,
     ) -> None:
         self._client = client
         self._writes = writes
+        self._retries = retries
         self._clock = clock
         self._roll = roll
 
@@ -54,10 +65,19 @@ class Protection:
         """No world begins whose workers a drain could take without a swap.
 
         Not earlier: a worker that is evicted before it trains is made again, nothing is lost; and
-        Kubernetes counts a budget's pods anew for each one of a gang that is being made.
+        Kubernetes counts a budget's pods anew for each one of a gang that is being made. Where it
+        fails again and again (a webhook is down) the job trains all the same.
         """
-        begins = training(status) and not training(job.status)
-        return await self._guard(job, memory) if begins else []
+        if training(job.status) or not training(status):
+            memory.failing.pop(BUDGET, None)
+            return []
+        troubles = await self._retries.attempt(memory, BUDGET, lambda: self._guard(job, memory))
+        failing = memory.failing.get(BUDGET)
+        if failing is None or failing.times < _PATIENCE:
+            return troubles
+        del memory.failing[BUDGET]
+        self._go_without(job, failing.words, memory)
+        return []
 
     async def keep(self, job: JobSnapshot, memory: Memory) -> None:
         """Protect workers that are there already, now and then; what is wrong can wait."""
@@ -77,13 +97,18 @@ class Protection:
         if self._is_recent(memory.budget_at):
             return []
         trouble = await self._ensure(job, BUDGETS, disruption_budget(job))
-        if trouble is not None and trouble.refusal is None:
+        if trouble is None:
+            memory.budget_at = self._clock()
+        elif trouble.refusal is None:
             return [trouble]
-        memory.budget_at = self._clock()
-        if trouble is not None and trouble.refusal is not None:
-            words = trouble.refusal.message
-            log.warning("%s/%s: evictions do not wait: %s", job.namespace, job.name, words)
+        else:
+            self._go_without(job, trouble.refusal.message, memory)
         return []
+
+    def _go_without(self, job: JobSnapshot, words: str, memory: Memory) -> None:
+        """Have the job train without a budget; after a while it is tried again."""
+        memory.budget_at = self._clock()
+        log.warning("%s/%s: evictions do not wait: %s", job.namespace, job.name, words)
 
     def _is_recent(self, moment: float) -> bool:
         return self._clock() - moment < ENSURE_AGAIN_SECONDS

@@ -9,7 +9,8 @@ import pytest
 from spotrun.act.executor import Executor, Outcome
 from spotrun.act.settings import Settings
 from spotrun.api.names import Reason
-from spotrun.api.values import Intervals
+from spotrun.api.status import How, World
+from spotrun.api.values import Intervals, Serials
 from spotrun.decide.actions import Action, Create, Decision, Release, Remove
 from spotrun.decide.snapshot import JobSnapshot, Undone
 from spotrun.kube.client import Client
@@ -83,6 +84,9 @@ class Server:
 
 
 CREATE = Create(0)
+
+
+WORLD = World(generation=1, members=Serials.of((0,)), switch=True, how=How.RESTART)
 
 
 def removal(serial: int) -> Remove:
@@ -208,3 +212,32 @@ async def test_a_server_that_is_away_or_busy_has_the_whole_job_wait(error: KubeE
         outcome = await server.live(0, CREATE)
         assert (outcome.failure, server.times()) == (error, [times])
     assert server.counted == [], "whoever raises them counts them"
+
+
+async def test_a_budget_that_cannot_be_made_holds_a_training_up_for_three_tries() -> None:
+    server = Server({"POST": TOO_LARGE})
+    job = a_job().snapshot()
+    begins = Decision(job.status.model_copy(update={"world": WORLD}))
+
+    stored = []
+    for _ in range(3):
+        outcome = await server.executor.carry_out(job, begins, server.memory)
+        stored.append(outcome.stored)
+        server.seconds += 2
+
+    assert stored == [False, False, True]
+    assert server.memory.failing == {}, "it trains without one"
+    assert server.memory.budget_at == 4.0, "its workers are not held up either, for a while"
+
+
+async def test_a_budget_that_cannot_be_made_holds_up_nothing_but_a_training() -> None:
+    server = Server({"POST": TOO_LARGE})
+    job = a_job().snapshot()
+    begins = Decision(job.status.model_copy(update={"world": WORLD}))
+    assert not (await server.executor.carry_out(job, begins, server.memory)).stored
+
+    other = Decision(job.status.model_copy(update={"next_serial": 7}))
+    outcome = await server.executor.carry_out(job, other, server.memory)
+
+    assert outcome.stored
+    assert server.memory.failing == {}
