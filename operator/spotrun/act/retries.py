@@ -43,7 +43,7 @@ class Retries:
         """Write, unless that failed and it is too soon; return what did not go well.
 
         Where one of several equal writes succeeded, the count of failures begins anew. What
-        concerns the API server as a whole stays a failure, which has the whole job wait.
+        concerns the API server as a whole is no write's failure, and has the whole job wait.
         """
         failing = memory.failing.get(what)
         wait_seconds = failing.retry_at - self._clock() if failing is not None else 0.0
@@ -57,9 +57,9 @@ class Retries:
             return troubles
         times = 1 if failing is None or None in results else failing.times + 1
         pause_seconds = self._pause_seconds(times, failures[0])
-        memory.failing[what] = Failing(times, failures[0].message, self._clock() + pause_seconds)
         if not pause_seconds:
             return troubles
+        memory.failing[what] = Failing(times, failures[0].message, self._clock() + pause_seconds)
         self._count(failures[0])
         _log(what, memory.failing[what], pause_seconds)
         others = [one for one in troubles if one.failure is None]

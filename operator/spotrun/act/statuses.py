@@ -11,7 +11,7 @@ from spotrun.kube.backoff import Backoff, Roll
 from spotrun.kube.client import Client
 from spotrun.kube.errors import Conflict, KubeError, NotFound
 from spotrun.kube.resource import Key
-from spotrun.observe.memory import Memory
+from spotrun.observe.memory import STATUS, Memory
 from spotrun.observe.objects import TRAINING_JOBS
 
 CONFLICTS = Backoff(least_seconds=0.1, most_seconds=10.0)
@@ -102,4 +102,4 @@ class StatusWriter:
 
 def status_of(job: JobSnapshot) -> str:
     """Name the writing of a status: after a change of the spec it is tried at once."""
-    return f"the status of generation {job.generation}"
+    return f"{STATUS} of generation {job.generation}"

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from spotrun.decide.snapshot import JobSnapshot, Refusal, Undone
 
+STATUS = "the status"
+"""How the writing of one is named: it is not told of, for when it can be told it is done."""
 _ACCIDENTS = 3
 """A write that fails so often in a row is told of: it is no accident any more."""
 
@@ -54,8 +56,9 @@ class Memory:
 
     @property
     def undone(self) -> Undone | None:
-        """The write that has failed most often in a row, once it is no accident."""
-        failing = max(self.failing.items(), key=lambda one: one[1].times, default=None)
+        """The write that has failed most often in a row, once it is no accident; no status."""
+        told = (one for one in self.failing.items() if not one[0].startswith(STATUS))
+        failing = max(told, key=lambda one: one[1].times, default=None)
         if failing is None or failing[1].times < _ACCIDENTS:
             return None
         what, last = failing

@@ -2,7 +2,8 @@
 
 import pytest
 
-from spotrun.observe.memory import Memory
+from spotrun.decide.snapshot import Undone
+from spotrun.observe.memory import STATUS, Failing, Memory
 from tests.decide_builders import a_job
 
 BEGAN = 100.0
@@ -56,3 +57,11 @@ def test_a_job_that_others_made_again_while_it_was_gone_here_is_another_one() ->
     memory.keep_only("another", BEGAN)
 
     assert memory == Memory(uid="another", leading_since=BEGAN)
+
+
+def test_a_status_that_could_not_be_stored_is_none_to_tell_of_in_the_status() -> None:
+    # Once it can be told it is stored.
+    memory = Memory(failing={f"{STATUS} of generation 1": Failing(9, "too large", 0.0)})
+    assert memory.undone is None
+    memory.failing["the removal of worker 3"] = Failing(3, "no", 0.0)
+    assert memory.undone == Undone("the removal of worker 3", "no")
