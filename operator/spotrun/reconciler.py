@@ -8,6 +8,7 @@ from datetime import datetime
 
 from spotrun import diary, logs
 from spotrun.act import orphans
+from spotrun.act.creations import creation_of
 from spotrun.act.executor import Executor
 from spotrun.decide.actions import Decision
 from spotrun.decide.cost.telling import cost_at_deletion
@@ -134,7 +135,7 @@ class Reconciler:
         promises, key = self._caches.pools.promises, Key(job.namespace, job.name)
         promises.make(job, decision.actions)
         outcome = await self._executor.carry_out(job, decision, memory)
-        if outcome.failure is not None or memory.refused is not None:
+        if not outcome.stored or _waits_to_create(job, memory) or outcome.failure is not None:
             promises.take_back(key)  # its workers may not come for long
         if outcome.stored:
             if is_restart(job.status, decision.status):
@@ -214,3 +215,8 @@ class Reconciler:
         self._caches.forget(key)
         self._board.withdraw(key, self._caches.jobs_version)
         return float("inf")
+
+
+def _waits_to_create(job: JobSnapshot, memory: Memory) -> bool:
+    """Whether workers were refused, or could not be made: they are tried again after a pause."""
+    return memory.refused is not None or creation_of(job) in memory.failing

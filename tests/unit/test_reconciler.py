@@ -8,18 +8,20 @@ import pytest
 from spotrun.act.executor import Executor
 from spotrun.act.settings import Settings
 from spotrun.api.names import FINALIZER_METERED, LABEL_JOB, LABEL_JOB_UID
+from spotrun.decide.actions import Action, Create
+from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.client import Client
-from spotrun.kube.errors import Forbidden, NotFound
+from spotrun.kube.errors import Ambiguous, Forbidden, NotFound
 from spotrun.kube.feed import Feed
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.queue import WorkQueue
 from spotrun.kube.resource import Key, Resource
 from spotrun.observe.caches import Caches
-from spotrun.observe.objects import FED, PodObject
+from spotrun.observe.objects import FED, JobObject, PodObject
 from spotrun.reconciler import Reconciler
 from spotrun.serve.board import Board
 from spotrun.serve.farewells import Farewells
-from tests.decide_builders import NOW
+from tests.decide_builders import NOW, a_spec
 from tests.unit.kube.scripted import ScriptedTransport
 
 JOB = Key("ns", "job")
@@ -131,3 +133,50 @@ async def test_one_that_cannot_be_let_go_of_is_in_no_others_way() -> None:
     with pytest.raises(Forbidden, match="guards a"):
         await cluster.reconciler().let_go_of_orphans(JOB)
     assert cluster.released == ["b", "c"]
+
+
+class Promised:
+    """The workers that a decision keeps room for."""
+
+    def __init__(self) -> None:
+        self.serials: list[int] = []
+        self.most: list[int] = []
+
+    def make(self, _: JobSnapshot, actions: tuple[Action, ...]) -> None:
+        self.serials = [one.serial for one in actions if isinstance(one, Create)]
+        self.most = max(self.most, self.serials)
+
+    def take_back(self, _: Key) -> None:
+        self.serials = []
+
+
+@pytest.mark.parametrize(
+    ("failing", "held"),
+    [
+        pytest.param("", [0, 1], id="they are made"),
+        pytest.param("status", [], id="its status cannot be stored"),
+        pytest.param("pods", [], id="they cannot be made"),
+    ],
+)
+async def test_room_is_kept_for_no_workers_that_wait_for_a_pause(
+    monkeypatch: pytest.MonkeyPatch, failing: str, held: list[int]
+) -> None:
+    def answer(method: str, path: str, _: Any) -> Any:
+        if method in {"POST", "PATCH"} and path.partition("?")[0].endswith(f"/{failing}"):
+            raise Ambiguous("the webhook is down", status=500)
+        return {"metadata": {"name": "made", "resourceVersion": "9"}}
+
+    cluster, promised = Cluster(), Promised()
+    monkeypatch.setattr(cluster, "_answer", answer)
+    monkeypatch.setattr(cluster.caches.pools, "promises", promised)
+    meta = {"name": "job", "namespace": "ns", "uid": "u", "resourceVersion": "1", "generation": 1}
+    job = {"metadata": {**meta, "creationTimestamp": f"{NOW:%Y-%m-%dT%H:%M:%SZ}"}}
+    job |= {"spec": a_spec(2).manifest()}
+    cluster.caches.jobs.objects.store.put(
+        msgspec.json.decode(msgspec.json.encode(job), type=JobObject)
+    )
+
+    await cluster.reconciler().reconcile(JOB, 0.0)
+
+    assert promised.most == [0, 1]
+    assert promised.serials == held
