@@ -195,7 +195,8 @@ class Executor:
             else:
                 singles.append(action)
         names = (*map(_name_of, singles), *map(_labels_of, memory.hidden))
-        self._retries.keep(memory, (BUDGET, status_of(job), creation_of(job), *names))
+        making = (creation_of(job),) if workers else ()
+        self._retries.keep(memory, (BUDGET, status_of(job), *making, *names))
         # The inner ones are begun here: a coroutine that is cancelled before its first step would
         # leave them unawaited.
         created, others = await asyncio.gather(

@@ -253,3 +253,13 @@ async def test_that_a_server_was_away_forgives_no_write_what_it_failed_at() -> N
     assert (await server.live(0, CREATE)).failure == BUSY
 
     assert server.memory.failing == failing
+
+
+async def test_that_workers_could_not_be_made_is_forgotten_when_none_is_to_be_made() -> None:
+    server = Server({"POST": TOO_LARGE})
+    await server.live(60, CREATE)
+    assert server.memory.undone is not None
+
+    await server.live(0)
+
+    assert server.memory.failing == {}
