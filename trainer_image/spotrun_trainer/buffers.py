@@ -22,6 +22,9 @@ Rule = Literal["mean", "sum", "last"]
 """What a step makes of its microbatches' changes: their mean, their sum, or the last one's."""
 
 _COUNTS_FORWARDS = "num_batches_tracked"  # of torch's batch norm: one more with each step
+_OF_BATCH_NORM = {"running_mean", "running_var", _COUNTS_FORWARDS}
+"""Where all of them are, they are its statistics: each microbatch moves them a part of the way from
+the step's beginning, so they have a mean, and no sum."""
 
 
 @dataclass(slots=True)
@@ -77,8 +80,16 @@ class Buffers:
         self._families: list[range] = []
         for owner, rule in _owners(modules, rules):
             first = len(self._slots)
+            by_mean = _OF_BATCH_NORM if owner.keys() >= _OF_BATCH_NORM else set[str]()
             self._slots += [
-                _Slot(owner, name, tensor, tensor.detach().clone(), tensor._version, rule)  # noqa: SLF001
+                _Slot(
+                    owner,
+                    name,
+                    tensor,
+                    tensor.detach().clone(),
+                    tensor._version,  # noqa: SLF001
+                    None if name in by_mean else rule,
+                )
                 for name, tensor in owner.items()
                 if tensor is not None
             ]
@@ -167,9 +178,12 @@ class Buffers:
 def _owners(
     modules: Iterable[nn.Module], rules: Mapping[int, Rule]
 ) -> Iterator[tuple[dict[str, Tensor | None], Rule | None]]:
-    parts = {
-        id(part): (part, rules.get(id(module))) for module in modules for part in module.modules()
-    }
+    parts: dict[int, tuple[nn.Module, Rule | None]] = {}
+    for module in modules:
+        rule = rules.get(id(module))
+        for part in module.modules():  # a rule is not taken back by a parent that has none
+            _, known = parts.get(id(part), (part, None))
+            parts[id(part)] = part, rule or known
     for part, rule in parts.values():
         if part._buffers:  # noqa: SLF001 - to see that one was replaced
             yield part._buffers, rule  # noqa: SLF001
