@@ -37,11 +37,13 @@ def reading(path: Path) -> Iterator[None]:
 
 def patiently(read: Callable[[], T]) -> T:
     """What `read` returns, which is tried again for a minute where something cannot be read."""
-    until, pause_seconds = time.monotonic() + READ_SECONDS, _FIRST_PAUSE_SECONDS
+    until, pause_seconds = None, _FIRST_PAUSE_SECONDS
     while True:
         try:
             return read()
         except UnreadableCheckpointError:
+            # From here on: a read itself may take longer than the minute.
+            until = until or time.monotonic() + READ_SECONDS
             if time.monotonic() > until:
                 raise
         time.sleep(pause_seconds)

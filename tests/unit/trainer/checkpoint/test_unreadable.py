@@ -68,6 +68,44 @@ def test_what_cannot_be_read_at_all_is_an_error_and_no_damage(
         saved.load(NAME, small_training(2))
 
 
+class SlowServer:
+    """Refuses the first reads, each of which takes so long; it is its clock too."""
+
+    def __init__(self, seconds: float, refused: int) -> None:
+        self.now, self._seconds, self._refused = 1000.0, seconds, refused
+        self.reads = 0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def read(self) -> str:
+        self.reads += 1
+        self.now += self._seconds
+        if self.reads <= self._refused:
+            raise UnreadableCheckpointError("stale")
+        return "content"
+
+
+@pytest.mark.parametrize(("seconds", "refused"), [(600.0, 1), (59.0, 1), (20.0, 3)])
+def test_the_minute_for_other_tries_begins_with_the_first_that_failed(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, refused: int
+) -> None:
+    server = SlowServer(seconds, refused)
+    monkeypatch.setattr(patience, "time", server)
+    assert patience.patiently(server.read) == "content"
+
+
+def test_after_that_minute_there_is_no_other_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = SlowServer(61.0, 10)
+    monkeypatch.setattr(patience, "time", server)
+    with pytest.raises(UnreadableCheckpointError, match="stale"):
+        patience.patiently(server.read)
+    assert server.reads == 2
+
+
 def test_who_cannot_read_a_marker_does_not_say_that_there_is_no_checkpoint(
     saved: Checkpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
