@@ -58,7 +58,7 @@ class Reporter:
         if self._local_rank:
             changes = {name: value for name, value in changes.items() if name in _OF_EACH}
         with self._lock:
-            if not changes:
+            if not changes and not self._is_mute:
                 return
             is_urgent = any(
                 name in _URGENT and value != getattr(self._telling, name)
@@ -76,7 +76,7 @@ class Reporter:
     def close(self) -> None:
         """Tell what has not been told yet."""
         with self._lock:
-            if self._directory is not None and self._changes:
+            if self._directory is not None and (self._changes or self._is_mute):
                 self._write(self._directory)
 
     def _write(self, directory: Path) -> None:

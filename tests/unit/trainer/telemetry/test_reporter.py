@@ -168,6 +168,26 @@ def test_a_full_disk_ends_no_training_and_is_said_once(
     assert len(caplog.records) == 1
 
 
+@pytest.mark.parametrize("again", ["tell", "close"])
+@pytest.mark.parametrize("local_rank", [0, 1])
+def test_what_could_not_be_written_is_written_later_though_there_is_no_news(
+    tmp_path: Path, clock: Clock, local_rank: int, again: str
+) -> None:
+    directory = tmp_path / "later"
+    reporter = Reporter(directory, local_rank=local_rank, local_size=2, clock=clock)
+    reporter.tell(generation=3, ready=True)
+    assert not directory.exists()
+
+    directory.mkdir()
+    clock.now += CALM_SECONDS
+    if again == "tell":
+        reporter.tell(step=7)
+    else:
+        reporter.close()
+    (file,) = directory.iterdir()
+    assert '"generation":3' in file.read_text().replace(" ", "")
+
+
 def test_a_file_of_the_kernel_that_is_not_understood_ends_no_training(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
