@@ -49,9 +49,14 @@ def checksum_of_weights(optimizers: Sequence[Optimizer], part: int = 0, parts: i
     A schedule that some lack shows in the rates, before it shows in the weights.
     """
     groups = [group for optimizer in optimizers for group in optimizer.param_groups]
-    weights = [weight for group in groups for weight in group["params"]]
     rates = torch.tensor([float(group.get("lr", 0.0)) for group in groups], dtype=torch.float64)
-    return _number_of([rates, *weights[part::parts]])
+    return _number_of([rates, *weights_of(optimizers)[part::parts]])
+
+
+def weights_of(optimizers: Sequence[Optimizer]) -> list[Tensor]:
+    """Return all that optimizers update, in their order."""
+    groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+    return [weight for group in groups for weight in group["params"]]
 
 
 def _number_of(tensors: Iterable[Tensor]) -> int:

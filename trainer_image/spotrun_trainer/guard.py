@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.amp import GradScaler
 
@@ -18,11 +19,21 @@ MOST_IN_A_ROW = 25
 """Single batches have a loss that is not finite, and a GradScaler that begins with 2^16 finds its
 scale within as many steps; after so many it is the model that is ruined."""
 
+_ASKED_AT_ONCE = 2**22  # numbers, of which the answer makes copies
 _LOOKED_AT = 16  # operations: a loss is divided, or added to another, after it was scaled
 
 
 class NotFiniteError(Exception):
-    """Step after step has a loss or a gradient that is not finite."""
+    """Step after step has a loss or a gradient that is not finite, or the weights are not."""
+
+
+def are_finite(tensors: Iterable[Tensor]) -> bool:
+    """Whether all numbers in them are; a device is waited for once."""
+    said: dict[torch.device, list[Tensor]] = {}
+    for tensor in tensors:
+        pieces = torch.split(tensor.detach().flatten(), _ASKED_AT_ONCE)
+        said.setdefault(tensor.device, []).extend(piece.isfinite().all() for piece in pieces)
+    return all(bool(torch.stack(each).all()) for each in said.values())
 
 
 def why_not_by_sums(loss: float, weight: float) -> str:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from spotrun_trainer import agreement, commit, outcomes, platform_facts
+from spotrun_trainer import agreement, commit, guard, outcomes, platform_facts
 from spotrun_trainer.batch import Batch
 from spotrun_trainer.buffers import Buffers
 from spotrun_trainer.checkpoint import CheckpointError
@@ -16,7 +16,7 @@ from spotrun_trainer.commit import Ballot
 from spotrun_trainer.context import Context
 from spotrun_trainer.data.source import Source
 from spotrun_trainer.group import Group
-from spotrun_trainer.guard import Streak, scaler_in
+from spotrun_trainer.guard import NotFiniteError, Streak, scaler_in
 from spotrun_trainer.interrupt import InterruptedStepError
 from spotrun_trainer.logbook import say
 from spotrun_trainer.lost import PeerLostError
@@ -82,7 +82,8 @@ class Loop:
         if isinstance(error, PeerLostError):
             self.worlds.change(error)
         elif isinstance(error, InterruptedStepError):
-            if not self.settled:  # no phase of it was applied
+            # No phase of it was applied; and where there are others nobody saves alone.
+            if not self.settled and self._context.group.size == 1 and self._is_sound():
                 self._saves.begin_alone(self._extra())
             self._leave(f"step {self._context.step + 1} is dropped: {error}")
 
@@ -190,7 +191,10 @@ class Loop:
                 context.group.peers.idle = self.worlds.idle
                 yield Step(self._rig, self, context.step + 1, self._samples)
                 if context.is_at_boundary:
-                    self._act()
+                    try:
+                        self._act()
+                    except PeerLostError as error:  # in what parts of a model ask each other
+                        self.worlds.change(error)
             try:
                 self._complete()
                 is_complete = True
@@ -242,8 +246,8 @@ class Loop:
         self._report()
         self._saves.look(self.wishes.step_seconds)
         # What is not finite may have come from the weights, and takes no finite one's place.
-        is_sound = not self._streak.steps or said.leave
-        if (said.save or said.leave) and not said.hopeless and is_sound:
+        is_wanted = said.leave or (said.save and not self._streak.steps)
+        if is_wanted and not said.hopeless and self._is_sound():
             self.wishes.orders = context.orders()
             self._saves.begin(self._extra())
         if said.leave and (context.interrupt.reason() is not None or not context.seat.elastic):
@@ -276,6 +280,11 @@ class Loop:
         """The training is complete once its last state is durable."""
         context = self._context
         self.worlds.finish_giving()
+        if not self._is_sound():
+            raise NotFiniteError(
+                "the weights are not finite, so nothing is saved: go on from the last checkpoint "
+                "with clip= or a lower learning rate"
+            )
         until, again_at, is_durable = time.monotonic() + FINISH_SECONDS, 0.0, False
         while not is_durable:
             try:
@@ -295,6 +304,19 @@ class Loop:
                 )
             time.sleep(0.0 if is_durable or time.monotonic() >= again_at else _LOOK_SECONDS)
         context.reporter.tell(step=context.step, completed=True)
+
+    def _is_sound(self) -> bool:
+        """Whether the weights are finite, for all processes alike; else it is said."""
+        context = self._context
+        optimizers = [one for one in context.things if isinstance(one, Optimizer)]
+        is_sound = guard.are_finite(agreement.weights_of(optimizers))
+        if context.seat.shards > 1:  # others hold other parts of them
+            said = torch.tensor([float(not is_sound)], dtype=torch.float64, device=context.device)
+            context.group.all_reduce(said).wait()
+            is_sound = said.item() == 0
+        if not is_sound and context.group.rank == 0:
+            say(f"step {context.step} is not saved: the weights are not finite")
+        return is_sound
 
     def _extra(self) -> dict[str, Any]:
         context = self._context

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.amp import GradScaler
 
-from spotrun_trainer import Run
+from spotrun_trainer import Run, guard
 from spotrun_trainer.guard import MOST_IN_A_ROW, Scaler
 from tests.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.scripts import FEATURES, dataset
@@ -46,6 +46,7 @@ def ruined(
     """
     run = Run(checkpoint=place, every="1 steps")
     model = run.prepare(nn.Sequential(nn.Linear(FEATURES, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)))
+    model.register_buffer("mask", torch.full((1,), -torch.inf))  # is saved as any buffer is
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
     run.track(model=model, optimizer=optimizer, schedule=schedule)
@@ -97,6 +98,52 @@ def test_a_training_whose_loss_stays_so_ends_and_keeps_its_good_checkpoints(tmp_
     kept = {path.name for path in tmp_path.iterdir()}
     assert kept
     assert kept <= {"step-1.g0", "step-2.g0"}
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("last", [4, 6])
+def test_weights_that_are_not_finite_are_not_saved_and_complete_nothing(
+    tmp_path: Path, size: int, last: int
+) -> None:
+    # Without clip= on a CPU the gradient is not looked at, and its step is applied.
+    ruin = Ruin("gradient", first=4, last=4)
+    for ended in run_world(size, ruined, ruin, last, str(tmp_path), None):
+        assert "NotFiniteError: the weights are not finite, so nothing is saved" in ended.error
+    kept = {path.name for path in tmp_path.iterdir() if (path / "COMPLETE").exists()}
+    assert kept
+    assert kept <= {"step-1.g0", "step-2.g0", "step-3.g0"}
+
+
+@pytest.mark.parametrize("last", [4, 6])
+def test_a_training_of_which_no_place_to_save_is_known_does_not_complete_so_either(
+    last: int,
+) -> None:
+    ended = run_alone(ruined, Ruin("gradient", first=4, last=4), last, None, None)
+    assert "the weights are not finite" in ended.error
+
+
+@pytest.mark.parametrize("ruin", [Ruin("nan", first=2, last=3), Ruin("nan", first=3, last=4)])
+def test_steps_that_were_skipped_keep_no_good_weights_from_being_saved(
+    tmp_path: Path, ruin: Ruin
+) -> None:
+    ended = run_alone(ruined, ruin, 4, str(tmp_path))
+    assert ended.error == "", ended.said
+    assert (tmp_path / "step-4.g0" / "COMPLETE").exists()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_one_number_among_many_that_is_not_finite_is_found(
+    monkeypatch: pytest.MonkeyPatch, value: float, dtype: torch.dtype
+) -> None:
+    monkeypatch.setattr(guard, "_ASKED_AT_ONCE", 4)
+    tensors = [torch.zeros(0), torch.ones((), dtype=dtype), torch.ones(3, 3, dtype=dtype)]
+    assert guard.are_finite([])
+    assert guard.are_finite(tensors)
+    for place in range(9):
+        spoiled = torch.ones(9, dtype=dtype)
+        spoiled[place] = value
+        assert not guard.are_finite([*tensors, spoiled.reshape(3, 3)])
 
 
 @dataclass(frozen=True)
