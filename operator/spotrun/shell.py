@@ -85,8 +85,7 @@ class Guest:
                 await service.until_broken()
         except Exception as error:  # raised again when kopf has ended
             self.failure = error
-        finally:
-            self._stop()
+        self._stop()  # not where it is cancelled: kopf fails at a second signal while it ends
 
 
 async def host(open_service: OpenService, *, liveness: tuple[str, int] | None = None) -> None:

@@ -231,3 +231,33 @@ async def test_being_cancelled_closes_the_service() -> None:
     await asyncio.gather(host, return_exceptions=True)
 
     assert service.closed
+
+
+async def test_who_is_ended_asks_for_no_end() -> None:
+    # Under `kopf run` that is a second signal, at which kopf fails.
+    service, asked = Scripted(), asyncio.Event()
+    guest = shell.Guest(service.open, asked.set)
+    await guest.begin()
+    await service.opened.wait()
+
+    await guest.end()
+
+    assert service.closed
+    assert not asked.is_set()
+
+
+@pytest.mark.parametrize("error", [None, LookupError("a mistake of ours")])
+async def test_a_service_that_ends_by_itself_asks_for_the_end(error: Exception | None) -> None:
+    service, asked = Scripted(), asyncio.Event()
+    guest = shell.Guest(service.open, asked.set)
+    await guest.begin()
+    await service.opened.wait()
+    if error is None:
+        service.mistake.set_result(None)
+    else:
+        service.mistake.set_exception(error)
+
+    await asyncio.wait_for(asked.wait(), 5)
+
+    assert guest.failure is error
+    await guest.end()
