@@ -23,6 +23,7 @@ AGREE_SECONDS = 10.0
 SETTLE_SECONDS = 600.0
 """For so long an API server that disagrees has to keep one time before that is believed."""
 _LOOK_SECONDS = 1.0  # so often a Date is read: it has no smaller unit
+_WARN_SECONDS = 60.0  # at most so often it is said that clocks disagree
 
 
 def boot_seconds() -> float:
@@ -62,6 +63,7 @@ class Clock:
         self._is_confirmed = False  # by an answer
         self._other: _Line | None = None  # the API server's time, where it is not ours
         self._looked_at = float("-inf")
+        self._warned_at = float("-inf")
 
     @property
     def is_sure(self) -> bool:
@@ -99,18 +101,25 @@ class Clock:
         """The API server has another time: what was confirmed holds until that has lasted."""
         other = self._other
         if other is None or not _agree(other.at(seconds), said, took_seconds):
-            log.warning(
-                "this machine's clock says %s, the API server's %s: nothing that cannot be taken "
-                "back is done until they agree; set the clocks (chrony, NTP)",
-                f"{self._wall():%Y-%m-%dT%H:%M:%SZ}",
-                f"{said:%Y-%m-%dT%H:%M:%SZ}",
-            )
+            self._warn(said, seconds)
             self._other = _Line(said, seconds)
             if not self._is_confirmed:
                 self._line = self._other
         elif seconds - other.seconds >= SETTLE_SECONDS:
             log.warning("the API server keeps its time: it counts from now on")
             self._set(_Line(other.at(seconds), seconds))
+
+    def _warn(self, said: datetime.datetime, seconds: float) -> None:
+        """Tell people, but not at each answer where several API servers disagree."""
+        if seconds - self._warned_at < _WARN_SECONDS:
+            return
+        self._warned_at = seconds
+        log.warning(
+            "this machine's clock says %s, the API server's %s: nothing that cannot be taken "
+            "back is done until they agree; set the clocks (chrony, NTP)",
+            f"{self._wall():%Y-%m-%dT%H:%M:%SZ}",
+            f"{said:%Y-%m-%dT%H:%M:%SZ}",
+        )
 
     def _set(self, line: _Line) -> None:
         self._line, self._other, self._is_confirmed = line, None, True

@@ -1,5 +1,6 @@
 """The time of day while clocks jump, stand apart, or are told wrongly."""
 
+import logging
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -137,3 +138,15 @@ def test_while_the_api_server_is_right_the_time_is_never_far_off(
         assert abs(machines.ahead) <= AGREE_SECONDS
         machines.go_on(seconds)
         assert abs(machines.ahead) <= AGREE_SECONDS
+
+
+def test_of_clocks_that_disagree_it_is_warned_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING, "spotrun.kube.clock")
+    machines = Machines()
+    machines.go_on()
+    for number in range(130):  # each request may come to another API server
+        machines.server_ahead = HOUR * (number % 3)
+        machines.go_on(1.0)
+    assert len(caplog.records) == 3
