@@ -18,7 +18,7 @@ from spotrun_trainer.files import WorldFile
 from spotrun_trainer.group import Group
 from spotrun_trainer.interrupt import GRACE_SECONDS, Interrupt
 from spotrun_trainer.logbook import Logbook, say
-from spotrun_trainer.lost import PeerLostError
+from spotrun_trainer.lost import LeftError, PeerLostError
 from spotrun_trainer.replica import ReplicaGroup
 from spotrun_trainer.resolver import wait_shortly
 from spotrun_trainer.rng import seed_all
@@ -153,10 +153,11 @@ class Context:
         if self.replica is not None:
             self.replica.enter(None)
         if group is not None:
-            if error is not None:
+            is_break = error is not None and not isinstance(error, LeftError)
+            if is_break or (error and not group.is_nccl):
                 group.cut()
             # What NCCL still has in a queue cannot be trusted to end: only a new process can go on.
-            self.is_left_to_the_agent |= group.is_nccl and error is not None
+            self.is_left_to_the_agent |= group.is_nccl and is_break
             group.close()
         self.reporter.tell(broken=generation, in_process=not self.is_left_to_the_agent)
 

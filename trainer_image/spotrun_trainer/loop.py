@@ -19,7 +19,7 @@ from spotrun_trainer.group import Group
 from spotrun_trainer.guard import NotFiniteError, Streak, scaler_in
 from spotrun_trainer.interrupt import InterruptedStepError
 from spotrun_trainer.logbook import say
-from spotrun_trainer.lost import PeerLostError
+from spotrun_trainer.lost import LeftError, PeerLostError
 from spotrun_trainer.phase import Outcome
 from spotrun_trainer.restore import naming, restore
 from spotrun_trainer.rig import Rig
@@ -254,7 +254,7 @@ class Loop:
             hurry = ", with too little time to save it" if said.hopeless and context.place else ""
             self._leave(f"told to end, after step {context.step}{hurry}")
         elif said.leave:
-            self.worlds.change(PeerLostError("a process of it was told to end"))
+            self.worlds.change(LeftError("a process of it was told to end"))
         elif said.change:
             self.worlds.change(None)
 
