@@ -193,7 +193,7 @@ class ConditionType(Choice):
     AGENTS_SUPPORTED = "AgentsSupported", "every agent speaks a version that is still served"
     IDLE = "Idle", "the workers have used next to nothing for long, though a world trains"
     DECIDED = "Decided", "the operator can decide what the job needs; stated once it could not"
-    WRITTEN = "Written", "the API server takes what is to be written; stated once it did not"
+    WRITTEN = "Written", "the API server takes what is to be written; stated only while it does not"
     COMPLETE = "Complete", "the training has succeeded"
     FAILED = "Failed", "the job has ended without being complete"
 

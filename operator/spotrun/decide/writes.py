@@ -10,14 +10,14 @@ _MOST_WORDS = 4096
 
 
 def check_writes(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
-    """Say whether what was decided can be done; nothing as long as it always could."""
+    """Say that what was decided cannot be done; nothing once it can, for that is no news."""
     words, kind = why_undone(view.job), ConditionType.WRITTEN
     if words is not None:
         return state(view, status, kind, Reason.WRITE_FAILED, words, holds=False)
     if find(status, kind) is None:
         return status
-    message = "what was decided could be written again"
-    return state(view, status, kind, Reason.TRAINING, message, holds=True)
+    others = tuple(one for one in status.conditions or () if one.type != kind.value)
+    return status.model_copy(update={"conditions": others or None})
 
 
 def why_undone(job: JobSnapshot) -> str | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -78,7 +78,15 @@ async def _is_decided_about(world: World, *, replicas: int, members: str) -> Non
     await world.until_job(holds)
 
 
+async def _has_cost(world: World) -> bool:
+    """Kubernetes tells whole seconds: what begins and ends within one has cost nothing."""
+    conditions = [one for pod in await world.pods() for one in pod["status"]["conditions"]]
+    bound = [c["lastTransitionTime"] for c in conditions if c["type"] == "PodScheduled"]
+    return datetime.now(UTC) >= datetime.fromisoformat(min(bound)) + timedelta(seconds=1)
+
+
 async def _ends_well(world: World, meter: Meter) -> None:
+    await world.until(partial(_has_cost, world))
     world.play().may_finish.set()
     job = await world.until_job(lambda s: s["phase"] == "Failed" or all_settled(s))
     status = job["status"]
