@@ -135,8 +135,14 @@ def _spec(job: JobSnapshot, worker: Create, settings: Settings) -> Manifest:
     added = [
         (mount, volume) for mount, volume in _volumes(job) if mount["mountPath"] not in mounted
     ]
-    trainer["volumeMounts"] = [*(trainer.get("volumeMounts") or ()), *(m for m, _ in added)]
-    spec["volumes"] = [*(spec.get("volumes") or ()), *(volume for _, volume in added)]
+    own = spec.get("volumes") or ()
+    claims = {_claim_of(volume): volume["name"] for volume in own}
+    claims.pop("", None)
+    trainer["volumeMounts"] = [
+        *(trainer.get("volumeMounts") or ()),
+        *({**mount, "name": claims.get(_claim_of(one), one["name"])} for mount, one in added),
+    ]
+    spec["volumes"] = [*own, *(one for _, one in added if _claim_of(one) not in claims)]
     for container in (*spec["containers"], *(spec.get("initContainers") or ())):
         container["securityContext"] = container_security(
             container.get("securityContext"), restricted=settings.restricted
@@ -233,6 +239,15 @@ def _volumes(job: JobSnapshot) -> list[tuple[Manifest, Manifest]]:
     if place is not None and place.volume is not None:
         found.append(_volume("checkpoints", CHECKPOINTS, place.volume.manifest()))
     return found
+
+
+def _claim_of(volume: Manifest) -> str:
+    """Return the claim that a volume is written to; empty for all others.
+
+    The kubelet of Kubernetes 1.32 never starts a pod of which two volumes name one claim.
+    """
+    claim = volume.get("persistentVolumeClaim") or {}
+    return "" if claim.get("readOnly") else str(claim.get("claimName", ""))
 
 
 def _volume(

@@ -300,7 +300,7 @@ def test_a_users_own_shared_memory_is_kept() -> None:
     assert [one["name"] for one in spec["volumes"]] == names
 
 
-VOLUMES = [
+VOLUMES: list[dict[str, Any]] = [
     {"persistentVolumeClaim": {"claimName": "checkpoints"}},
     {"nfs": {"server": "nfs.example.com", "path": "/exports"}},
     {"csi": {"driver": "efs.csi.aws.com", "volumeAttributes": {"id": "fs-1"}}},
@@ -321,6 +321,27 @@ def test_the_volume_for_checkpoints_is_mounted(volume: dict[str, Any]) -> None:
     assert {"name": "SPOTRUN_CHECKPOINT", "value": "/checkpoints/ns/job"} in trainer["env"]
     assert {"name": "SPOTRUN_CHECKPOINT_EVERY", "value": "auto"} in trainer["env"]
     assert {"name": "SPOTRUN_CHECKPOINT_KEEP", "value": "3"} in trainer["env"]
+
+
+def test_a_claim_that_the_template_names_too_is_one_volume_of_the_pod() -> None:
+    own = {"name": "work", "persistentVolumeClaim": {"claimName": "checkpoints"}}
+    mount = {"name": "work", "mountPath": "/work"}
+    job = {"containers": [{**TRAINER, "volumeMounts": [mount]}], "volumes": [own]}
+    spec = spec_of(job, checkpoint={"volume": VOLUMES[0]})
+    assert [one for one in spec["volumes"] if "persistentVolumeClaim" in one] == [own]
+    mounts = spec["containers"][0]["volumeMounts"]
+    assert mounts[0] == mount
+    assert mounts[-1] == {"name": "work", "mountPath": "/checkpoints"}
+
+
+def test_a_claim_that_the_template_only_reads_is_mounted_once_more_to_be_written() -> None:
+    claim = {"claimName": "checkpoints", "readOnly": True}
+    job = {
+        "containers": [TRAINER],
+        "volumes": [{"name": "seen", "persistentVolumeClaim": claim}],
+    }
+    spec = spec_of(job, checkpoint={"volume": VOLUMES[0]})
+    assert spec["volumes"][-1] == {"name": "spotrun-checkpoints", **VOLUMES[0]}
 
 
 def test_jobs_on_one_claim_have_a_folder_each() -> None:
