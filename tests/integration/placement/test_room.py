@@ -60,9 +60,19 @@ async def test_a_job_whose_workers_fit_no_node_does_not_keep_others_from_theirs(
 
         await create_job(world, 3, name="gang", smallest=3)
         await world.until_job(lambda status: "1 find no node" in lack(status), "gang")
+        held = await _on_nodes(world, "gang")
         await add_node(world, "c")
-        job = await world.until_phase("Running", "gang")
-    assert job["status"]["nextSerial"] == 3, "it held two nodes until the third came"
+        await world.until_phase("Running", "gang")
+        found = await _on_nodes(world, "gang")
+    assert sorted(held.values()) == ["a", "b"]
+    assert held.items() <= found.items(), "it held two nodes until the third came"
+    assert sorted(found.values()) == ["a", "b", "c"]
+
+
+async def _on_nodes(world: World, job: str) -> dict[str, str]:
+    """The nodes of a job's pods, by pod."""
+    pods = {one["metadata"]["name"]: one["spec"].get("nodeName") for one in await world.pods(job)}
+    return {name: node for name, node in pods.items() if node}
 
 
 def asking(requests: dict[str, str]) -> dict[str, Any]:
