@@ -192,6 +192,7 @@ class Controller:
         )
 
     def _new_reconciler(self) -> Reconciler:
+        roll = Random().random  # noqa: S311 - jitter, not a secret
         executor = Executor(
             self._client,
             self._horizon,
@@ -200,7 +201,7 @@ class Controller:
             leads=lambda: self.leads,
             clock=time.monotonic,
             wall=self._client.clock.now,
-            roll=Random().random,  # noqa: S311 - jitter, not a secret
+            roll=roll,
             count_failure=self._meter.count_failure,
             instance=self._settings.address,
         )
@@ -213,6 +214,7 @@ class Controller:
             queue=self._queue,
             horizon=self._horizon,
             clock=time.monotonic,
+            roll=roll,
             wall=self._client.clock.now,
             is_sure=lambda: self._client.clock.is_sure,
             count_failure=self._meter.count_failure,

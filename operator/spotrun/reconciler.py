@@ -1,7 +1,6 @@
 """The work on one job: it is looked at, decided and acted upon."""
 
 import logging
-import random
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime
@@ -18,7 +17,7 @@ from spotrun.decide.job import decide
 from spotrun.decide.let_go import let_go, undecided
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.decide.world import is_restart
-from spotrun.kube.backoff import Backoff
+from spotrun.kube.backoff import Backoff, Roll
 from spotrun.kube.client import Client
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.queue import WorkQueue
@@ -60,6 +59,7 @@ class Reconciler:
         queue: WorkQueue[Key],
         horizon: Horizon[Key, Resource],
         clock: Callable[[], float],
+        roll: Roll,
         wall: Callable[[], datetime],
         is_sure: Callable[[], bool] = lambda: True,
         count_failure: Callable[[Exception], None] = lambda _: None,
@@ -72,6 +72,7 @@ class Reconciler:
         self._queue = queue
         self._horizon = horizon
         self._wall = wall
+        self._roll = roll
         self._is_sure = is_sure
         self._count_failure = count_failure
         self._volumes = Volumes(client, clock)
@@ -147,7 +148,7 @@ class Reconciler:
         again_seconds = decision.again_seconds if outcome.stored else float("inf")
         doubt_seconds = _DOUBT_SECONDS if doubted else float("inf")
         if memory.undecided:
-            retry_seconds = _UNDECIDED.pause_seconds(memory.undecided, random.random)
+            retry_seconds = _UNDECIDED.pause_seconds(memory.undecided, self._roll)
             again_seconds = min(again_seconds, retry_seconds)
         return min(outcome.again_seconds, again_seconds, doubt_seconds)
 

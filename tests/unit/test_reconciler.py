@@ -68,6 +68,7 @@ class Cluster:
             queue=WorkQueue(),
             horizon=horizon,
             clock=self._clock,
+            roll=lambda: 0.0,
             wall=lambda: NOW,
         )
 

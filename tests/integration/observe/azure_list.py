@@ -6,13 +6,13 @@ with other names than Azure's answer what no client likes.
 
 import json
 import re
-import subprocess
-import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 from typing_extensions import override
+
+from tests.integration.observe.price_server import PriceServer, serve
 
 PAGE_SIZE = 2
 A100 = "Standard_NC24ads_A100_v4"
@@ -120,28 +120,17 @@ _ODD: dict[str, tuple[int, str]] = {
 }
 
 
-class AzureList:
+class AzureList(PriceServer):
     """The process, for as long as a test needs it."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__], stdout=subprocess.PIPE, text=True
-        )
-        assert self._process.stdout is not None
-        self.url = f"{self._process.stdout.readline().strip()}/api/retail/prices"
+        super().__init__(__name__)
 
-    def end(self) -> None:
-        self._process.terminate()
-        self._process.wait(timeout=20)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-
-
-def main() -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Desk)
-    print(f"http://127.0.0.1:{server.server_port}", flush=True)
-    server.serve_forever()
+    @property
+    def url(self) -> str:
+        """Where its prices are."""
+        return f"http://{self.host}/api/retail/prices"
 
 
 if __name__ == "__main__":
-    main()
+    serve(_Desk)

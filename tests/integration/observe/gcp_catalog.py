@@ -5,13 +5,13 @@ prices in it are our own.
 """
 
 import json
-import subprocess
-import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from typing_extensions import override
+
+from tests.integration.observe.price_server import PriceServer, serve
 
 TOKEN = "ya29.of-the-pod"  # noqa: S105 - played
 PAGE_SIZE = 4
@@ -108,33 +108,17 @@ class _Desk(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-class GcpCatalog:
+class GcpCatalog(PriceServer):
     """The process, for as long as a test needs it."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__], stdout=subprocess.PIPE, text=True
-        )
-        assert self._process.stdout is not None
-        self.host = self._process.stdout.readline().strip()
+        super().__init__(__name__)
 
     @property
     def url(self) -> str:
-        """Where its catalog is."""
+        """Where its prices are."""
         return f"http://{self.host}/v1/services/6F81-5844-456A/skus"
-
-    def end(self) -> None:
-        self._process.terminate()
-        self._process.wait(timeout=20)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-
-
-def main() -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Desk)
-    print(f"127.0.0.1:{server.server_port}", flush=True)
-    server.serve_forever()
 
 
 if __name__ == "__main__":
-    main()
+    serve(_Desk)
