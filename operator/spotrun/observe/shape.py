@@ -65,6 +65,16 @@ class _Mount(_Part, frozen=True):
     mount_path: str
 
 
+class _Claim(_Part, frozen=True):
+    claim_name: str
+    read_only: bool | None = None
+
+
+class _Volume(_Part, frozen=True):
+    name: str
+    persistent_volume_claim: _Claim | None = None
+
+
 class _Container(_Part, frozen=True):
     env: list[_Variable] | None = None
     volume_mounts: list[_Mount] | None = None
@@ -79,7 +89,7 @@ class _Pod(_Part, frozen=True):
     affinity: _Affinity | None = None
     node_selector: dict[str, str] | None = None
     tolerations: list[_Toleration] | None = None
-    volumes: list[dict[str, Any]] | None = None
+    volumes: list[_Volume] | None = None
     security_context: Map = None
     automount_service_account_token: bool | None = None
     termination_grace_period_seconds: Annotated[int, msgspec.Meta(ge=0)] | None = None

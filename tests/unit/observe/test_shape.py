@@ -49,6 +49,8 @@ VALUES: tuple[Any, ...] = (
         {"key": [1]},
         {"name": 5},
         {"name": "x", "mountPath": "/x"},
+        *({"name": "x", "persistentVolumeClaim": claim} for claim in (1, {}, {"claimName": "x"})),
+        {"name": "x", "persistentVolumeClaim": {"claimName": [1], "readOnly": "x"}},
     ),
     *({"memory": "0.000000001n"}, {"memory": "9" * 15 + "E"}, {"memory": ["x"]}, {"cpu": True}),
     *({"nvidia.com/gpu": "\u00b2"}, {"nvidia.com/gpu": "9" * 5_000}),
@@ -102,6 +104,7 @@ def look_into(made: JobBuilder) -> None:
     [
         ("volumes", True, "$.volumes"),
         ("containers.0.volumeMounts", [{"name": "a"}], "mountPath"),
+        ("volumes", [{"persistentVolumeClaim": {"claimName": "a"}}], "name"),
         ("terminationGracePeriodSeconds", "long", "$.terminationGracePeriodSeconds"),
         (f"{TERMS}.0.matchExpressions", [{"key": [1]}], "matchExpressions"),
     ],
