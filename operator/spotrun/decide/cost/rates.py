@@ -5,13 +5,13 @@ has not seen what the price was before. So the rates are in the status: one entr
 that have cost the same since they came.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 
 from spotrun.api.amounts import Amount
-from spotrun.api.cost import Accumulators, EarlierRate, Rate
+from spotrun.api.cost import MOST_EARLIER, Accumulators, EarlierRate, Rate
 from spotrun.api.values import Serials, Time
 from spotrun.decide.serials import ordered
 from spotrun.decide.view import View
@@ -49,7 +49,8 @@ def read_book(view: View, sums: Accumulators | None) -> Book:
 def write_book(book: Book) -> tuple[Rate, ...] | None:
     """Return the same as status holds it; None where there is nothing to say."""
     groups = grouped(book)
-    return tuple(_rate(charges, groups[charges]) for charges in sorted(groups)) or None
+    rates = (rate for charges in sorted(groups) for rate in _rates(charges, groups[charges]))
+    return tuple(rates) or None
 
 
 def priced_workers(sums: Accumulators | None) -> frozenset[int]:
@@ -88,6 +89,12 @@ def _charges(rate: Rate) -> Iterator[Charge]:
         in_pool = pool if one.pool is None else one.pool
         yield _charge(one.usd_per_hour, one.since, is_spot=was_spot, pool=in_pool)
     yield _charge(rate.usd_per_hour, rate.since, is_spot=is_spot, pool=pool)
+
+
+def _rates(charges: Charges, serials: Sequence[int]) -> Iterator[Rate]:
+    """Return one entry, or several where a status of older operators knows more prices."""
+    for first in range(0, len(charges), MOST_EARLIER + 1):
+        yield _rate(charges[first : first + MOST_EARLIER + 1], serials)
 
 
 def _rate(charges: Charges, serials: Iterable[int]) -> Rate:
