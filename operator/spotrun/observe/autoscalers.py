@@ -15,9 +15,9 @@ from spotrun.kube.client import Client, Selection
 from spotrun.kube.reflector import Reflector
 from spotrun.kube.resource import Key
 from spotrun.kube.tasks import running
+from spotrun.observe.messages import bounded
 from spotrun.observe.notices import said_recently
 from spotrun.observe.objects import EVENTS, EventObject
-from spotrun.observe.pods import bounded
 
 CLUSTER_AUTOSCALER = "cluster-autoscaler"
 AUTOSCALERS = (CLUSTER_AUTOSCALER, "karpenter", "eks-auto-mode/compute")

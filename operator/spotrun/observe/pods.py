@@ -12,6 +12,7 @@ from spotrun.api.names import (
 )
 from spotrun.decide.snapshot import Pod, PodEnd, PodPhase
 from spotrun.observe.containers import end_is_guessed, ended_at, trainer_end
+from spotrun.observe.messages import bounded
 from spotrun.observe.naming import serial_of
 from spotrun.observe.objects import PodObject
 from spotrun.observe.resources import requests_of
@@ -21,7 +22,6 @@ _CAPACITIES = {capacity.value: capacity for capacity in Capacity}
 _PHASES = {phase.value: phase for phase in PodPhase}
 
 _SLOT_DIGITS = 4  # of perReplica, which is at most 1024
-MOST_WORDS = 300  # of one trouble; they end in a message
 _PULLING = frozenset({"ErrImagePull", "ImagePullBackOff"})
 _NORMAL = frozenset({"", "ContainerCreating", "PodInitializing"})
 
@@ -150,11 +150,6 @@ def _stuck(pod: PodObject) -> str:
         said = f"image {container.image or 'of ' + container.name} cannot be pulled"
         return bounded(f"{said}: {cause}" if cause else said)
     return ""
-
-
-def bounded(words: str) -> str:
-    """Other people's words as one line that is not too long."""
-    return one_line(" ".join(words.split())[:MOST_WORDS])
 
 
 def _why_disrupted(pod: PodObject) -> str:
