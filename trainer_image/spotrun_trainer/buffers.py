@@ -8,18 +8,15 @@ change; looking at those costs a version number.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from spotrun_trainer.group import Group
+from spotrun_trainer.tracked import Rule
 
 Changes = dict[int, Tensor]
 """By the buffer's number: how much it changed, in float64."""
-
-Rule = Literal["mean", "sum", "last"]
-"""What a step makes of its microbatches' changes: their mean, their sum, or the last one's."""
 
 _COUNTS_FORWARDS = "num_batches_tracked"  # of torch's batch norm: one more with each step
 _OF_BATCH_NORM = {"running_mean", "running_var", _COUNTS_FORWARDS}

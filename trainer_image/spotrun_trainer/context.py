@@ -11,7 +11,6 @@ from typing import NoReturn
 import torch
 
 from spotrun import wire
-from spotrun_trainer.buffers import Rule
 from spotrun_trainer.checkpoint import Checkpoints, open_place
 from spotrun_trainer.device import default_device
 from spotrun_trainer.files import WorldFile
@@ -37,7 +36,7 @@ from spotrun_trainer.telemetry.meter import Meter
 from spotrun_trainer.telemetry.reporter import Reporter
 from spotrun_trainer.telemetry.trace import Trace, open_trace
 from spotrun_trainer.telemetry.vitals import open_vitals
-from spotrun_trainer.tracked import Tracked
+from spotrun_trainer.tracked import Rule, Tracked
 from spotrun_trainer.watch import Watch
 
 BROKEN_SECONDS = 600.0

@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from spotrun_trainer.batch import Batch, total_steps
-from spotrun_trainer.buffers import Rule
 from spotrun_trainer.cadence import Cadence
 from spotrun_trainer.context import open_context
 from spotrun_trainer.evaluate import LossFunction, Together, in_whichever_world, mean_loss
@@ -20,7 +19,7 @@ from spotrun_trainer.once import first_of_a_worker
 from spotrun_trainer.saves import Saves
 from spotrun_trainer.sources import Collate, Data, Sources
 from spotrun_trainer.step import Step
-from spotrun_trainer.tracked import Stateful
+from spotrun_trainer.tracked import Rule, Stateful
 from spotrun_trainer.tree import check_leaves
 
 M = TypeVar("M", bound=nn.Module)

@@ -8,7 +8,7 @@ state once it has arrived.
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -19,6 +19,9 @@ from spotrun_trainer.flat import DTYPES, JSON, Flat, Spec, flatten, unflatten
 
 SHOWN = 3
 """So many names stand in a message; the rest is counted."""
+
+Rule = Literal["mean", "sum", "last"]
+"""What a step makes of the changes that its microbatches made to buffers."""
 
 
 class Stateful(Protocol):
