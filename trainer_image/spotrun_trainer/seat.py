@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spotrun import wire
-from spotrun_trainer.agent.settings import split_address
+from spotrun_trainer.addresses import split_address
 
 
 class OutdatedSeatError(Exception):

@@ -10,8 +10,8 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in i
 
 from spotrun.wire import World
 from spotrun_trainer import threads
+from spotrun_trainer.addresses import split_address
 from spotrun_trainer.agent.moves import workers
-from spotrun_trainer.agent.settings import split_address
 
 log = logging.getLogger(__name__)
 

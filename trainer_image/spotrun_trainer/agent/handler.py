@@ -23,13 +23,14 @@ from torch.distributed.elastic.rendezvous.api import (
 from typing_extensions import override
 
 from spotrun.wire import Ending, LastWords, World
+from spotrun_trainer.addresses import split_address
 from spotrun_trainer.agent.agent import Agent
 from spotrun_trainer.agent.ending import TerminationLog
 from spotrun_trainer.agent.failures import watch_failures
 from spotrun_trainer.agent.interpreters import Interpreters, begin_ahead
 from spotrun_trainer.agent.moves import place, workers
 from spotrun_trainer.agent.sessions import kill_sessions
-from spotrun_trainer.agent.settings import Settings, read_settings, split_address
+from spotrun_trainer.agent.settings import Settings, read_settings
 from spotrun_trainer.agent.signals import watch_signals
 from spotrun_trainer.checkpoint import make_writable
 from spotrun_trainer.resolver import wait_shortly

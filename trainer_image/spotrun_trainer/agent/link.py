@@ -19,7 +19,8 @@ from http import HTTPStatus
 from urllib.parse import quote
 
 from spotrun.wire import Answer, read_answer
-from spotrun_trainer.agent.settings import Settings, split_address
+from spotrun_trainer.addresses import split_address
+from spotrun_trainer.agent.settings import Settings
 
 log = logging.getLogger(__name__)
 

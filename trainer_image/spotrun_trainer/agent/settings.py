@@ -43,14 +43,6 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
     )
 
 
-def split_address(text: str) -> tuple[str, int]:
-    """Host and port of `host:port` or `[v6]:port`; raises ValueError."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdecimal():
-        raise ValueError(f"{text!r} is not host:port")
-    return host.removeprefix("[").removesuffix("]"), int(port)
-
-
 def _folder(env: Mapping[str, str]) -> Path | None:
     """None for an object store, and for a place that only the template names."""
     place = env.get("SPOTRUN_CHECKPOINT", "")

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from spotrun_trainer.agent.settings import Settings, read_settings, split_address
+from spotrun_trainer.agent.settings import Settings, read_settings
 
 ENV = {
     "SPOTRUN_DIR": "/run/spotrun",
@@ -66,21 +66,3 @@ def test_what_is_missing_is_named(name: str) -> None:
 def test_seconds_are_a_number(text: str) -> None:
     with pytest.raises(ValueError, match="SPOTRUN_GIVE_UP_SECONDS is a number of seconds"):
         read_settings(ENV | {"SPOTRUN_GIVE_UP_SECONDS": text})
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("sync.spotrun:9443", ("sync.spotrun", 9443)),
-        ("10.0.0.1:1", ("10.0.0.1", 1)),
-        ("[fd00::1]:29400", ("fd00::1", 29400)),
-    ],
-)
-def test_an_address_has_a_host_and_a_port(text: str, expected: tuple[str, int]) -> None:
-    assert split_address(text) == expected
-
-
-@pytest.mark.parametrize("text", ["", "host", ":1", "host:", "host:http"])
-def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not host:port"):
-        split_address(text)
