@@ -24,10 +24,10 @@ class TinyLM(nn.Module):
         layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 4 * WIDTH, 0.0, batch_first=True)
         self.layers, self.head = nn.TransformerEncoder(layer, LAYERS), nn.Linear(WIDTH, 256)
 
-    def forward(self, x: Tensor, y: Tensor) -> Tensor:  # the sum of all predictions' losses
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:  # the mean of all predictions' losses
         past_only = nn.Transformer.generate_square_subsequent_mask(CONTEXT, x.device)
         found = self.layers(self.token(x.int()) + self.place.weight, past_only, is_causal=True)
-        return cross_entropy(self.head(found).flatten(0, 1), y.long().flatten(), reduction="sum")
+        return cross_entropy(self.head(found).flatten(0, 1), y.long().flatten())
 
 
 def load(folder: Path) -> TensorDataset:
@@ -48,11 +48,11 @@ def main() -> None:
     for step in run.steps(train, global_batch=64, microbatch=16, total=parser.parse_args().steps):
         with step:
             for x, y in step:
-                step.backward(model(x, y), weight=y.numel())
+                step.backward(model(x, y), mean_of=y.numel())
             step.update(opt, clip=1.0)
             run.log(loss=step.loss)
         if run.every(100):
-            run.log(val=run.evaluate(model, val, lambda lm, xy: (lm(*xy), xy[1].numel())))
+            run.log(val=run.evaluate(model, val, lambda lm, xy: lm(*xy)))
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ class Phase:
         if loss.numel() != 1:
             raise ValueError(
                 f"step.backward got a loss of shape {tuple(loss.shape)}, but it takes one number: "
-                'use reduction="sum", not "none"'
+                'its mean with mean_of=, or its sum with weight=, not reduction="none"'
             )
         scaler = self._rig.scaler
         plain, scaled = (loss.detach(), loss) if scaler is None else scaler.scaled(loss)

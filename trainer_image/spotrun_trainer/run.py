@@ -21,6 +21,7 @@ from spotrun_trainer.sources import Collate, Data, Sources
 from spotrun_trainer.step import Step
 from spotrun_trainer.tracked import Rule, Stateful
 from spotrun_trainer.tree import check_leaves
+from spotrun_trainer.wrappers import check_plain, check_unwrapped
 
 M = TypeVar("M", bound=nn.Module)
 P = ParamSpec("P")
@@ -32,6 +33,16 @@ KEEP = 3
 
 class Run:
     """One training: alone, under torchrun, or moved, grown and shrunk by spotrun.
+
+        run = Run(seed=1)
+        model = run.prepare(Model())
+        opt = torch.optim.AdamW(model.parameters())
+        run.track(model=model, opt=opt)
+        for step in run.steps(train, global_batch=64, microbatch=8, total=100):
+            with step:
+                for x, y in step:
+                    step.backward(cross_entropy(model(x), y), mean_of=y.numel())
+                step.update(opt)
 
     seed            of the weights, the order of the samples, and all random numbers in steps
     deterministic   the same bits at every number of processes; a step then has a power of two of
@@ -101,6 +112,7 @@ class Run:
 
     def prepare(self, model: M) -> M:
         """The model itself, on this process's device."""
+        check_plain("the model", model)
         return model.to(self._context.device)
 
     def track(self, *, buffers: Rule | None = None, **things: Stateful) -> None:
@@ -114,7 +126,7 @@ class Run:
         if self._loop is not None:
             raise ValueError("run.track came after run.steps, which has restored what was tracked")
         for name, thing in things.items():
-            _check_plain(name, thing)
+            check_plain(name, thing)
             self._context.tracked.add(name, thing)
             self._context.things.append(thing)
             if buffers is not None:
@@ -144,6 +156,7 @@ class Run:
                 "run.track(...) comes before run.steps: name the model, the optimizer, and whatever"
                 " else has to be in a checkpoint"
             )
+        check_unwrapped(self._context.things)
         batch = Batch(global_batch, microbatch)
         if self._context.deterministic:
             check_leaves(batch.microbatches)
@@ -198,12 +211,3 @@ class Run:
         # Who joins the others later comes by here alone; their world is not to be met for this.
         group = Group() if context.seat.joins else context.group
         return attempt(Together(group))
-
-
-def _check_plain(name: str, thing: object) -> None:
-    parameters = thing.parameters() if isinstance(thing, nn.Module) else ()
-    if any(hasattr(parameter, "device_mesh") for parameter in parameters):
-        raise ValueError(
-            f"{name} has parameters that torch has sharded (DTensor), which cannot be tracked yet: "
-            "with Run(shards=...) let each process hold its part as plain tensors"
-        )

@@ -80,9 +80,9 @@ class Step:
         weight: float | Tensor | None = None,
         mean_of: float | Tensor | None = None,
     ) -> None:
-        """Compute gradients of a loss that is a sum over `weight` things: targets, tokens.
+        """Compute gradients of a loss, the mean of so many things: `mean_of=y.numel()`.
 
-        Or, as models return it, the mean of so many: `step.backward(loss, mean_of=y.numel())`.
+        Or of a loss that is their sum: `weight=y.numel()`.
         """
         if mean_of is None:
             self._current().backward(loss, weight)

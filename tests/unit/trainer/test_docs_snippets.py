@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -118,6 +119,23 @@ def test_the_first_snippet_is_a_whole_program_that_learns(
     assert len(validations) == 2  # after step 50 and after step 100
     assert validations[1] < 0.2  # from ln 2
     assert validations == sorted(validations, reverse=True)
+
+
+def test_the_example_of_the_class_runs_as_it_stands(names: dict[str, Any]) -> None:
+    assert Run.__doc__ is not None
+    exec(dedent(Run.__doc__.split("\n\n")[1]), names)  # noqa: S102 - what is tested
+
+    assert names["run"].step == 100
+
+
+@pytest.mark.parametrize(
+    "text",
+    [SNIPPETS[0][1], (ROOT / "README.md").read_text(), Run.__doc__],
+    ids=["page", "README", "class"],
+)
+def test_the_first_example_is_of_a_mean_as_models_return_it(text: str) -> None:
+    assert 'reduction="sum"' not in text
+    assert "mean_of=y.numel()" in text
 
 
 def test_checkpoints_of_the_page_are_gone_on_from(names: dict[str, Any]) -> None:
