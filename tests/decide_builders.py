@@ -54,6 +54,7 @@ def a_worker(
     arrived: int = 0,
     in_process: bool = True,
     leaving: bool = False,
+    broken: int = 0,
     failed: Failure | None = None,
     suspects: tuple[int, ...] = (),
     store_port: int | None = None,
@@ -84,6 +85,7 @@ def a_worker(
         completed=completed,
         in_process=in_process,
         leaving=leaving,
+        broken=broken,
     )
     agent = None
     if ready is not None:

@@ -75,6 +75,7 @@ REPORTS = st.builds(
     completed=st.booleans(),
     in_process=st.booleans(),
     leaving=st.booleans(),
+    broken=COUNTS,
 )
 WORLDS = st.builds(
     World,
@@ -123,7 +124,7 @@ KEYS = (
     *("committed", "completed", "inProcess", "leaving", "version", "phase", "world", "orders"),
     *("generation", "exitCode", "message", "gpu", "step", "total", "samples", "stepSeconds"),
     *("signs", "checkpoint", "rank", "size", "processes", "store", "secret", "neighbours", "how"),
-    *("stopAt", "switch", "restore", "restored", "reason"),
+    *("broken", "stopAt", "switch", "restore", "restored", "reason"),
 )
 HOSTILE = st.dictionaries(
     st.sampled_from(KEYS),

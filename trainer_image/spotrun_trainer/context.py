@@ -205,9 +205,16 @@ class Context:
         if self.replica is not None:
             self.replica.enter(group.replica)
         self.trace.mark("group", generation=generation)
-        self.meter.enter_world()  # first: what is measured is told of the world that is told
-        self.reporter.tell(generation=generation)
         return group
+
+    def tell_arrived(self, **progress: int | None) -> None:
+        """Tell that this process trains in its world: it has the state.
+
+        Not before: who is told to has it may become the only one that others get it from.
+        """
+        self.meter.enter_world()  # first: what is measured is told of the world that is told
+        world = self.seat.generation
+        self.reporter.tell(generation=world, ready=True, in_process=True, **progress)
 
     def close(self) -> None:
         """The loop is over; what was logged is printed, and signals are the program's again.

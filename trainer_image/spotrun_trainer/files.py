@@ -46,7 +46,7 @@ _Content = TypeVar("_Content")
 class Telling:
     """What a trainer says of itself; in the file its names are in camel case, like the wire's."""
 
-    generation: int = 0  # the world this process is in (has formed its group); 0: none yet
+    generation: int = 0  # the world that this process trains in: it has the state; 0: none yet
     entering: int = 0  # the newest world that it went to meet: it cannot come to that one anew
     ready: bool = False  # warm: could enter a world now without a restart
     in_process: bool = False  # can change worlds without a restart

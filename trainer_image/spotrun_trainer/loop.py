@@ -163,8 +163,7 @@ class Loop:
         else:
             self._rig.enter(context.group)
         context.group.peers.idle = self.worlds.idle
-        context.reporter.tell(step=context.step, total=self._total, samples=self._samples)
-        context.reporter.tell(ready=True, in_process=True)
+        context.tell_arrived(step=context.step, total=self._total, samples=self._samples)
 
     def _rehearse(self) -> Iterator[Step]:
         """Go through one microbatch while the others train, so that they wait for nothing later."""

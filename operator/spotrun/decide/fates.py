@@ -96,7 +96,7 @@ def is_rejected(pod: Pod) -> bool:
 def in_doubt(job: JobSnapshot) -> frozenset[int]:
     """The workers of whom a sign of life is wanted: their node is not ready, or peers miss them.
 
-    Or peers miss somebody who is on the same node.
+    Or peers miss somebody who is on the same node, or their world's group broke.
     """
     doubted = _doubted(job)
     nodes = {worker.pod.node for worker in job.workers if worker.serial in doubted}
@@ -146,7 +146,18 @@ def _is_buried(worker: Worker) -> bool:
 def _doubted(job: JobSnapshot) -> frozenset[int]:
     """The workers whose silence counts; alone it proves nothing, and neither do these doubts."""
     on_bad_nodes = (w.serial for w in job.workers if w.node is not None and not w.node.ready)
-    return frozenset(_suspects(job)).union(on_bad_nodes)
+    return frozenset(_suspects(job)).union(on_bad_nodes, _out_of_touch(job))
+
+
+def _out_of_touch(job: JobSnapshot) -> tuple[int, ...]:
+    """All who train, if the group of one of them broke: one of the others may be lost.
+
+    Whoever is lost right after a world was entered is missed by no neighbour: none has heard a
+    heartbeat of it in that world.
+    """
+    members, generation = _crew(job)
+    reports = (worker.agent.report for worker in job.workers if worker.agent is not None)
+    return members if any(report.broken == generation for report in reports) else ()
 
 
 def _has_time_left(worker: Worker, now: datetime | None) -> bool:

@@ -84,6 +84,7 @@ class Report:
     completed: bool = False  # the training is complete and its last checkpoint durable
     in_process: bool = False  # its trainer can change worlds without a restart
     leaving: bool = False  # a signal told it to end, and it does
+    broken: int = 0  # the generation whose group broke under its trainer, which waits for the next
 
     @property
     def news(self) -> tuple[object, ...]:
@@ -98,6 +99,7 @@ class Report:
             self.completed,
             self.in_process,
             self.leaving,
+            self.broken,
         )
 
 
@@ -132,6 +134,7 @@ def read_report(body: bytes) -> Report:
         completed=content.get("completed") is True,
         in_process=content.get("inProcess") is True,
         leaving=content.get("leaving") is True,
+        broken=whole(content, "broken", default=0),
     )
 
 
@@ -158,6 +161,7 @@ def write_report(report: Report) -> bytes:
         "completed": report.completed,
         "inProcess": report.in_process,
         "leaving": report.leaving,
+        "broken": report.broken or None,
     }
     known = {key: value for key, value in content.items() if value is not None}
     return json.dumps(known, separators=(",", ":")).encode()

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from spotrun.api.names import Reason
+from spotrun.api.status import How
 from spotrun.api.values import Serials
 from spotrun.decide.fates import Fate, in_doubt, missed_by_both
 from spotrun.decide.snapshot import Node, PodEnd, PodPhase
@@ -259,6 +260,25 @@ def test_suspects_are_ranks_of_the_world_that_trains_not_of_the_prepared_one() -
     )
     assert in_doubt(job.snapshot()) == {1}
     assert set(job.view().ends) == {1}
+
+
+@pytest.mark.parametrize(
+    ("broken", "heard", "expected"),
+    [(3, 5.0, SILENCE), (3, 0.5, None), (2, 5.0, None), (0, 5.0, None)],
+)
+def test_a_world_that_broke_right_after_it_was_entered_tells_who_is_silent(
+    broken: int, heard: float, expected: Fate | None
+) -> None:
+    """Neighbours miss nobody yet: they have heard no heartbeat in it."""
+    job = (
+        a_job(2)
+        .training(0, generation=3, broken=broken)
+        .with_worker(1, ready=True, arrived=3, heard=heard)
+        .with_world("0-1", 3, how=How.BOUNDARY, trained="0", joined="1")
+    )
+    assert in_doubt(job.snapshot()) == (frozenset((0, 1)) if broken == 3 else frozenset())
+    assert fate(job, 1) == expected
+    assert fate(job, 0) is None
 
 
 def test_a_member_that_never_came_over_to_a_new_leader_is_lost_once_another_had_time_to() -> None:

@@ -1,9 +1,9 @@
 """Heartbeats between neighbours: who falls silent is suspected long before any time-out says so.
 
 A datagram carries generation, place in the ring and the sender's clock, and is signed with the
-world's secret: a stranger, an older world and a repeated datagram count for nothing. A neighbour is
-suspected only if it was heard before in this world, so a network that lets no datagrams through
-costs the quick detection and nothing else.
+world's secret: a stranger, an older world and a repeated datagram count for nothing. A neighbour
+that was never heard in this world is suspected only for a while: it may have been lost right after
+it was entered, but where the network lets no datagrams through that is said of all.
 """
 
 import hmac
@@ -27,6 +27,9 @@ PORT = 29_419
 BEAT_SECONDS = 0.25
 SILENT_SECONDS = 1.5
 """Six beats; a busy machine delays one or two, and a suspect that lives only has to say so."""
+UNHEARD_SECONDS = 8.0
+"""So long after a world was entered whoever was never heard in it is suspected. The operator needs
+2 s to find out; after 10 s it gives up a worker that neither neighbour hears, though it answers."""
 _OWN_PAUSE_SECONDS = 0.75
 """Who did not run for so long itself cannot say that others were silent."""
 
@@ -43,12 +46,18 @@ class Ring:
     place: int  # among workers, as suspects are counted
     workers: int
     secret: bytes
+    began_at: float = float("-inf")  # then all entered it; -inf: it is only prepared
     _heard: dict[int, tuple[int, float]] = field(default_factory=dict)  # place -> clock, when
 
     @classmethod
-    def of(cls, world: World) -> "Ring":
-        """The ring of a world that this worker is in."""
-        return cls(world.generation, place(world), workers(world), world.secret.encode())
+    def of(cls, world: World, now: float) -> "Ring":
+        """The ring of a world that this worker is in, or goes to meet the others in.
+
+        While it is only prepared the others are not in it yet.
+        """
+        began_at = now if world.switch else float("-inf")
+        secret = world.secret.encode()
+        return cls(world.generation, place(world), workers(world), secret, began_at)
 
     @property
     def neighbours(self) -> frozenset[int]:
@@ -75,8 +84,10 @@ class Ring:
             self._heard[place] = (clock, now)
 
     def suspects(self, now: float) -> tuple[int, ...]:
-        """The places that were heard and have been silent since."""
-        silent = (p for p, (_, at) in self._heard.items() if now - at > SILENT_SECONDS)
+        """The places that have been silent since they were heard, or since this world began."""
+        silent = {p for p, (_, at) in self._heard.items() if now - at > SILENT_SECONDS}
+        if SILENT_SECONDS < now - self.began_at < UNHEARD_SECONDS:
+            silent |= self.neighbours - self._heard.keys()
         return tuple(sorted(silent))
 
     def excuse(self, now: float) -> None:
@@ -100,6 +111,7 @@ class Heartbeats:
         self._lock = threading.Lock()
         self._ring = Ring(generation=0, place=0, workers=1, secret=b"")  # nobody to hear
         self._neighbours: tuple[str, ...] = ()
+        self._followed = (0, False)  # a world, and whether it is to be entered by now
         self._closing = threading.Event()
         self._socket = _listen(address, port)
         self._thread = threading.Thread(target=self._run, name="spotrun-heartbeats", daemon=True)
@@ -109,8 +121,9 @@ class Heartbeats:
     def follow(self, world: World) -> None:
         """Beat in this world from now on; the addresses of its neighbours may come later."""
         with self._lock:
-            if self._ring.generation != world.generation:
-                self._ring = Ring.of(world)
+            followed, self._followed = self._followed, (world.generation, world.switch)
+            if self._followed != followed:
+                self._ring = Ring.of(world, time.monotonic())
             self._neighbours = world.neighbours
 
     def close(self) -> None:

@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 BROKEN_SECONDS = 30.0
 """A lost peer is replaced within seconds. A group that stays broken for so long though nobody is
 missed is a failure: the operator cannot see it otherwise, and nobody trains."""
+UNEXPLAINED_SECONDS = 0.2
+"""A loss that the operator knows of is followed by another world within this. If none comes, it is
+told that the group broke, and looks for who is silent."""
 ARRIVED_SECONDS = 10.0
 """A trainer says when it has formed its group. Of a script that says nothing it is taken for
 granted after this: before, a newcomer would stop processes that are still importing."""
@@ -171,9 +174,10 @@ class State:
         self.entered = world
 
     def _follow(self) -> None:
-        """Its processes have gone into another world by themselves."""
-        world = self._answer.world if self._answer is not None else None
-        if world is not None and self._generation < world.generation == self.telling.generation:
+        """Its processes have gone into another world by themselves, or to meet the others there."""
+        world, telling = self._answer.world if self._answer is not None else None, self.telling
+        there = max(telling.generation, telling.entering)
+        if world is not None and self._generation < world.generation == there:
             self._be_in(world)
 
     def fail(self, exit_code: int, message: str) -> None:
@@ -254,8 +258,13 @@ class State:
             self._broken_since = None
             return
         self._broken_since = self._broken_since or self._clock()
-        if self._clock() - self._broken_since > BROKEN_SECONDS and self._failed is None:
+        if self._broken_seconds > BROKEN_SECONDS and self._failed is None:
             self.fail(1, "the workers lost touch with each other, but none of them is missed")
+
+    @property
+    def _broken_seconds(self) -> float:
+        """How long its group is broken, and no other world has come."""
+        return 0.0 if self._broken_since is None else self._clock() - self._broken_since
 
     def report(self) -> Report:
         """What the operator is to know."""
@@ -276,6 +285,7 @@ class State:
             completed=self._is_completed or told.completed,
             in_process=told.in_process and is_up,
             leaving=self._is_leaving,
+            broken=told.broken if is_up and self._broken_seconds >= UNEXPLAINED_SECONDS else 0,
         )
 
     @property

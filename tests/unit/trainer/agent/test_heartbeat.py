@@ -5,7 +5,13 @@ import threading
 
 import pytest
 
-from spotrun_trainer.agent.heartbeat import PORT, SILENT_SECONDS, Heartbeats, Ring
+from spotrun_trainer.agent.heartbeat import (
+    PORT,
+    SILENT_SECONDS,
+    UNHEARD_SECONDS,
+    Heartbeats,
+    Ring,
+)
 from tests.unit.trainer.agent.builders import a_world
 
 _BLOCKS = itertools.count(1)
@@ -24,7 +30,7 @@ def test_neighbours_are_before_and_after(place: int, workers: int, expected: set
 
 
 def test_places_are_those_of_workers_not_of_processes() -> None:
-    found = Ring.of(a_world(7, rank=16, size=32, processes=8))
+    found = Ring.of(a_world(7, rank=16, size=32, processes=8), 0.0)
     assert (found.generation, found.place, found.workers) == (7, 2, 4)
 
 
@@ -38,8 +44,27 @@ def test_a_neighbour_that_falls_silent_is_suspected_until_it_is_heard_again() ->
     assert mine.suspects(12.1) == ()
 
 
-def test_who_was_never_heard_is_not_suspected() -> None:
-    assert ring(1).suspects(1e9) == ()
+def test_who_was_never_heard_is_suspected_for_a_while_after_a_world_began() -> None:
+    """It may have been lost right then; for good, it may be that no datagram comes through."""
+    mine = Ring.of(a_world(7, rank=1, size=4), 10.0)
+    mine.hear(Ring.of(a_world(7, rank=0, size=4), 10.0).beat(1), now=12.0)
+    assert mine.suspects(10.0 + SILENT_SECONDS) == ()
+    assert mine.suspects(10.1 + SILENT_SECONDS) == (2,)
+    mine.hear(Ring.of(a_world(7, rank=0, size=4), 10.0).beat(2), now=17.0)
+    assert mine.suspects(10.0 + UNHEARD_SECONDS) == ()
+
+
+def test_in_a_world_that_is_only_prepared_nobody_is_missed() -> None:
+    assert Ring.of(a_world(7, size=4, switch=False), 10.0).suspects(13.0) == ()
+
+
+def test_who_is_not_heard_once_a_prepared_world_is_entered_is_missed(hosts: list[str]) -> None:
+    told: queue.Queue[tuple[int, tuple[int, ...]]] = queue.Queue()
+    mine = Heartbeats(hosts[0], lambda *found: told.put(found))
+    mine.follow(a_world(3, switch=False))
+    mine.follow(a_world(3))
+    assert told.get(timeout=5) == (3, (1,))
+    mine.close()
 
 
 def test_both_neighbours_may_be_gone() -> None:
@@ -109,7 +134,7 @@ def test_suspicion_ends_with_the_world(hosts: list[str]) -> None:
     mine = Heartbeats(hosts[0], lambda *found: told.put(found))
     mine.follow(a_world(3))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
-        ring_of_other = Ring.of(a_world(3, rank=1))
+        ring_of_other = Ring.of(a_world(3, rank=1), 0.0)
         other.sendto(ring_of_other.beat(1), (hosts[0], PORT))
     assert told.get(timeout=5) == (3, (1,))
     mine.follow(a_world(4))

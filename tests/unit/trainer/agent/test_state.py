@@ -6,7 +6,12 @@ import pytest
 
 from spotrun.wire import Answer, Failure, How, LastWords, Progress
 from spotrun_trainer.agent.moves import next_world
-from spotrun_trainer.agent.state import ARRIVED_SECONDS, BROKEN_SECONDS, State
+from spotrun_trainer.agent.state import (
+    ARRIVED_SECONDS,
+    BROKEN_SECONDS,
+    UNEXPLAINED_SECONDS,
+    State,
+)
 from spotrun_trainer.agent.stores import Stores
 from spotrun_trainer.files import Telling, WorldFile, write_telling
 from tests.unit.trainer.agent.builders import a_world, an_answer, settings
@@ -57,6 +62,33 @@ def test_a_broken_group_is_no_failure_as_long_as_somebody_may_be_missed(
 
     message = "the workers lost touch with each other, but none of them is missed"
     assert state.report().failed == Failure(1, 1, message)
+
+
+def test_a_broken_group_is_told_where_no_other_world_explains_it(
+    state: State, clock: Clock, tmp_path: Path
+) -> None:
+    enter(state, 1)
+    write_telling(tmp_path / "run", Telling(generation=1, broken=1, in_process=True))
+    state.look()
+    assert state.report().broken == 0
+    clock.now += UNEXPLAINED_SECONDS
+    state.look()
+    assert state.report().broken == 1
+    state.take(an_answer(a_world(2)))
+    state.look()
+    assert state.report().broken == 0
+
+
+def test_neighbours_in_the_next_world_are_listened_to_from_when_it_is_met(
+    state: State, tmp_path: Path
+) -> None:
+    """Not only from when it has formed: who is lost before that is waited for there."""
+    enter(state, 1)
+    state.take(an_answer(a_world(2, how=How.ABORT)))
+    write_telling(tmp_path / "run", Telling(generation=1, entering=2, broken=1, in_process=True))
+    state.look()
+    assert state.entered == a_world(2, how=How.ABORT)
+    assert state.report().broken == 0
 
 
 def test_a_group_that_another_world_replaces_was_not_broken(

@@ -96,6 +96,7 @@ def test_a_save_in_the_world_before_is_not_told_of_the_next(
     context.reporter.tell(ready=True)
     before = read_telling(tmp_path)
     context.group.close()
+    context.tell_arrived(step=0)
     after = read_telling(tmp_path)
     context.close()
     assert before.checkpoint_seconds

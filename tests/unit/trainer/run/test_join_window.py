@@ -1,0 +1,149 @@
+"""A worker dies at each point of a join: the others have lost no step, and no bit, of the training.
+
+The victim is the newcomer, or one of those who train. Which point it dies at is said by a name, and
+is the same in every run.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spotrun.wire import How
+from spotrun_trainer import arrival, group, handover, worlds
+from spotrun_trainer.context import Context
+from spotrun_trainer.loop import Loop
+from spotrun_trainer.run import Run
+from spotrun_trainer.worlds import Worlds
+from tests.unit.trainer.run.elastic import Jobs, die, this_is
+from tests.unit.trainer.run.scripts import Plan, train
+from tests.unit.trainer.run.test_newcomers import AT, NEWCOMER, wait_for
+from tests.unit.trainer.run.test_worlds import assert_undisturbed
+
+MEMBER = "b"  # rank 2, of whom the newcomer, which is rank 1, gets the state
+WORLD = 2  # that the newcomer joins
+
+
+class CountedThenGone:
+    """A store in which the victim is counted as there, which is the last that it does."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def add(self, key: str, amount: int) -> int:
+        count: int = self._store.add(key, amount)
+        if key == "arrived":
+            die()
+        return count
+
+
+def before(owner: Any, name: str) -> None:
+    setattr(owner, name, lambda *_args, **_kwargs: die())
+
+
+def after(owner: Any, name: str) -> None:
+    whole: Callable[..., object] = getattr(owner, name)
+
+    def dying(*args: object, **kwargs: object) -> None:
+        whole(*args, **kwargs)
+        die()
+
+    setattr(owner, name, dying)
+
+
+def counted() -> None:
+    connect = arrival._connect
+    arrival._connect = lambda *args: CountedThenGone(connect(*args))  # type: ignore[assignment]
+
+
+Deadly = Callable[[], None]
+"""Lets this process die the next time that it comes to a point."""
+MEETING: dict[str, Deadly] = {
+    "told of the world": lambda: before(Context, "_meet"),
+    "told that it enters": lambda: before(arrival, "_connect"),
+    "counted as there": counted,
+    "all have met": lambda: before(group, "_connect"),
+    "connected": lambda: after(group, "_connect"),
+    "formed": lambda: before(Worlds, "_exchange"),
+    "standings known": lambda: after(Worlds, "_exchange"),
+}
+TRAINING: dict[str, Deadly] = {
+    "before the commit": lambda: before(Worlds, "commit"),
+    "in the commit": lambda: after(worlds, "_sum"),
+    "committed": lambda: after(Worlds, "commit"),
+}
+OF_NEWCOMER = MEETING | {
+    "about to take": lambda: before(handover, "take_header"),
+    "with the header": lambda: before(handover, "take"),
+    "not yet loaded": lambda: before(handover, "_unpack"),
+    "with the state": lambda: after(handover, "take"),
+    "arrived": lambda: after(Loop, "arrived"),
+    **TRAINING,
+}
+OF_MEMBER = MEETING | {
+    "about to give": lambda: before(handover, "pack"),
+    "amid giving": lambda: after(handover, "_together"),
+    "arrived": lambda: after(Loop, "arrived"),
+    "given": lambda: after(Worlds, "finish_giving"),
+    **TRAINING,
+}
+HAS_THE_STATE = frozenset({"arrived", *TRAINING})
+
+
+@dataclass(frozen=True)
+class DieAt:
+    """The victim dies at a point of the world that the newcomer joins."""
+
+    victim: str
+    point: str
+    folder: Path
+
+    def __call__(self, _run: Run, step: int, count: int) -> None:
+        if this_is(self.victim):
+            self._die_once_in_the_world()
+        if not this_is(NEWCOMER) and (step, count) == (AT, 0):
+            (self.folder / "held").touch()
+            wait_for(self.folder / "go")
+
+    def _die_once_in_the_world(self) -> None:
+        wait = Context.wait_for_seat
+
+        def told(context: Context, *args: Any) -> None:
+            wait(context, *args)
+            if context.seat.generation == WORLD:
+                (OF_NEWCOMER | OF_MEMBER)[self.point]()
+
+        if Context.wait_for_seat.__name__ != told.__name__:
+            Context.wait_for_seat = told  # type: ignore[method-assign,assignment]
+
+
+@pytest.mark.parametrize(
+    ("victim", "point"),
+    [*((NEWCOMER, point) for point in OF_NEWCOMER), *((MEMBER, point) for point in OF_MEMBER)],
+)
+def test_a_death_in_the_join_costs_the_others_nothing(
+    jobs: Jobs, tmp_path: Path, victim: str, point: str
+) -> None:
+    plan = Plan(
+        total=AT + 2,
+        with_batch_norm=True,
+        with_dropout=True,
+        deterministic=True,
+        nuisance=DieAt(victim, point, tmp_path),
+    )
+    job = jobs.start(train, plan, workers="ab")
+    job.until((tmp_path / "held").exists)
+    job.bring_in(How.BOUNDARY, "a", NEWCOMER, "b")
+    (tmp_path / "go").touch()
+    job.until_dead(victim)
+    if victim == NEWCOMER:
+        says_that_it_trains = job.telling(NEWCOMER).generation == WORLD
+        assert says_that_it_trains == (point in HAS_THE_STATE)
+    survivors = [each for each in ("b", NEWCOMER, "a") if each != victim]
+    job.publish(How.ABORT, *survivors)
+    assert_undisturbed(plan, job, *survivors)
