@@ -23,6 +23,7 @@ from spotrun.kube.horizon import Horizon
 from spotrun.kube.queue import WorkQueue
 from spotrun.kube.resource import Key, Resource
 from spotrun.observe.caches import Caches
+from spotrun.observe.devices import DeviceCounts
 from spotrun.observe.memory import Memory
 from spotrun.observe.naming import worker_name
 from spotrun.observe.volumes import Volumes
@@ -76,6 +77,7 @@ class Reconciler:
         self._is_sure = is_sure
         self._count_failure = count_failure
         self._volumes = Volumes(client, clock)
+        self._devices = DeviceCounts(client, clock)
         self._restarts = Bucket(_RESTARTS, clock)
         self._memories: dict[Key, Memory] = {}
 
@@ -92,9 +94,14 @@ class Reconciler:
         """
         context = logs.about(f"{key.namespace}/{key.name}")
         memory = self._memories.setdefault(key, Memory())
-        claims = self._caches.claims_of(key)
-        storage = await self._volumes.look(claims)
-        job = self._caches.snapshot(key, memory, leading_since, storage)
+        claims, devices = self._caches.claims_of(key), self._caches.device_claims_of(key)
+        job = self._caches.snapshot(
+            key,
+            memory,
+            leading_since,
+            await self._volumes.look(claims),
+            await self._devices.look(devices),
+        )
         if job is None:
             await self._let_go_of_hidden(key, memory)
             self._keep_final_cost(memory)
@@ -104,8 +111,12 @@ class Reconciler:
         if seen.is_found:
             return _NOT_YET_SEEN_SECONDS
         again_seconds = min(await self._decide(job, memory, context), seen.again_seconds)
-        others = (self._volumes.again_seconds(claims), self._caches.again_seconds(key))
-        return min(again_seconds, *others)
+        return min(
+            again_seconds,
+            self._volumes.again_seconds(claims),
+            self._devices.again_seconds(devices),
+            self._caches.again_seconds(key),
+        )
 
     async def let_go_of_orphans(self, key: Key) -> None:
         """Release the pods of former jobs of a name; raises KubeError where that cannot be."""

@@ -88,6 +88,7 @@ def _metadata(job: JobSnapshot, worker: Create) -> Manifest:
         names.ANNOTATION_POOLS: ",".join(place.required),
         names.ANNOTATION_ZONE: place.zone,
         names.ANNOTATION_AVOIDS: ",".join(worker.avoid_nodes),
+        names.ANNOTATION_DEVICES: str(job.claimed or ""),
     }
     said = {key: value for key, value in told.items() if value}
     return {
@@ -175,7 +176,7 @@ def _training(
             f"--rdzv-id={job.uid}",
             f"--rdzv-endpoint={settings.server}",
             f"--nnodes={workers.min}:{workers.max}",
-            f"--nproc-per-node={processes(job.spec)}",
+            f"--nproc-per-node={processes(job)}",
             f"--max-restarts={_NO_LIMIT}",
             # Older torchruns look for a change of membership only every 5 s.
             "--monitor-interval=0.1",

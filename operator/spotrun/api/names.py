@@ -110,6 +110,9 @@ ANNOTATION_AVOIDS: Final = Name(
 ANNOTATION_TRAINER: Final = Name(
     "spotrun.dev/trainer", "on worker pods: the name of the container that trains"
 )
+ANNOTATION_DEVICES: Final = Name(
+    "spotrun.dev/devices", "on worker pods: how many devices the container that trains claims (DRA)"
+)
 ANNOTATION_DO_NOT_DISRUPT: Final = Name(
     "karpenter.sh/do-not-disrupt", "on worker pods: Karpenter must not consolidate their nodes"
 )
@@ -234,7 +237,7 @@ class Reason(Choice):
     UNDECIDED = "Undecided", "the operator fails when it decides about the job; its log says where"
     LEDGER_REFUSED = "LedgerRefused", "no operator can have written the status as it is"
     VOLUME_NOT_SHARED = "VolumeNotShared", "a ReadWriteOnce volume cannot serve several workers"
-    PROCESSES_UNKNOWN = "ProcessesUnknown", "devices are claimed, and workers.processes is not set"
+    PROCESSES_UNKNOWN = "ProcessesUnknown", "claimed devices cannot be counted"
     AGENT_TOO_OLD = "AgentTooOld", "the image's agent speaks a version that is no longer served"
     PRICE_UNKNOWN = "PriceUnknown", "no price source knows a pool; the message names the row"
     BUDGET_WARNING = "BudgetWarning", "a level of budget.warnAtPercent was passed"

@@ -46,7 +46,8 @@ class Workers(Model):
     processes: Annotated[int, Field(ge=1, le=64)] | None = Field(
         None,
         description="Training processes per worker, the same on all. Default: the trainer "
-        "container's GPU limit, else 1. Changes only while the job is suspended.",
+        "container's GPU limit, else the devices that it claims (DRA), else 1. Changes only while "
+        "the job is suspended.",
     )
     template: PodTemplate = Field(
         description="What every worker is made from: a pod template with one container, or one "

@@ -115,12 +115,12 @@ def _crew(view: View, status: TrainingJobStatus) -> list[Worker]:
 def _used(job: JobSnapshot, worker: Worker) -> float | None:
     """None where nobody can say: a share of a whole machine says nothing of one worker."""
     if worker.used is not None:
-        resource = TargetResource.GPU if job.requests.gpus else TargetResource.CPU
+        resource = TargetResource.GPU if job.requests.devices else TargetResource.CPU
         return used_by_pod(resource, worker.used)
     if worker.agent is None:
         return None
     told = worker.agent.report.utilization
-    if job.requests.gpus:
+    if job.requests.devices:
         return used_share(TargetResource.GPU, job, worker, told)
     if not worker.pod.requests.cpu:
         return None

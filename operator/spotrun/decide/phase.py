@@ -6,7 +6,7 @@ from spotrun.api.names import LABEL_JOB_UID, ConditionType, Phase, Reason
 from spotrun.api.status import Allowed, TrainingJobStatus, WorkersStatus
 from spotrun.decide.capacity import left_out, no_node, no_start, not_asked
 from spotrun.decide.crew import training
-from spotrun.decide.devices import MUST_BE_SAID, lacks_processes
+from spotrun.decide.devices import lacks_processes, must_be_said
 from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.gang import gives_back, lacks_quota, must_wait, only_asks
 from spotrun.decide.ledger import find, read_reason, state
@@ -57,7 +57,7 @@ def _waits_for(view: View, status: TrainingJobStatus) -> tuple[Reason, str]:
     if is_refused(view, status):
         return Reason.VOLUME_NOT_SHARED, Reason.VOLUME_NOT_SHARED.purpose
     if lacks_processes(view, status):
-        return Reason.PROCESSES_UNKNOWN, MUST_BE_SAID
+        return Reason.PROCESSES_UNKNOWN, must_be_said(view.job)
     if held_up := _held_up(view, status):
         return held_up
     if waits_for_retry(view, status):
@@ -186,7 +186,8 @@ def _decided(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
 def _template(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     refusal, kind = view.job.refusal, ConditionType.TEMPLATE_ACCEPTED
     if lacks_processes(view, status):
-        return state(view, status, kind, Reason.PROCESSES_UNKNOWN, MUST_BE_SAID, holds=False)
+        reason, message = Reason.PROCESSES_UNKNOWN, must_be_said(view.job)
+        return state(view, status, kind, reason, message, holds=False)
     if lacks_quota(view.job) and (refusal is None or must_wait(view, status)):
         return status  # who waits for its turn does not ask, and its patience is not used up
     if refusal is not None:

@@ -61,8 +61,8 @@ def share_in(pool: PoolFacts, worker: Resources) -> float:
     """The part of a node of the pool that a worker pays for."""
     if pool.allocatable is not None:
         return float(share_of(worker, pool.allocatable))
-    if worker.gpus and pool.gpus:
-        return min(worker.gpus / pool.gpus, 1.0)
+    if worker.devices and pool.gpus:
+        return min(worker.devices / pool.gpus, 1.0)
     return 1.0
 
 

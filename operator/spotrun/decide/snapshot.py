@@ -223,6 +223,8 @@ class JobSnapshot:
     full_size: int | None = None  # wanted workers, where `spec` has fewer for want of nodes
     most_lasting: int | None = None  # workers that may be on demand or reserved; None: no limit
     requests: Resources = field(default_factory=Resources)  # of one worker, as its template says
+    claimed: int = 0  # devices that each worker is given by claims (DRA)
+    claims_uncounted: str = ""  # why it is not known how many those are
     shared_nodes: frozenset[str] = frozenset()  # nodes of its workers that other jobs have as well
     # Of gradients, that all workers add up in a step; None: not measured.
     sync_bytes_per_step: float | None = None
@@ -243,7 +245,7 @@ class JobSnapshot:
     @property
     def processes(self) -> int:
         """How many each of its workers runs."""
-        return self.spec.workers.processes or self.requests.gpus or 1
+        return self.spec.workers.processes or self.requests.gpus or self.claimed or 1
 
     def limited_to(self, replicas: int, why: Reason) -> "JobSnapshot":
         """The same job as if fewer workers had been asked for."""

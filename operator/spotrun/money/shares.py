@@ -23,6 +23,12 @@ class Resources:
     cpu: Decimal = Decimal(0)  # cores
     memory: Decimal = Decimal(0)  # bytes
     gpus: int = 0
+    claimed: int = 0  # devices by claims (DRA), which are no part of what a node is said to have
+
+    @property
+    def devices(self) -> int:
+        """All that training processes drive."""
+        return self.gpus + self.claimed
 
 
 @functools.lru_cache(maxsize=4096)  # workers and nodes are of few kinds, and asked for often
@@ -30,13 +36,14 @@ def share_of(pod_requests: Resources, node_allocatable: Resources) -> Decimal:
     """The part of the node's price that a pod pays, from 0 to 1.
 
     A pod with GPUs pays for its part of the GPUs: nobody else can train on the node that it left
-    with idle cores. (Weighted by requests, as OpenCost does it, a job that takes all 8 GPUs of a
+    with idle cores. So does one that claims devices; of a node that does not say how many it has it
+    pays for all. (Weighted by requests, as OpenCost does it, a job that takes all 8 GPUs of a
     node with a sixth of its cores would pay 58 % of it.) A pod without GPUs pays for its part of
     cores and memory, weighed by what they cost. One that asks for nothing is not held back from
     anything, so it pays for all.
     """
-    if pod_requests.gpus:
-        return _quotient(Fraction(pod_requests.gpus), Fraction(node_allocatable.gpus))
+    if pod_requests.devices:
+        return _quotient(Fraction(pod_requests.devices), Fraction(node_allocatable.devices))
     if not (pod_requests.cpu or pod_requests.memory):
         return Decimal(1)
     return _quotient(_weight(pod_requests), _weight(node_allocatable))

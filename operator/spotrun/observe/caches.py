@@ -16,6 +16,13 @@ from spotrun.kube.feed import Feed
 from spotrun.kube.resource import Key
 from spotrun.money.catalog import Catalog
 from spotrun.observe.agents import Agents
+from spotrun.observe.devices import (
+    NO_DEVICE_CLAIMS,
+    NO_DEVICES,
+    DeviceClaims,
+    Devices,
+    device_claims_of,
+)
 from spotrun.observe.following import Following
 from spotrun.observe.gangs import Gangs
 from spotrun.observe.job_caches import JobCaches
@@ -109,8 +116,18 @@ class Caches(Following):
         said = self.jobs.said(key)
         return NO_CLAIMS if said is None else claims_of(*said, key.namespace)
 
+    def device_claims_of(self, key: Key) -> DeviceClaims:
+        """The claims for devices by which a job's workers are made."""
+        said = self.jobs.said(key)
+        return NO_DEVICE_CLAIMS if said is None else device_claims_of(*said, key.namespace)
+
     def snapshot(
-        self, key: Key, memory: Memory, leading_since: float, storage: Storage = UNKNOWN
+        self,
+        key: Key,
+        memory: Memory,
+        leading_since: float,
+        storage: Storage = UNKNOWN,
+        devices: Devices = NO_DEVICES,
     ) -> JobSnapshot | None:
         """A job and all that belongs to it, as it is known now; None if there is no such job."""
         job = self.jobs.get(key)
@@ -130,6 +147,7 @@ class Caches(Following):
             now_seconds=self._clock(),
             leading_since=leading_since,
             storage=storage,
+            devices=devices,
         )
         if seen.broken is not None or seen.deleting:
             self._gangs.forget(key)
@@ -146,7 +164,7 @@ class Caches(Following):
         seen = replace(
             self.usage.added_to(seen),
             market=self.pools.market_for(seen),
-            requests=self.pools.requests_of(seen),
+            requests=replace(self.pools.requests_of(seen), claimed=seen.claimed),
             turned_down=self.pools.turned_down(seen),
             shared_nodes=shared_nodes(seen, self.jobs.pods_on),
         )

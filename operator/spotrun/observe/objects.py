@@ -12,6 +12,7 @@ from spotrun.api.names import (
     ANNOTATION_COST_SAVED_USD,
     ANNOTATION_COST_USD,
     ANNOTATION_COST_USD_PER_HOUR,
+    ANNOTATION_DEVICES,
     ANNOTATION_POOLS,
     ANNOTATION_TRAINER,
     ANNOTATION_ZONE,
@@ -87,6 +88,7 @@ class PodAnnotations(msgspec.Struct, frozen=True):
     pools: str = msgspec.field(default="", name=str(ANNOTATION_POOLS))
     zone: str = msgspec.field(default="", name=str(ANNOTATION_ZONE))
     avoids: str = msgspec.field(default="", name=str(ANNOTATION_AVOIDS))
+    devices: str = msgspec.field(default="", name=str(ANNOTATION_DEVICES))
     trainer: str = msgspec.field(default="", name=str(ANNOTATION_TRAINER))
 
 

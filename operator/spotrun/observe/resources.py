@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +13,7 @@ from spotrun.observe.objects import ContainerSpec, PodObject
 from spotrun.observe.template import GPUS, NVIDIA_SLICE
 
 NOTHING = Resources()
+_DEVICES_DIGITS = 4  # a claim is for 32 devices at most
 
 _LEAST, _MOST = Decimal("1e-9"), Decimal(2**63 - 1)
 """Kubernetes rounds up to the one and down to the other; a template holds what its author wrote."""
@@ -37,7 +39,8 @@ def requests_of(pod: PodObject) -> Resources:
     sidecars = [one for one in spec.init_containers if one.restart_policy == "Always"]
     running = total(map(_asked, (*spec.containers, *sidecars)))
     inits = (one for one in spec.init_containers if one.restart_policy != "Always")
-    return total([_most([running, *map(_asked, inits)]), resources_of(spec.overhead)])
+    asked = total([_most([running, *map(_asked, inits)]), resources_of(spec.overhead)])
+    return replace(asked, claimed=_claimed(pod.metadata.annotations.devices))
 
 
 def requests_of_template(template: PodTemplate) -> Resources:
@@ -73,6 +76,10 @@ def times_in(one: Resources, free: Resources) -> int:
         if need > 0
     ]
     return max(int(min(shares)), 0) if shares else 1
+
+
+def _claimed(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) <= _DEVICES_DIGITS else 0
 
 
 def _asked(container: ContainerSpec) -> Resources:

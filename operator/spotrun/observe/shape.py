@@ -52,7 +52,19 @@ class _Toleration(_Part, frozen=True):
     effect: str | None = None
 
 
+class _Given(_Part, frozen=True):
+    name: str
+    request: str | None = None
+
+
+class _DeviceClaim(_Part, frozen=True):
+    name: str
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class _Resources(_Part, frozen=True):
+    claims: list[_Given] | None = None
     limits: Map = None
     requests: Map = None
 
@@ -90,6 +102,7 @@ class _Pod(_Part, frozen=True):
     node_selector: dict[str, str] | None = None
     tolerations: list[_Toleration] | None = None
     volumes: list[_Volume] | None = None
+    resource_claims: list[_DeviceClaim] | None = None
     security_context: Map = None
     automount_service_account_token: bool | None = None
     termination_grace_period_seconds: Annotated[int, msgspec.Meta(ge=0)] | None = None

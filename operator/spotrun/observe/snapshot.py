@@ -18,6 +18,7 @@ from spotrun.decide.let_go import undecided
 from spotrun.decide.snapshot import Broken, JobSnapshot, Node, Pod, Worker
 from spotrun.observe.agents import Agents
 from spotrun.observe.believable import why_impossible
+from spotrun.observe.devices import NO_DEVICES, Devices
 from spotrun.observe.memory import Memory
 from spotrun.observe.naming import template_hash
 from spotrun.observe.objects import CostAnnotations, CostLabels, JobObject, PodObject
@@ -105,6 +106,7 @@ def job_snapshot(
     now_seconds: float,
     leading_since: float,
     storage: Storage = UNKNOWN,
+    devices: Devices = NO_DEVICES,
 ) -> JobSnapshot:
     """All that a decision about a job may know; times in seconds are on the monotonic clock.
 
@@ -140,6 +142,8 @@ def job_snapshot(
         volume_is_shared=storage.is_shared,
         volume_zones=storage.zones,
         sync_bytes_per_step=_sync_bytes(workers),
+        claimed=_claimed(workers, spec.template) or devices.count,
+        claims_uncounted=devices.why_unknown,
         broken=broken,
     )
     if ledger is None:
@@ -197,6 +201,12 @@ def _worker(pod: Pod, uid: str, look_at_node: Callable[[str], Node], agents: Age
 def _sync_bytes(workers: Iterable[Worker]) -> float | None:
     told = (w.agent.report.progress for w in workers if w.agent is not None)
     return max((one.sync_bytes for one in told if one and one.sync_bytes), default=None)
+
+
+def _claimed(workers: Iterable[Worker], template: str) -> int:
+    """How many devices each of its workers was made with: a claim may have been replaced since."""
+    made = (one.pod.requests.claimed for one in workers if one.pod.template == template)
+    return max(made, default=0)
 
 
 def _missed(job: JobSnapshot, memory: Memory, now_seconds: float) -> dict[int, float]:

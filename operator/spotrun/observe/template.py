@@ -4,7 +4,7 @@ from typing import Any
 
 from spotrun.api.amounts import whole
 from spotrun.api.template import PodTemplate
-from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.decide.snapshot import JobSnapshot
 
 Manifest = dict[str, Any]
 
@@ -20,9 +20,10 @@ GPUS = (
 NVIDIA_SLICE = "nvidia.com/mig-"
 
 
-def processes(spec: TrainingJobSpec) -> int:
+def processes(job: JobSnapshot) -> int:
     """Training processes per worker: what the user says, else its GPUs, else one."""
-    return spec.workers.processes or max(num_gpus(spec.workers.template), 1)
+    workers = job.spec.workers
+    return workers.processes or num_gpus(workers.template) or job.claimed or 1
 
 
 def num_gpus(template: PodTemplate) -> int:

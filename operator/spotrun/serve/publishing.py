@@ -34,7 +34,7 @@ def published(job: JobSnapshot, status: TrainingJobStatus) -> Published:
         uid=job.uid,
         status=status,
         peers={w.serial: Peer(w.pod.name, w.pod.uid, w.pod.address) for w in job.workers},
-        processes=processes(job.spec),
+        processes=processes(job),
         cost_labels=job.cost_labels,
         placed=_placed(job),
         budget_usd=_budget(job),

@@ -29,6 +29,8 @@ GROUPS = {
     "events": "events.k8s.io",
     "tokenreviews": "authentication.k8s.io",
     "leases": "coordination.k8s.io",
+    "resourceclaims": "resource.k8s.io",
+    "resourceclaimtemplates": "resource.k8s.io",
 }
 """The API groups of what is not in the core group."""
 
@@ -139,6 +141,8 @@ MUST_NOT = {
     "change namespaces": ("patch", "", "namespaces", "default"),
     "list claims": ("list", "", "persistentvolumeclaims", "default"),
     "change claims": ("patch", "", "persistentvolumeclaims", "default"),
+    "list claims for devices": ("list", "resource.k8s.io", "resourceclaims", "default"),
+    "make claims for devices": ("create", "resource.k8s.io", "resourceclaims", "default"),
     "read config maps": ("get", "", "configmaps", "default"),
     "read accounts": ("get", "", "serviceaccounts", "default"),
     "make tokens": ("create", "", "serviceaccounts/token", "default"),

@@ -160,6 +160,12 @@ SMALLEST = {
 }
 
 
+def test_workers_run_a_process_for_each_device_that_they_claim_and_remember_how_many() -> None:
+    pod = pod_of(replace(a_job_of(), claimed=4))
+    assert "--nproc-per-node=4" in pod["spec"]["containers"][0]["command"]
+    assert pod["metadata"]["annotations"]["spotrun.dev/devices"] == "4"
+
+
 def a_job_of(
     pod_spec: dict[str, Any] | None = None,
     metadata: dict[str, Any] | None = None,

@@ -334,7 +334,8 @@ def claiming(**spec: Any) -> JobBuilder:
     claims = [{"name": "gpus", "resourceClaimTemplateName": "four-gpus"}]
     workers = a_job(2, template={"spec": {"containers": [trainer], "resourceClaims": claims}})
     spec = {"workers": workers.spec.workers.model_copy(update=spec)}
-    return replace(workers, spec=workers.spec.model_copy(update=spec))
+    job = replace(workers, spec=workers.spec.model_copy(update=spec))
+    return job.with_facts(claims_uncounted="the claim is not there")
 
 
 def test_where_devices_are_claimed_it_must_be_said_how_many_processes_there_are() -> None:
@@ -342,7 +343,9 @@ def test_where_devices_are_claimed_it_must_be_said_how_many_processes_there_are(
     assert job.decide().actions == ()
     assert phase(job) == (Phase.PENDING, "ProcessesUnknown")
     assert condition(job, kind) == ("False", "ProcessesUnknown")
-    assert (job.decide().status.message or "").endswith("suspend: true in the same change")
+    message = job.decide().status.message or ""
+    assert "(the claim is not there)" in message
+    assert message.endswith("suspend: true in the same change")
 
 
 @pytest.mark.parametrize(
@@ -350,9 +353,17 @@ def test_where_devices_are_claimed_it_must_be_said_how_many_processes_there_are(
     [
         claiming(processes=4),
         claiming().with_facts(requests=Resources(gpus=1)),
+        claiming().with_facts(claims_uncounted="", claimed=4),
+        claiming().with_facts(claimed=4),
         claiming().training(0, 1),
     ],
-    ids=["it is said", "the limits say it", "it ran before they were looked at"],
+    ids=[
+        "it is said",
+        "the limits say it",
+        "it is counted",
+        "its workers know it",
+        "it ran before they were looked at",
+    ],
 )
 def test_where_it_is_known_devices_may_be_claimed(known: JobBuilder) -> None:
     assert "ProcessesUnknown" not in str(known.decide().status)

@@ -16,6 +16,10 @@ def asks(cpu: str = "0", gib: str = "0", gpus: int = 0) -> Resources:
     return Resources(Decimal(cpu), Decimal(gib) * GIB, gpus)
 
 
+def claims(cpu: str, *, devices: int) -> Resources:
+    return Resources(Decimal(cpu), claimed=devices)
+
+
 @pytest.mark.parametrize(
     ("pod", "node", "share"),
     [
@@ -26,6 +30,9 @@ def asks(cpu: str = "0", gib: str = "0", gpus: int = 0) -> Resources:
         # GPUs that the node no longer offers are still held.
         (asks(gpus=8), asks(gpus=7), "1"),
         (asks(gpus=1), asks("16", "32"), "1"),
+        # Devices that are claimed are GPUs, of which most nodes do not say how many they have.
+        (claims("16", devices=2), P4D, "0.25"),
+        (claims("1", devices=1), C5, "1"),
         # Without GPUs cores and memory count, as OpenCost weighs them.
         (asks("16", "32"), C5, "1"),
         (asks("8", "16"), C5, "0.5"),

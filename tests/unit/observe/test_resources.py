@@ -3,9 +3,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from spotrun.money.shares import Resources
-from spotrun.observe.objects import PodObject
+from spotrun.observe.objects import PodAnnotations, PodObject
 from spotrun.observe.resources import (
     requests_of,
     requests_of_template,
@@ -52,6 +53,15 @@ def test_what_cannot_be_read_counts_as_nothing(text: str) -> None:
 )
 def test_gpus_have_several_names(name: str) -> None:
     assert resources_of({name: "2"}).gpus == 2
+
+
+@pytest.mark.parametrize(("said", "devices"), [("4", 4), ("", 0), ("-1", 0), ("9" * 5, 0)])
+def test_a_pod_says_how_many_devices_it_was_made_with(said: str, devices: int) -> None:
+    pod = a_pod(asking(cpu="2"))
+    meta = structs.replace(pod.metadata, annotations=PodAnnotations(devices=said))
+    asked = requests_of(structs.replace(pod, metadata=meta))
+    assert asked == Resources(Decimal(2), claimed=devices)
+    assert times_in(asked, Resources(Decimal(5))) == 2, "the scheduler alone knows where they are"
 
 
 def test_a_pod_asks_for_the_sum_of_its_containers() -> None:

@@ -14,6 +14,7 @@ from spotrun.decide.actions import Create
 from spotrun.decide.market import Market, PoolFacts
 from spotrun.decide.offers import offers
 from spotrun.money.shares import Resources
+from spotrun.observe.devices import device_claims_of
 from spotrun.observe.fits import demand_of, suits
 from spotrun.observe.resources import times_in
 from spotrun.observe.shape import misfit
@@ -32,7 +33,8 @@ FIELDS = (
     *("containers.0.env", "containers.0.env.0", "containers.0.volumeMounts"),
     *("containers.0.volumeMounts.0", "containers.0.resources", "containers.0.resources.limits"),
     *("containers.0.resources.requests", "containers.0.securityContext"),
-    "containers.0.terminationMessagePath",
+    *("containers.0.terminationMessagePath", "containers.0.resources.claims"),
+    *("containers.0.resources.claims.0", "resourceClaims", "resourceClaims.0"),
 )
 TYPE = "node.kubernetes.io/instance-type"
 VALUES: tuple[Any, ...] = (
@@ -49,6 +51,7 @@ VALUES: tuple[Any, ...] = (
         {"key": [1]},
         {"name": 5},
         {"name": "x", "mountPath": "/x"},
+        {"name": "x", "request": 5, "resourceClaimName": ["x"]},
         *({"name": "x", "persistentVolumeClaim": claim} for claim in (1, {}, {"claimName": "x"})),
         {"name": "x", "persistentVolumeClaim": {"claimName": [1], "readOnly": "x"}},
     ),
@@ -95,7 +98,8 @@ def look_into(made: JobBuilder) -> None:
     times_in(demand.requests, NODE)
     suits(demand, LABELS)
     offers(replace(job, market=Market((POOL,))))
-    assert processes(spec) >= 1
+    assert processes(job) >= 1
+    device_claims_of(spec, job.status, job.namespace)
     assert worker_pod(job, Create(0), Settings(server="192.0.2.1:9443", ca_pem=""))
 
 

@@ -9,6 +9,7 @@ import pytest
 from spotrun.api.limits import Budget
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import (
+    ANNOTATION_DEVICES,
     FINALIZER_METERED,
     LABEL_JOB_UID,
     LABEL_TEMPLATE,
@@ -21,6 +22,7 @@ from spotrun.decide.job import decide
 from spotrun.decide.ledger import find
 from spotrun.decide.snapshot import JobSnapshot, Node, Refusal
 from spotrun.observe.agents import Agents
+from spotrun.observe.devices import Devices
 from spotrun.observe.memory import Memory, Refused
 from spotrun.observe.naming import template_hash, worker_name
 from spotrun.observe.objects import JobObject, PodObject
@@ -30,6 +32,7 @@ from spotrun.wire import Report
 from tests.decide_builders import a_spec
 
 UID = "job-uid"
+TEMPLATE = template_hash(a_spec(2))
 NOW = datetime(2026, 3, 2, 13, 0, tzinfo=UTC)
 WORLD = {"generation": 1, "switch": True, "how": "Restart"}
 NODES = {"n0": Node("n0"), "n1": Node("n1", gone=True)}
@@ -54,13 +57,21 @@ def job(
     return msgspec.json.decode(json.dumps(found).encode(), type=JobObject)
 
 
-def pod(serial: int, node: str | None = None, **status: Any) -> PodObject:
+def pod(
+    serial: int,
+    node: str | None = None,
+    *,
+    template: str = TEMPLATE,
+    devices: str = "",
+    **status: Any,
+) -> PodObject:
     found = {
         "metadata": {
             "name": worker_name("job", UID, serial),
             "uid": f"uid-{serial}",
             "resourceVersion": "1",
-            "labels": {str(LABEL_JOB_UID): UID, str(LABEL_TEMPLATE): template_hash(a_spec(2))},
+            "labels": {str(LABEL_JOB_UID): UID, str(LABEL_TEMPLATE): template},
+            "annotations": {str(ANNOTATION_DEVICES): devices},
             "finalizers": [str(FINALIZER_METERED)],
             "ownerReferences": [{"uid": UID, "controller": True}],
         },
@@ -142,6 +153,31 @@ def test_what_the_process_remembers() -> None:
     assert seen.written_seconds == 2.0
     assert seen.refusal == Refusal("NameTaken", "words")
     assert (seen.deleting, seen.volume_is_shared) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("made_with", "template", "claimed"),
+    [
+        pytest.param("4", TEMPLATE, 4, id="the claim was replaced since"),
+        pytest.param("", TEMPLATE, 8, id="it was made before claims were counted"),
+        pytest.param("4", "another", 8, id="the template was replaced as well"),
+    ],
+)
+def test_workers_have_the_devices_that_they_were_made_with(
+    made_with: str, template: str, claimed: int
+) -> None:
+    seen = Bench().see(
+        job(status={"nextSerial": 1}),
+        pod(0, template=template, devices=made_with),
+        devices=Devices(8),
+    )
+    assert seen.claimed == claimed
+    assert seen.workers[0].pod.requests.claimed == (int(made_with) if made_with else 0)
+
+
+def test_that_devices_cannot_be_counted_is_said() -> None:
+    seen = Bench().see(job(), devices=Devices(why_unknown="no claim"))
+    assert (seen.claimed, seen.claims_uncounted) == (0, "no claim")
 
 
 def test_losses_have_an_age_and_an_error_is_forgotten() -> None:

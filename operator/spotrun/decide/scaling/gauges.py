@@ -25,7 +25,7 @@ def targets(job: JobSnapshot) -> tuple[Target, ...]:
     """Those that the user gives, or the one that goes without saying."""
     if job.spec.scaling.targets:
         return job.spec.scaling.targets
-    resource = TargetResource.GPU if job.requests.gpus else TargetResource.CPU
+    resource = TargetResource.GPU if job.requests.devices else TargetResource.CPU
     return (Target(resource=resource),)
 
 
