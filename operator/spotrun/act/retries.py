@@ -22,6 +22,10 @@ UNSURE_SECONDS = 1.0
 AGAIN = Backoff(least_seconds=0.1, most_seconds=120.0)
 """As the work queue's: quick enough for a hiccup, slow enough for what nobody mends."""
 
+_BUSY = frozenset({408, 429, 503})
+"""What an API server answers that has too much to do or is about to end, or a load balancer before
+it, whatever is asked. Of a webhook that is down it says 500."""
+
 
 class Retries:
     """Counts failures in a row of each write of a job, in the job's memory."""
@@ -82,8 +86,8 @@ class Retries:
 
 def _is_of_the_server(error: KubeError) -> bool:
     """Whether any other write would meet the same: it is away, busy, or does not know us."""
-    nothing_done = isinstance(error, Retryable) and error.status < 500
-    return nothing_done or isinstance(error, Unauthorized)
+    not_sent = isinstance(error, Retryable) and not error.status
+    return not_sent or error.status in _BUSY or isinstance(error, Unauthorized)
 
 
 def _log(what: str, failing: Failing, pause_seconds: float) -> None:

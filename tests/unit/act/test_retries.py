@@ -25,6 +25,7 @@ from tests.unit.kube.scripted import ScriptedTransport
 TOO_LARGE = Ambiguous("etcdserver: request is too large", status=500)
 HOOK_DOWN = Forbidden("the webhook says no", status=403)
 BUSY = Retryable("busy", status=429, retry_after_seconds=7)
+ENDING = Ambiguous("apiserver is shutting down", status=503, retry_after_seconds=5)
 MADE = {"metadata": {"name": "made", "resourceVersion": "9"}}
 
 
@@ -204,7 +205,7 @@ async def test_a_deleted_job_is_let_go_of_though_its_last_cost_cannot_be_stored(
     assert let_go_after == released
 
 
-@pytest.mark.parametrize("error", [BUSY, Retryable("cannot connect"), Unauthorized("who?")])
+@pytest.mark.parametrize("error", [BUSY, ENDING, Retryable("cannot connect"), Unauthorized("who?")])
 async def test_a_server_that_is_away_or_busy_has_the_whole_job_wait(error: KubeError) -> None:
     server = Server({"POST": error})
 
