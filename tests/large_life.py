@@ -11,10 +11,13 @@ from decimal import Decimal
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import Phase
 from spotrun.api.status import (
+    MOST_AVOIDED,
+    MOST_BLAMED_ONCE,
     CheckpointStatus,
     HeldBack,
     How,
     Newcomers,
+    Rejections,
     Restarts,
     TrainingJobStatus,
     World,
@@ -212,7 +215,8 @@ def _status(serials: list[int], pods: dict[int, Worker]) -> TrainingJobStatus:
         formed_at=Time.of(NOW - timedelta(hours=1)),
         late=Serials.of(serials),
     )
-    blamed = tuple(f"a-long-name-of-a-node-of-some-cloud-{n}.internal" for n in range(16))
+    names = [f"a-long-name-of-a-node-of-some-cloud-{n:05}.internal" for n in range(10_000)]
+    blamed = (*names[:MOST_BLAMED_ONCE], *(name for name in names[-MOST_AVOIDED:] for _ in "ab"))
     held = Newcomers(
         failures=3,
         retry_at=Time.of(NOW + timedelta(days=300)),
@@ -225,6 +229,13 @@ def _status(serials: list[int], pods: dict[int, Worker]) -> TrainingJobStatus:
         phase=Phase.RUNNING,
         world=world,
         restarts=Restarts(blamed=blamed, newcomers=held),
+        rejections=Rejections(
+            count=9,
+            worker=0,
+            retry_at=Time.of(NOW - timedelta(hours=1)),
+            nodes=tuple(names[:MOST_AVOIDED]),
+            message="no GPU",
+        ),
         checkpoint=CheckpointStatus(name="step-900.g7", step=900, time=Time.of(NOW)),
         next_serial=end,
         settled=Intervals.of_intervals(settled),

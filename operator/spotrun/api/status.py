@@ -165,6 +165,13 @@ class Newcomers(Model):
     )
 
 
+MOST_AVOIDED = 64
+"""Nodes that new workers keep away from: each is named in their pods, and the scheduler looks for
+it at every node that it could choose."""
+MOST_BLAMED_ONCE = 128
+"""In a large job so many nodes may be found broken at once, by a driver that was rolled out."""
+
+
 class Restarts(Model):
     """Failures, and what was done about them."""
 
@@ -187,10 +194,14 @@ class Restarts(Model):
         None, description="The exit code of the last one, if there was one."
     )
     last_message: LongText | None = Field(None, description="What the last one said.")
-    blamed: Annotated[tuple[ShortText, ...], Field(max_length=16)] | None = Field(
+    blamed: (
+        Annotated[tuple[ShortText, ...], Field(max_length=2 * MOST_AVOIDED + MOST_BLAMED_ONCE)]
+        | None
+    ) = Field(
         None,
         description="The nodes of the last failures, newest last; one that is named twice gets no "
-        "new workers of this job.",
+        f"new workers of this job. At most {MOST_AVOIDED} are named twice, the last ones, and "
+        f"{MOST_BLAMED_ONCE} once.",
     )
     newcomers: Newcomers | None = Field(
         None, description="Workers that failed before they trained, while others did."
@@ -205,7 +216,7 @@ class Rejections(Model):
     )
     worker: Count = Field(description="The serial number of the last one.")
     retry_at: Time = Field(description="When workers are made again.")
-    nodes: Annotated[tuple[ShortText, ...], Field(max_length=16)] | None = Field(
+    nodes: Annotated[tuple[ShortText, ...], Field(max_length=MOST_AVOIDED)] | None = Field(
         None,
         description="The host names of the last nodes that did so, newest last; new workers keep "
         "away from them until two minutes after retryAt.",

@@ -8,7 +8,7 @@ node is taken back once it may go where it was not to go.
 from collections.abc import Iterable
 
 from spotrun.api.names import Reason
-from spotrun.api.status import TrainingJobStatus
+from spotrun.api.status import MOST_AVOIDED, TrainingJobStatus
 from spotrun.api.values import Serials
 from spotrun.decide.actions import Withdraw
 from spotrun.decide.blame import nodes_to_avoid
@@ -18,8 +18,6 @@ from spotrun.decide.serials import numbers, ranges
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
 
-_MOST_AVOIDED = 64
-"""An affinity that names hundreds of nodes would be a burden to the scheduler."""
 _ALIVE_SECONDS = 0.5
 """Who is asked for a sign of life, and lives, gives it within milliseconds."""
 
@@ -46,7 +44,7 @@ def avoided(view: View, status: TrainingJobStatus) -> tuple[str, ...]:
     dead, leaving = _dead(view, status), _leaving(view)
     nodes = dict.fromkeys((*sorted(dead), *sorted(leaving)))
     bad = (*nodes_to_avoid(status), *nodes_that_reject(view, status))
-    return tuple(dict.fromkeys((*bad, *tuple(nodes)[:_MOST_AVOIDED])))
+    return tuple(dict.fromkeys((*bad, *tuple(nodes)[:MOST_AVOIDED])))
 
 
 def kept_away_in_vain(view: View, status: TrainingJobStatus) -> tuple[Withdraw, ...]:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.api.status import Restarts, TrainingJobStatus
 from spotrun.api.values import Serials, Time
-from spotrun.decide.blame import KEPT_BLAMED, LONGEST_PAUSE, pause_after, pause_seconds
+from spotrun.decide.blame import LONGEST_PAUSE, blamed_with, pause_after, pause_seconds
 from spotrun.decide.crew import failed, generation, gone, training
 from spotrun.decide.fates import FAILURES, INTERRUPTIONS
 from spotrun.decide.hang import is_hung, stands_seconds
@@ -102,7 +102,6 @@ def _count(view: View, status: TrainingJobStatus, failure: Failure) -> TrainingJ
     failures = 1 if _is_forgiven(status) else (restarts.failures or 0) + 1
     pause = pause_after(failures)
     code = failure.exit_code
-    blamed = (*(restarts.blamed or ()), *([failure.node] if failure.node else ()))
     counted = restarts.model_copy(
         update={
             "failures": failures,
@@ -112,7 +111,7 @@ def _count(view: View, status: TrainingJobStatus, failure: Failure) -> TrainingJ
             "last_reason": failure.reason.value,
             "last_exit_code": code if code is not None and 0 <= code <= 255 else None,
             "last_message": failure.message[:1024],
-            "blamed": blamed[-KEPT_BLAMED:] or None,
+            "blamed": blamed_with(restarts, (failure.node,) if failure.node else ()),
         }
     )
     status = status.model_copy(update={"restarts": counted})

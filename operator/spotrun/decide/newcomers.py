@@ -16,7 +16,7 @@ from spotrun.api.status import (
     TrainingJobStatus,
 )
 from spotrun.api.values import Serials, Time
-from spotrun.decide.blame import KEPT_BLAMED, nodes_to_avoid, pause_after, pause_seconds
+from spotrun.decide.blame import blamed_with, nodes_to_avoid, pause_after, pause_seconds
 from spotrun.decide.crew import generation, has_failed_in, on_trial, training
 from spotrun.decide.ledger import record
 from spotrun.decide.publish import give_up
@@ -96,8 +96,7 @@ def _hold_back(
     restarts = status.restarts or Restarts()
     held = _held(view, restarts.newcomers, new)
     nodes = [one.node for one in new if one.node is not None]
-    blamed = (*(restarts.blamed or ()), *nodes)[-KEPT_BLAMED:] or None
-    update: dict[str, object] = {"newcomers": held, "blamed": blamed}
+    update: dict[str, object] = {"newcomers": held, "blamed": blamed_with(restarts, nodes)}
     if ended := [one for one in new if one.has_ended]:
         update |= _pause_for_all(restarts, held, ended[0])
     status = status.model_copy(update={"restarts": restarts.model_copy(update=update)})

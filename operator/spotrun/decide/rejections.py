@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from spotrun.api.names import Reason
-from spotrun.api.status import Rejections, TrainingJobStatus
+from spotrun.api.status import MOST_AVOIDED, Rejections, TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.blame import pause_after, pause_seconds
 from spotrun.decide.fates import is_rejected
@@ -20,7 +20,6 @@ from spotrun.decide.view import View, holds_back
 
 AVOIDED_FOR = timedelta(minutes=2)
 """After the pause. A device's plugin registers within that, once its node has started again."""
-_KEPT_NODES = 16
 _MOST_WORDS = 1024
 
 
@@ -96,7 +95,7 @@ def _is_one_taken_after(view: View, serial: int) -> bool:
 
 def _newest_last(before: Iterable[str], new: Iterable[str]) -> tuple[str, ...]:
     named = [*before, *new]
-    return tuple(reversed(dict.fromkeys(reversed(named))))[-_KEPT_NODES:]
+    return tuple(reversed(dict.fromkeys(reversed(named))))[-MOST_AVOIDED:]
 
 
 def _host(worker: Worker) -> str:

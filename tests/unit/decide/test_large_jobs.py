@@ -5,10 +5,13 @@ from typing import Any
 import pytest
 
 from spotrun.api.names import Phase
-from spotrun.api.status import How
+from spotrun.api.status import MOST_AVOIDED, MOST_BLAMED_ONCE, How, Restarts
+from spotrun.decide.blame import blamed_with
+from spotrun.decide.crew import training
 from spotrun.decide.newcomers import held_back
 from spotrun.wire import Failure
 from tests.decide_builders import a_job, a_worker, later
+from tests.decide_joining import Joining
 from tests.large_jobs import FailingNewcomers, next_status, with_all, worlds_until_replaced
 
 
@@ -21,6 +24,34 @@ def test_newcomers_that_always_fail_are_tried_ever_more_seldom_however_many_they
     life = FailingNewcomers(well=20, bad=70)
     life.live(1500.0)
     assert len([seconds for seconds in life.worlds if seconds > 900.0]) <= 4
+
+
+@pytest.mark.parametrize("ends_pods", [False, True])
+def test_of_broken_nodes_all_are_avoided_however_many_fail_together(ends_pods: bool) -> None:
+    bad = {f"node-{n}" for n in range(2, 2 + MOST_AVOIDED)}
+    job = a_job(100, min=1).training(0, 1, in_process=True)
+    life = Joining(job, crash_seconds=5, bad=bad, ends_pods=ends_pods)
+    life.live(600)
+    assert len(training(life.job.status)) == 100
+    assert bad.isdisjoint(process.node for process in life.processes.values())
+
+
+def test_where_more_are_broken_than_can_be_avoided_they_are_tried_ever_more_seldom() -> None:
+    bad = {f"node-{n}" for n in range(2, 12 + MOST_AVOIDED)}
+    life = Joining(a_job(100, min=1).training(0, 1, in_process=True), crash_seconds=5, bad=bad)
+    life.live(1800)
+    assert len(training(life.job.status)) == 90
+    assert len({second for second in life.crashed if second > 900}) <= 2 * 900 / 300
+
+
+def test_who_is_blamed_once_pushes_out_nobody_who_is_blamed_twice() -> None:
+    twice = tuple(f"bad-{n}" for n in range(MOST_AVOIDED))
+    known = Restarts(blamed=(*twice, *twice))
+    others = [f"node-{n}" for n in range(MOST_BLAMED_ONCE + 10)]
+    found = blamed_with(known, others)
+    assert found == (*twice, *twice, *others[10:])
+    newer = blamed_with(Restarts(blamed=found), others[-1:])
+    assert newer == (*twice[1:], *twice[1:], *others[10:], others[-1])
 
 
 def test_a_newcomer_that_has_failed_is_not_put_into_the_next_world_however_many_did() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spotrun.api.names import Phase, Reason
-from spotrun.api.status import Rejections
+from spotrun.api.status import MOST_AVOIDED, Rejections
 from spotrun.api.values import Serials, Time
 from spotrun.decide.actions import Create, Release, Withdraw
 from spotrun.decide.rejections import AVOIDED_FOR, nodes_that_reject
@@ -114,8 +114,14 @@ def test_a_gang_that_is_rejected_together_begins_one_pause() -> None:
     assert rejections.nodes == ("node-0", "node-1", "node-2")
 
 
+def test_where_many_nodes_reject_workers_together_all_are_kept_away_from() -> None:
+    job = a_job(50).with_workers(*range(50), **rejected())
+    nodes = nodes_that_reject(job.view(), job.decide().status)
+    assert nodes == tuple(f"node-{number}" for number in range(50))
+
+
 def test_the_newest_nodes_are_remembered_each_once() -> None:
-    nodes = tuple(f"n{number}" for number in range(16))
+    nodes = tuple(f"n{number}" for number in range(MOST_AVOIDED))
     job = a_crew().with_status(rejections=noted(60, worker=1, nodes=(*nodes[:8], "node-2")))
     assert nodes_that_reject(job.view(), job.decide().status) == (*nodes[:8], "node-2")
     full = a_crew().with_status(rejections=noted(60, worker=1, nodes=nodes))
