@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from random import Random
-from typing import Any
 from urllib.parse import urlsplit
 
 import uvloop
@@ -25,9 +24,9 @@ from spotrun.kube.feed import Feed
 from spotrun.kube.lease import Terms
 from spotrun.kube.resource import Key
 from spotrun.kube.transport import Transport
-from spotrun.observe.aws_prices import AwsPrices
-from spotrun.observe.azure_prices import AzurePrices
-from spotrun.observe.gcp_prices import GcpPrices
+from spotrun.observe.aws_prices import aws_questions
+from spotrun.observe.azure_prices import azure_questions
+from spotrun.observe.gcp_prices import gcp_questions
 from spotrun.observe.live_prices import LivePrices
 from spotrun.observe.price_tables import PriceSources
 from spotrun.options import HostPort, Options
@@ -125,20 +124,21 @@ def _settings(options: Options, server: str) -> Settings:
 
 def _live_prices(options: Options) -> Iterator[LivePrices]:
     """The clouds that are to be asked what their nodes cost."""
-    told: dict[str, Any] = {
-        "clock": time.monotonic,
-        "wall": lambda: datetime.now(UTC),
-        "roll": Random().random,  # noqa: S311 - jitter, not a secret
-    }
+    clock, roll = time.monotonic, Random().random  # noqa: S311 - jitter, not a secret
     if options.aws_prices is not None:
         try:
-            yield AwsPrices(options.aws_prices, **told)
+            questions = aws_questions(_now)
         except ValueError as error:
             raise ValueError(f"--aws-prices: {error}") from error
+        yield LivePrices(options.aws_prices, questions, clock=clock, roll=roll)
     if options.azure_prices is not None:
-        yield AzurePrices(options.azure_prices, **told)
+        yield LivePrices(options.azure_prices, azure_questions(_now), clock=clock, roll=roll)
     if options.gcp_prices is not None:
-        yield GcpPrices(options.gcp_prices, **told)
+        yield LivePrices(options.gcp_prices, gcp_questions(_now, clock), clock=clock, roll=roll)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def _own_address(server: str) -> str:

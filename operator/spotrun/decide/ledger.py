@@ -59,6 +59,14 @@ def state(
     return status.model_copy(update={"conditions": ordered})
 
 
+def unsay(status: TrainingJobStatus, kind: ConditionType) -> TrainingJobStatus:
+    """Take a condition away that is stated only while it has something to say."""
+    if find(status, kind) is None:
+        return status
+    others = tuple(one for one in status.conditions or () if one.type != kind.value)
+    return status.model_copy(update={"conditions": others or None})
+
+
 def read_reason(text: str | None, default: Reason) -> Reason:
     """A reason as status holds it."""
     return _REASONS.get(text or "", default)

@@ -2,7 +2,7 @@
 
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.ledger import find, state
+from spotrun.decide.ledger import state, unsay
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.decide.view import View
 
@@ -12,12 +12,9 @@ _MOST_WORDS = 4096
 def check_writes(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     """Say that what was decided cannot be done; nothing once it can, for that is no news."""
     words, kind = why_undone(view.job), ConditionType.WRITTEN
-    if words is not None:
-        return state(view, status, kind, Reason.WRITE_FAILED, words, holds=False)
-    if find(status, kind) is None:
-        return status
-    others = tuple(one for one in status.conditions or () if one.type != kind.value)
-    return status.model_copy(update={"conditions": others or None})
+    if words is None:
+        return unsay(status, kind)
+    return state(view, status, kind, Reason.WRITE_FAILED, words, holds=False)
 
 
 def why_undone(job: JobSnapshot) -> str | None:

@@ -7,15 +7,14 @@ and the price list for types on demand.
 import asyncio
 import importlib
 import json
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.kube.backoff import Roll
 from spotrun.money.rows import PriceRow, read_price
 from spotrun.money.units import UsdPerHour
-from spotrun.observe.live_prices import CloudUnavailableError, LivePrices, Question, Types
+from spotrun.observe.live_prices import CloudUnavailableError, Question, Types
 
 # Spot prices change a few times a day, gradually; price lists a few times a year.
 _SPOT_EVERY_SECONDS = 5 * 60.0
@@ -24,24 +23,13 @@ _SYSTEMS = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")  # one, by the name of an a
 _LIST_REGION = "us-east-1"  # the price list of all regions is served there
 
 
-class AwsPrices(LivePrices):
-    """Asks AWS when it is time to, and remembers."""
-
-    def __init__(
-        self,
-        regions: Collection[str],
-        *,
-        clock: Callable[[], float],
-        wall: Callable[[], datetime],
-        roll: Roll,
-    ) -> None:
-        """Prepare to ask about these regions; raises ValueError where boto3 is missing."""
-        aws = _Aws(wall)
-        questions = (
-            Question("AWS spot prices", _SPOT_EVERY_SECONDS, _in_a_thread(aws.spot)),
-            Question("AWS price list", _LIST_EVERY_SECONDS, _in_a_thread(aws.on_demand)),
-        )
-        super().__init__(regions, questions, clock=clock, roll=roll)
+def aws_questions(wall: Callable[[], datetime]) -> tuple[Question, ...]:
+    """What is asked of AWS; raises ValueError where boto3 is missing."""
+    aws = _Aws(wall)
+    return (
+        Question("AWS spot prices", _SPOT_EVERY_SECONDS, _in_a_thread(aws.spot)),
+        Question("AWS price list", _LIST_EVERY_SECONDS, _in_a_thread(aws.on_demand)),
+    )
 
 
 def _in_a_thread(

@@ -4,7 +4,7 @@ No key is needed: https://learn.microsoft.com/rest/api/cost-management/retail-pr
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from decimal import Decimal
 from urllib.parse import urlsplit
@@ -13,10 +13,9 @@ import aiohttp
 import msgspec
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.kube.backoff import Roll
 from spotrun.money.rows import PriceRow, read_price
 from spotrun.observe.cloud_http import cloud_session, get_json
-from spotrun.observe.live_prices import CloudUnavailableError, LivePrices, Question, Types
+from spotrun.observe.live_prices import CloudUnavailableError, Question, Types
 
 RETAIL_PRICES = "https://prices.azure.com/api/retail/prices"
 
@@ -27,21 +26,12 @@ _CONSUMPTION = "Consumption"  # neither reserved nor for development
 _TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
-class AzurePrices(LivePrices):
-    """Asks Azure when it is time to, and remembers."""
-
-    def __init__(
-        self,
-        regions: Collection[str],
-        *,
-        clock: Callable[[], float],
-        wall: Callable[[], datetime],
-        roll: Roll,
-        url: str = RETAIL_PRICES,
-    ) -> None:
-        azure = _Azure(url, wall)
-        questions = (Question("Azure retail prices", _EVERY_SECONDS, azure.ask),)
-        super().__init__(regions, questions, clock=clock, roll=roll)
+def azure_questions(
+    wall: Callable[[], datetime], *, url: str = RETAIL_PRICES
+) -> tuple[Question, ...]:
+    """What is asked of Azure."""
+    azure = _Azure(url, wall)
+    return (Question("Azure retail prices", _EVERY_SECONDS, azure.ask),)
 
 
 class _Item(msgspec.Struct, frozen=True, rename="camel"):

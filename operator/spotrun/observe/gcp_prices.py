@@ -8,7 +8,7 @@ https://cloud.google.com/billing/docs/reference/rest/v1/services.skus/list
 import asyncio
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -16,11 +16,10 @@ from decimal import Decimal
 import msgspec
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.kube.backoff import Roll
 from spotrun.money.rows import PriceRow, read_price
 from spotrun.observe.cloud_http import cloud_session, get_json
 from spotrun.observe.gcp_machines import GPUS, SERIES, Machine, machine_of
-from spotrun.observe.live_prices import CloudUnavailableError, LivePrices, Question, Types
+from spotrun.observe.live_prices import CloudUnavailableError, Question, Types
 
 CATALOG = "https://cloudbilling.googleapis.com/v1/services/6F81-5844-456A/skus"  # Compute Engine
 
@@ -38,21 +37,12 @@ _PARTS = re.compile(
 _UNITS = {"Core": "h", "Ram": "GiBy.h", "GPU": "h"}
 
 
-class GcpPrices(LivePrices):
-    """Asks GCP when it is time to, and remembers."""
-
-    def __init__(
-        self,
-        regions: Collection[str],
-        *,
-        clock: Callable[[], float],
-        wall: Callable[[], datetime],
-        roll: Roll,
-        url: str = CATALOG,
-    ) -> None:
-        gcp = _Gcp(url, clock, wall)
-        questions = (Question("GCP price catalog", _EVERY_SECONDS, gcp.ask),)
-        super().__init__(regions, questions, clock=clock, roll=roll)
+def gcp_questions(
+    wall: Callable[[], datetime], clock: Callable[[], float], *, url: str = CATALOG
+) -> tuple[Question, ...]:
+    """What is asked of GCP."""
+    gcp = _Gcp(url, clock, wall)
+    return (Question("GCP price catalog", _EVERY_SECONDS, gcp.ask),)
 
 
 class _Money(msgspec.Struct, frozen=True, rename="camel"):

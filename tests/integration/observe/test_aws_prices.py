@@ -18,7 +18,8 @@ from spotrun.money.catalog import Catalog
 from spotrun.money.prices import Quote
 from spotrun.money.rows import Offering
 from spotrun.money.table import PriceTable
-from spotrun.observe.aws_prices import AwsPrices
+from spotrun.observe.aws_prices import aws_questions
+from spotrun.observe.live_prices import LivePrices
 from tests.integration.observe.ec2 import Ec2, credentials
 from tests.integration.observe.price_list import PriceList, product
 from tests.unit.money.builders import per_hour
@@ -35,10 +36,10 @@ class Desk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch
         self.seconds = 0.0
-        self.prices = AwsPrices(
+        self.prices = LivePrices(
             ["us-east-1", "eu-west-1"],
+            aws_questions(lambda: self.now),
             clock=lambda: self.seconds,
-            wall=lambda: self.now,
             roll=lambda: 1.0,
         )
 

@@ -11,7 +11,8 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.money.catalog import Catalog
 from spotrun.money.prices import Quote
 from spotrun.money.rows import Offering
-from spotrun.observe.azure_prices import AzurePrices
+from spotrun.observe.azure_prices import azure_questions
+from spotrun.observe.live_prices import LivePrices
 from tests.integration.observe.azure_list import A100, AzureList
 from tests.unit.money.builders import per_hour
 
@@ -26,13 +27,15 @@ class Desk:
 
     def __init__(self, url: str) -> None:
         self.seconds = 0.0
-        self.prices = AzurePrices(
+        self.prices = LivePrices(
             REGIONS,
+            azure_questions(self._wall, url=url),
             clock=lambda: self.seconds,
-            wall=lambda: NOON + timedelta(seconds=self.seconds),
             roll=lambda: 1.0,
-            url=url,
         )
+
+    def _wall(self) -> datetime:
+        return NOON + timedelta(seconds=self.seconds)
 
     async def ask(self, *wanted: Offering) -> bool:
         return await self.prices.refresh(wanted or (SPOT,))

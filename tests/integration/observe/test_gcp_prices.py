@@ -12,7 +12,8 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.money.catalog import Catalog
 from spotrun.money.prices import Quote
 from spotrun.money.rows import Offering
-from spotrun.observe.gcp_prices import GcpPrices
+from spotrun.observe.gcp_prices import gcp_questions
+from spotrun.observe.live_prices import LivePrices
 from tests.integration.observe.gcp_catalog import GcpCatalog
 from tests.unit.money.builders import per_hour
 
@@ -26,13 +27,15 @@ class Desk:
 
     def __init__(self, url: str) -> None:
         self.seconds = 0.0
-        self.prices = GcpPrices(
+        self.prices = LivePrices(
             ["us-central1", "us-east1", "europe-west4"],
+            gcp_questions(self._wall, lambda: self.seconds, url=url),
             clock=lambda: self.seconds,
-            wall=lambda: NOON + timedelta(seconds=self.seconds),
             roll=lambda: 1.0,
-            url=url,
         )
+
+    def _wall(self) -> datetime:
+        return NOON + timedelta(seconds=self.seconds)
 
     async def ask(self, *wanted: Offering) -> bool:
         return await self.prices.refresh(wanted)

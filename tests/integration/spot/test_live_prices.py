@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from aiohttp.test_utils import TestServer
 
-from spotrun.observe.aws_prices import AwsPrices
+from spotrun.observe.aws_prices import aws_questions
+from spotrun.observe.live_prices import LivePrices
 from spotrun.observe.price_tables import PriceSources
 from tests.integration.observe.ec2 import Ec2, credentials
 from tests.integration.observe.price_list import PriceList, product
@@ -47,10 +48,10 @@ async def test_a_pool_says_what_aws_asks_for_its_nodes_and_keeps_it_over_a_resta
     assert [pool["status"]["price"][key] for key in kept] == [price[key] for key in kept]
 
 
-def asked() -> AwsPrices:
-    return AwsPrices(
+def asked() -> LivePrices:
+    return LivePrices(
         ["us-east-1"],
+        aws_questions(lambda: datetime.now(UTC)),
         clock=time.monotonic,
-        wall=lambda: datetime.now(UTC),
         roll=lambda: 0.0,
     )

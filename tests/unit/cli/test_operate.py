@@ -9,9 +9,6 @@ import pytest
 
 from spotrun.cli import cluster, operate
 from spotrun.kube.lease import Terms
-from spotrun.observe.aws_prices import AwsPrices
-from spotrun.observe.azure_prices import AzurePrices
-from spotrun.observe.gcp_prices import GcpPrices
 from spotrun.observe.price_tables import PriceSources
 from spotrun.options import HostPort, Options
 
@@ -125,7 +122,9 @@ def test_live_prices_are_asked_for_only_where_somebody_says_so() -> None:
     assert operate._settings(Options(), SERVER).price_sources == PriceSources()
     told = Options(aws_prices=("us-east-1",), azure_prices=("eastus",), gcp_prices=("us-central1",))
     asked = operate._settings(told, SERVER).price_sources
-    assert [type(cloud) for cloud in asked.live] == [AwsPrices, AzurePrices, GcpPrices]
+    sources = [[table.source for table in cloud.tables()] for cloud in asked.live]
+    of_aws = ["AWS spot prices", "AWS price list"]
+    assert sources == [of_aws, ["Azure retail prices"], ["GCP price catalog"]]
 
 
 def test_who_wants_live_prices_without_boto3_is_told_before_anything_starts(

@@ -15,7 +15,8 @@ from spotrun.money.prices import EVER, Quote
 from spotrun.money.rows import Offering
 from spotrun.money.table import PriceTable
 from spotrun.money.units import UsdPerHour
-from spotrun.observe.aws_prices import AwsPrices
+from spotrun.observe.aws_prices import aws_questions
+from spotrun.observe.live_prices import LivePrices
 from spotrun.observe.objects import ConfigMapObject
 from spotrun.observe.price_tables import PriceSources, PriceTables, catalog_of, tables_of
 from spotrun.observe.prices import MOST_CHANGES, Prices
@@ -176,7 +177,9 @@ def test_tables_of_the_cluster_come_before_the_built_in_ones() -> None:
 
 
 def test_a_cloud_that_has_not_answered_yet_is_believed_in_what_it_said_before() -> None:
-    asked = AwsPrices(["us-east-1"], clock=lambda: 0.0, wall=lambda: START, roll=lambda: 0.0)
+    asked = LivePrices(
+        ["us-east-1"], aws_questions(lambda: START), clock=lambda: 0.0, roll=lambda: 0.0
+    )
     client = Client(ScriptedTransport(lambda *_: None), field_manager="test")
     sources = PriceSources(live=(asked,))
     tables = PriceTables(client, sources, offered=lambda: (), changed=lambda _: None)
