@@ -107,7 +107,8 @@ class Reconciler:
             self._keep_final_cost(memory)
             await self._executor.say_farewell(memory)
             return self._forget(key)
-        seen = await self._executor.show(job, self._hidden(job, memory), memory)
+        self._note_hidden(job, memory)
+        seen = await self._executor.show(job, memory)
         if seen.is_found:
             return _NOT_YET_SEEN_SECONDS
         again_seconds = min(await self._decide(job, memory, context), seen.again_seconds)
@@ -138,6 +139,7 @@ class Reconciler:
             job,
             restart_seconds=self._restarts.wait_seconds(),
             is_time_sure=self._is_sure(),
+            vanished={serial: memory.hidden[serial] for serial in memory.vanished},
         )
         publish(self._board, job, job.status, job.version)
         job, decision = self._decision(job, memory)
@@ -178,16 +180,17 @@ class Reconciler:
         memory.undecided = 0
         return job, decision
 
-    def _hidden(self, job: JobSnapshot, memory: Memory) -> frozenset[int]:
-        """The workers whose pods should be shown and are not; of an odd ledger nobody knows."""
+    def _note_hidden(self, job: JobSnapshot, memory: Memory) -> None:
+        """Note whose pods should be shown and are not; of an odd ledger nobody knows."""
         shown_before, memory.shown = memory.shown, frozenset(w.serial for w in job.workers)
         try:
             missing = hidden(job, shown_before) if job.has_ledger else frozenset[int]()
         except Exception:
             log.exception("%s/%s: who is hidden is not known", job.namespace, job.name)
-            return frozenset()
+            missing = frozenset()
         memory.shown |= missing - memory.vanished
-        return missing
+        since = {serial: self._wall() for serial in missing & shown_before}
+        memory.hidden = {n: memory.hidden.get(n, since.get(n)) for n in missing}
 
     async def _let_go_of_hidden(self, key: Key, memory: Memory) -> None:
         """Release the workers of a job that has just gone whose labels somebody took off."""

@@ -54,11 +54,14 @@ class Death:
 
 
 @dataclass
-class _Looks:
+class Looks:
+    """All that was said of the job's cost."""
+
     world: World
     costs: list[Manifest] = field(default_factory=list)
 
     async def look(self) -> None:
+        """Follow the job."""
         async with aclosing(self.world.kube.watch(self.world.jobs())) as events:
             async for event in events:
                 cost = event.object.get("status", {}).get("cost", {})
@@ -71,9 +74,9 @@ async def die(
 ) -> Death:
     """Let a machine die under one of two workers; `declared`: and say so for Kubernetes at once."""
     async with open_world(cluster) as world, metered(world.kube, world.namespace) as meter:
-        looks = _Looks(world)
+        looks = Looks(world)
         async with running(looks.look()), world.operator():
-            await _begin(world)
+            await begin(world)
             await asyncio.sleep(seconds)
             await _lose_b(world, declared=declared)
             await world.until_job(lambda s: "ends" in s.get("accumulators", {}))
@@ -87,10 +90,11 @@ async def die(
             if job == "suspended":
                 await world.patch_job({"suspend": False})
             final = await world.until_job(lambda s: _is_over(s, node))
-            return _compared(looks.costs, meter, final["status"])
+            return compared(looks.costs, meter, final["status"])
 
 
-async def _begin(world: World) -> None:
+async def begin(world: World) -> None:
+    """Let two workers train, each on a node of its own."""
     for name in "ab":
         await world.nodes.add(name, capacity=_ROOM, annotations={PRICE: "9"})
     container = {"name": "trainer", "image": "x", "args": ["train.py"], "resources": _ASKED}
@@ -144,7 +148,8 @@ def _is_over(status: Manifest, node: Node) -> bool:
     return status.get("phase") == "Succeeded" and is_paid
 
 
-def _compared(costs: list[Manifest], meter: Meter, final: Manifest) -> Death:
+def compared(costs: list[Manifest], meter: Meter, final: Manifest) -> Death:
+    """Compare what was said with the meter, and with what was said before."""
     death = Death(final=final)
     shown = Fraction(0)
     for cost in [*costs, final["cost"]]:

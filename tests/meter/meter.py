@@ -2,9 +2,9 @@
 
 It shares no code with the operator: it keeps every version of the pods, nodes and pools that the
 API server tells, and adds up prices over pods' times. Where nobody says when a thing happened (an
-annotation that changes, a node that vanishes) it happened when the watch told it. On a node that
-Kubernetes does not hear of any more nothing runs, unless its kubelet comes back and says otherwise.
-It does not see workers that speak while their kubelets do not.
+annotation that changes, a node or a pod that vanishes) it happened when the watch told it. On a
+node that Kubernetes does not hear of any more nothing runs, unless its kubelet comes back and says
+otherwise. It does not see workers that speak while their kubelets do not.
 """
 
 import asyncio
@@ -50,6 +50,7 @@ class _Pod:
     manifest: Manifest
     node: _Node | None = None
     over_at: datetime | None = None  # when it was first told to be over
+    gone_at: datetime | None = None  # when it was told to be no more
 
 
 @dataclass
@@ -91,7 +92,7 @@ class Meter:
         one, now = event.object, datetime.now(UTC)
         kind = one["kind"]
         if kind == "Pod":
-            self._note_pod(one, now)
+            self._note_pod(one, now, is_gone=event.type == "DELETED")
         elif kind == "Node":
             self._note_node(one, now, is_gone=event.type == "DELETED")
         else:
@@ -99,11 +100,13 @@ class Meter:
         async with self._news:
             self._news.notify_all()
 
-    def _note_pod(self, pod: Manifest, now: datetime) -> None:
+    def _note_pod(self, pod: Manifest, now: datetime, *, is_gone: bool) -> None:
         known = self._pods.setdefault(pod["metadata"]["uid"], _Pod(pod))
         known.manifest = pod
         if known.over_at is None and pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}:
             known.over_at = now
+        if is_gone:
+            known.gone_at = now
         name = pod["spec"].get("nodeName")
         if known.node is None and name is not None:
             known.node = self._nodes.get(name)
@@ -178,6 +181,12 @@ def _start(pod: _Pod) -> datetime | None:
 
 def _end(pod: _Pod) -> datetime | None:
     """When the last container ended; a kubelet that does not know says no time."""
+    end = _end_while_there(pod)
+    moments = [moment for moment in (end, pod.gone_at) if moment is not None]
+    return min(moments, default=None)
+
+
+def _end_while_there(pod: _Pod) -> datetime | None:
     told, node = _told_end(pod), pod.node
     if told is not None or node is None:
         return told or pod.over_at

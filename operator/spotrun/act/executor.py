@@ -141,14 +141,13 @@ class Executor:
         if memory.last is not None:
             await self._tell(memory.last, cost_of_deleted(memory.last, self._wall()), memory)
 
-    async def show(self, job: JobSnapshot, hidden: Iterable[int], memory: Memory) -> Sighting:
-        """Have caches show the workers that they should show and do not.
+    async def show(self, job: JobSnapshot, memory: Memory) -> Sighting:
+        """Have caches show the workers that they should show and do not: `memory.hidden`.
 
         Of a number that has no pod it is remembered, for as long as it is asked for.
         """
-        memory.hidden = frozenset(hidden)
-        memory.vanished &= memory.hidden
-        asked = sorted(memory.hidden - memory.vanished)
+        memory.vanished &= memory.hidden.keys()
+        asked = sorted(memory.hidden.keys() - memory.vanished)
         seen = await asyncio.gather(*(self._show(job, serial, memory) for serial in asked))
         is_found = any(one.is_found for one in seen)
         return Sighting(is_found, min((one.again_seconds for one in seen), default=float("inf")))

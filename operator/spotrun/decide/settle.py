@@ -4,14 +4,16 @@ One conditional status write does both; only then the pod's finalizer goes. A nu
 is never charged and never made again.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from spotrun.api.amounts import Amount
 from spotrun.api.cost import Accumulators
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Release
-from spotrun.decide.cost.policy import charged, priced
+from spotrun.decide.cost.absent import absent, vanished
+from spotrun.decide.cost.policy import charged
 from spotrun.decide.cost.rates import read_book, write_book
+from spotrun.decide.cost.spent import Spent, priced
 from spotrun.decide.cost.times import may_still_cost, started_at
 from spotrun.decide.placement.policy import missing
 from spotrun.decide.serials import ranges, union
@@ -21,12 +23,12 @@ from spotrun.decide.view import View, holds_back
 
 
 def settle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
-    """Settle the workers that have ended, and the numbers that are owed but no longer wanted."""
+    """Settle who has ended or vanished, and the numbers that are owed but no longer wanted."""
     return _settled(view, status, _owed_in_vain(view, status))
 
 
 def settle_ended(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
-    """Settle the workers that have ended; whether others are wanted is not asked."""
+    """Settle the workers that have ended or vanished; whether others are wanted is not asked."""
     return _settled(view, status, ())
 
 
@@ -63,21 +65,26 @@ def _settled(view: View, status: TrainingJobStatus, surplus: Collection[int]) ->
         for worker in view.job.workers
         if worker.serial not in known and has_ended(view, worker)
     ]
-    if not ended and not surplus:
+    gone = vanished(view, status)
+    if not ended and not gone and not surplus:
         return status
-    charged = _charged(view, status.accumulators or Accumulators(), ended)
-    settled = union(status.settled, (*ended, *surplus))
+    charged = _charged(view, status.accumulators or Accumulators(), ended, gone)
+    settled = union(status.settled, (*ended, *gone, *surplus))
     return status.model_copy(update={"settled": settled, "accumulators": charged})
 
 
-def _charged(view: View, sums: Accumulators, ended: Collection[int]) -> Accumulators | None:
+def _charged(
+    view: View, sums: Accumulators, ended: Collection[int], gone: Mapping[int, Spent]
+) -> Accumulators | None:
     """The sums with those who have ended; their prices need not be remembered any more."""
     book = read_book(view, sums)
-    new = priced(view, [view.by_serial[serial] for serial in ended], book)
+    present = priced(view, [view.by_serial[serial] for serial in ended], book)
+    new = sum(gone.values(), present)
     update: dict[str, object] = {}
-    if not book.keys().isdisjoint(ended):
+    if not book.keys().isdisjoint({*ended, *gone}):
         update |= charged(sums, new)
-        update["rates"] = write_book({n: book[n] for n in book if n not in ended})
+        kept = book.keys() - ended - gone.keys()
+        update["rates"] = write_book({n: book[n] for n in kept})
     if any(serial not in book and started_at(view.by_serial[serial]) for serial in ended):
         unpriced = new.unpriced_seconds + (sums.unpriced_seconds or Amount("0")).decimal
         update["unpriced_seconds"] = Amount.of(unpriced)
@@ -93,4 +100,6 @@ def _owed_in_vain(view: View, status: TrainingJobStatus) -> tuple[int, ...]:
         return ()
     is_unwanted = holds_back(status) or view.job.deleting
     size = 0 if is_unwanted else wanted(view.job.spec.workers)
-    return open_numbers[len(missing(view, status, size)) if size else 0 :]
+    surplus = open_numbers[len(missing(view, status, size)) if size else 0 :]
+    unseen = absent(view, status)
+    return tuple(serial for serial in surplus if serial not in unseen)

@@ -209,6 +209,9 @@ class JobSnapshot:
     is_time_sure: bool = True  # whether what cannot be taken back may follow from the time
     leading_seconds: float = 0.0  # silence says nothing before agents had time to come over
     lost_seconds: Mapping[int, float] = field(default_factory=dict)  # since each loss was seen
+    # The workers whose pods are gone without our release, and since when each is missed; None: it
+    # went while no operator watched.
+    vanished: Mapping[int, datetime | None] = field(default_factory=dict)
     missed_seconds: Mapping[int, float] = field(default_factory=dict)  # by both neighbours
     restart_seconds: float = 0.0  # until worlds may be restarted again: all jobs share an allowance
     may_hold_nodes: bool = True  # False: other gangs come first, this one waits without nodes

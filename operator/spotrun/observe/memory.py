@@ -2,6 +2,7 @@
 
 from collections import deque
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from spotrun.decide.snapshot import JobSnapshot, Refusal, Undone
 
@@ -49,7 +50,8 @@ class Memory:
     broken: str = ""  # why it could not be decided when it was looked at last
     undecided: int = 0  # how often in a row a policy failed
     shown: frozenset[int] = frozenset()  # the workers that had a pod when it was looked at last
-    hidden: frozenset[int] = frozenset()  # those that should be shown, and are not
+    # Those that should be shown and are not, since when; None: since before anybody watched.
+    hidden: dict[int, datetime | None] = field(default_factory=dict)
     vanished: frozenset[int] = frozenset()  # of these, who really has no pod any more
     last: JobSnapshot | None = None  # as it was stored last, without its workers
     event_times: deque[float] = field(default_factory=deque)

@@ -12,8 +12,8 @@ from spotrun.api.cost import Accumulators, Rate
 from spotrun.api.values import Intervals, Serials
 from spotrun.decide.cost import folding
 from spotrun.decide.cost.folding import shortened
-from spotrun.decide.cost.policy import Spent, priced
 from spotrun.decide.cost.rates import Book, Charge, Charges, read_book, write_book
+from spotrun.decide.cost.spent import Spent, priced
 from spotrun.money.prices import EVER
 from spotrun.money.units import UsdPerHour
 from tests.decide_builders import NOW, JobBuilder, a_job, ago

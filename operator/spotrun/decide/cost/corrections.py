@@ -10,9 +10,11 @@ from spotrun.api.cost import Accumulators, Cost
 from spotrun.api.names import Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Announce
+from spotrun.decide.cost.absent import absent
 from spotrun.decide.cost.ends import Ends, read_ends, write_ends
-from spotrun.decide.cost.policy import Bill, as_shown, spent_between
+from spotrun.decide.cost.policy import Bill, as_shown
 from spotrun.decide.cost.rates import read_book
+from spotrun.decide.cost.spent import spent_between
 from spotrun.decide.cost.times import ended_at, noted_ends, unsettled
 from spotrun.decide.view import View
 from spotrun.money.units import NO_USD, Usd, UsdPerHour
@@ -70,7 +72,8 @@ def correction_news(old: TrainingJobStatus, new: TrainingJobStatus) -> tuple[Ann
 
 def _ends(view: View, status: TrainingJobStatus) -> Ends:
     """Return the ends of the workers that have stopped costing and cannot be settled yet."""
-    found = {}
+    known = noted_ends(view)
+    found = {serial: known[serial] for serial in absent(view, status) if serial in known}
     for worker in unsettled(view, status):
         fate = view.ends.get(worker.serial)
         end = None if fate is not None and fate.is_final else ended_at(view, worker)

@@ -10,9 +10,10 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Accumulators
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.cost.folding import shortened
-from spotrun.decide.cost.policy import charged, priced
+from spotrun.decide.cost.policy import charged
 from spotrun.decide.cost.pools import Names
 from spotrun.decide.cost.rates import Book, Charge, Charges, read_book, write_book
+from spotrun.decide.cost.spent import priced
 from spotrun.decide.cost.times import all_ends, started_at, unsettled
 from spotrun.decide.snapshot import Worker
 from spotrun.decide.view import View
