@@ -95,17 +95,11 @@ class Reconciler:
         context = logs.about(f"{key.namespace}/{key.name}")
         memory = self._memories.setdefault(key, Memory())
         claims, devices = self._caches.claims_of(key), self._caches.device_claims_of(key)
-        job = self._caches.snapshot(
-            key,
-            memory,
-            leading_since,
-            await self._volumes.look(claims),
-            await self._devices.look(devices),
-        )
+        storage, counts = await self._volumes.look(claims), await self._devices.look(devices)
+        if memory.is_of_former(self._caches.jobs.uid_of(key), leading_since):
+            await self._part_with(key, memory)
+        job = self._caches.snapshot(key, memory, leading_since, storage, counts)
         if job is None:
-            await self._let_go_of_hidden(key, memory)
-            self._keep_final_cost(memory)
-            await self._executor.say_farewell(memory)
             return self._forget(key)
         self._note_hidden(job, memory)
         seen = await self._executor.show(job, memory)
@@ -191,6 +185,13 @@ class Reconciler:
         memory.shown |= missing - memory.vanished
         since = {serial: self._wall() for serial in missing & shown_before}
         memory.hidden = {n: memory.hidden.get(n, since.get(n)) for n in missing}
+
+    async def _part_with(self, key: Key, memory: Memory) -> None:
+        """Release what a job has left that has gone, and tell what it has cost."""
+        await self._let_go_of_hidden(key, memory)
+        self._keep_final_cost(memory)
+        await self._executor.say_farewell(memory)
+        memory.last = None
 
     async def _let_go_of_hidden(self, key: Key, memory: Memory) -> None:
         """Release the workers of a job that has just gone whose labels somebody took off."""

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from typing_extensions import override
 
 from spotrun.act.executor import Executor
 from spotrun.act.settings import Settings
@@ -17,6 +18,7 @@ from spotrun.kube.horizon import Horizon
 from spotrun.kube.queue import WorkQueue
 from spotrun.kube.resource import Key, Resource
 from spotrun.observe.caches import Caches
+from spotrun.observe.naming import worker_name
 from spotrun.observe.objects import FED, JobObject, PodObject
 from spotrun.reconciler import Reconciler
 from spotrun.serve.board import Board
@@ -34,6 +36,7 @@ class Cluster:
         self._owner = owner
         self.refused: set[str] = set()
         self.released: list[str] = []
+        self.farewells = Farewells(self._clock)
         client = Client(ScriptedTransport(self._answer), field_manager="test")
         self.caches = Caches(
             client,
@@ -64,7 +67,7 @@ class Cluster:
             self.caches,
             Board(b"key"),
             executor,
-            Farewells(self._clock),
+            self.farewells,
             queue=WorkQueue(),
             horizon=horizon,
             clock=self._clock,
@@ -181,3 +184,68 @@ async def test_room_is_kept_for_no_workers_that_wait_for_a_pause(
 
     assert promised.most == [0, 1]
     assert promised.serials == held
+
+
+_MOMENT = f"{NOW:%Y-%m-%dT%H:%M:%SZ}"
+HIDDEN = worker_name("job", "former", 0)
+
+
+class Namesakes(Cluster):
+    """A job that costs something is deleted and made again between two looks.
+
+    Somebody has taken the labels off the pod of its only worker, and keeps us from it at first.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[str] = []
+        self.is_guarded = True
+
+    def make(self, uid: str, **status: Any) -> None:
+        """A job of that name is there."""
+        meta = {"name": "job", "namespace": "ns", "uid": uid, "resourceVersion": "1"}
+        named = {**meta, "creationTimestamp": _MOMENT, "generation": 1}
+        job = {"metadata": named, "spec": a_spec(1).manifest(), "status": status}
+        read = msgspec.json.decode(msgspec.json.encode(job), type=JobObject)
+        self.caches.jobs.objects.store.put(read, even_older=True)
+
+    @override
+    def _answer(self, method: str, path: str, body: Any) -> Any:
+        name = path.partition("?")[0].rpartition("/")[2]
+        if method == "POST" and name == "events":
+            self.notes.append(body["note"])
+        if name != HIDDEN:
+            return {"metadata": {"name": "x", "resourceVersion": "9"}}
+        if self.is_guarded:
+            raise Forbidden(f"a policy guards {name}")
+        if method == "PATCH":
+            self.released.append(name)
+        pod = self._pod(HIDDEN, "9", FINALIZER_METERED)
+        pod["metadata"]["ownerReferences"] = [{"uid": "former", "controller": True}]
+        return pod
+
+
+@pytest.mark.parametrize("is_made_again", [True, False])
+async def test_a_job_that_has_gone_is_parted_with_though_another_has_its_name(
+    is_made_again: bool,
+) -> None:
+    cluster = Namesakes()
+    cost = {"usd": "2.5", "usdPerHour": "1", "asOf": _MOMENT}
+    rates = [{"workers": "0", "usdPerHour": "1"}]
+    cluster.make("former", nextSerial=1, cost=cost, accumulators={"rates": rates})
+    reconciler = cluster.reconciler()
+    await reconciler.reconcile(JOB, 0.0)
+
+    cluster.is_guarded = False
+    cluster.caches.jobs.objects.store.remove(JOB)
+    if is_made_again:
+        cluster.make("later")
+    await reconciler.reconcile(JOB, 0.0)
+
+    assert cluster.released == [HIDDEN]
+    told = ["the job was deleted: it has cost $2.50 by then, $1.00/h at last"]
+    assert [note for note in cluster.notes if "deleted" in note] == told
+    [kept] = cluster.farewells.instead_of([]).values()
+    assert kept.uid == "former"
+    await reconciler.reconcile(JOB, 0.0)
+    assert [note for note in cluster.notes if "deleted" in note] == told

@@ -66,6 +66,14 @@ class Memory:
         what, last = failing
         return Undone(what, last.words)
 
+    def is_of_former(self, uid: str | None, leading_since: float) -> bool:
+        """Whether it is of a job that has gone, another of its name or none being there now.
+
+        What was last seen of it before others led is too old to be told.
+        """
+        was_led = self.leading_since == leading_since
+        return was_led and self.last is not None and self.last.uid != uid
+
     def keep_only(self, uid: str | None, leading_since: float) -> None:
         """Forget what is known of a former job of that name, or from before others led.
 

@@ -8,6 +8,8 @@ from spotrun.serve.told import Published
 
 FAREWELL_SECONDS = 300.0
 """A Prometheus looks every minute or sooner, and may miss a look or two."""
+HANDOVER_SECONDS = 60.0
+"""The same where another job has the name already, whose own figures wait for it."""
 _MOST = 1_000  # who deletes more at once has what they cost in their last events
 
 
@@ -22,14 +24,14 @@ class Farewells:
         """Keep it as it is, for a while."""
         key = Key(job.namespace, job.name)
         self._said.pop(key, None)
-        self._said[key] = (self._clock() + FAREWELL_SECONDS, job)
+        self._said[key] = (self._clock(), job)
         while len(self._said) > _MOST:
             self._said.popitem(last=False)
 
-    def besides(self, jobs: Iterable[Published]) -> list[Published]:
-        """Those that are gone, where there is no other of the same name by now."""
+    def instead_of(self, jobs: Iterable[Published]) -> dict[Key, Published]:
+        """Return those that are gone and still told of, in place of others of their names."""
         now, there = self._clock(), {Key(job.namespace, job.name) for job in jobs}
-        for key, (until, _) in list(self._said.items()):
-            if until <= now:
+        for key, (said_at, _) in list(self._said.items()):
+            if now - said_at >= (HANDOVER_SECONDS if key in there else FAREWELL_SECONDS):
                 del self._said[key]
-        return [job for key, (_, job) in self._said.items() if key not in there]
+        return {key: job for key, (_, job) in self._said.items()}

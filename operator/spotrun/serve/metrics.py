@@ -16,6 +16,7 @@ from spotrun.api.names import Phase
 from spotrun.api.status import WorkersStatus
 from spotrun.decide.view import FINISHED
 from spotrun.kube.queue import WorkQueue
+from spotrun.kube.resource import Key
 from spotrun.serve.farewells import Farewells
 from spotrun.serve.money_metrics import money_families
 from spotrun.serve.progress_metrics import progress_families
@@ -131,8 +132,9 @@ class _Jobs(Collector):
         shown = list(islice(jobs, self._most))
         yield from _families(shown)
         yield from progress_families(shown)
-        gone = self._farewells.besides(jobs) if self._farewells is not None else []
-        yield from money_families([*shown, *gone])
+        gone = self._farewells.instead_of(jobs) if self._farewells is not None else {}
+        others = [job for job in shown if Key(job.namespace, job.name) not in gone]
+        yield from money_families([*others, *gone.values()])
         yield from scaling_families(shown)
 
 

@@ -4,7 +4,7 @@ from prometheus_client import generate_latest
 
 from spotrun.api.amounts import Amount
 from spotrun.api.cost import Cost
-from spotrun.serve.farewells import FAREWELL_SECONDS, Farewells
+from spotrun.serve.farewells import FAREWELL_SECONDS, HANDOVER_SECONDS, Farewells
 from spotrun.serve.metrics import Meter
 from spotrun.serve.told import Published
 from tests.serve_builders import job
@@ -24,35 +24,52 @@ def that_cost(usd: str, name: str = "job") -> Published:
     return replace(made, status=made.status.model_copy(update=update))
 
 
+def costs_told(meter: Meter) -> list[float]:
+    name = "spotrun_trainingjob_cost_usd_total"
+    samples = (one for family in meter.registry.collect() for one in family.samples)
+    return [one.value for one in samples if one.name == name]
+
+
 def test_a_job_that_is_gone_is_told_of_for_a_while() -> None:
     farewells = Farewells(clock := Clock())
     gone = that_cost("2.5")
     farewells.say(gone)
     clock.now = FAREWELL_SECONDS - 1
-    assert farewells.besides([]) == [gone]
+    assert list(farewells.instead_of([]).values()) == [gone]
     clock.now = FAREWELL_SECONDS
-    assert farewells.besides([]) == []
+    assert farewells.instead_of([]) == {}
 
 
-def test_a_new_job_of_its_name_takes_its_place() -> None:
-    farewells = Farewells(Clock())
+def test_a_new_job_of_its_name_takes_its_place_once_its_end_was_read() -> None:
+    farewells = Farewells(clock := Clock())
+    meter = Meter(lambda: [that_cost("0.5")], lambda: True, farewells=farewells)
+    farewells.say(that_cost("2.5"))
+    clock.now = HANDOVER_SECONDS - 1
+    assert costs_told(meter) == [2.5]
+    clock.now = HANDOVER_SECONDS
+    assert costs_told(meter) == [0.5]
+
+
+def test_who_has_gone_for_longer_gives_way_to_a_new_job_of_its_name_at_once() -> None:
+    farewells = Farewells(clock := Clock())
     farewells.say(that_cost("2.5"))
     farewells.say(other := that_cost("1", "other"))
-    assert farewells.besides([that_cost("0")]) == [other]
+    clock.now = HANDOVER_SECONDS
+    assert list(farewells.instead_of([that_cost("0")]).values()) == [other]
 
 
 def test_a_name_that_goes_twice_is_told_once() -> None:
     farewells = Farewells(Clock())
     farewells.say(that_cost("2.5"))
     farewells.say(again := that_cost("3"))
-    assert farewells.besides([]) == [again]
+    assert list(farewells.instead_of([]).values()) == [again]
 
 
 def test_however_many_are_deleted_at_once_few_are_kept() -> None:
     farewells = Farewells(Clock())
     for number in range(1_500):
         farewells.say(that_cost("1", f"job-{number}"))
-    assert len(farewells.besides([])) == 1_000
+    assert len(farewells.instead_of([])) == 1_000
 
 
 def test_only_the_money_of_a_job_that_is_gone_is_left() -> None:
