@@ -10,16 +10,21 @@ busy machine; a median, for a step that pays for a report is one of many.
 `meter_span_microseconds`: one span of the meter; `trace_span_microseconds`: one that is written
 down, with SPOTRUN_TRACE.
 
-Run as `.venv/bin/python bench/overhead.py [--quick] [--repeats 200]`.
+`throughput_vs_ddp`, `throughput_unused_vs_ddp`, `throughput_two_optimizers_vs_ddp`: steps of two
+processes in the time that torch's DDP takes for one, see bench/overhead_ddp.py.
+
+Run as `.venv/bin/python bench/overhead.py [--quick] [--repeats 200] [--only ddp]`.
 """
 
 import argparse
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 import timeit
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,7 +35,9 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import AdamW
 from torch.utils.data import DataLoader, TensorDataset
 
+from bench import overhead_ddp
 from bench.operator_bench import say
+from bench.overhead_ddp import CASES
 from devcluster.argument_types import how_many
 from spotrun.wire import Answer, How, World
 from spotrun_trainer import Run
@@ -153,6 +160,14 @@ def measure_steps(repeats: int) -> None:
     )
 
 
+def measure_beside_ddp(cases: Sequence[str], repeats: int) -> None:
+    """Two processes for each case, one after the other."""
+    torchrun = [str(Path(sys.executable).parent / "torchrun"), "--standalone", "--nproc-per-node=2"]
+    for case in cases:
+        child = [str(Path(overhead_ddp.__file__)), case, f"--repeats={repeats}"]
+        subprocess.run([*torchrun, *child], check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+
 def measure_spans(directory: Path) -> None:
     """Best of several, for what a span costs does not vary, only what disturbs it."""
     for name, trace in (("meter", Trace(None)), ("trace", Trace(directory))):
@@ -168,12 +183,18 @@ def measure_spans(directory: Path) -> None:
 
 
 def main() -> None:
-    """Both, in a directory of their own."""
+    """Measure beside DDP, and alone in a directory of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small size, to see that it runs")
     parser.add_argument("--repeats", type=how_many, default=200)
+    parser.add_argument("--only", choices=("alone", "ddp"))
     args = parser.parse_args()
     torch.set_num_threads(1)
+    if args.only != "alone":
+        cases, repeats = (CASES[1:], 2) if args.quick else (CASES, max(2, args.repeats // 10))
+        measure_beside_ddp(cases, repeats)
+    if args.only == "ddp":
+        return
     with tempfile.TemporaryDirectory() as directory:
         enter_world(Path(directory))
         measure_steps(4 if args.quick else args.repeats)

@@ -13,10 +13,17 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from spotrun_trainer.buckets import (
+    BUCKET_BYTES,
+    Bucket,
+    Reducer,
+    accumulation_dtype,
+    check_dense,
+    split,
+)
 from spotrun_trainer.group import Group
-from spotrun_trainer.work import Pending
 
-BUCKET_BYTES = 25 * 2**20  # as DDP: large enough for bandwidth, small enough to overlap
+_NO_GRAPH = -1  # as autograd says it where no backward runs
 
 
 class Gradients(Protocol):
@@ -25,6 +32,10 @@ class Gradients(Protocol):
     @property
     def parameters(self) -> Sequence[nn.Parameter]:
         """In the order of `sums`."""
+
+    @property
+    def buckets(self) -> Sequence[Bucket]:
+        """Those that a reducer may send while the last backward still runs."""
 
     def expect_last(self) -> None:
         """The backward that follows is the step's last: what is complete may be summed."""
@@ -53,6 +64,7 @@ class Own:
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self.parameters = parameters
+        self.buckets: Sequence[Bucket] = ()
         self._is_dense = False
 
     @staticmethod
@@ -67,7 +79,7 @@ class Own:
         """Nothing to do: autograd has added it up. But more processes may come, and sum it."""
         if not self._is_dense:
             for parameter in self.parameters:
-                _check_dense(parameter)
+                check_dense(parameter)
             self._is_dense = True
 
     def reduce(self) -> int:
@@ -90,142 +102,68 @@ class Own:
         """Nothing holds on to them."""
 
 
-class Bucket:
-    """Some parameters' gradients in one flat tensor; after them, for each, whether it has one."""
-
-    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
-        self.parameters = parameters
-        sizes = [parameter.numel() for parameter in parameters]
-        first = parameters[0]
-        self.flat = torch.zeros(
-            sum(sizes) + len(sizes), dtype=accumulation_dtype(first), device=first.device
-        )
-        *pieces, self._marks = torch.split(self.flat, [*sizes, len(sizes)])
-        self.views = [
-            piece.view_as(parameter) for piece, parameter in zip(pieces, parameters, strict=True)
-        ]
-        self._has = [False] * len(parameters)
-        # The marks of the step before, for they hardly change: to fetch new ones halts a GPU.
-        self._marked, self._known = list(self._has), self._marks.clone()
-        self.work: Pending | None = None
-
-    def take(self) -> int:
-        """Add what autograd has left in `grad`; returns of how many parameters."""
-        new: list[tuple[Tensor, Tensor]] = []
-        more: list[tuple[Tensor, Tensor]] = []
-        for index, parameter in enumerate(self.parameters):
-            if parameter.grad is not None:
-                _check_dense(parameter)
-                pair = (self.views[index], parameter.grad)
-                (more if self._has[index] else new).append(pair)
-                self._has[index] = True
-                parameter.grad = None
-        if new:
-            torch._foreach_copy_(*_unzip(new))
-        if more:
-            torch._foreach_add_(*_unzip(more))
-        return len(new) + len(more)
-
-    def complete(self) -> Tensor:
-        """The flat tensor, with zeros where there was no gradient."""
-        for view, has in zip(self.views, self._has, strict=True):
-            if not has:
-                view.zero_()
-        if self._has != self._marked:
-            self._marked = list(self._has)
-            self._known = torch.tensor(self._has, dtype=self.flat.dtype, device=self.flat.device)
-        self._marks.copy_(self._known)
-        return self.flat
-
-    @property
-    def missing(self) -> int:
-        """How many parameters got no gradient in this process."""
-        return len(self._has) - sum(self._has)
-
-    def sums(self, *, some_missing: bool) -> list[Tensor | None]:
-        """By parameter; only if some are missing somewhere the marks need to be fetched."""
-        if not some_missing:
-            return list(self.views)
-        return [
-            view if mark else None
-            for view, mark in zip(self.views, self._marks.tolist(), strict=True)
-        ]
-
-    def drop(self) -> None:
-        """Begin anew."""
-        self._has = [False] * len(self.parameters)
-        self.work = None
-
-
 class Bucketed:
     """Flat sums, reduced over the group in a fixed order.
 
-    In the last backward of a step a bucket is sent as soon as it is complete and those before it
+    In the last backward of a phase a bucket is sent as soon as it is complete and those before it
     were sent. That takes exactly one backward per microbatch, which the first step shows.
     """
 
     def __init__(
-        self, parameters: Sequence[nn.Parameter], group: Group, bucket_bytes: int = BUCKET_BYTES
+        self, parameters: Sequence[nn.Parameter], reducer: Reducer, bucket_bytes: int = BUCKET_BYTES
     ) -> None:
-        self._group = group
+        self._reducer = reducer
         # The last parameters get their gradients first.
-        self._buckets = [Bucket(part) for part in split(parameters[::-1], bucket_bytes)]
-        self.parameters = [one for bucket in self._buckets for one in bucket.parameters]
-        self._arrived = [0] * len(self._buckets)  # gradients, in the present microbatch
+        self.buckets = [Bucket(part) for part in split(parameters[::-1], bucket_bytes)]
+        self.parameters = [one for bucket in self.buckets for one in bucket.parameters]
         self._has_one_backward: bool | None = None
+        self._has_one_graph = True  # each microbatch, so that it tells which parameters are used
+        self._graph = _NO_GRAPH  # that gradients came from in the present microbatch
         self._has_taken = False
-        self._is_last = False
-        self._sent = 0
         self._hooks: list[RemovableHandle] = []
-        self.follow(group)
+        self.follow(reducer.group)
 
     def expect_last(self) -> None:
         """Send buckets while the last backward still runs."""
-        self._is_last = self._has_one_backward is True
+        if self._has_one_backward:
+            for bucket in self.buckets:
+                bucket.expect_all()
 
     def take(self, microbatch: int) -> None:
         """Add up."""
         self._has_taken = True
-        for number, bucket in enumerate(self._buckets):
-            if number >= self._sent:
-                gradients = bucket.take()
-                if self._arrived[number] > gradients:
-                    self._has_one_backward = False
-            self._arrived[number] = 0
-        self._is_last = False
+        self._graph = _NO_GRAPH
+        for bucket in self.buckets:
+            if bucket.work is None and bucket.arrived > bucket.take():
+                self._has_one_backward = False
+            bucket.arrived, bucket.expected = 0, None
 
     def reduce(self) -> int:
         """Sum over all processes; nothing is applied before that is complete."""
-        while self._sent < len(self._buckets):
-            self._send()
-        for bucket in self._buckets:
-            assert bucket.work is not None, "sent"
-            bucket.work.wait()
+        self._reducer.finish(self.buckets)
         if self._has_one_backward is None and self._has_taken:
             self._has_one_backward = True
-        return sum(bucket.missing for bucket in self._buckets)
+        return sum(bucket.missing for bucket in self.buckets)
 
     def sums(self, *, some_missing: bool) -> list[Tensor | None]:
         """By parameter."""
-        return [one for bucket in self._buckets for one in bucket.sums(some_missing=some_missing)]
+        return sums_of(self.buckets, some_missing=some_missing)
 
     def drop(self) -> None:
         """Begin anew."""
         clear(self.parameters)
-        self._arrived = [0] * len(self._buckets)
-        self._is_last, self._sent = False, 0
-        for bucket in self._buckets:
+        self._graph = _NO_GRAPH
+        for bucket in self.buckets:
             bucket.drop()
 
     def follow(self, group: Group) -> bool:
         """The flat tensors stay; alone they are of no use."""
-        self._group = group
         if group.size > 1 and not self._hooks:
             self._hooks = [
                 parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
-                    functools.partial(self._note, number)
+                    functools.partial(self._note, bucket)
                 )
-                for number, bucket in enumerate(self._buckets)
+                for bucket in self.buckets
                 for parameter in bucket.parameters
             ]
         return not Own.fits(self.parameters, group)
@@ -235,61 +173,47 @@ class Bucketed:
         for hook in self._hooks:
             hook.remove()
 
-    def _note(self, number: int, _parameter: Tensor) -> None:
-        if number < self._sent:
+    def _note(self, bucket: Bucket, _parameter: Tensor) -> None:
+        if bucket.work is not None:
             raise ValueError(
                 "the last microbatch of this step went through backward twice, which none before "
                 "did, and its first gradients are on their way: add the losses up, and call "
                 "step.backward once"
             )
-        self._arrived[number] += 1
-        while self._is_last and self._sent < len(self._buckets):
-            bucket = self._buckets[self._sent]
-            if self._arrived[self._sent] < len(bucket.parameters):
-                return
-            bucket.take()
-            self._send()
+        bucket.arrived += 1
+        graph = torch._C._current_graph_task_id()  # noqa: SLF001 - as register_multi_grad_hook does
+        if graph != self._graph:
+            self._enter_graph(graph)
+        if bucket.expected is not None:
+            self._reducer.send_complete()
 
-    def _send(self) -> None:
-        bucket = self._buckets[self._sent]
-        bucket.work = self._group.all_reduce(bucket.complete())
-        self._sent += 1
+    def _enter_graph(self, graph: int) -> None:
+        """A backward has computed its first gradient.
 
-
-def split(parameters: Sequence[nn.Parameter], bucket_bytes: int) -> list[list[nn.Parameter]]:
-    """Parts of at most so many bytes, each of one device and one type of numbers."""
-    parts: list[list[nn.Parameter]] = []
-    room: dict[tuple[torch.device, torch.dtype], tuple[list[nn.Parameter], int]] = {}
-    for parameter in parameters:
-        dtype = accumulation_dtype(parameter)
-        size = parameter.numel() * dtype.itemsize
-        part, left = room.get((parameter.device, dtype), ([], 0))
-        if size > left:
-            part, left = [], bucket_bytes
-            parts.append(part)
-        part.append(parameter)
-        room[parameter.device, dtype] = (part, left - size)
-    return parts
+        Where a microbatch has several (checkpointing with use_reentrant=True runs one in another),
+        none of them tells what the others will compute.
+        """
+        self._has_one_graph &= self._graph == _NO_GRAPH
+        self._graph = graph
+        for bucket in self.buckets:
+            if bucket.expected is None or bucket.work is not None:
+                continue
+            if self._has_one_graph:
+                bucket.expect_what_is_used()
+            else:
+                bucket.expect_all()
 
 
-def accumulation_dtype(parameter: Tensor) -> torch.dtype:
-    """At least fp32: in bf16 the eighth microbatch already loses half its digits."""
-    return torch.promote_types(parameter.dtype, torch.float32)
-
-
-def _check_dense(parameter: nn.Parameter) -> None:
-    if parameter.grad is not None and parameter.grad.is_sparse:
-        raise ValueError(
-            "a parameter has sparse gradients, which cannot be summed over processes: make its "
-            "module with sparse=False"
-        )
+def sums_of(buckets: Sequence[Bucket], *, some_missing: bool) -> list[Tensor | None]:
+    """By parameter; only if some are missing somewhere the marks are fetched, all at once."""
+    views = [view for bucket in buckets for view in bucket.views]
+    if not some_missing:
+        return list(views)
+    marks = torch.cat([bucket.marks.to(buckets[0].marks) for bucket in buckets]).tolist()
+    return [view if mark else None for view, mark in zip(views, marks, strict=True)]
 
 
 def clear(parameters: Sequence[nn.Parameter]) -> None:
     """Let go of all gradients."""
     for parameter in parameters:
         parameter.grad = None
-
-
-def _unzip(pairs: list[tuple[Tensor, Tensor]]) -> tuple[list[Tensor], list[Tensor]]:
-    return [one for one, _ in pairs], [other for _, other in pairs]

@@ -64,6 +64,7 @@ class Phase:
         self._is_settled = outcome is not None
         self.outcome = outcome
         self._key = (rig.seed, step, number)
+        self._number = number
         peers = rig.group.peers
         dealt = deal(rig.batch.microbatches, peers.size, peers.rank, peers.idle)
         self._dealt = dealt[:1] if rig.is_rehearsal else dealt
@@ -82,6 +83,7 @@ class Phase:
         if self._is_settled:
             return
         rig = self._rig
+        rig.begin_phase(self._number)
         for number in self._dealt:
             rig.check()
             with rig.meter.span("data"):
@@ -144,7 +146,7 @@ class Phase:
             raise RehearsedError
         gradients = [rig.gradients(optimizer) for optimizer in optimizers]
         with rig.meter.span("communicate"):
-            missing = sum(one.reduce() for one in gradients)
+            missing = rig.reduce(self._number, optimizers)
             said, totals = self._commit(missing)
         rig.before_change()
         norm, skipped = self._apply(gradients, totals, clip, some_missing=said.missing > 0)

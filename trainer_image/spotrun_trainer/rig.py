@@ -9,10 +9,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from spotrun_trainer.batch import Batch
+from spotrun_trainer.buckets import Reducer, accumulation_dtype
 from spotrun_trainer.buffers import Buffers
 from spotrun_trainer.commit import Ballot
 from spotrun_trainer.data.source import Source
-from spotrun_trainer.gradients import Bucketed, Gradients, Own, accumulation_dtype
+from spotrun_trainer.gradients import Bucketed, Gradients, Own
 from spotrun_trainer.group import Group
 from spotrun_trainer.guard import Scaler
 from spotrun_trainer.rng import seed_all
@@ -44,6 +45,13 @@ class Rig:
     _checked: set[int] = field(default_factory=set)
     _optimizers: list[Optimizer] = field(default_factory=list)
     _gradients: dict[int, Gradients] = field(default_factory=dict)
+    # By the number of a phase: whose optimizers it updated in all steps of this world.
+    _updated: dict[int, set[int]] = field(default_factory=dict)
+    _expected: Sequence[Gradients] = ()  # to be summed in the present phase
+    _place: dict[int, int] = field(default_factory=dict)  # of a parameter, as modules register them
+
+    def __post_init__(self) -> None:
+        self._reducer = Reducer(self.group.peers)
 
     def gradients(self, optimizer: Optimizer) -> Gradients:
         """The gradients of a tracked optimizer."""
@@ -85,19 +93,38 @@ class Rig:
         self.group = group
         self.buffers.keep()  # who has got the state amid a step has got these, too
         self.buffers.forget_agreement()  # newcomers do not know of it
+        self._updated.clear()  # nor of that
 
     def check(self) -> None:
         """Raise if this step cannot be finished."""
         self.check_time()
         self.group.check()
 
-    def expect_last(self) -> None:
-        """The next backward is the last of a step or phase.
+    def begin_phase(self, phase: int) -> None:
+        """Sum, while its last backward runs, the gradients that it is known to end with.
 
-        With several optimizers it is not known which of them will be updated.
+        All processes have to expect the same, also those that compute nothing. A single optimizer
+        is updated in any case; of several it is known from the steps before.
         """
-        if len(self._gradients) == 1:
-            next(iter(self._gradients.values())).expect_last()
+        known = self._updated.get(phase, set[int]()) if len(self._gradients) > 1 else None
+        self._expected = [
+            one for key, one in self._gradients.items() if known is None or key in known
+        ]
+        buckets = [bucket for one in self._expected for bucket in one.buckets]
+        # The last parameters of a model get their gradients first.
+        buckets.sort(key=lambda bucket: self._place[id(bucket.parameters[-1])], reverse=True)
+        self._reducer.expect(buckets)
+
+    def expect_last(self) -> None:
+        """The next backward is the last of a step or phase."""
+        for one in self._expected:
+            one.expect_last()
+
+    def reduce(self, phase: int, optimizers: Sequence[Optimizer]) -> int:
+        """Sum the gradients of these; returns how many parameters got none here."""
+        updated = {id(one) for one in optimizers}
+        self._updated[phase] = updated & self._updated.get(phase, updated)
+        return sum(self.gradients(one).reduce() for one in optimizers)
 
     def check_tracked(self, optimizers: Sequence[Optimizer], used: Sequence[object]) -> None:
         """Raise ValueError, in the first step, for what newcomers and checkpoints would lack."""
@@ -144,6 +171,7 @@ class Rig:
     def _follow_parameters(self) -> None:
         """Scripts freeze and unfreeze parameters, and give optimizers more of them."""
         owned = set[int]()
+        self._reducer.group = self.group.peers
         for optimizer in self._optimizers:
             parameters = parameters_of(optimizer)
             ids = {id(parameter) for parameter in parameters}
@@ -165,7 +193,17 @@ class Rig:
             return Treed(parameters, peers, self.batch.microbatches)
         if Own.fits(parameters, peers):
             return Own(parameters)
-        return Bucketed(parameters, peers)
+        self._place = _registered(self.things, self._optimizers)
+        ordered = sorted(parameters, key=lambda one: self._place[id(one)])
+        return Bucketed(ordered, self._reducer)
+
+
+def _registered(things: Sequence[object], optimizers: Sequence[Optimizer]) -> dict[int, int]:
+    """Number parameters as modules register them, and then those that optimizers alone know of."""
+    modules = [one for one in things if isinstance(one, nn.Module)]
+    found = dict.fromkeys(id(one) for module in modules for one in module.parameters())
+    found |= dict.fromkeys(id(one) for owner in optimizers for one in parameters_of(owner))
+    return {key: number for number, key in enumerate(found)}
 
 
 def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from spotrun_trainer.buckets import BUCKET_BYTES, Bucket, split
 from spotrun_trainer.data.deal import deal
-from spotrun_trainer.gradients import BUCKET_BYTES, Bucket, clear, split
+from spotrun_trainer.gradients import clear, sums_of
 from spotrun_trainer.group import Group
 from spotrun_trainer.tree import Node, TreeSum, subtrees
 
@@ -29,8 +30,9 @@ class Treed:
     ) -> None:
         self._group = group
         self._leaves = leaves
-        self._buckets = [Bucket(part) for part in split(parameters, bucket_bytes)]
-        self.parameters = [one for bucket in self._buckets for one in bucket.parameters]
+        self._parts = [Bucket(part) for part in split(parameters, bucket_bytes)]
+        self.parameters = [one for bucket in self._parts for one in bucket.parameters]
+        self.buckets: Sequence[Bucket] = ()  # what others hold has to be known before
         self._missing = 0
         self.drop()
 
@@ -40,7 +42,7 @@ class Treed:
     def take(self, microbatch: int) -> None:
         """Make a leaf of them."""
         leaf = []
-        for bucket in self._buckets:
+        for bucket in self._parts:
             bucket.take()
             self._missing += bucket.missing
             leaf.append(bucket.complete().clone())
@@ -49,14 +51,14 @@ class Treed:
 
     def reduce(self) -> int:
         """Put the partial sums of all processes together."""
-        for index, bucket in enumerate(self._buckets):
+        for index, bucket in enumerate(self._parts):
             nodes = [Node(start, size, leaf[index]) for start, size, leaf in self._tree.nodes]
             bucket.flat.copy_(sum_over(self._group, nodes, self._leaves, like=bucket.flat))
         return self._missing
 
     def sums(self, *, some_missing: bool) -> list[Tensor | None]:
         """By parameter."""
-        return [one for bucket in self._buckets for one in bucket.sums(some_missing=some_missing)]
+        return sums_of(self._parts, some_missing=some_missing)
 
     def drop(self) -> None:
         """Begin anew."""

@@ -16,7 +16,13 @@ PRINTED = {
         "checkpoint_urgent_seconds",
         "checkpoint_load_seconds",
     },
-    "overhead": {"run_overhead_percent", "meter_span_microseconds", "trace_span_microseconds"},
+    "overhead": {
+        "throughput_unused_vs_ddp",
+        "throughput_two_optimizers_vs_ddp",
+        "run_overhead_percent",
+        "meter_span_microseconds",
+        "trace_span_microseconds",
+    },
 }
 
 

@@ -14,8 +14,8 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in _
 
 from spotrun.wire import How
 from spotrun_trainer.arrival import Backend, meet
+from spotrun_trainer.buckets import Bucket
 from spotrun_trainer.connections import Connections
-from spotrun_trainer.gradients import Bucket
 from spotrun_trainer.group import Group
 from spotrun_trainer.loop import Loop
 from spotrun_trainer.lost import PeerLostError

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from spotrun_trainer.agreement import checksum
-from spotrun_trainer.gradients import Bucketed, Gradients, Own, split
+from spotrun_trainer.buckets import Reducer, split
+from spotrun_trainer.gradients import Bucketed, Gradients, Own
 from spotrun_trainer.group import Group
 from spotrun_trainer.lost import PeerLostError
 from spotrun_trainer.seat import Seat, find_seat
@@ -41,12 +42,19 @@ def backward(model: nn.Sequential) -> None:
 
 
 def bucketed(model: nn.Sequential, group: Group) -> Bucketed:
-    return Bucketed(list(model.parameters()), group, bucket_bytes=16)  # four numbers
+    """Of buckets with four numbers each."""
+    return Bucketed(list(model.parameters()), Reducer(group), bucket_bytes=16)
+
+
+def expect_last(gradients: Bucketed) -> None:
+    """As a phase does that updates their optimizer."""
+    gradients._reducer.expect(gradients.buckets)
+    gradients.expect_last()
 
 
 def one_step(gradients: Bucketed, model: nn.Sequential, group: WrittenDown) -> int:
     """How many buckets were sent during the backward."""
-    gradients.expect_last()
+    expect_last(gradients)
     backward(model)
     sent = len(group.sizes)
     gradients.take(0)
@@ -73,7 +81,7 @@ def test_what_is_sent_is_the_sum_of_all_microbatches() -> None:
         gradients.drop()
         for microbatch in range(3):
             if microbatch == 2:
-                gradients.expect_last()
+                expect_last(gradients)
             backward(model)
             gradients.take(microbatch)
         assert gradients.reduce() == 0
@@ -87,7 +95,7 @@ def test_after_two_backwards_in_a_microbatch_nothing_is_sent_early() -> None:
     for _ in range(2):
         gradients.drop()
         group.sizes.clear()
-        gradients.expect_last()
+        expect_last(gradients)
         backward(model)
         backward(model)
         assert group.sizes == []
@@ -113,7 +121,7 @@ def test_a_bucket_waits_for_those_before_it() -> None:
     one_step(gradients, model, group)
     gradients.drop()
     group.sizes.clear()
-    gradients.expect_last()
+    expect_last(gradients)
     (model[0](torch.ones(1)).sum() + model[1](torch.ones(1)).sum()).backward()
     assert group.sizes == []  # the last layer's is the first, and has not come
     gradients.take(0)
@@ -141,7 +149,7 @@ def test_alone_gradients_stay_where_autograd_puts_them() -> None:
     assert model[0].weight.grad is None
 
 
-@pytest.mark.parametrize("kind", [Own, lambda parameters: Bucketed(parameters, Group())])
+@pytest.mark.parametrize("kind", [Own, lambda parameters: Bucketed(parameters, Reducer(Group()))])
 def test_sparse_gradients_are_refused_also_by_who_is_alone(
     kind: Callable[[Sequence[nn.Parameter]], Gradients],
 ) -> None:

@@ -1,0 +1,168 @@
+"""Steps of Run beside those of torch's DDP: two processes that sum gradients over loopback.
+
+Both train the same transformer of ten million parameters, a few steps of one and then of the other
+in turns, each with a microbatch per step, so that as much is summed as can be. With `unused` the
+last layer that the model registers gets no gradient, and DDP has find_unused_parameters=True; with
+`two_optimizers` one updates matrices and another the rest.
+
+A part of bench/overhead.py, which starts it as
+`torchrun --standalone --nproc-per-node=2 bench/overhead_ddp.py CASE`.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, cast
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import AdamW, Optimizer
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+from bench.operator_bench import say
+from devcluster.argument_types import how_many
+from spotrun_trainer import Run
+
+WIDTH, LAYERS, VOCABULARY, CONTEXT = 256, 8, 8192, 32
+MICROBATCH = 4
+WARM_STEPS = 3
+CASES = ("plain", "unused", "two_optimizers")
+STEPS = 3  # of one, before it is the other's turn
+
+Way = Callable[[], object]
+
+
+class Decoder(nn.Module):
+    """Ten million parameters; of a second head, where there is one, nothing is used."""
+
+    def __init__(self, *, with_unused: bool) -> None:
+        super().__init__()
+        self.token = nn.Embedding(VOCABULARY, WIDTH)
+        layer = nn.TransformerEncoderLayer(
+            WIDTH, 4, 4 * WIDTH, 0.0, batch_first=True, norm_first=True
+        )
+        self.layers = nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
+        self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
+        self.unused = nn.Linear(WIDTH, WIDTH) if with_unused else None
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[explicit-override]
+        """Scores of every word for every place."""
+        scores: Tensor = self.head(self.layers(self.token(x)))
+        return scores.flatten(0, 1)
+
+
+def loss_of(model: nn.Module, words: Tensor) -> Tensor:
+    """The sum over all places; what comes next is the word before, which is as good."""
+    return cross_entropy(model(words), words.roll(1, 1).flatten(), reduction="sum")
+
+
+def optimizers_of(model: nn.Module, case: str) -> list[Optimizer]:
+    """One for everything, or one for matrices and another for the rest."""
+    parameters = list(model.parameters())
+    if case != "two_optimizers":
+        return [AdamW(parameters)]
+    return [
+        AdamW([one for one in parameters if one.dim() > 1]),
+        AdamW([one for one in parameters if one.dim() == 1]),
+    ]
+
+
+def by_ddp(data: TensorDataset, case: str) -> Way:
+    """A step as scripts for DDP have it."""
+    torch.manual_seed(1)
+    model = Decoder(with_unused=case == "unused")
+    wrapped = DistributedDataParallel(model, find_unused_parameters=case == "unused")
+    optimizers = optimizers_of(model, case)
+
+    def endless() -> Iterator[list[Tensor]]:
+        while True:
+            yield from DataLoader(data, batch_size=MICROBATCH, sampler=DistributedSampler(data))
+
+    batches = endless()
+
+    def step() -> None:
+        (words,) = next(batches)
+        (loss_of(wrapped, words) / words.numel()).backward()  # type: ignore[no-untyped-call]
+        clip_grad_norm_(model.parameters(), 1.0)
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return step
+
+
+def by_run(data: TensorDataset, case: str) -> Way:
+    """The same with Run."""
+    run = Run(seed=1)
+    model = run.prepare(Decoder(with_unused=case == "unused"))
+    optimizers = optimizers_of(model, case)
+    things: dict[str, Any] = {f"opt{number}": one for number, one in enumerate(optimizers)}
+    run.track(model=model, **things)
+    samples = cast("Iterable[Any]", data)
+    batch = MICROBATCH * distributed.get_world_size()
+    steps = run.steps(samples, global_batch=batch, microbatch=MICROBATCH, num_workers=0)
+
+    def one() -> None:
+        step = next(steps)
+        with step:
+            for (words,) in step:
+                step.backward(loss_of(model, words), weight=words.numel())
+            step.update(*optimizers, clip=1.0)
+
+    return one
+
+
+def seconds(way: Way) -> float:
+    """Of a few steps, which all processes begin together."""
+    distributed.barrier()
+    began = time.perf_counter()
+    for _ in range(STEPS):
+        way()
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """Measure one case; rank 0 says it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("case", choices=CASES)
+    parser.add_argument("--repeats", type=how_many, default=20)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo")
+    data = TensorDataset(torch.randint(VOCABULARY, (512, CONTEXT)))
+    ways = {"ddp": by_ddp(data, args.case), "ours": by_run(data, args.case)}
+    for way in ways.values():
+        for _ in range(WARM_STEPS):
+            way()
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(args.repeats):  # either goes first as often as the other
+        for name in list(ways)[:: 1 if number % 2 else -1]:
+            taken[name].append(seconds(ways[name]))
+    if distributed.get_rank() == 0:
+        tell(args.case, taken)
+    distributed.destroy_process_group()
+
+
+def tell(case: str, taken: dict[str, list[float]]) -> None:
+    """Say how many steps Run makes in the time that DDP takes for one."""
+    ratios = [ddp / ours for ddp, ours in zip(taken["ddp"], taken["ours"], strict=True)]
+    low, _, high = statistics.quantiles(ratios, n=4)
+    say(
+        "throughput_vs_ddp" if case == "plain" else f"throughput_{case}_vs_ddp",
+        statistics.median(ratios),
+        "ratio",
+        quartiles=[round(low, 3), round(high, 3)],
+        repeats=len(ratios),
+        **{
+            f"{name}_step_ms": round(1e3 * statistics.median(each) / STEPS, 1)
+            for name, each in taken.items()
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
