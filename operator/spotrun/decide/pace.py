@@ -7,7 +7,7 @@ and load to the API server.
 from zlib import crc32
 
 from spotrun.api.meta import Condition, ConditionStatus
-from spotrun.api.names import ConditionType
+from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.api.status import CheckpointStatus, Progress, TrainingJobStatus
 from spotrun.decide.crew import training
 from spotrun.decide.ledger import find
@@ -23,8 +23,9 @@ GATHER_SECONDS = 2.0
 LAST_SECONDS = 5.0
 """The same of a job that is over, until its last worker is settled: they end within seconds."""
 FIRST_SECONDS = 5.0
-"""What somebody waits for who watches a job begin may be so old: its first steps, the first time
-that its end is foreseen, its first checkpoint. Jobs that are over by then save a write."""
+"""What somebody waits for who watches a job begin may be so old: how many of its workers have a
+node and are ready, its first steps, the first time that its end is foreseen, its first checkpoint.
+Jobs that train or are over by then save a write."""
 SAVED_SECONDS = 30.0
 """A later checkpoint may be so old: where it is saved every few seconds, not each is a write."""
 WORDS_SECONDS = 10.0
@@ -57,6 +58,7 @@ def seconds_to_write(
         return 0.0
     soon = (
         (_counted, LAST_SECONDS if _ends(new) else GATHER_SECONDS),
+        (_shown, FIRST_SECONDS if _starts(new) or _ends(new) else GATHER_SECONDS),
         (_begun, FIRST_SECONDS),
         (_why_it_waits, WORDS_SECONDS),
         (_saved, SAVED_SECONDS),
@@ -68,11 +70,13 @@ def seconds_to_write(
 def _urgent(status: TrainingJobStatus) -> tuple[object, ...]:
     """What somebody acts on: agents, users, the operator after a restart."""
     conditions = tuple(
-        (c.type, c.status, c.reason) for c in status.conditions or () if not _goes_without_saying(c)
+        (c.type, c.status, _why(c.reason))
+        for c in status.conditions or ()
+        if not _goes_without_saying(c)
     )
     return (
-        status.phase,
-        status.reason,
+        Phase.PENDING if _starts(status) else status.phase,
+        _why(status.reason),
         status.suspended_by,
         None if status.phase in FINISHED else status.world,
         status.next_serial,
@@ -85,6 +89,16 @@ def _urgent(status: TrainingJobStatus) -> tuple[object, ...]:
         status.checkpoint if status.suspended_by else None,
         conditions,
     )
+
+
+def _starts(status: TrainingJobStatus) -> bool:
+    return status.phase in {Phase.PENDING, Phase.STARTING}
+
+
+def _why(reason: str | None) -> str | None:
+    """Why nobody trains; of a gang that starts, nodes for most and for all come within seconds."""
+    is_starting = reason == Reason.WAITING_FOR_WORKERS.value
+    return Reason.WAITING_FOR_CAPACITY.value if is_starting else reason
 
 
 def _is_set_back(old: TrainingJobStatus, new: TrainingJobStatus) -> bool:
@@ -135,7 +149,11 @@ def _counted(status: TrainingJobStatus) -> tuple[object, ...]:
     ends = status.accumulators.ends if status.accumulators is not None else None
     paid = (status.settled, ends)
     world = status.world if status.phase in FINISHED else None  # else it is urgent
-    return (paid, status.failed, status.workers, status.interruptions, changeovers, world)
+    return (paid, status.failed, status.interruptions, changeovers, world)
+
+
+def _shown(status: TrainingJobStatus) -> tuple[object, ...]:
+    return (status.phase, status.reason, status.workers)
 
 
 def _ends(status: TrainingJobStatus) -> bool:

@@ -16,6 +16,7 @@ from spotrun.api.status import (
     Pace,
     Progress,
     TrainingJobStatus,
+    WorkersStatus,
     World,
 )
 from spotrun.api.values import Serials, Time
@@ -47,6 +48,42 @@ IN_WORLD_2 = Accumulators(generation=2)
 def test_what_others_act_on_is_written_at_once(change: dict[str, Any], seconds: float) -> None:
     old = TrainingJobStatus(phase=Phase.PENDING)
     assert seconds_to_write(old, old.model_copy(update=change), 1.0) == seconds
+
+
+STARTING = {"phase": Phase.STARTING, "workers": WorkersStatus(summary="3/8")}
+
+
+@pytest.mark.parametrize(
+    ("change", "seconds"),
+    [
+        pytest.param({"workers": WorkersStatus(summary="3/8")}, 4.0, id="some run"),
+        pytest.param(STARTING, 4.0, id="some have a node"),
+        pytest.param({**STARTING, "reason": "WaitingForWorkers"}, 4.0, id="enough have a node"),
+        pytest.param({"reason": "WaitingForGang"}, 0.0, id="another comes first"),
+        pytest.param({**STARTING, "reason": "CannotStart"}, 0.0, id="its image is not there"),
+        pytest.param({**STARTING, "phase": Phase.RUNNING}, 0.0, id="it trains"),
+        pytest.param({**STARTING, "next_serial": 9}, 0.0, id="one more is to be made"),
+        pytest.param({**STARTING, "failed": Serials("0")}, 1.0, id="one of them has failed"),
+    ],
+)
+def test_how_far_a_gang_is_that_starts_is_told_in_seconds_and_not_at_each_step(
+    change: dict[str, Any], seconds: float
+) -> None:
+    old = TrainingJobStatus(phase=Phase.PENDING, reason="WaitingForCapacity", next_serial=8)
+    stated = state_of(old)
+    assert seconds_to_write(stated, state_of(old.model_copy(update=change)), 1.0) == seconds
+
+
+def state_of(status: TrainingJobStatus) -> TrainingJobStatus:
+    """With the condition that says the same."""
+    kind, reason = ConditionType.RUNNING, status.reason or ""
+    return state(a_job(1).view(), status, kind, reason, "", holds=False)
+
+
+def test_how_many_of_a_job_that_trains_run_is_told_sooner() -> None:
+    old = TrainingJobStatus(phase=Phase.RUNNING, workers=WorkersStatus(summary="8/8"))
+    fewer = old.model_copy(update={"workers": WorkersStatus(summary="7/8")})
+    assert seconds_to_write(old, fewer, 1.0) == 1.0
 
 
 def test_first_steps_and_a_first_checkpoint_are_told_in_seconds_and_later_ones_with_the_rest() -> (
