@@ -27,7 +27,8 @@ FLEET = Dashboard(
                 ),
                 stat(
                     "This month",
-                    "Spent since the first of the month, by jobs that were seen by Prometheus.",
+                    "Spent since the first of the month, by jobs that were seen by Prometheus, as "
+                    "it was first shown.",
                     f"sum({_SPENT})",
                     "currencyUSD",
                     since="now/M",
@@ -90,7 +91,8 @@ FLEET = Dashboard(
                 ),
                 Panel(
                     "Month to date by pool",
-                    "Spent since the first of the month, by the CapacityPool of the nodes.",
+                    "Spent since the first of the month, by the CapacityPool of the nodes, as it "
+                    "was first shown.",
                     [Query(f"sort_desc(sum by (pool) ({_SPENT_IN_POOLS}))", "{{pool}}")],
                     "currencyUSD",
                     kind="bargauge",

@@ -47,6 +47,8 @@ MOST_POOLS = 16
 """Of which each job's cost is told apart; what it costs in others is told together."""
 OTHER_POOLS = "(other)"
 """What these are called; no CapacityPool can have this name."""
+MOST_SHOWN_POOLS = MOST_POOLS + 2
+"""With these, and with nodes of no pool."""
 
 
 class PoolCost(Model):
@@ -57,12 +59,17 @@ class PoolCost(Model):
         f"{MOST_POOLS}, empty for nodes of none."
     )
     usd: Amount = Field(description="Spent there so far, in USD.")
+    corrected_usd: SignedAmount | None = Field(
+        None,
+        description="By how much this has fallen when less turned out to be owed, in USD; zero or "
+        "below. It is in usd.",
+    )
 
 
 PoolCosts = Annotated[
     tuple[PoolCost, ...],
     Field(
-        max_length=MOST_POOLS + 2,
+        max_length=MOST_SHOWN_POOLS,
         json_schema_extra={
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["pool"],
@@ -78,6 +85,11 @@ class Cost(Model):
     usd_per_hour: Amount | None = Field(None, description="Spent now, in USD per hour.")
     spot_usd: Amount | None = Field(
         None, description="Spent so far on spot capacity, in USD; contained in usd."
+    )
+    spot_corrected_usd: SignedAmount | None = Field(
+        None,
+        description="By how much spotUsd has fallen when less turned out to be owed, in USD; zero "
+        "or below. It is in spotUsd.",
     )
     by_pool: PoolCosts | None = Field(
         None, description="The same sum as usd, by the CapacityPools of the nodes."

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from prometheus_client.core import Metric
 
-from spotrun.api.amounts import Amount, Percent
-from spotrun.api.cost import Accumulators, Cost, Pricing, Waste
+from spotrun.api.amounts import Amount, Percent, SignedAmount
+from spotrun.api.cost import Accumulators, Cost, PoolCost, Pricing, Waste
 from spotrun.api.names import LABEL_COST_CENTER, LABEL_PROJECT, LABEL_TEAM
-from spotrun.serve.figures import Figure, families
+from spotrun.serve.figures import Figure, Value, families
 from spotrun.serve.told import Published
 
 LABELS = ("namespace", "name", "team", "cost_center", "project")
@@ -38,7 +38,7 @@ def money_families(jobs: Iterable[Published]) -> Iterator[Metric]:
     ]
     yield from families(_OF_WASTE, (*LABELS, "what"), wasted)
     pools = [
-        ((*labels, spent.pool), spent.usd)
+        ((*labels, spent.pool), spent)
         for labels, money in known
         for spent in money.cost.by_pool or ()
     ]
@@ -62,12 +62,15 @@ def _wasted(cost: Cost) -> Iterator[tuple[str, Amount | None]]:
     yield "checkpoint", waste.checkpoint_usd
 
 
-def _as_first_shown(of: _Money) -> Decimal | None:
+def _as_first_shown(usd: Amount | None, corrected: SignedAmount | None) -> Decimal | None:
     """What never falls: Prometheus would take a correction below zero for a restart."""
-    usd, corrected = of.cost.usd, of.cost.corrected_usd
     if usd is None or corrected is None:
         return usd.decimal if usd is not None else None
     return usd.decimal - corrected.decimal
+
+
+def _corrected(usd: Amount | None, corrected: SignedAmount | None) -> Value:
+    return corrected or (0.0 if usd is not None else None)
 
 
 def _ratio(percent: Percent | None) -> Decimal | None:
@@ -79,14 +82,30 @@ def _labels(job: Published) -> tuple[str, ...]:
 
 
 _OF_MONEY: tuple[Figure[_Money], ...] = (
-    Figure("cost_usd", "Spent so far, as it was first shown.", True, _as_first_shown),
+    Figure(
+        "cost_usd",
+        "Spent so far, as it was first shown.",
+        True,
+        lambda of: _as_first_shown(of.cost.usd, of.cost.corrected_usd),
+    ),
     Figure(
         "cost_corrected_usd",
         "What later findings have added to that; below zero where less was owed than was shown.",
         False,
-        lambda of: of.cost.corrected_usd or (0.0 if of.cost.usd is not None else None),
+        lambda of: _corrected(of.cost.usd, of.cost.corrected_usd),
     ),
-    Figure("spot_cost_usd", "Of that, on spot capacity.", True, lambda of: of.cost.spot_usd),
+    Figure(
+        "spot_cost_usd",
+        "Of what was spent, on spot capacity, as it was first shown.",
+        True,
+        lambda of: _as_first_shown(of.cost.spot_usd, of.cost.spot_corrected_usd),
+    ),
+    Figure(
+        "spot_cost_corrected_usd",
+        "What later findings have taken from that; zero or below.",
+        False,
+        lambda of: _corrected(of.cost.spot_usd, of.cost.spot_corrected_usd),
+    ),
     Figure("cost_rate_usd_per_hour", "Spent now.", False, lambda of: of.cost.usd_per_hour),
     Figure(
         "on_demand_cost_usd",
@@ -166,12 +185,18 @@ _OF_WASTE: tuple[Figure[Amount | None], ...] = (
     ),
 )
 
-_OF_POOLS: tuple[Figure[Amount], ...] = (
+_OF_POOLS: tuple[Figure[PoolCost], ...] = (
     Figure(
         "pool_cost_usd",
-        "What was spent, by the CapacityPool of the nodes (empty: none).",
+        "What was spent, by the CapacityPool of the nodes (empty: none), as it was first shown.",
         True,
-        lambda usd: usd,
+        lambda spent: _as_first_shown(spent.usd, spent.corrected_usd),
+    ),
+    Figure(
+        "pool_cost_corrected_usd",
+        "What later findings have taken from that; zero or below.",
+        False,
+        lambda spent: _corrected(spent.usd, spent.corrected_usd),
     ),
 )
 

@@ -67,6 +67,7 @@ def test_what_is_known_of_a_jobs_money_has_a_series() -> None:
         "cost_usd_total": 12.5,
         "cost_corrected_usd": 0,
         "spot_cost_usd_total": 7.5,
+        "spot_cost_corrected_usd": 0,
         "cost_rate_usd_per_hour": 3,
         "on_demand_cost_usd_total": 10,
         "saved_usd": -2.5,

@@ -5,14 +5,15 @@ What was shown of a job's cost, less its corrections, never falls.
 
 from decimal import Decimal
 
-from spotrun.api.amounts import SignedAmount
-from spotrun.api.cost import Accumulators, Cost
+from spotrun.api.amounts import Amount, SignedAmount
+from spotrun.api.cost import MOST_SHOWN_POOLS, Accumulators, Cost, PoolCost
 from spotrun.api.names import Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.decide.actions import Announce
 from spotrun.decide.cost.absent import absent
 from spotrun.decide.cost.ends import Ends, read_ends, write_ends
 from spotrun.decide.cost.policy import Bill, as_shown
+from spotrun.decide.cost.pools import ByPool
 from spotrun.decide.cost.rates import read_book
 from spotrun.decide.cost.spent import spent_between
 from spotrun.decide.cost.times import ended_at, noted_ends, unsettled
@@ -54,6 +55,21 @@ def corrections_shown(status: TrainingJobStatus) -> SignedAmount | None:
     return status.accumulators.corrected_usd if status.accumulators is not None else None
 
 
+def parts_shown(before: Cost, spot_usd: Usd, by_pool: ByPool) -> dict[str, object]:
+    """What of a job's cost says how much of it is spot's, and each pool's, and what has fallen."""
+    spot, then = as_shown(spot_usd), {one.pool: one for one in before.by_pool or ()}
+    emptied = sorted(then.keys() - by_pool.keys())[: max(MOST_SHOWN_POOLS - len(by_pool), 0)]
+    pools = tuple(
+        _pool_shown(name, then.get(name), as_shown(by_pool.get(name, NO_USD)))
+        for name in sorted({*by_pool, *emptied})
+    )
+    return {
+        "spot_usd": spot.amount if spot_usd or before.spot_usd is not None else None,
+        "spot_corrected_usd": _fallen(before.spot_usd, before.spot_corrected_usd, spot),
+        "by_pool": pools or None,
+    }
+
+
 def correction_news(old: TrainingJobStatus, new: TrainingJobStatus) -> tuple[Announce, ...]:
     """An event for a correction that somebody would notice."""
     cost, before = new.cost or Cost(), old.cost or Cost()
@@ -68,6 +84,19 @@ def correction_news(old: TrainingJobStatus, new: TrainingJobStatus) -> tuple[Ann
     )
     words = f"the cost shown is corrected by {change} to {Usd.of(cost.usd)}: {why}"
     return (Announce(Reason.COST_CORRECTED, words),)
+
+
+def _pool_shown(name: str, before: PoolCost | None, usd: Usd) -> PoolCost:
+    if before is None:
+        return PoolCost(pool=name, usd=usd.amount)
+    corrected = _fallen(before.usd, before.corrected_usd, usd)
+    return PoolCost(pool=name, usd=usd.amount, corrected_usd=corrected)
+
+
+def _fallen(before: Amount | None, corrected: SignedAmount | None, usd: Usd) -> SignedAmount | None:
+    """Return the corrections of a sum together with its fall, if it has fallen."""
+    less = Usd.of(before) - usd
+    return (Usd.of(corrected) - less).signed_amount if less > NO_USD else corrected
 
 
 def _ends(view: View, status: TrainingJobStatus) -> Ends:

@@ -42,8 +42,10 @@ def count_useful(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         first = peak = first_step(view, status, now.step, seconds)
     spent = bill(view, status)
     useful = _rate(view, status, spent).over((now.step - peak) * seconds)
-    # Steps are counted by those who do them: they are worth no more than what was paid.
-    total = min(Usd.of(sums.useful_usd) + useful, spent.usd)
+    # Steps are counted by those who do them: they are worth no more than what was paid. What turns
+    # out not to have been owed is not taken from them, for no counter may fall.
+    known = Usd.of(sums.useful_usd)
+    total = max(known, min(known + useful, spent.usd))
     update = {
         "first_step": first,
         "peak_step": now.step,

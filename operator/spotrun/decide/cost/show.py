@@ -5,10 +5,9 @@ from spotrun.api.cost import Cost, Pricing
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.values import Time
 from spotrun.decide.budget import budget_shown
-from spotrun.decide.cost.corrections import corrected, corrections_shown
+from spotrun.decide.cost.corrections import corrected, corrections_shown, parts_shown
 from spotrun.decide.cost.goodput import goodput_shown
-from spotrun.decide.cost.policy import Bill, as_shown, bill, to_show
-from spotrun.decide.cost.pools import write_pools
+from spotrun.decide.cost.policy import Bill, bill, to_show
 from spotrun.decide.cost.pricing import state_pricing
 from spotrun.decide.cost.transfer import transfer_shown
 from spotrun.decide.cost.waste import waste_shown
@@ -37,8 +36,7 @@ def _shown(view: View, status: TrainingJobStatus, now: Bill) -> dict[str, object
     return {
         "usd": to_show(now.usd),
         "usd_per_hour": to_show(now.usd_per_hour),
-        "spot_usd": to_show(now.spot_usd) if now.spot_usd else None,
-        "by_pool": write_pools({pool: as_shown(usd) for pool, usd in now.by_pool.items()}),
+        **parts_shown(status.cost or Cost(), now.spot_usd, now.by_pool),
         "corrected_usd": corrections_shown(status),
         "pricing": pricing,
         "idle_usd": _idle_shown(status),
