@@ -5,7 +5,7 @@ them are deleted, half crash) to that at which a watch of jobs sees the first wr
 status that is newer. Both watches and the clock are this process's. Nodes are scripted; the agents
 are played in the operator's process, without connections.
 
-Run as `.venv/bin/python bench/reaction.py [--quick] [--jobs 1000] [--kills 300]`.
+Run as `.venv/bin/python bench/reaction.py [--quick] [--jobs 1000] [--kills 300] [--suspended 0]`.
 """
 
 import argparse
@@ -117,6 +117,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="5 jobs, 4 kills")
     parser.add_argument("--jobs", type=how_many, default=1000)
     parser.add_argument("--kills", type=how_many, default=300)
+    parser.add_argument(
+        "--suspended", type=int, default=0, help="so many jobs more have no workers"
+    )
+    parser.add_argument(
+        "--idle-seconds", type=float, default=15, help="how long nothing happens before the kills"
+    )
     parser.add_argument("--without-kopf", action="store_true", help="to compare")
     parser.add_argument("--per-second", type=float, default=5.0)
     parser.add_argument(
@@ -124,7 +130,8 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     if arguments.quick:
-        arguments.jobs, arguments.kills = 5, 4
+        arguments.jobs, arguments.kills, arguments.suspended = 5, 4, 2
+        arguments.idle_seconds = 2
     with Cluster() as cluster:
         uvloop.run(measure(cluster, arguments))
 
@@ -137,8 +144,8 @@ async def measure(cluster: Cluster, arguments: argparse.Namespace) -> None:
         rig.operator(plays=True) as operator,
     ):
         await operator.hear("synced")
-        await start(rig, arguments.jobs)
-        idle_cores = await idle(operator, arguments.jobs, 2 if arguments.quick else 15)
+        await start(rig, arguments.jobs, arguments.suspended)
+        idle_cores = await idle(operator, arguments.jobs, arguments.idle_seconds)
         if arguments.profile:
             await operator.ask("profile")
         before, began = cpu_seconds(operator.pid), time.monotonic()
@@ -149,14 +156,16 @@ async def measure(cluster: Cluster, arguments: argparse.Namespace) -> None:
             await operator.ask("dump", file=str(arguments.profile))
         tell(watches, arguments.jobs)
         facts = {"jobs": arguments.jobs, "kills": arguments.kills}
+        all_jobs = {"jobs": arguments.jobs, "suspended": arguments.suspended}
         say("reaction_cpu_per_kill", cpu / arguments.kills * 1e3, "ms", **facts)
         say("reaction_status_writes_per_kill", watches.num_writes / arguments.kills, "writes")
-        say("reaction_idle_cores", idle_cores, "cores", jobs=arguments.jobs)
-        say("reaction_rss_mb", rss_mb(operator.pid), "MB", jobs=arguments.jobs)
+        say("reaction_idle_cores", idle_cores, "cores", **all_jobs)
+        say("reaction_rss_mb", rss_mb(operator.pid), "MB", **all_jobs)
 
 
-async def start(rig: Rig, jobs: int) -> None:
-    """Create the jobs; return when all of them train."""
+async def start(rig: Rig, jobs: int, suspended: int) -> None:
+    """Create the jobs; return when all of them train that should."""
+    await rig.create_jobs((f"idle-{number}" for number in range(suspended)), SIZE, suspend=True)
     began = time.monotonic()
     await rig.create_jobs((f"bench-{number}" for number in range(jobs)), SIZE)
 
