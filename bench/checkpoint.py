@@ -6,6 +6,8 @@ on all cores, ours and torch's distributed checkpoint (`async_save` in a thread 
 stager, and `save`) in turns on the same model. `checkpoint_urgent_in_time`: of checkpoints that are
 ordered at any moment of training, half of them while another is being uploaded, those durable
 within a 30 s window, from the order on. `checkpoint_load_seconds` verifies hashes.
+`checkpoint_call_3000_ms`: the call where the state is 12,000 small tensors, of 3,000 parameters
+with AdamW; with the CPU time of it, which says the same on a busy machine.
 
 Run as `.venv/bin/python bench/checkpoint.py [--quick] [--repeats 5] [--place DIRECTORY]`.
 """
@@ -34,6 +36,7 @@ from spotrun_trainer.tracked import Tracked
 
 WINDOW_SECONDS = 30.0
 STEPS_BEFORE = 4
+MANY = 3_000  # parameters
 MOST_STEPS_BESIDE = 60
 
 
@@ -100,6 +103,24 @@ class Training:
         return time.perf_counter() - began
 
 
+class Many:
+    """Layers of which each has a weight and a bias, and little to compute."""
+
+    def __init__(self, parameters: int) -> None:
+        self.model = nn.Sequential(*(nn.Linear(8, 8) for _ in range(parameters // 2)))
+        self.opt = torch.optim.AdamW(self.model.parameters())
+        self.tracked = Tracked()
+        self.tracked.add("model", self.model)
+        self.tracked.add("opt", self.opt)
+
+    def step(self, before_change: Callable[[], None] = lambda: None) -> None:
+        """One step."""
+        self.model(torch.ones(1, 8)).sum().backward()
+        before_change()
+        self.opt.step()
+        self.opt.zero_grad()
+
+
 @dataclass
 class Found:
     """The figures of one way to save."""
@@ -123,7 +144,7 @@ class Ours:
 
     is_beside = True
 
-    def __init__(self, training: Training, place: Path) -> None:
+    def __init__(self, training: Training | Many, place: Path) -> None:
         self._training = training
         self.checkpoints = Checkpoints(place, keep=1)
         self._step = 0
@@ -185,6 +206,7 @@ def main() -> None:
     if arguments.quick:
         size, arguments.repeats, arguments.urgent = Size(128, 2, 2_000, 64), 1, 3
     with tempfile.TemporaryDirectory(dir=arguments.place) as folder, own_group():
+        call_with_many(Path(folder) / "many", MANY, max(5, arguments.repeats))
         measure(Training(size), Path(folder), arguments.repeats, arguments.urgent)
 
 
@@ -239,6 +261,25 @@ def save_beside(training: Training, way: Ours | Torch, found: Found) -> None:
     if beside:
         found.ratio.append(statistics.median(beside) / before)
         found.worst_ratio.append(max(beside) / before)
+
+
+def call_with_many(folder: Path, parameters: int, repeats: int) -> None:
+    """Saves of a state of small tensors; the first finds out what they are."""
+    training = Many(parameters)
+    ours, call_ms, cpu_ms = Ours(training, folder), list[float](), list[float]()
+    for _ in range(repeats + 1):
+        training.step()
+        began, cpu_began = time.perf_counter(), time.thread_time()
+        ours.call()
+        call_ms.append(1000 * (time.perf_counter() - began))
+        cpu_ms.append(1000 * (time.thread_time() - cpu_began))
+        training.step(ours.before_change)
+        ours.checkpoints.wait(WINDOW_SECONDS)
+    ours.checkpoints.close()
+    tensors = len(training.tracked.flatten().tensors)
+    say(f"checkpoint_first_call_{parameters}_ms", call_ms[0], "ms", tensors=tensors)
+    cpu = round(statistics.median(cpu_ms[1:]), 1)
+    say(f"checkpoint_call_{parameters}_ms", call_ms[1:], "ms", tensors=tensors, cpu_ms=cpu)
 
 
 def save_urgently(training: Training, ours: Ours, times: int) -> None:

@@ -8,8 +8,10 @@ begins with "$"; dicts that have such a key themselves are marked as well.
 
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain, islice
 from typing import Any, cast
 
 import torch
@@ -29,6 +31,8 @@ DTYPES = {
         *(torch.uint64, torch.uint32, torch.uint16, torch.uint8, torch.bool),
     )
 }
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+_PLAIN = {type(None), bool, int, str}  # what JSON has and reads back as it was
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Spec:
     @classmethod
     def of(cls, tensor: Tensor) -> "Spec":
         """Of a tensor that flattening accepted."""
-        return cls(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
+        return cls(_NAMES[tensor.dtype], tuple(tensor.shape))
 
     @property
     def itemsize(self) -> int:
@@ -58,6 +62,33 @@ class Spec:
         return f"{self.dtype}{list(self.shape)}"
 
 
+@dataclass(frozen=True)
+class Layout:
+    """What some tensors are, without their elements."""
+
+    specs: Mapping[str, Spec]  # of those that have elements of their own
+    aliases: Mapping[str, str]  # name: the one it shares storage with, as tied weights do
+    scattered: frozenset[str]  # not contiguous
+    on_gpu: frozenset[str]
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Tensor]) -> "Layout":
+        """Find it out."""
+        first: dict[tuple[object, ...], str] = {}
+        aliases = {}
+        for name, tensor in tensors.items():
+            view = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
+            if tensor.numel() and (known := first.setdefault(view, name)) != name:
+                aliases[name] = known
+        own = {name: tensor for name, tensor in tensors.items() if name not in aliases}
+        return cls(
+            {name: Spec.of(tensor) for name, tensor in own.items()},
+            aliases,
+            frozenset(name for name, tensor in own.items() if not tensor.is_contiguous()),
+            frozenset(name for name, tensor in own.items() if tensor.is_cuda),
+        )
+
+
 @dataclass
 class Flat:
     """The live tensors, not copies of them, and the values around them."""
@@ -67,19 +98,43 @@ class Flat:
     volatile: frozenset[str] = frozenset()
     """Tensors that may change before the next update: buffers change in a forward pass."""
 
+    @cached_property
+    def layout(self) -> Layout:
+        """What its tensors are, and which of them are one."""
+        return Layout.of(self.tensors)
+
     def specs(self) -> dict[str, Spec]:
         """What its tensors are."""
         return {name: Spec.of(tensor) for name, tensor in self.tensors.items()}
 
 
-def flatten(tree: object, path: str, tensors: dict[str, Tensor]) -> JSON:
-    """Move the tensors of a tree into `tensors`, named by their paths, and return the rest."""
-    return _Flattener(tensors).of(tree, path, 0)
+@dataclass(frozen=True)
+class Branch:
+    """A dict of tensors, or of dicts of tensors, as it was when it was flattened."""
+
+    keys: object
+    paths: Sequence[str]
+    rest: JSON
+
+
+def flatten(
+    tree: object,
+    path: str,
+    tensors: dict[str, Tensor],
+    branches: dict[str, Branch] | None = None,
+) -> JSON:
+    """Move the tensors of a tree into `tensors`, named by their paths, and return the rest.
+
+    `branches` are those of the last time, by their paths: where one has the same keys its tensors
+    are taken as they are, without a look at what they are. New ones are added.
+    """
+    return _Flattener(tensors, branches).of(tree, path, 0)
 
 
 class _Flattener:
-    def __init__(self, tensors: dict[str, Tensor]) -> None:
+    def __init__(self, tensors: dict[str, Tensor], branches: dict[str, Branch] | None) -> None:
         self._tensors = tensors
+        self._branches = branches
 
     def of(self, value: object, path: str, depth: int) -> JSON:
         if depth > MOST_DEPTH:
@@ -118,10 +173,26 @@ class _Flattener:
             "numbers, strings, bools, None, lists, tuples and dicts; leave it out of state_dict()"
         )
 
-    def _items(self, values: Iterable[object], path: str, depth: int) -> list[JSON]:
+    def _items(self, values: Sequence[object], path: str, depth: int) -> list[JSON]:
+        if _PLAIN.issuperset(map(type, values)):
+            return cast("list[JSON]", list(values))
         return [self.of(value, f"{path}/{index}", depth) for index, value in enumerate(values)]
 
     def _dict(self, content: Mapping[Any, Any], path: str, depth: int) -> JSON:
+        if self._branches is None or (found := _keys_and_tensors(content)) is None:
+            return self._entries(content, path, depth)
+        keys, tensors = found
+        known = self._branches.get(path)
+        if known is not None and known.keys == keys:
+            self._tensors.update(zip(known.paths, tensors, strict=True))
+            return known.rest
+        num_before = len(self._tensors)
+        rest = self._entries(content, path, depth)
+        paths = list(islice(self._tensors, num_before, None))
+        self._branches[path] = Branch(keys, paths, rest)
+        return rest
+
+    def _entries(self, content: Mapping[Any, Any], path: str, depth: int) -> JSON:
         if all(type(key) is str and not key.startswith("$") for key in content):
             return {key: self.of(at, _below(path, key), depth) for key, at in content.items()}
         return {
@@ -135,6 +206,26 @@ class _Flattener:
         if type(key) not in (str, int, bool, float, tuple) and key is not None:
             raise ValueError(f"{path} cannot be saved: a {_name(type(key))} is one of its keys")
         return self.of(key, f"{path}'s key", depth)
+
+
+def _keys_and_tensors(content: Mapping[Any, Any]) -> tuple[object, Iterable[Tensor]] | None:
+    """Of a dict of tensors, or of such dicts; None of another.
+
+    Thousands of these are in a state, and hardly change: so nothing is done here one by one.
+    """
+    inner = content.values()
+    keys: list[object] = [list(content), list(map(type, content))]
+    kinds = set(map(type, inner))
+    if kinds == {Tensor}:
+        return keys, inner
+    if kinds != {dict}:
+        return None
+    keys += [list(map(tuple, inner))]
+    if set(map(type, chain.from_iterable(inner))) != {str}:
+        return None
+    if set(map(type, chain.from_iterable(map(dict.values, inner)))) != {Tensor}:
+        return None
+    return keys, chain.from_iterable(map(dict.values, inner))
 
 
 def _scalar(value: object) -> JSON:

@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
 
-from spotrun_trainer.flat import DTYPES, JSON, Flat, Spec, flatten, unflatten
+from spotrun_trainer.flat import DTYPES, JSON, Branch, Flat, Spec, flatten, unflatten
+from spotrun_trainer.unchanged import LastFlat
 
 SHOWN = 3
 """So many names stand in a message; the rest is counted."""
@@ -39,6 +40,8 @@ class Tracked:
 
     def __init__(self) -> None:
         self._things: dict[str, Stateful] = {}
+        self._branches: dict[str, Branch] = {}
+        self._last = LastFlat()
 
     def add(self, name: str, thing: Stateful) -> None:
         """Track an object under a name that no other has."""
@@ -59,13 +62,24 @@ class Tracked:
 
     def flatten(self) -> Flat:
         """The state as it is now, with the live tensors."""
-        flat, volatile = Flat(), set[str]()
+        flat, is_looked_at = self._flatten(), self._last.is_none
+        if not self._last.complete(flat):
+            if not is_looked_at:  # each tensor of it
+                self._branches.clear()
+                flat = self._flatten()
+            each = (_volatile(name, thing, flat) for name, thing in self._things.items())
+            flat.volatile = frozenset[str]().union(*each)
+            self._last.remember(flat)
+        return flat
+
+    def _flatten(self) -> Flat:
+        flat = Flat()
         for name, thing in self._things.items():
-            tensors: dict[str, Tensor] = {}
-            flat.values[name] = _flatten(name, thing, tensors)
-            flat.tensors |= tensors
-            volatile |= _volatile(name, thing, tensors)
-        flat.volatile = frozenset(volatile)
+            state = thing.state_dict()
+            if not isinstance(state, Mapping):
+                kind = type(state).__name__
+                raise ValueError(f"{name}.state_dict() returned a {kind}, not a dict")  # noqa: TRY004
+            flat.values[name] = flatten(state, name, flat.tensors, self._branches)
         return flat
 
     def landing(self, specs: Mapping[str, Spec], values: Mapping[str, JSON]) -> Flat:
@@ -149,15 +163,9 @@ def _allocate(name: str, spec: Spec, device: torch.device) -> Tensor:
         raise ValueError(problem) from error
 
 
-def _flatten(name: str, thing: Stateful, tensors: dict[str, Tensor]) -> JSON:
-    state = thing.state_dict()
-    if not isinstance(state, Mapping):
-        raise ValueError(f"{name}.state_dict() returned a {type(state).__name__}, not a dict")  # noqa: TRY004
-    return flatten(state, name, tensors)
-
-
-def _volatile(name: str, thing: Stateful, tensors: Mapping[str, Tensor]) -> set[str]:
+def _volatile(name: str, thing: Stateful, flat: Flat) -> set[str]:
     """All but what nothing else than an optimizer's step changes."""
+    tensors = {path: one for path, one in flat.tensors.items() if path.startswith(f"{name}/")}
     if isinstance(thing, Optimizer):
         return {path for path in tensors if not path.startswith(f"{name}/state/")}
     parameters = thing.parameters() if isinstance(thing, Module) else ()

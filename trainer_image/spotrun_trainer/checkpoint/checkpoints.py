@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from spotrun_trainer.checkpoint.completion import find_marker
 from spotrun_trainer.checkpoint.manifest import Content
 from spotrun_trainer.checkpoint.names import Name
@@ -75,19 +73,18 @@ class Checkpoints:
         Nothing may change the tensors until `before_change` has returned. What goes wrong later
         comes out of `finished` or `wait`. `extra` is JSON, and that of the first rank is kept.
         """
-        aliases = _aliases(flat.tensors)
-        layout = {
-            path: Spec.of(tensor) for path, tensor in flat.tensors.items() if path not in aliases
-        }
+        layout = flat.layout
         extra = json.loads(json.dumps(dict(extra), allow_nan=False))
         part = Part(
             name=Name.parse(name),
             attempt=self._attempt or (self._alone if size == 1 else ""),
             rank=rank,
             size=size,
-            slices=self._plan(layout, size // self._shards)[rank // self._shards],
-            layout=layout,
-            content=Content(layout, aliases, flat.values, extra) if rank < self._shards else None,
+            slices=self._plan(layout.specs, size // self._shards)[rank // self._shards],
+            layout=layout.specs,
+            content=Content(layout.specs, layout.aliases, flat.values, extra)
+            if rank < self._shards
+            else None,
             shards=self._shards,
         )
         self._saver.save(part, flat)
@@ -166,17 +163,7 @@ class Checkpoints:
             return True
 
     def _plan(self, layout: Mapping[str, Spec], size: int) -> tuple[tuple[Slice, ...], ...]:
-        if self._planned[:2] != (layout, size):
+        known, known_size, _ = self._planned
+        if known_size != size or (known is not layout and known != layout):
             self._planned = (layout, size, plan(layout, size))
         return self._planned[2]
-
-
-def _aliases(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """Tensors that are another one under a second name, as tied weights are: written once."""
-    first: dict[tuple[object, ...], str] = {}
-    aliases = {}
-    for name, tensor in tensors.items():
-        view = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
-        if tensor.numel() and (of := first.setdefault(view, name)) != name:
-            aliases[name] = of
-    return aliases

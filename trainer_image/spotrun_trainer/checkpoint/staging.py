@@ -7,7 +7,7 @@ update, helps with what is left. What may change earlier is cloned at once.
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,34 +15,45 @@ from torch import Tensor
 
 from spotrun_trainer.checkpoint.memory import copy_bytes
 from spotrun_trainer.checkpoint.plan import Slice
-from spotrun_trainer.flat import Flat, Spec
+from spotrun_trainer.flat import Flat, Layout
 
 PIECE_BYTES = 8 << 20
 """About a millisecond of copying: so finely two threads share the work."""
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """A run of elements and where they go, a flat view of the host buffer."""
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A run of a tensor's elements, and where its bytes go."""
 
-    source: Tensor
+    tensor: str
     start: int
-    target: Tensor
+    stop: int
+    offset: int
+    bytes: int
 
-    def copy(self, *, beside_host: bool = False) -> None:
-        stop = self.start + self.target.numel()
-        run = self.source.reshape(-1)[self.start : stop]
-        if run.device.type == "cpu" and not (run.is_conj() or run.is_neg()):
-            copy_bytes(self.target, run)
-        else:
-            self.target.copy_(run, non_blocking=beside_host)
+
+@dataclass(frozen=True)
+class Pieces:
+    """What is copied for a save; the same from save to save."""
+
+    on_host: tuple[Piece, ...] = ()
+    on_gpu: tuple[Piece, ...] = ()
+    names: frozenset[str] = frozenset()
+    bytes: int = 0
 
 
 class HostBuffer:
-    """Host memory for one save at a time, kept from save to save."""
+    """Host memory for one save at a time, and what goes into it, kept from save to save."""
 
     def __init__(self) -> None:
         self._memory = torch.empty(0, dtype=torch.uint8)
+        self._cut: tuple[Layout | None, Sequence[Slice], Pieces] = (None, (), Pieces())
+
+    def pieces(self, layout: Layout, slices: Sequence[Slice]) -> Pieces:
+        """Slices, in pieces."""
+        if self._cut[0] is not layout or self._cut[1] is not slices:
+            self._cut = (layout, slices, _cut(layout, slices))
+        return self._cut[2]
 
     def take(self, size: int, *, pinned: bool) -> Tensor:
         """So many bytes; what an earlier call returned is overwritten."""
@@ -56,20 +67,18 @@ class Staging:
     """One save's copies: begun by its constructor, carried on by every thread that calls `work`."""
 
     def __init__(self, flat: Flat, slices: Sequence[Slice], buffer: HostBuffer) -> None:
-        specs = {one.tensor: Spec.of(flat.tensors[one.tensor]) for one in slices}
-        size = sum(specs[one.tensor].itemsize * one.numel for one in slices)
-        on_gpu = any(flat.tensors[name].is_cuda for name in specs)
-        self.memory = buffer.take(size, pinned=on_gpu)
-        pieces = list(_pieces(flat, slices, self.memory))
-        self._on_host = deque(piece for piece in pieces if not piece.source.is_cuda)
+        pieces = buffer.pieces(flat.layout, slices)
+        volatile = pieces.names & flat.volatile
+        self._tensors = flat.tensors | {name: flat.tensors[name].clone() for name in volatile}
+        self.memory = buffer.take(pieces.bytes, pinned=bool(pieces.on_gpu))
+        self._on_host = deque(pieces.on_host)
         self._left = len(self._on_host)
         self._count = threading.Lock()
         self._done = threading.Event()
         if not self._left:
             self._done.set()
         self._error: BaseException | None = None
-        self._on_gpu = [piece for piece in pieces if piece.source.is_cuda]
-        self._copied = _copy_beside(self._on_gpu) if on_gpu else None
+        self._copied = self._copy_beside(pieces.on_gpu) if pieces.on_gpu else None
 
     def work(self) -> None:
         """Copy until nothing is left to begin."""
@@ -79,7 +88,7 @@ class Staging:
             except IndexError:
                 return
             try:
-                piece.copy()
+                self._copy(piece)
             except Exception as error:  # finish() raises it, in the thread that saves
                 self._error = error
             with self._count:
@@ -100,34 +109,42 @@ class Staging:
         self._done.wait()
         if self._copied is not None:
             self._copied.synchronize()
-        self._on_gpu.clear()
+        self._tensors = {}
         if self._error is not None:
             raise self._error
         return self.memory
 
+    def _copy(self, piece: Piece, *, beside_host: bool = False) -> None:
+        source = self._tensors[piece.tensor]
+        run = source.reshape(-1)[piece.start : piece.stop]
+        target = self.memory[piece.offset : piece.offset + piece.bytes].view(source.dtype)
+        if run.device.type == "cpu" and not (run.is_conj() or run.is_neg()):
+            copy_bytes(target, run)
+        else:
+            target.copy_(run, non_blocking=beside_host)
 
-def _pieces(flat: Flat, slices: Sequence[Slice], memory: Tensor) -> Iterable[_Piece]:
-    offset = 0
+    def _copy_beside(self, pieces: Sequence[Piece]) -> torch.cuda.Event:
+        """Queue copies on a stream of their own, behind what the GPU has been asked for so far."""
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for piece in pieces:
+                self._copy(piece, beside_host=True)
+        copied: torch.cuda.Event = stream.record_event()
+        return copied
+
+
+def _cut(layout: Layout, slices: Sequence[Slice]) -> Pieces:
+    on_host, on_gpu, offset = list[Piece](), list[Piece](), 0
     for one in slices:
-        source = flat.tensors[one.tensor]
-        if one.tensor in flat.volatile:
-            source = source.clone()
-        step = max(1, PIECE_BYTES // source.element_size())
-        if not source.is_contiguous():
+        itemsize = layout.specs[one.tensor].itemsize
+        step = max(1, PIECE_BYTES // itemsize)
+        if one.tensor in layout.scattered:
             step = max(1, one.numel)  # reshaping copies, so it is done once
         for start in range(one.start, one.stop, step):
-            size = min(step, one.stop - start) * source.element_size()
-            target = memory[offset : offset + size].view(source.dtype)
-            yield _Piece(source, start, target)
-            offset += size
-
-
-def _copy_beside(pieces: Sequence[_Piece]) -> torch.cuda.Event:
-    """Queue copies on a stream of their own, behind what the GPU has been asked for so far."""
-    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for piece in pieces:
-            piece.copy(beside_host=True)
-    copied: torch.cuda.Event = stream.record_event()
-    return copied
+            stop = min(start + step, one.stop)
+            piece = Piece(one.tensor, start, stop, offset, (stop - start) * itemsize)
+            (on_gpu if one.tensor in layout.on_gpu else on_host).append(piece)
+            offset += piece.bytes
+    names = frozenset(one.tensor for one in slices)
+    return Pieces(tuple(on_host), tuple(on_gpu), names, offset)

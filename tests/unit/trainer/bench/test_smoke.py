@@ -12,6 +12,7 @@ PRINTED = {
         *(f"checkpoint_call_ms{way}" for way in WAYS),
         *(f"checkpoint_step_ratio{way}" for way in WAYS[:2]),  # nothing runs beside the last one
         *(f"checkpoint_upload_seconds{way}" for way in WAYS),
+        "checkpoint_call_3000_ms",
         "checkpoint_urgent_in_time",
         "checkpoint_urgent_seconds",
         "checkpoint_load_seconds",
