@@ -81,7 +81,7 @@ def _train(folder: Path, worker: str, alone: Alone | None) -> None:
                 lines.write(json.dumps({"step": step.number, "sum": found}) + "\n")
             if run.step in alone.evaluated if alone else run.every(EVALUATE_EVERY):
                 mean = run.evaluate(model, data, evaluate, microbatch=64)
-                # Not step.number: who was away meanwhile evaluates what it has been given.
+                # Who was away meanwhile evaluates what it has, and then gets the others' state.
                 lines.write(json.dumps({"step": run.step, "mean": round(mean, 9)}) + "\n")
 
 

@@ -1,8 +1,8 @@
-"""The mean of a loss over a dataset, dealt to all processes of the world."""
+"""Means and sums over a dataset, dealt to all processes of the world."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +15,14 @@ from spotrun_trainer.device import moved
 from spotrun_trainer.group import Group
 from spotrun_trainer.loop import Loop
 from spotrun_trainer.lost import PeerLostError, WorldChangedError
+from spotrun_trainer.metrics import Metric, Totals
 from spotrun_trainer.worlds import Worlds
 
-Result = Tensor | tuple[Tensor, float | Tensor]
-LossFunction = Callable[[Any, Any], Result]
+LossFunction = Callable[[Any, Any], Metric]
 """Of the model and a batch: the batch's mean loss, or a sum and its weight."""
+MetricsFunction = Callable[[Any, Any], Mapping[str, Metric]]
+"""The same of several numbers, by name."""
+R = TypeVar("R")
 
 
 class InterruptedEvaluationError(Exception):
@@ -58,14 +61,13 @@ class TrainingTogether(Together):
         return self._context.interrupt.reason() is not None
 
 
-def in_whichever_world(context: Context, loop: Loop, attempt: Callable[[Together], float]) -> float:
-    """The mean of all that train, of the world in which they come to one."""
+def in_whichever_world(context: Context, loop: Loop, attempt: Callable[[Together], R]) -> R:
+    """What all that train come to, in the world in which they do."""
     worlds = loop.worlds
     with worlds.evaluation():
         while True:
             try:
                 if worlds.evaluates_alone:
-                    worlds.evaluates_alone = False
                     # Nobody is there to give it up with: who is told to end does so in a step.
                     return attempt(Together(Group()))
                 return _unless_told(loop, attempt, TrainingTogether(context, worlds))
@@ -75,7 +77,7 @@ def in_whichever_world(context: Context, loop: Loop, attempt: Callable[[Together
                 worlds.change(error)
 
 
-def _unless_told(loop: Loop, attempt: Callable[[Together], float], together: Together) -> float:
+def _unless_told(loop: Loop, attempt: Callable[[Together], R], together: Together) -> R:
     try:
         return attempt(together)
     except InterruptedEvaluationError:
@@ -83,33 +85,33 @@ def _unless_told(loop: Loop, attempt: Callable[[Together], float], together: Tog
         raise WorldChangedError from None
 
 
-def mean_loss(
+def metrics(
     context: Context,
     model: nn.Module,
     source: Source,
     microbatch: int,
-    loss: LossFunction,
+    function: LossFunction | MetricsFunction,
     *,
     together: Together,
-) -> float:
-    """The mean over all samples, the same on all processes; raises WorldChangedError."""
+) -> float | dict[str, float]:
+    """Each metric over all samples, the same on all processes; raises WorldChangedError."""
     if not source.length:
         raise ValueError("run.evaluate needs a dataset with a length, and samples in it")
     rounds = -(-source.length // microbatch)
-    totals = torch.zeros(2, dtype=torch.float64, device=context.device)
+    totals = Totals(context.device)
     peers = together.group.peers
     own = _batches(source, plan(source.length, microbatch, peers.size, peers.rank))
     alarm = _Alarm(together, context.device)
     with evaluating(model), context.meter.span("evaluate"):
         for _ in range(-(-rounds // peers.size)):  # as many as the busiest process has
             for batch, samples in _at_most_one(own):
-                result = loss(model, moved(batch, context.device))
-                totals += _weighted(result, samples, context.device)
+                totals.add(function(model, moved(batch, context.device)), samples)
             alarm.look()
             context.reporter.sign()
-        together.commit(totals)
-    mean: float = (totals[0] / totals[1]).item()
-    return mean
+        # The first has a batch always.
+        totals.agree(together.group.text_from(0, totals.kinds(), device=context.device))
+        together.commit(numbers := totals.numbers())
+    return totals.results(numbers, copies=together.group.size // peers.size)
 
 
 def plan(length: int, microbatch: int, size: int, rank: int) -> list[Block]:
@@ -172,13 +174,3 @@ def _at_most_one(batches: Iterator[tuple[Any, int]]) -> Iterator[tuple[Any, int]
     for one in batches:
         yield one
         return
-
-
-def _weighted(result: Result, samples: int, device: torch.device) -> Tensor:
-    loss, weight = result if isinstance(result, tuple) else (result * samples, samples)
-    return torch.stack(
-        [
-            loss.double().reshape(()),
-            torch.as_tensor(weight, dtype=torch.float64, device=device).reshape(()),
-        ]
-    )

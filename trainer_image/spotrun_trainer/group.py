@@ -35,7 +35,6 @@ CONNECT_SECONDS = 20.0
 CONNECT_SECONDS_EACH = 0.02
 # A lost peer breaks its connections, or the agent says so; waiting long is for slow microbatches.
 COLLECTIVE_SECONDS = 1800.0
-_TEXT_BYTES = 512
 _END_SECONDS = 0.1  # a collective that was cut ends within a millisecond, or with its time-out
 _open = weakref.WeakSet["Group"]()
 
@@ -160,13 +159,14 @@ class Group:
         return self._converse(lambda tensor: self._backend.recv([tensor], rank, 0), tensors)
 
     def text_from(self, source: int, text: str, *, device: torch.device) -> str:
-        """A short text that one process has, for all."""
-        content = text.encode()
-        assert len(content) <= _TEXT_BYTES, "a name, not a document"
-        padded = torch.tensor(list(content.ljust(_TEXT_BYTES, b"\0")), dtype=torch.uint8)
-        message = padded.to(device)
-        self.broadcast(message, source).wait()
-        return bytes(message.tolist()).rstrip(b"\0").decode()
+        """A text that one process has, for all."""
+        content = torch.tensor(list(text.encode()), dtype=torch.uint8, device=device)
+        length = torch.tensor([len(content)], device=device)
+        self.broadcast(length, source).wait()
+        message = content if self.rank == source else content.new_empty(int(length.item()))
+        if len(message):
+            self.broadcast(message, source).wait()
+        return bytes(message.tolist()).decode()
 
     def cut(self) -> None:
         """Free whoever waits in this world, here and later elsewhere; nothing in it succeeds."""

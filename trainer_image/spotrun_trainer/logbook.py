@@ -20,7 +20,7 @@ class Logbook:
     """Collects a step's values and prints them when the step is over.
 
     Values are fetched from the device then, when they have long been computed. A line is left out
-    if another came shortly before and had values of the same names.
+    if another came shortly before and had values of the same names, unless it is to be kept.
     """
 
     def __init__(
@@ -35,28 +35,38 @@ class Logbook:
         self._clock = clock
         self._write = write
         self._step = 0
+        self._is_kept = False
         self._values: dict[str, Value] = {}
         self._printed: tuple[set[str], float] = (set(), float("-inf"))
 
     def note(self, step: int, values: dict[str, Value]) -> None:
         """Take down values of a step."""
-        if step != self._step:
-            self.flush()
-            self._step = step
+        self._turn_to(step)
         self._values.update(values)
         self.last.update(values)
+
+    def keep_line(self, step: int) -> None:
+        """Print the line of this step, if it has values, in any case."""
+        self._turn_to(step)
+        self._is_kept = True
 
     def flush(self, *, is_last: bool = False) -> None:
         """Print what was taken down."""
         values, self._values = self._values, {}
+        is_kept, self._is_kept = is_last or self._is_kept, False
         names, at = self._printed
         if not values or not self.is_printed:
             return
-        if not is_last and names.issuperset(values) and self._clock() - at < LINE_SECONDS:
+        if not is_kept and names.issuperset(values) and self._clock() - at < LINE_SECONDS:
             return
         self._printed = (set(values), self._clock())
         shown = "  ".join(f"{name} {_shown(value)}" for name, value in values.items())
         self._write(f"step {self._step}  {shown}")
+
+    def _turn_to(self, step: int) -> None:
+        if step != self._step:
+            self.flush()
+            self._step = step
 
 
 def _shown(value: Value) -> str:

@@ -1,11 +1,11 @@
 """From the first step to the last: what happens between steps."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from spotrun_trainer import agreement, commit, guard, outcomes, platform_facts
@@ -36,7 +36,14 @@ class Loop:
     """The steps of a training: enter a world, step after step, and complete or leave."""
 
     def __init__(
-        self, context: Context, saves: Saves, source: Source, batch: Batch, total: int | None
+        self,
+        context: Context,
+        saves: Saves,
+        source: Source,
+        batch: Batch,
+        total: int | None,
+        *,
+        sum_names: Sequence[str] = (),
     ) -> None:
         self.wishes = Wishes(context, saves)
         self.settled: list[Outcome] = []
@@ -46,6 +53,7 @@ class Loop:
         self._source = source
         self._batch = batch
         self._total = total
+        self._sum_names = sum_names
         self._samples = 0
         self._said = Ballot()  # by all together, in the step that was done last
         self._began = 0.0
@@ -87,6 +95,16 @@ class Loop:
                 self._saves.begin_alone(self._extra())
             self._leave(f"step {self._context.step + 1} is dropped: {error}")
 
+    def sum(self, values: Mapping[str, float | Tensor]) -> None:
+        """Add numbers of a microbatch up, for the step that is computed."""
+        if self._rig is None or self._rig.sums is None:
+            raise ValueError(
+                "run.sum belongs into the loop over a step's microbatches, `for batch in step`, of "
+                "which each is counted once; what an evaluation sums up its function returns, "
+                '{"hits": (hits, None)}'
+            )
+        self._rig.sums.add_numbers(values)
+
     def leave_if_told(self) -> None:
         """Outside of a step all processes have learned that one has to end: it saves, and leaves.
 
@@ -99,6 +117,7 @@ class Loop:
         context.group.all_reduce(said).wait()
         self._said = commit.decode(said.tolist())
         self._act()
+        self._saves.before_change()  # the script may, once the others have evaluated anew
 
     # What comes along from world to world.
 
@@ -183,7 +202,7 @@ class Loop:
         context = self._context
         is_complete = False
         while not is_complete:
-            while not self._is_over():
+            while self._goes_on():
                 assert self._rig is not None, "the world was entered"
                 self._began = time.monotonic()
                 context.is_at_boundary = False
@@ -220,6 +239,7 @@ class Loop:
             scaler=scaler_in(context.things),
             tracked=context.tracked,
             things=context.things,
+            sum_names=self._sum_names,
             is_rehearsal=is_rehearsal,
         )
         rig.use([one for one in context.things if isinstance(one, Optimizer)])
@@ -328,9 +348,14 @@ class Loop:
             "platform": platform_facts.facts(context.device) if context.deterministic else None,
         }
 
-    def _is_over(self) -> bool:
+    def _goes_on(self) -> bool:
+        """Whether there is another step, once all have the same state."""
+        try:
+            self.worlds.begin_step()
+        except PeerLostError as error:
+            self.worlds.change(error)
         is_last = self._total is not None and self._context.step >= self._total
-        return is_last or bool(self._said.stop)
+        return not is_last and not self._said.stop
 
     def _say_if_idle(self) -> None:
         size, microbatches = self._context.group.peers.size, self._batch.microbatches

@@ -16,6 +16,7 @@ from spotrun_trainer.data.deal import deal
 from spotrun_trainer.device import moved
 from spotrun_trainer.gradients import Gradients
 from spotrun_trainer.guard import check_scaler, is_of_numbers, why_not_by_norm, why_not_by_sums
+from spotrun_trainer.plateau import check_schedules
 from spotrun_trainer.rig import Rig
 from spotrun_trainer.rng import seed_all
 from spotrun_trainer.sums import Sums
@@ -68,7 +69,7 @@ class Phase:
         peers = rig.group.peers
         dealt = deal(rig.batch.microbatches, peers.size, peers.rank, peers.idle)
         self._dealt = dealt[:1] if rig.is_rehearsal else dealt
-        self._sums = [] if rig.deterministic else [Sums(rig.device)]
+        self._sums = [] if rig.deterministic else [Sums(rig.device, rig.sum_names)]
         self._is_begun = False
         self._is_through = False
 
@@ -89,11 +90,13 @@ class Phase:
             with rig.meter.span("data"):
                 batch = next(batches)
             if rig.deterministic:  # one for each leaf of the tree
-                self._sums.append(Sums(rig.device))
+                self._sums.append(Sums(rig.device, rig.sum_names))
             if number == self._dealt[-1]:
                 rig.expect_last()
             seed_all(*self._key, number)
+            rig.sums = self._sums[-1]
             yield moved(batch, rig.device)
+            rig.sums = None
             self._take(number)
         seed_all(*self._key, _OUTSIDE)
         self._is_through = True
@@ -140,6 +143,7 @@ class Phase:
                 "clip= needs the norm of the whole gradient, and a process has that of its part of "
                 "the model only: leave clip out where Run(shards=...) is above 1"
             )
+        check_schedules(schedules)
         rig.check_tracked(optimizers, schedules)
         check_scaler(rig.scaler, scaler, is_in_parts=rig.group.replica is not None)
         if rig.is_rehearsal:
@@ -164,6 +168,14 @@ class Phase:
         if self.outcome is None:
             raise ValueError("step.loss is known after step.update(...): it is a sum over all")
         return self.outcome.totals[0] / self.outcome.totals[1]
+
+    @property
+    def sums(self) -> dict[str, Tensor]:
+        """The script's own numbers, each summed over all microbatches."""
+        if self.outcome is None:
+            raise ValueError("step.sums is known after step.update(...): they are sums over all")
+        names = self._rig.sum_names
+        return dict(zip(names, self.outcome.totals[2 : 2 + len(names)].unbind(), strict=True))
 
     @property
     def skipped(self) -> str:
@@ -242,7 +254,7 @@ class Phase:
         for number, vector in zip(self._dealt, vectors, strict=True):
             tree.push(Node(number, 1, vector))
         rig = self._rig
-        like = Sums(rig.device).vector(rig.buffers)
+        like = Sums(rig.device, rig.sum_names).vector(rig.buffers)
         return sum_over(rig.group.peers, tree.nodes, rig.batch.microbatches, like=like)
 
     def _apply(
@@ -295,7 +307,7 @@ class Phase:
         torch._foreach_mul_(sums, factor)
         for parameter, gradient in pairs:
             parameter.grad = gradient.to(parameter.dtype)
-        rig.buffers.apply(totals[2:], rig.batch.microbatches)
+        rig.buffers.apply(totals[2 + len(rig.sum_names) :], rig.batch.microbatches)
         return norm, ""
 
 

@@ -17,6 +17,7 @@ from spotrun_trainer.gradients import Bucketed, Gradients, Own
 from spotrun_trainer.group import Group
 from spotrun_trainer.guard import Scaler
 from spotrun_trainer.rng import seed_all
+from spotrun_trainer.sums import Sums
 from spotrun_trainer.telemetry.meter import Meter
 from spotrun_trainer.tracked import Tracked
 from spotrun_trainer.treed import Treed
@@ -42,6 +43,8 @@ class Rig:
     scaler: Scaler | None = None  # by which losses are scaled, in fp16
     tracked: Tracked = field(default_factory=Tracked)
     things: Sequence[object] = ()  # that are tracked
+    sum_names: Sequence[str] = ()  # of the script's own sums
+    sums: Sums | None = None  # of the microbatch that is computed; None between them
     _checked: set[int] = field(default_factory=set)
     _optimizers: list[Optimizer] = field(default_factory=list)
     _gradients: dict[int, Gradients] = field(default_factory=dict)
@@ -165,6 +168,7 @@ class Rig:
 
     def discard(self) -> None:
         """Set back what a step that will not be applied has changed."""
+        self.sums = None
         self.buffers.set_back()
         self.drop_gradients()
 

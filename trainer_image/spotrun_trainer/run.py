@@ -1,17 +1,24 @@
 """The face of the trainer: what a training script sees of it."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, ParamSpec, TypeVar, get_args
+from typing import Literal, ParamSpec, TypeVar, get_args, overload
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from spotrun_trainer import plateau
 from spotrun_trainer.batch import Batch, total_steps
 from spotrun_trainer.cadence import Cadence
 from spotrun_trainer.context import open_context
-from spotrun_trainer.evaluate import LossFunction, Together, in_whichever_world, mean_loss
+from spotrun_trainer.evaluate import (
+    LossFunction,
+    MetricsFunction,
+    Together,
+    in_whichever_world,
+    metrics,
+)
 from spotrun_trainer.group import Group
 from spotrun_trainer.logbook import Value
 from spotrun_trainer.loop import Loop
@@ -143,11 +150,13 @@ class Run:
         shuffle: bool = True,
         num_workers: int | Literal["auto"] = "auto",
         collate: Collate | None = None,
+        sums: Sequence[str] = (),
     ) -> Iterator[Step]:
         """The steps that are left: all of `total` or `epochs`, or without an end.
 
         A step is `global_batch` samples at every number of processes, dealt to them in microbatches
-        of `microbatch`. When the loop ends by itself, the last checkpoint is durable.
+        of `microbatch`. When the loop ends by itself, the last checkpoint is durable. `sums` names
+        what `run.sum` will be given.
         """
         if self._loop is not None:
             raise ValueError("run.steps was called twice: a run is one training, with one loop")
@@ -157,6 +166,7 @@ class Run:
                 " else has to be in a checkpoint"
             )
         check_unwrapped(self._context.things)
+        plateau.check_tracked(self._context.things)
         batch = Batch(global_batch, microbatch)
         if self._context.deterministic:
             check_leaves(batch.microbatches)
@@ -164,7 +174,7 @@ class Run:
             data, microbatch, shuffle=shuffle, num_workers=num_workers, collate=collate
         )
         end = total_steps(batch, source.length, total, epochs)
-        self._loop = Loop(self._context, self._saves, source, batch, end)
+        self._loop = Loop(self._context, self._saves, source, batch, end, sum_names=tuple(sums))
         return self._loop.steps()
 
     def stop(self) -> None:
@@ -176,30 +186,60 @@ class Run:
         """Whether the number of steps done is a multiple; the same on all ranks."""
         return self._context.is_at_boundary and self._context.step % steps == 0
 
+    def sum(self, **values: float | Tensor) -> None:
+        """Add up a microbatch's numbers; `step.sums` has the sums over all processes.
+
+        It belongs into the loop over a step's microbatches, and each is counted once, whatever
+        happens to workers. The names are those of `run.steps(..., sums=[...])`.
+        """
+        if self._loop is None:
+            raise ValueError("run.sum came before run.steps: it belongs into its steps")
+        self._loop.sum(values)
+
     def log(self, **values: Value) -> None:
         """Print values of this step, on rank 0; a tensor is fetched when it has been computed."""
         context = self._context
         # Inside a step that one is meant, outside the one that was done last.
         context.logbook.note(context.step + (not context.is_at_boundary), values)
 
+    @overload
+    def evaluate(
+        self, model: nn.Module, data: Data, loss: LossFunction, *, microbatch: int | None = None
+    ) -> float: ...
+
+    @overload
+    def evaluate(
+        self, model: nn.Module, data: Data, loss: MetricsFunction, *, microbatch: int | None = None
+    ) -> dict[str, float]: ...
+
     def evaluate(
         self,
         model: nn.Module,
         data: Data,
-        loss: LossFunction,
+        loss: LossFunction | MetricsFunction,
         *,
         microbatch: int | None = None,
-    ) -> float:
+    ) -> float | dict[str, float]:
         """The mean of a loss over a dataset, the same on all ranks, in evaluation mode.
 
-        `loss(model, batch)` returns the mean over the batch, or a sum and its weight. `microbatch`
-        and how samples become batches are those of the steps, unless it is given.
+        `loss(model, batch)` returns the mean over the batch, or a sum and its weight; or a dict of
+        such, for as many metrics by name, where `(sum, None)` is summed up and not divided.
+        `microbatch` and how samples become batches are those of the steps, unless it is given.
         """
         context, loop = self._context, self._loop
+        if loop is not None and not context.is_at_boundary:
+            raise ValueError(
+                "run.evaluate belongs after a step that is done: call it behind the block of "
+                "`with step:`, where run.every(...) says so; inside, or after a step that is "
+                "dropped, a worker that joins would not come there with the others"
+            )
 
-        def attempt(together: Together) -> float:
+        # The step that was done last; its line is printed, however quickly others follow.
+        context.logbook.keep_line(context.step)
+
+        def attempt(together: Together) -> float | dict[str, float]:
             with self._sources.to_evaluate(data, microbatch) as (source, size):
-                return mean_loss(context, model, source, size, loss, together=together)
+                return metrics(context, model, source, size, loss, together=together)
 
         if loop is not None:
             return in_whichever_world(context, loop, attempt)

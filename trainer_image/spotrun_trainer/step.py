@@ -121,6 +121,11 @@ class Step:
         return self._result("step.loss").loss
 
     @property
+    def sums(self) -> dict[str, Tensor]:
+        """What `run.sum` was given, over all processes; known after `update`."""
+        return self._result("step.sums").sums
+
+    @property
     def skipped(self) -> str:
         """Why the update changed nothing, known after `update`; an empty text if it did."""
         return self._result("step.skipped").skipped

@@ -6,7 +6,8 @@ get it from a survivor. Where nobody has any state, the training begins.
 
 While newcomers get the state the others compute the next step, alone. But it is committed by all,
 and by a newcomer only once it has everything: so what is sent is the state that the step began
-with, all apply the step to that, and no second state has to be kept or sent.
+with, all apply the step to that, and no second state has to be kept or sent. In a world that comes
+together amid an evaluation that waits for the next step: scripts change state by what they find.
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,7 +51,7 @@ class Worlds:
     """Knows what this process has committed, and takes it from one world into the next."""
 
     def __init__(self, context: Context, cargo: Cargo) -> None:
-        self.evaluates_alone = False  # newcomers have come that know nothing of an evaluation
+        self.evaluates_alone = False  # until the next step, of which alone newcomers know
         self.idle: AbstractSet[int] = NOBODY  # copies of the model that get the state in this step
         self._context = context
         self._cargo = cargo
@@ -59,6 +60,7 @@ class Worlds:
         self._is_evaluating = False
         self._is_torn = False  # what is tracked is in part an old state, in part another one's
         self._giving: list[Pending] = []
+        self._owed: tuple[Verdict, int] | None = None  # what this rank has yet to give, or to take
 
     def enter(self) -> None:
         """Enter the first world."""
@@ -86,8 +88,24 @@ class Worlds:
                 raise WorldChangedError from error
         self._numbers = numbers
 
+    def begin_step(self) -> None:
+        """Begin to give newcomers the state, or take it; raises PeerLostError.
+
+        In the midst of an evaluation that was put off until now.
+        """
+        self.evaluates_alone = False
+        if self._owed is None:
+            return
+        (verdict, rank), self._owed = self._owed, None
+        if verdict.parts[rank] is Part.KEEPS:
+            self._give_state(verdict, rank)
+        else:
+            self._take(verdict, rank)
+            self._committed, self.idle = verdict.agreed, verdict.idle
+
     def finish_giving(self) -> None:
         """Return once newcomers have what this process gives them: then it may change."""
+        self.begin_step()
         for one in self._giving:
             one.wait()
         self._giving.clear()
@@ -112,8 +130,7 @@ class Worlds:
         Returns whether what was pending has been committed: then `numbers` are those of the others.
         """
         context = self._context
-        context.leave_world(error)
-        self._giving.clear()
+        self._leave(error)
         while True:
             with context.meter.span("wait"):
                 context.wait_for_seat(context.seat.generation, error, self._cargo.wait)
@@ -121,12 +138,16 @@ class Worlds:
                 part = self._settle(pending, numbers)
             except PeerLostError as lost:
                 error = lost
-                context.leave_world(lost)
-                self._giving.clear()
+                self._leave(lost)
             else:
                 break
         self._cargo.arrived()
         return part is Part.APPLIES
+
+    def _leave(self, error: Exception | None) -> None:
+        self._context.leave_world(error)
+        self._giving.clear()
+        self._owed = None
 
     def _settle(self, pending: Commit, numbers: Tensor | None) -> Part:
         """Meet the others, and come to the same state; raises PeerLostError."""
@@ -146,18 +167,22 @@ class Worlds:
                 "the others are; it is started again"
             )
         part = verdict.parts[rank]
-        if part is Part.KEEPS:
-            self._give(verdict, rank)
-        elif part is Part.APPLIES:
+        if part is Part.APPLIES:
             assert numbers is not None, "who has something pending holds on to it"
             context.group.receive([numbers], _source(verdict, rank)).wait()
             self._numbers = numbers
         else:
-            self._take(verdict, rank)
-        self._committed, self.idle = verdict.agreed, verdict.idle
-        # Who was evaluating an older state than the others have now is alone with that, too.
-        self.evaluates_alone |= self._is_evaluating and part is Part.TAKES
-        self.evaluates_alone |= verdict.evaluation_is_passed and part is not Part.TAKES
+            self._give_numbers(verdict, rank)
+            self._owed = verdict, rank
+        if part is Part.TAKES:  # until all of it is here, it is nobody's state
+            self._committed, self._is_torn = NOTHING, True
+        else:
+            self._committed, self.idle = verdict.agreed, verdict.idle
+        if not self._is_evaluating:
+            self.begin_step()
+        # An older state than the others' is evaluated alone, too.
+        is_older = self._is_evaluating and part is Part.TAKES
+        self.evaluates_alone = is_older or (verdict.evaluation_is_passed and part is not Part.TAKES)
         return part
 
     def _exchange(self, own: Standing) -> Sequence[Standing]:
@@ -166,23 +191,23 @@ class Worlds:
         table = group.all_gather(torch.tensor(said, device=self._context.device)).tolist()
         return [Standing(Commit(*row[:2]), Commit(*row[2:4]), bool(row[4])) for row in table]
 
-    def _give(self, verdict: Verdict, rank: int) -> None:
+    def _give_numbers(self, verdict: Verdict, rank: int) -> None:
+        group = self._context.group
+        for other, part in enumerate(verdict.parts):
+            if part is Part.APPLIES and verdict.source_of(other) == rank:
+                self._giving.append(group.send([self._numbers], other))
+
+    def _give_state(self, verdict: Verdict, rank: int) -> None:
         """Begin to send what others need; `finish_giving` waits for it."""
         context, group = self._context, self._context.group
         parcel: handover.Parcel | None = None
         for other, part in enumerate(verdict.parts):
-            if part is Part.KEEPS or verdict.source_of(other) != rank:
-                continue
-            if part is Part.APPLIES:
-                self._giving.append(group.send([self._numbers], other))
-                continue
-            parcel = parcel or handover.pack(context.tracked, self._cargo.pack())
-            self._giving.append(handover.give(group, other, parcel, context.device))
+            if part is Part.TAKES and verdict.source_of(other) == rank:
+                parcel = parcel or handover.pack(context.tracked, self._cargo.pack())
+                self._giving.append(handover.give(group, other, parcel, context.device))
 
     def _take(self, verdict: Verdict, rank: int) -> None:
         context = self._context
-        # Until all of it is here, it is nobody's state.
-        self._committed, self._is_torn = NOTHING, True
         source = _source(verdict, rank)
         with context.meter.span("restore"):
             header = handover.take_header(context.group, source, context.device)

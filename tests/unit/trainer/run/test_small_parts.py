@@ -215,6 +215,22 @@ def test_quick_steps_are_not_all_printed_but_new_values_and_the_last_are() -> No
     assert lines == ["step 1  loss 1", "step 4  loss 4", "step 6  loss 6  val 1", "step 8  loss 8"]
 
 
+def test_the_lines_of_steps_that_were_evaluated_are_all_printed() -> None:
+    lines: list[str] = []
+    clock = Clock()
+    logbook = Logbook(write=lines.append, clock=clock)
+    for step in range(1, 9):
+        clock.now = step * 0.01
+        logbook.note(step, {"loss": step})
+        if step % 2 == 0:
+            logbook.keep_line(step)
+            logbook.note(step, {"val": step})
+    logbook.note(9, {"loss": 9})
+    evaluated = [line for line in lines if "val" in line]
+    assert evaluated == [f"step {step}  loss {step}  val {step}" for step in (2, 4, 6, 8)]
+    assert len(lines) == 5  # and that of the first step
+
+
 class SlowCheckpoints:
     """The save that is in flight is durable at the third look."""
 

@@ -194,6 +194,62 @@ def two_optimizers_of_one_parameter(made: Made) -> None:
     first_step(run)
 
 
+def plateau_of(made: Made) -> torch.optim.lr_scheduler.ReduceLROnPlateau:
+    return torch.optim.lr_scheduler.ReduceLROnPlateau(made[2])
+
+
+def update_by_a_plateau(made: Made) -> None:
+    run, model, optimizer = made
+    plateau = plateau_of(made)
+    run.track(plateau=plateau)
+    with first_step(run) as step:
+        for features, _ in step:
+            step.backward(model(features).sum(), weight=2)
+        step.update(optimizer, schedule=plateau)  # type: ignore[arg-type]
+
+
+def an_untracked_plateau(made: Made) -> None:
+    _plateau = plateau_of(made)
+    first_step(made[0])
+
+
+def evaluate_inside_a_step(made: Made) -> None:
+    run, model, optimizer = made
+    with first_step(run) as step:
+        for features, _ in step:
+            step.backward(model(features).sum(), weight=2)
+        step.update(optimizer)
+        run.evaluate(model, dataset(), lambda model, batch: model(batch[0]).mean())
+
+
+def evaluate_in_front_of_a_step(made: Made) -> None:
+    run, model, _ = made
+    first_step(run)
+    run.evaluate(model, dataset(), lambda model, batch: model(batch[0]).mean())
+
+
+def sum_outside_of_microbatches(made: Made) -> None:
+    run, _, _ = made
+    with first_step(run):
+        run.sum(hits=1)
+
+
+def sum_before_steps(made: Made) -> None:
+    made[0].sum(hits=1)
+
+
+def sum_of_an_unknown_name(made: Made) -> None:
+    run, _, _ = made
+    with first_step(run) as step:
+        for _ in step:
+            run.sum(hits=1)
+
+
+def sums_before_update(made: Made) -> None:
+    with first_step(made[0]) as step:
+        assert step.sums
+
+
 def evaluate_before_steps(made: Made) -> None:
     run, model, _ = made
     run.evaluate(model, dataset(), lambda model, batch: model(batch[0]).mean())
@@ -264,6 +320,14 @@ def test_a_place_that_is_not_built_is_refused_before_the_device_is_touched(
         (microbatches_that_do_not_divide, "global_batch=4 is not a multiple of microbatch=3"),
         (an_unsized_dataset, "epochs=1 needs a dataset with a length"),
         (two_optimizers_of_one_parameter, "share a parameter"),
+        (sum_outside_of_microbatches, "run.sum belongs into the loop over a step's microbatches"),
+        (sum_before_steps, "run.sum came before run.steps"),
+        (sum_of_an_unknown_name, r'run.steps\(..., sums=\["hits"\]\)'),
+        (sums_before_update, "step.sums is known after step.update"),
+        (update_by_a_plateau, r"call plateau.step\(run.evaluate\(...\)\)"),
+        (an_untracked_plateau, "is not tracked itself, so a worker that joins"),
+        (evaluate_inside_a_step, "belongs after a step that is done"),
+        (evaluate_in_front_of_a_step, "belongs after a step that is done"),
         (evaluate_before_steps, "needs to be told: microbatch="),
         (a_loop_before_a_phase, "the phase late began after the step's own loop"),
         (a_phase_without_update, "phase d of step 1 ended without"),

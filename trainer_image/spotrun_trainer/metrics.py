@@ -1,0 +1,89 @@
+"""What an evaluation finds: sums over its batches, by name, and what they are divided by."""
+
+import json
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+Metric = Tensor | tuple[Tensor, float | Tensor | None]
+"""Of a batch: a mean, or a sum and its weight; or, with None for that, a sum to be left as it is.
+"""
+
+_ALONE = ""  # the name of a metric that needs none
+
+
+class Totals:
+    """One process's sums; all have the same names once they have agreed."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._is_mean: dict[str, bool] = {}
+        self._sums: dict[str, Tensor] = {}  # with the weight
+
+    def add(self, found: Metric | Mapping[str, Metric], samples: int) -> None:
+        """Count what was found for a batch of so many samples."""
+        named = found if isinstance(found, Mapping) else {_ALONE: found}
+        pairs = {name: _pair(metric, samples) for name, metric in named.items()}
+        kinds = {name: weight is not None for name, (_, weight) in pairs.items()}
+        if self._is_mean and kinds != self._is_mean:
+            raise ValueError(_difference(set(kinds), set(self._is_mean)))
+        self._is_mean = kinds
+        for name, pair in pairs.items():
+            before = self._sums.get(name)
+            new = self._vector(*pair)
+            self._sums[name] = new if before is None else before + new
+
+    def kinds(self) -> str:
+        """The names, and which of them are means, as a text."""
+        return json.dumps(self._is_mean)
+
+    def agree(self, kinds: str) -> None:
+        """Take over what the first process found, which all have to."""
+        theirs = json.loads(kinds)
+        if self._is_mean and self._is_mean != theirs:
+            raise ValueError(_difference(set(self._is_mean), set(theirs)))
+        self._is_mean = theirs
+
+    def numbers(self) -> Tensor:
+        """All sums and weights, in the same order everywhere."""
+        none = self._vector(0.0, 0.0)
+        return torch.cat([self._sums.get(name, none) for name in self._is_mean])
+
+    def results(self, numbers: Tensor, *, copies: int) -> float | dict[str, float]:
+        """The metrics, once `numbers` are those of all; so many processes have found the same."""
+        results = {
+            name: total / weight if is_mean else total / copies
+            for (name, is_mean), (total, weight) in zip(
+                self._is_mean.items(), _divisible(numbers).tolist(), strict=True
+            )
+        }
+        return results[_ALONE] if set(results) == {_ALONE} else results
+
+    def _vector(self, total: float | Tensor, weight: float | Tensor | None) -> Tensor:
+        parts = (total, 0.0 if weight is None else weight)
+        return torch.stack(
+            [
+                torch.as_tensor(part, device=self._device).detach().double().reshape(())
+                for part in parts
+            ]
+        )
+
+
+def _pair(metric: Metric, samples: int) -> tuple[Tensor, float | Tensor | None]:
+    return metric if isinstance(metric, tuple) else (metric * samples, samples)
+
+
+def _divisible(numbers: Tensor) -> Tensor:
+    """Rows of a sum and its weight, which is NaN where there was none."""
+    rows = numbers.reshape(-1, 2).clone()
+    rows[rows[:, 1] == 0, 1] = torch.nan
+    return rows
+
+
+def _difference(own: set[str], others: set[str]) -> str:
+    names = ", ".join(sorted(own ^ others)) or "a mean, and a sum that is none"
+    return (
+        "run.evaluate got other metrics for some batches than for others (" + names + "): return "
+        "the same names for each, with a sum and a weight of 0 where a batch has nothing of one"
+    )
