@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from spotrun_trainer.replica import random_of_part
     from spotrun_trainer.run import Run
 
-__all__ = ["Run"]
+__all__ = ["Run", "random_of_part"]
 
 
 def __getattr__(name: str) -> object:
@@ -14,4 +15,8 @@ def __getattr__(name: str) -> object:
         from spotrun_trainer.run import Run  # noqa: PLC0415 - see above
 
         return Run
+    if name == "random_of_part":
+        from spotrun_trainer.replica import random_of_part  # noqa: PLC0415 - see above
+
+        return random_of_part
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,13 +4,16 @@ It lives as long as the process, and a model may hold on to it. What carries its
 another group in every world, so that a process whose mates were lost goes on with others.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, distributed
 from torch.distributed import HashStore  # type: ignore[attr-defined]  # not in its __all__
 
 from spotrun_trainer.group import Group
+from spotrun_trainer.rng import key_of
 from spotrun_trainer.work import Pending
 
 _BACKEND = "spotrun"
@@ -75,3 +78,23 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
                 "what needs all of them inside `with step:` or run.evaluate"
             )
         return self._group.begin(collective, tensors[0])
+
+
+@contextmanager
+def random_of_part() -> Iterator[None]:
+    """Let torch draw other random numbers in each part of a model, as for dropout in a split layer.
+
+    Outside all parts draw the same: what each of them holds a copy of has to stay equal. What is
+    drawn in here depends on seed, step, microbatch and part, and not on who computes it.
+    """
+    is_split = distributed.is_initialized() and distributed.get_backend() == _BACKEND
+    part = distributed.get_rank() if is_split else 0
+    # A draw that all parts make alike: so each time is another, and activation checkpointing, which
+    # sets the state back, gets the same again.
+    key = key_of(int(torch.randint(2**62, ())), part)
+    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    with torch.random.fork_rng(devices):
+        torch.default_generator.manual_seed(key)
+        if devices:
+            torch.cuda.manual_seed(key)
+        yield
