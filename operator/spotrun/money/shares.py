@@ -36,11 +36,11 @@ def share_of(pod_requests: Resources, node_allocatable: Resources) -> Decimal:
     """The part of the node's price that a pod pays, from 0 to 1.
 
     A pod with GPUs pays for its part of the GPUs: nobody else can train on the node that it left
-    with idle cores. So does one that claims devices; of a node that does not say how many it has it
-    pays for all. (Weighted by requests, as OpenCost does it, a job that takes all 8 GPUs of a
-    node with a sixth of its cores would pay 58 % of it.) A pod without GPUs pays for its part of
-    cores and memory, weighed by what they cost. One that asks for nothing is not held back from
-    anything, so it pays for all.
+    with idle cores. So does one that claims devices, of those that the node is known to have.
+    (Weighted by requests, as OpenCost does it, a job that takes all 8 GPUs of a node with a sixth
+    of its cores would pay 58 % of it.) A pod without GPUs pays for its part of cores and memory,
+    weighed by what they cost. One that asks for nothing is not held back from anything, so it pays
+    for all.
     """
     if pod_requests.devices:
         return _quotient(Fraction(pod_requests.devices), Fraction(node_allocatable.devices))

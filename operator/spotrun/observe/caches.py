@@ -27,7 +27,7 @@ from spotrun.observe.following import Following
 from spotrun.observe.gangs import Gangs
 from spotrun.observe.job_caches import JobCaches
 from spotrun.observe.memory import Memory
-from spotrun.observe.neighbours import shared_nodes
+from spotrun.observe.neighbours import shared_nodes, with_claimed_devices
 from spotrun.observe.nodes import Nodes
 from spotrun.observe.objects import CAPACITY_POOLS, TRAINING_JOBS, NodeObject, PodObject
 from spotrun.observe.orphans import Orphan, orphans_among
@@ -149,6 +149,7 @@ class Caches(Following):
             storage=storage,
             devices=devices,
         )
+        seen = with_claimed_devices(seen, self.jobs.pods_on)
         if seen.broken is not None or seen.deleting:
             self._gangs.forget(key)
             self.usage.forget(key)  # else it is asked about for as long as nobody mends it

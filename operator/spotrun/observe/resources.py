@@ -40,7 +40,13 @@ def requests_of(pod: PodObject) -> Resources:
     running = total(map(_asked, (*spec.containers, *sidecars)))
     inits = (one for one in spec.init_containers if one.restart_policy != "Always")
     asked = total([_most([running, *map(_asked, inits)]), resources_of(spec.overhead)])
-    return replace(asked, claimed=_claimed(pod.metadata.annotations.devices))
+    return replace(asked, claimed=devices_of(pod))
+
+
+def devices_of(pod: PodObject) -> int:
+    """How many devices a worker was made with by claims (DRA), as the operator has noted on it."""
+    text = pod.metadata.annotations.devices
+    return int(text) if text.isdecimal() and len(text) <= _DEVICES_DIGITS else 0
 
 
 def requests_of_template(template: PodTemplate) -> Resources:
@@ -76,10 +82,6 @@ def times_in(one: Resources, free: Resources) -> int:
         if need > 0
     ]
     return max(int(min(shares)), 0) if shares else 1
-
-
-def _claimed(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) <= _DEVICES_DIGITS else 0
 
 
 def _asked(container: ContainerSpec) -> Resources:

@@ -14,7 +14,7 @@ CLAIM = {
 }
 
 
-async def create_claiming(world: World) -> None:
+async def create_claiming(world: World, name: str = "job") -> None:
     trainer = {
         "name": "trainer",
         "image": "x",
@@ -22,7 +22,7 @@ async def create_claiming(world: World) -> None:
     }
     claims = [{"name": "gpus", "resourceClaimTemplateName": "two-gpus"}]
     template = {"spec": {"containers": [trainer], "resourceClaims": claims}}
-    await world.create_job(workers={"min": 1, "max": 1, "replicas": 1, "template": template})
+    await world.create_job(name, workers={"min": 1, "max": 1, "replicas": 1, "template": template})
 
 
 async def add_machine(world: World, gpus: int) -> None:
@@ -60,11 +60,14 @@ async def test_claimed_gpus_are_counted_once_their_claim_is_there_and_paid_for(
         body = {"metadata": {"name": "two-gpus"}, "spec": {"spec": CLAIM}}
         await world.kube.create(templates, body)
         job = await world.until_job(lambda s: s.get("cost", {}).get("usdPerHour"))
+        await create_claiming(world, "other")
+        other = await world.until_job(lambda s: s.get("cost", {}).get("usdPerHour"), "other")
     (pod,) = await world.pods()
     assert "--nproc-per-node=2" in pod["spec"]["containers"][0]["command"]
     assert pod["metadata"]["annotations"]["spotrun.dev/devices"] == "2"
     # By its core it would be $0.11. How many GPUs the node has it does not say in its status.
     assert job["status"]["cost"]["usdPerHour"] == "8"
+    assert other["status"]["cost"]["usdPerHour"] == "4", "as the first one does from now on"
 
 
 async def test_where_claims_are_not_served_it_is_said_and_a_number_of_processes_will_do(
