@@ -7,14 +7,23 @@ worker that leaves; two worlds at once. And what goes away but may come back, af
 or before anybody has noticed: a process that is stopped, a link that is cut, an agent that stands
 still.
 
+Then, in a training of its own (bench/chaos_joins.py), a whole machine is lost at a random moment of
+the first 0.3 s after each join, with real agents and the operator's own decisions: in turn that of
+the newcomer and that of one who trained before. Half of them end no connection.
+
     chaos_bursts      bursts after which all members trained on within SECONDS
     chaos_stuck       bursts after which they did not
     chaos_aimed       kills that hit between the begin of a reduction and the end of its update
     chaos_mismatches  steps whose state differs from that of an undisturbed training in any bit, in
                       any worker, or that a worker made twice; workers that trained on while they
                       were left out; and processes that ended by an error
+    join_window_kills       machines that were lost in the first moments of a join
+    join_window_steps_lost  steps that were made again after that, or begun anew
+    join_window_stuck       losses after which the others did not train on within 15 s
+    join_window_seconds     from a loss until all others have finished another step
 
-Run as `.venv/bin/python bench/chaos.py [--quick] [--seeds 10] [--bursts 50]`.
+Run as `.venv/bin/python bench/chaos.py [--quick] [--seeds 10] [--bursts 50] [--joins 100]
+[--only joins]`.
 """
 
 import argparse
@@ -26,6 +35,7 @@ from collections import Counter
 from pathlib import Path
 
 from bench.chaos_bursts import Chaos, StuckError
+from bench.chaos_joins import Joins
 from bench.chaos_training import Alone, train
 from bench.operator_bench import say
 from devcluster.argument_types import how_many
@@ -40,10 +50,19 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a few bursts of two seeds")
     parser.add_argument("--seeds", type=how_many, default=10)
     parser.add_argument("--bursts", type=how_many, default=50)
+    parser.add_argument("--joins", type=how_many, default=100, help="after which someone is lost")
+    parser.add_argument("--only", choices=("bursts", "joins"), default="")
     parser.add_argument("--first-seed", type=int, default=1)
     arguments = parser.parse_args()
     if arguments.quick:
-        arguments.seeds, arguments.bursts = 2, 10
+        arguments.seeds, arguments.bursts, arguments.joins = 2, 10, 4
+    is_well = arguments.only == "joins" or disturb(arguments)
+    is_well &= arguments.only == "bursts" or lose_after_joins(arguments)
+    sys.exit(not is_well)
+
+
+def disturb(arguments: argparse.Namespace) -> bool:
+    """Burst after burst; returns whether nothing went wrong."""
     bursts, stuck, aimed, errors = Counter[str](), 0, 0, list[str]()
     with tempfile.TemporaryDirectory() as scratch:
         for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
@@ -69,7 +88,31 @@ def main() -> None:
     say("chaos_stuck", stuck, "bursts")
     say("chaos_aimed", aimed, "kills")
     say("chaos_mismatches", len(mismatches) + len(errors), "steps")
-    sys.exit(bool(stuck or mismatches or errors))
+    return not (stuck or mismatches or errors)
+
+
+def lose_after_joins(arguments: argparse.Namespace) -> bool:
+    """Lose somebody after each join; returns whether no step was lost with them."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "joins"
+        folder.mkdir()
+        joins = Joins(folder, arguments.first_seed)
+        try:
+            joins.begin()
+            for number in range(arguments.joins):
+                if not joins.kill(newcomer=number % 2 == 0):
+                    break
+        finally:
+            errors = joins.end()
+        lost, mismatches = joins.steps_lost(), compare(Path(scratch))
+    for wrong in (*errors, *mismatches):
+        print(wrong, file=sys.stderr)
+    kills = joins.kills
+    say("join_window_kills", kills.total(), "kills", seed=arguments.first_seed, kinds=dict(kills))
+    say("join_window_steps_lost", lost, "steps")
+    say("join_window_stuck", joins.num_stuck, "kills")
+    say("join_window_seconds", joins.stalls, "s")
+    return not (lost or joins.num_stuck or errors or mismatches)
 
 
 def compare(scratch: Path) -> list[str]:

@@ -9,6 +9,7 @@ import faulthandler
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,16 +40,16 @@ class Alone:
     evaluated: frozenset[int]  # steps after which it evaluates
 
 
-def train(folder: Path, alone: Alone | None) -> None:
-    """Train under an operator, for ever; or alone."""
+def train(folder: Path, alone: Alone | None, pause_seconds: float = 0.0) -> None:
+    """Train under an operator, for ever; or alone. A step takes so much longer."""
     worker = os.environ.get("SPOTRUN_WORKER", "alone")
     with (folder / f"{worker}.stacks").open("w") as stacks:
         faulthandler.register(signal.SIGUSR1, stacks)  # for a burst that gets stuck
         chaos_links.obey(folder, worker)
-        _train(folder, worker, alone)
+        _train(folder, worker, alone, pause_seconds)
 
 
-def _train(folder: Path, worker: str, alone: Alone | None) -> None:
+def _train(folder: Path, worker: str, alone: Alone | None, pause_seconds: float) -> None:
     aim(folder)
     run = Run(seed=3, deterministic=True)
     torch.manual_seed(3)
@@ -75,6 +76,7 @@ def _train(folder: Path, worker: str, alone: Alone | None) -> None:
                 for x, y in step:
                     loss = functional.cross_entropy(model(x), y, reduction="sum")
                     step.backward(loss, weight=len(y))
+                time.sleep(pause_seconds)
                 step.update(optimizer, clip=1.0)
             if run.every(1):
                 found = agreement.checksum(tracked)

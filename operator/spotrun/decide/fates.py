@@ -5,11 +5,12 @@ never counts as a failure; what the worker did itself does. Whom a node did not 
 place is neither: nothing of it ever ran.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from spotrun.api.names import Phase, Reason
+from spotrun.api.status import How
 from spotrun.decide.serials import numbers, ordered, ranges
 from spotrun.decide.snapshot import JobSnapshot, Pod, PodEnd, PodPhase, Worker
 from spotrun.wire import Ending
@@ -96,7 +97,8 @@ def is_rejected(pod: Pod) -> bool:
 def in_doubt(job: JobSnapshot) -> frozenset[int]:
     """The workers of whom a sign of life is wanted: their node is not ready, or peers miss them.
 
-    Or peers miss somebody who is on the same node, or their world's group broke.
+    Or peers miss somebody who is on the same node, or their world's group broke, or they were to
+    join it and are not there.
     """
     doubted = _doubted(job)
     nodes = {worker.pod.node for worker in job.workers if worker.serial in doubted}
@@ -146,7 +148,7 @@ def _is_buried(worker: Worker) -> bool:
 def _doubted(job: JobSnapshot) -> frozenset[int]:
     """The workers whose silence counts; alone it proves nothing, and neither do these doubts."""
     on_bad_nodes = (w.serial for w in job.workers if w.node is not None and not w.node.ready)
-    return frozenset(_suspects(job)).union(on_bad_nodes, _out_of_touch(job))
+    return frozenset(_suspects(job)).union(on_bad_nodes, _out_of_touch(job), _awaited(job))
 
 
 def _out_of_touch(job: JobSnapshot) -> tuple[int, ...]:
@@ -158,6 +160,18 @@ def _out_of_touch(job: JobSnapshot) -> tuple[int, ...]:
     members, generation = _crew(job)
     reports = (worker.agent.report for worker in job.workers if worker.agent is not None)
     return members if any(report.broken == generation for report in reports) else ()
+
+
+def _awaited(job: JobSnapshot) -> Iterator[int]:
+    """Those who join a world in process and are not there: they are warm, and come at once."""
+    world = job.status.world
+    if world is None or not world.switch or world.how is How.RESTART:
+        return
+    joined = numbers(world.joined)
+    for worker in job.workers:
+        report = worker.agent.report if worker.agent is not None else None
+        if worker.serial in joined and report and report.arrived < world.generation:
+            yield worker.serial
 
 
 def _has_time_left(worker: Worker, now: datetime | None) -> bool:

@@ -7,7 +7,10 @@ from tests.benches import figures_of
 TIMEOUT_SECONDS = 240.0
 
 PRINTED = {
-    "chaos": {"chaos_bursts", "chaos_stuck", "chaos_aimed", "chaos_mismatches"},
+    "chaos": {
+        *("chaos_bursts", "chaos_stuck", "chaos_aimed", "chaos_mismatches"),
+        *("join_window_kills", "join_window_steps_lost", "join_window_stuck"),
+    },
     "flood": {
         "flood_lag_p99_ms",
         "flood_lag_p50_ms",
@@ -50,6 +53,8 @@ def test_bench_ends_well_and_prints_its_figures(name: str) -> None:
     figures = {line["metric"]: line for line in lines}
     assert PRINTED[name] <= figures.keys()
     assert all(line["value"] >= 0 and line["unit"] for line in figures.values())
+    if name == "chaos":
+        assert figures["join_window_steps_lost"]["value"] == 0
     if name == "writes":  # counted, so true whatever else the machine does
         assert figures["idle_writes"]["value"] == 0
         lives = figures["writes_per_worker"]

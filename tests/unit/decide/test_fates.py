@@ -281,6 +281,27 @@ def test_a_world_that_broke_right_after_it_was_entered_tells_who_is_silent(
     assert fate(job, 0) is None
 
 
+@pytest.mark.parametrize(
+    ("how", "arrived", "heard", "expected"),
+    [
+        (How.BOUNDARY, 2, 5.0, SILENCE),
+        (How.BOUNDARY, 2, 0.5, None),
+        (How.BOUNDARY, 3, 5.0, None),
+        (How.RESTART, 2, 5.0, None),
+    ],
+)
+def test_a_warm_newcomer_that_does_not_come_is_asked_whether_it_lives(
+    how: How, arrived: int, heard: float, expected: Fate | None
+) -> None:
+    job = (
+        a_job(2)
+        .training(0, generation=3)
+        .with_worker(1, ready=True, arrived=arrived, heard=heard)
+        .with_world("0-1", 3, how=how, trained="0", joined="1")
+    )
+    assert fate(job, 1) == expected
+
+
 def test_a_member_that_never_came_over_to_a_new_leader_is_lost_once_another_had_time_to() -> None:
     job = a_job(2).training(0, suspects=(1,)).with_worker(1).with_world("0-1")
     assert fate(job, 1) == SILENCE

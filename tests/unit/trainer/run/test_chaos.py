@@ -8,6 +8,7 @@ import pytest
 from bench import chaos_links
 from bench.chaos import compare
 from bench.chaos_bursts import Chaos
+from bench.chaos_joins import Joins
 
 BURSTS = 6
 PATIENCE_SECONDS = 20.0
@@ -49,3 +50,18 @@ def test_what_is_sent_over_a_link_that_is_cut_comes_through_once_it_is_mended(
         near.settimeout(PATIENCE_SECONDS)
         assert chaos_links._follow(own, set(), deaf) == set()
         assert near.recv(100) == b"heard of later"
+
+
+def test_losses_right_after_joins_cost_the_others_no_step(tmp_path: Path) -> None:
+    """With real agents and the operator's decisions: nobody tells them who is lost."""
+    folder = tmp_path / "joins"
+    folder.mkdir()
+    joins = Joins(folder, seed=5)
+    try:
+        joins.begin()
+        assert [joins.kill(newcomer=newcomer) for newcomer in (True, False)] == [True, True]
+    finally:
+        errors = joins.end()
+    assert errors == []
+    assert joins.steps_lost() == 0
+    assert compare(tmp_path) == []

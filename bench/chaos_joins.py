@@ -1,0 +1,118 @@
+"""Kills in the first moments after a join, of newcomers and of those who trained before.
+
+Each is of a whole machine, half of them without an end of any connection: then only heartbeats and
+silence tell. See bench/chaos.py.
+"""
+
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+from bench.chaos_operator import Operated
+from bench.chaos_training import train
+from bench.chaos_worker import LocalWorker
+
+WINDOW_SECONDS = 0.3
+STEP_SECONDS = 0.03  # at least, so that a join takes a part of the window and not a moment of it
+WORKERS = 3
+SECONDS = 15.0
+JOIN_SECONDS = 90.0  # until a replacement is warm, for which nobody waits
+
+
+class Joins:
+    """One training, in which someone is lost after each join."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.kills = Counter[str]()
+        self.num_stuck = 0
+        self.stalls = list[float]()
+        self._folder = folder
+        self._dice = random.Random(seed)  # noqa: S311
+        self._first = frozenset({f"w{serial}" for serial in range(WORKERS)})
+        self._job = Operated(folder, WORKERS, train, (folder, None, STEP_SECONDS))
+        self._joined = 0  # the newest world that somebody joined
+
+    def begin(self) -> None:
+        """Start all, and lose one of them, so that another one joins."""
+        assert self._until(self._all_step, JOIN_SECONDS), "they do not begin"
+        self._job.workers[0].vanish(silently=False)
+
+    def kill(self, *, newcomer: bool) -> bool:
+        """Wait for a join and lose somebody; false if the others did not train on."""
+        old, new = self._until_one_joins()
+        while len(old) < 2:  # one of them has to live on
+            old, new = self._until_one_joins()
+        time.sleep(self._dice.uniform(0, WINDOW_SECONDS))
+        victim = self._dice.choice(new if newcomer else old)
+        silently = self._dice.random() < 0.5
+        self.kills[f"{'newcomer' if newcomer else 'member'}{' silent' if silently else ''}"] += 1
+        others = [one for one in (*old, *new) if one is not victim]
+        began = time.monotonic()
+        victim.vanish(silently=silently)
+        after = {one: self._num_lines(one) + 1 for one in others}  # of a step that was under way
+        found = self._until(lambda: self._trained_on(after, victim), SECONDS)
+        self.stalls.append(time.monotonic() - began)
+        self.num_stuck += not found
+        return found
+
+    def end(self) -> list[str]:
+        """End all; returns what went wrong beside."""
+        return self._job.close()
+
+    def steps_lost(self) -> int:
+        """Steps that a worker made again, or that were begun anew while others had them."""
+        lost = 0
+        for file in self._folder.glob("*.jsonl"):
+            steps = [int(line["step"]) for line in _lines(file) if "sum" in line]
+            lost += sum(max(a - b + 1, 0) for a, b in pairwise(steps))
+            if steps and steps[0] == 1 and file.stem not in self._first:
+                lost += 1
+        return lost
+
+    def _until_one_joins(self) -> tuple[list[LocalWorker], list[LocalWorker]]:
+        found = self._until(self._has_joined, JOIN_SECONDS)
+        assert found, f"nobody joined: {self._job.status}"
+        world = self._job.status.world
+        assert world is not None, "somebody has joined it"
+        assert world.trained is not None, "and the others had trained"
+        self._joined = world.generation
+        crew = [self._job.workers[serial] for serial in self._job.crew]
+        old = [one for one in crew if one.serial in world.trained.numbers]
+        return old, [one for one in crew if one not in old]
+
+    def _all_step(self) -> bool:
+        workers = list(self._job.workers.values())
+        return len(workers) == WORKERS and all(map(self._num_lines, workers))
+
+    def _has_joined(self) -> bool:
+        world = self._job.status.world
+        if world is None or not world.switch or world.trained is None:
+            return False
+        is_joined = not set(self._job.crew) <= set(world.trained.numbers)
+        return is_joined and world.generation > self._joined
+
+    def _trained_on(self, after: dict[LocalWorker, int], victim: LocalWorker) -> bool:
+        if victim.serial in self._job.crew:
+            return False
+        return all(self._num_lines(one) > count for one, count in after.items())
+
+    def _num_lines(self, worker: LocalWorker) -> int:
+        file = self._folder / f"{worker.name}.jsonl"
+        return file.read_text().count('"sum"') if file.exists() else 0
+
+    def _until(self, holds: Callable[[], bool], seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if holds():
+                return True
+            time.sleep(0.002)
+        return False
+
+
+def _lines(file: Path) -> list[dict[str, float]]:
+    whole = file.read_text().rpartition("\n")[0]
+    return [json.loads(line) for line in whole.splitlines()]

@@ -1,0 +1,160 @@
+"""The operator's own decisions about one job, and its workers on this machine, without Kubernetes.
+
+Each worker has a real agent, which speaks to what is here instead of HTTP, and a real training
+process. What the operator decides is done at once: a worker that is to be created begins, one that
+is to be removed ends. So what is lost is found out as in a cluster: by broken connections, missed
+heartbeats and silence, never by being told.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.chaos_worker import Home, LocalWorker
+from devcluster.addresses import claim_block
+from spotrun.api.status import TrainingJobStatus
+from spotrun.decide.actions import Action, Create, Release, Remove
+from spotrun.decide.crew import training
+from spotrun.decide.fates import fates, in_doubt, missed_by_both
+from spotrun.decide.job import decide
+from spotrun.decide.snapshot import JobSnapshot, Worker
+from spotrun.observe.agents import Agents
+from spotrun.serve.publishing import published
+from spotrun.serve.told import Told
+from spotrun.wire import Answer, read_report
+from spotrun_trainer.agent.link import NoAnswerError
+from spotrun_trainer.resolver import wait_shortly
+from tests.decide_builders import a_spec
+
+LOOK_SECONDS = 0.02  # of the operator, also where nothing is heard
+POLL_SECONDS = 5.0  # held at most
+UID = "00000000-0000-0000-0000-000000000000"
+BEGAN = datetime(2026, 3, 2, tzinfo=UTC)
+
+
+class Operated:
+    """A job of so many workers, of which at least one has to train."""
+
+    def __init__(
+        self, folder: Path, workers: int, function: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> None:
+        wait_shortly(os.environ)  # as an agent does in its own process
+        self.news = threading.Condition()
+        self.agents = Agents(time.monotonic)
+        self.status = TrainingJobStatus()
+        self.workers: dict[int, LocalWorker] = {}
+        self._addresses = claim_block()
+        self._home = Home(folder, function, arguments, self)
+        self._spec = a_spec(workers, min=1)
+        self._lost_at: dict[int, float] = {}
+        self._missed_at: dict[int, float] = {}
+        self._told = Told(published(self._snapshot(), self.status), b"key")
+        self._is_closing = False
+        self._thread = threading.Thread(target=self._run, name="operator", daemon=True)
+        self._thread.start()
+
+    @property
+    def crew(self) -> tuple[int, ...]:
+        """Who trains, as the operator sees it."""
+        return training(self.status)
+
+    def close(self) -> list[str]:
+        """End all; returns what processes said that ended by themselves."""
+        self._is_closing = True
+        self._thread.join()
+        said = [error for worker in self.workers.values() for error in worker.errors]
+        for worker in list(self.workers.values()):
+            worker.end()
+        self._addresses.close()
+        return said
+
+    def poll(self, serial: int, seen: str) -> Answer:
+        """What a worker is told, once it is news to it."""
+        until = time.monotonic() + POLL_SECONDS
+        with self.news:
+            worker = self.workers[serial]
+            nudges = worker.num_nudges
+            self.agents.hold(UID, serial)
+            # Of a machine that is gone nobody hears that it does not wait any more.
+            while nudges == worker.num_nudges and self._told.version(serial) == seen:
+                if (left := until - time.monotonic()) <= 0:
+                    break
+                self.news.wait(left)
+            self.agents.let_go(UID, serial)
+            return self._answer(worker)
+
+    def report(self, serial: int, body: bytes) -> Answer:
+        """Hear a report."""
+        with self.news:
+            worker = self.workers[serial]
+            if not worker.is_gone and self.agents.heard(UID, serial, read_report(body)):
+                self.news.notify_all()
+            return self._answer(worker)
+
+    def _answer(self, worker: LocalWorker) -> Answer:
+        if worker.is_gone:
+            raise NoAnswerError("its machine is gone")
+        return self._told.answer(worker.serial)
+
+    def _run(self) -> None:
+        while not self._is_closing:
+            with self.news:
+                self._look()
+                self.news.wait(LOOK_SECONDS)
+
+    def _look(self) -> None:
+        job = self._snapshot()
+        decision = decide(job, datetime.now(UTC))
+        if decision.status != self.status:
+            self.status = decision.status
+        for action in decision.actions:
+            self._do(action)
+        told = Told(published(self._snapshot(), self.status), b"key")
+        if told.content != self._told.content:
+            self.news.notify_all()
+        self._told = told
+        for serial in in_doubt(job) & self.workers.keys():
+            self.workers[serial].nudge()
+            self.news.notify_all()
+
+    def _do(self, action: Action) -> None:
+        match action:
+            case Create(serial):
+                address = self._addresses.pod_address()
+                self.workers[serial] = LocalWorker(self._home, serial, address)
+            case Remove(serial):
+                self.workers[serial].remove()
+            case Release(serial):
+                self.agents.keep(UID, self.workers.keys() - {serial})
+                self.workers.pop(serial).end()
+
+    def _snapshot(self) -> JobSnapshot:
+        now = time.monotonic()
+        workers = [self.workers[serial] for serial in sorted(self.workers)]
+        job = JobSnapshot(
+            namespace="chaos",
+            name="job",
+            uid=UID,
+            version="1",
+            generation=1,
+            created_at=BEGAN,
+            spec=self._spec,
+            status=self.status,
+            template="t1",
+            workers=tuple(
+                Worker(one.pod, one.node, self.agents.facts(UID, one.serial)) for one in workers
+            ),
+            leading_seconds=3600.0,
+        )
+        missed = missed_by_both(job)
+        self._missed_at = {serial: self._missed_at.get(serial, now) for serial in missed}
+        job = replace(job, missed_seconds={n: now - at for n, at in self._missed_at.items()})
+        ended = fates(job, datetime.now(UTC))
+        lost = [n for n in self.crew if n in ended or n not in self.workers]
+        self._lost_at = {serial: self._lost_at.get(serial, now) for serial in lost}
+        return replace(job, lost_seconds={n: now - at for n, at in self._lost_at.items()})

@@ -1,0 +1,184 @@
+"""A worker on this machine as on one of its own: its agent, and what torchrun does beside it."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from bench import chaos_links
+from spotrun.decide.snapshot import Node, Pod, PodEnd, PodPhase
+from spotrun.wire import Answer, Ending, LastWords, World
+from spotrun_trainer.addresses import split_address
+from spotrun_trainer.agent.agent import Agent
+from spotrun_trainer.agent.link import NoAnswerError
+from spotrun_trainer.agent.settings import Settings
+from spotrun_trainer.files import Telling, read_telling
+from tests.trainer_world import Process
+
+MONITOR_SECONDS = 0.1  # torchrun's own
+LINKS_SECONDS = 0.02  # until all have cut theirs: see chaos_links
+
+
+class Operator(Protocol):
+    """What workers of one job ask and tell."""
+
+    def poll(self, serial: int, seen: str) -> Answer:
+        """What a worker is told, once it is news to it."""
+
+    def report(self, serial: int, body: bytes) -> Answer:
+        """Hear a report."""
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where workers live, what they train, and whom they ask."""
+
+    folder: Path
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    operator: Operator
+
+
+class LocalWorker:
+    """It can be lost, with or without an end of its connections."""
+
+    def __init__(self, home: Home, serial: int, address: str) -> None:
+        self.serial = serial
+        self.name = f"w{serial}"
+        self.errors: list[str] = []
+        self.num_nudges = 0
+        self.is_gone = False  # and nobody says so
+        self._home = home
+        self._is_over = False
+        self._process: Process | None = None
+        self.node = Node(f"node-{serial}")
+        self.pod = Pod(
+            serial,
+            self.name,
+            f"uid-{serial}",
+            "1",
+            "t1",
+            phase=PodPhase.RUNNING,
+            node=self.node.name,
+            address=address,
+        )
+        self._directory = home.folder / self.name
+        settings = Settings(
+            directory=self._directory,
+            namespace="chaos",
+            job="job",
+            worker=self.name,
+            server="127.0.0.1:1",
+            authorities="",
+            token_file=home.folder / "token",
+            address=address,
+            last_words=home.folder / f"{self.name}.words",
+        )
+        self._agent = Agent(settings, connect=lambda *_: Line(home.operator, serial))
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._thread.start()
+
+    @property
+    def telling(self) -> Telling:
+        """What its training process said last."""
+        return read_telling(self._directory)
+
+    def vanish(self, *, silently: bool) -> None:
+        """Lose the machine; silently: no connection ends, as with a cable pulled."""
+        self.is_gone = True
+        if silently:
+            chaos_links.cut(self._home.folder, self.name)
+            time.sleep(LINKS_SECONDS)
+        self._stop()
+
+    def nudge(self) -> None:
+        """Have its poll answered."""
+        self.num_nudges += 1
+
+    def remove(self) -> None:
+        """Its pod is deleted; a cloud's controller finds by then that its machine is gone."""
+        if self.is_gone:
+            self.node = replace(self.node, gone=True)
+        self._stop()
+        end = PodEnd(exit_code=0, words=LastWords(Ending.DEPARTED))
+        self.pod = replace(self.pod, deleting=True, phase=PodPhase.SUCCEEDED, end=end)
+
+    def end(self) -> None:
+        """Leave nothing of it."""
+        self._stop()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _stop(self) -> None:
+        """At once, without a word: a power cut asks nobody."""
+        self._is_over = True
+        agent = self._agent
+        agent._conversation.close()  # noqa: SLF001
+        agent._heartbeats.close()  # noqa: SLF001
+        agent._stores.close()  # noqa: SLF001
+        if self._process is not None:
+            self._process.signal(signal.SIGKILL)
+
+    def _run(self) -> None:
+        """What torchrun does: ask for a world, start a process for it, and look after that."""
+        while not self._is_over:
+            world = self._next_world()
+            if world is None:
+                return
+            home = self._home
+            self._process = Process(self._environment(world), home.function, *home.arguments)
+            while self._process.is_alive and not self._is_over:
+                if self._agent.must_stop():
+                    self._process.signal(signal.SIGKILL)
+                time.sleep(MONITOR_SECONDS)
+            self._look_at_end(self._process)
+
+    def _look_at_end(self, process: Process) -> None:
+        process.signal(signal.SIGKILL)
+        ended = process.ended(time.monotonic())
+        if ended.exit_code != -signal.SIGKILL:
+            self.errors.append(f"{self.name}: {ended.error}\n{ended.said}")
+            self._agent.fail(ended.exit_code or 1, ended.error)
+
+    def _next_world(self) -> World | None:
+        found = self._agent.next_world()
+        return found if isinstance(found, World) and not self._is_over else None
+
+    def _environment(self, world: World) -> dict[str, str]:
+        assert world.store is not None, "a world is entered when it has one"
+        host, port = split_address(world.store)
+        return {
+            "RANK": str(world.rank),
+            "LOCAL_RANK": "0",
+            "WORLD_SIZE": str(world.size),
+            "LOCAL_WORLD_SIZE": "1",
+            "MASTER_ADDR": host,
+            "MASTER_PORT": str(port),
+            "TORCHELASTIC_USE_AGENT_STORE": "True",
+            "SPOTRUN_GENERATION": str(world.generation),
+            "SPOTRUN_DIR": str(self._directory),
+            "SPOTRUN_WORKER": self.name,
+        }
+
+
+class Line:
+    """A worker's connection to the operator."""
+
+    def __init__(self, operator: Operator, serial: int) -> None:
+        self._operator = operator
+        self._serial = serial
+
+    def poll(self, seen: str) -> Answer:
+        """Wait for what is new."""
+        return self._operator.poll(self._serial, seen)
+
+    def report(self, body: bytes) -> Answer:
+        """Report."""
+        return self._operator.report(self._serial, body)
+
+    def pause_seconds(self, _error: NoAnswerError) -> float:
+        """How long to wait before another attempt."""
+        return 0.1
