@@ -41,3 +41,8 @@ def moved(batch: Any, device: torch.device) -> Any:  # noqa: ANN401 - whatever a
     if isinstance(batch, tuple | list):
         return type(batch)(moved(value, device) for value in batch)
     return batch
+
+
+def with_index(gpu: torch.device) -> torch.device:
+    """The same GPU by its number, where "cuda" is the one that this thread uses."""
+    return torch.empty(0, device=gpu).device

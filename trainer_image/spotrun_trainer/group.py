@@ -8,8 +8,9 @@ import atexit
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -23,7 +24,7 @@ from spotrun_trainer.arrival import Backend, meet
 from spotrun_trainer.connections import Connections
 from spotrun_trainer.conversation import Conversation
 from spotrun_trainer.data.deal import NOBODY
-from spotrun_trainer.device import name_of_gpu
+from spotrun_trainer.device import name_of_gpu, with_index
 from spotrun_trainer.lost import PeerLostError
 from spotrun_trainer.seat import Seat
 from spotrun_trainer.work import POLL_SECONDS, Done, Pending, Work, first_line, keep, let_go
@@ -36,6 +37,7 @@ CONNECT_SECONDS_EACH = 0.02
 # A lost peer breaks its connections, or the agent says so; waiting long is for slow microbatches.
 COLLECTIVE_SECONDS = 1800.0
 _END_SECONDS = 0.1  # a collective that was cut ends within a millisecond, or with its time-out
+_WATCHDOG = "TORCH_NCCL_ASYNC_ERROR_HANDLING"  # torch reads it when a group is made
 _open = weakref.WeakSet["Group"]()
 
 
@@ -89,10 +91,10 @@ class Group:
             store, carried_by = meet(seat, timeout_seconds, look, name_of_gpu(device))
             connections.met(seat.store[1])
             is_nccl = carried_by is Backend.NCCL
-            # A peer that dies amid this holds the others up for five time-outs of gloo, cut or not.
-            return leaving.call(
-                lambda: _connect(store, seat, connections, is_nccl=is_nccl), connections.check
-            )
+            # A peer that dies amid this holds the others up for five time-outs of gloo, cut or not,
+            # and those who connect by NCCL for ever.
+            gpu = with_index(device) if is_nccl else None
+            return leaving.call(lambda: _connect(store, seat, connections, gpu), connections.check)
         except RuntimeError as error:  # its store or a peer went away in between
             raise PeerLostError(f"world {seat.generation}: {first_line(error)}") from error
         finally:
@@ -212,11 +214,15 @@ class Group:
         return True
 
 
-def _connect(store: Store, seat: Seat, connections: Connections, *, is_nccl: bool) -> Group:
+def _connect(store: Store, seat: Seat, connections: Connections, gpu: torch.device | None) -> Group:
+    """Connect to the others, by NCCL if each has a GPU."""
+
     def group(name: str, rank: int, size: int, **parts: Group) -> Group:
         if size == 1:
             return Group(connections=connections)
-        backend = _backend(PrefixStore(name, store), rank, size, is_nccl=is_nccl)
+        own = PrefixStore(name, store)
+        backend = _gloo(own, rank, size) if gpu is None else _nccl(own, rank, size, gpu)
+        is_nccl = gpu is not None
         return Group(rank, size, backend, is_nccl=is_nccl, connections=connections, **parts)
 
     if seat.shards == 1:
@@ -232,18 +238,40 @@ def _num_connections(seat: Seat) -> int:
     return seat.size - 1 + in_parts
 
 
-def _backend(store: Store, rank: int, size: int, *, is_nccl: bool) -> Any:  # noqa: ANN401
-    timeout = timedelta(seconds=COLLECTIVE_SECONDS)
-    if not is_nccl:
-        connect_seconds = CONNECT_SECONDS + CONNECT_SECONDS_EACH * size
-        gloo = distributed.ProcessGroupGloo(store, rank, size, timedelta(seconds=connect_seconds))
-        gloo._set_default_timeout(timeout)  # noqa: SLF001 - torch gives it no other name
-        return gloo
-    # torchrun asks for a watchdog that ends the process; what broke is ours to handle.
-    os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"
+def _gloo(store: Store, rank: int, size: int) -> Any:  # noqa: ANN401
+    connect_seconds = CONNECT_SECONDS + CONNECT_SECONDS_EACH * size
+    gloo = distributed.ProcessGroupGloo(store, rank, size, timedelta(seconds=connect_seconds))
+    gloo._set_default_timeout(timedelta(seconds=COLLECTIVE_SECONDS))  # noqa: SLF001 - torch gives it no other name
+    return gloo
+
+
+def _nccl(store: Store, rank: int, size: int, gpu: torch.device) -> Any:  # noqa: ANN401
     options = distributed.ProcessGroupNCCL.Options()
-    options._timeout = timeout  # noqa: SLF001 - torch gives it no other name
-    return distributed.ProcessGroupNCCL(store, rank, size, options)
+    options._timeout = timedelta(seconds=COLLECTIVE_SECONDS)  # noqa: SLF001 - torch gives it no other name
+    with _without_watchdog():
+        nccl: Any = distributed.ProcessGroupNCCL(store, rank, size, options)
+    # Otherwise it connects in the first collective, and again in the first message to a peer: there
+    # the training's own thread waits for whoever is lost meanwhile, and cannot leave that.
+    nccl.bound_device_id = gpu
+    nccl.eager_connect_single_device(gpu)
+    return nccl
+
+
+@contextmanager
+def _without_watchdog() -> Iterator[None]:
+    """Make groups that leave it to us what to do when something broke.
+
+    torchrun asks for a watchdog that ends the process; groups of the user's own keep it.
+    """
+    asked = os.environ.get(_WATCHDOG)
+    os.environ[_WATCHDOG] = "0"
+    try:
+        yield
+    finally:
+        if asked is None:
+            del os.environ[_WATCHDOG]
+        else:
+            os.environ[_WATCHDOG] = asked
 
 
 @atexit.register

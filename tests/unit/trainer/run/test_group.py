@@ -85,14 +85,14 @@ def connect_to_one_who_dies(victim: int) -> float:
     seat, connections = find_seat(os.environ, None), Connections()
     if seat.rank == victim:
         group_module.meet = meet_at_last  # type: ignore[attr-defined,assignment]
-    connect = group_module._backend
+    connect = group_module._gloo
 
     def connecting(*args: Any, **kwargs: Any) -> object:
         # As the watch does, when there is another world by then.
         threading.Timer(0.3, connections.cut).start()
         return connect(*args, **kwargs)
 
-    group_module._backend = connecting
+    group_module._gloo = connecting
     began = time.monotonic()
     with pytest.raises(PeerLostError):
         Group.form(seat, device=CPU, connections=connections).all_gather(torch.ones(1))
@@ -128,7 +128,7 @@ def test_a_message_may_take_its_time() -> None:
 
 def sum_beside_a_stranger() -> float:
     """A thread connects to somewhere else amid this; and rank 0 takes part in a sum only late."""
-    seat, connect = find_seat(os.environ, None), group_module._backend
+    seat, connect = find_seat(os.environ, None), group_module._gloo
     with ExitStack() as strangers:
 
         def connecting(*args: Any, **kwargs: Any) -> object:
@@ -136,7 +136,7 @@ def sum_beside_a_stranger() -> float:
             strangers.enter_context(socket.create_connection(listening.getsockname()))
             return connect(*args, **kwargs)
 
-        group_module._backend = connecting
+        group_module._gloo = connecting
         group = Group.form(seat, device=CPU)
     if seat.rank == 0:
         time.sleep(5 * SLICE.total_seconds())
