@@ -63,7 +63,6 @@ class LargeLife:
     status: TrainingJobStatus = field(init=False)
     pods: dict[int, Worker] = field(init=False)
     _changes: list[list[tuple[datetime, UsdPerHour]]] = field(init=False)
-    _whole: dict[int, PriceHistory] = field(default_factory=dict)
     _starts: dict[int, datetime] = field(default_factory=dict)
     _ends: dict[int, datetime] = field(default_factory=dict)
     _round: int = 0
@@ -90,7 +89,7 @@ class LargeLife:
 
     def spent(self) -> Usd:
         """Return what all workers have cost until the last decision, by the whole history."""
-        return sum((cost([self._segment(n)], self.now).usd for n in self._whole), NO_USD)
+        return sum((cost([self._segment(n)], self.now).usd for n in self._starts), NO_USD)
 
     def snapshot(self) -> JobBuilder:
         """Return the job as it is now."""
@@ -162,10 +161,9 @@ class LargeLife:
         )
         self._starts[serial] = now
         self.pods[serial] = made
-        self._whole[serial] = self._history(serial)
 
-    def _history(self, serial: int) -> PriceHistory:
-        changes = self._changes[serial % self.prices][-MOST_CHANGES:]
+    def _history(self, serial: int, most: int = MOST_CHANGES) -> PriceHistory:
+        changes = self._changes[serial % self.prices][-most:]
         apart = timedelta(milliseconds=serial % 997 if self.apart else 0)
         first, *others = changes
         return PriceHistory(((EVER, first[1]), *((moment + apart, usd) for moment, usd in others)))
@@ -176,10 +174,8 @@ class LargeLife:
             changes.append((moment, _usd(number, self._round)))
         for serial, worker in self.pods.items():
             assert worker.node is not None, "each has one"
-            known = self._history(serial)
-            self.pods[serial] = replace(worker, node=replace(worker.node, prices=known))
-            before = self._whole[serial].changes
-            self._whole[serial] = PriceHistory((*before, known.changes[-1]))
+            node = replace(worker.node, prices=self._history(serial))
+            self.pods[serial] = replace(worker, node=node)
 
     def _lose_some(self) -> None:
         doomed = sorted(self.pods)[self._round % 97 :: max(self.workers // LOST_AT_ONCE, 1)]
@@ -192,7 +188,8 @@ class LargeLife:
 
     def _segment(self, serial: int) -> Segment:
         start, end = self._starts[serial], self._ends.get(serial)
-        return Segment(serial, start, end, Decimal("0.5"), self._whole[serial])
+        whole = self._history(serial, most=len(self._changes[0]))
+        return Segment(serial, start, end, Decimal("0.5"), whole)
 
 
 def _sum(status: TrainingJobStatus) -> Decimal:
