@@ -1,14 +1,16 @@
 """What `kubectl tjob estimate` takes: CPU seconds for one replay of a job of 16 workers.
 
 The job is examples/auto-scaling.yaml with the 12 h of work that its comment names, on the recorded
-market that has nodes enough, from moments spread evenly over it, in one process.
+market that has nodes enough, from moments spread evenly over it, in one process; and the same with
+a deadline of twice that time, which maxUsdPerHour lets it meet on some of these moments only.
 
-Run as `.venv/bin/python bench/estimate.py [--quick]`; one JSON line.
+Run as `.venv/bin/python bench/estimate.py [--quick]`; JSON lines.
 """
 
 import argparse
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from bench.operator_bench import say
 from spotrun.cli import estimate as flags
@@ -23,15 +25,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one replay of an hour of work")
     quick = parser.parse_args().quick
-    seconds = replays("1", 1) if quick else replays("12", 6)
-    say("estimate_cpu_seconds_per_replay", seconds, "s")
+    work_hours, starts = (1, 1) if quick else (12, 6)
+    say("estimate_cpu_seconds_per_replay", replays(JOB, work_hours, starts), "s")
+    with TemporaryDirectory() as folder:
+        job = Path(folder) / "with-deadline.yaml"
+        job.write_text(f"{JOB.read_text()}  deadline:\n    finishWithin: {2 * work_hours}h\n")
+        say("estimate_deadline_cpu_seconds_per_replay", replays(job, work_hours, starts), "s")
 
 
-def replays(work_hours: str, starts: int) -> list[float]:
-    """Replay the job; returns what each replay took."""
+def replays(job: Path, work_hours: int, starts: int) -> list[float]:
+    """Replay a job; returns what each replay took."""
     parser = argparse.ArgumentParser()
     flags.describe(parser)
-    asked = ["-f", str(JOB), "--work-hours", work_hours, "--starts", str(starts)]
+    asked = ["-f", str(job), "--work-hours", str(work_hours), "--starts", str(starts)]
     question = estimate.understand(parser.parse_args(asked))
     return [_seconds(stage.case, tick) for stage in question.stages for tick in stage.ticks]
 

@@ -95,7 +95,13 @@ def within_rate(view: View) -> JobSnapshot:
 
 
 def size_within(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) -> int:
-    """How many workers may stay or come. Until a price is known no more than the fewest are tried.
+    """How many workers may stay or come: one answer for all policies that ask at a look."""
+    whole = view.unlimited or view
+    return whole.once("size within", (), lambda: _size_within(whole, status, budget, now))
+
+
+def _size_within(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) -> int:
+    """Until a price is known no more than the fewest are tried.
 
     Who leaves is paid until then, so a replacement may have to wait.
     """

@@ -14,7 +14,7 @@ def finishes_by(view: View) -> datetime | None:
     deadline, start = view.job.spec.deadline, view.job.created_at
     if deadline is None:
         return None
-    return view.once("deadline", (), lambda: _moment(deadline, start))
+    return view.once_unlimited("deadline", (), lambda: _moment(deadline, start))
 
 
 def keep_deadline(view: View, status: TrainingJobStatus) -> TrainingJobStatus:

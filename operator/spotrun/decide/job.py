@@ -149,14 +149,12 @@ def decide(job: JobSnapshot, now: datetime, *, is_read: bool = True) -> Decision
 def _depends_on_looks(view: View) -> bool:
     """Whether a look may find something to do though neither an event nor its moment has come.
 
-    That it is too late to wait, that a pool has rested, that lasting workers may give way, or that
-    nodes are of no use.
+    That a pool has rested, that lasting workers may give way, or that nodes are of no use.
     """
     job, placed = view.job, there(view).num_placed
     is_mixed = job.spec.placement.capacity is CapacityPolicy.MIXED
     return (
-        job.spec.deadline is not None
-        or job.status.unused is not None
+        job.status.unused is not None
         or placed < wanted(job.spec.workers)
         or (is_mixed and bool(there(view).lasting))
         or any(has_just_lost(view, pool) for pool in job.market.pools)
@@ -165,7 +163,7 @@ def _depends_on_looks(view: View) -> bool:
 
 def _seen_as(view: View, job: JobSnapshot) -> View:
     """Look at the job as it is limited; where nothing limits it, what was concluded holds."""
-    return view if job is view.job else View(job, view.now)
+    return view if job is view.job else view.limited(job)
 
 
 def _actions(view: View, status: TrainingJobStatus) -> tuple[Action, ...]:

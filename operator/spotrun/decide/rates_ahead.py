@@ -35,16 +35,21 @@ def most_lasting(view: View, limit: UsdPerHour, size: int) -> int | None:
 
     What is not allowed to be paid is not asked for: spot is waited for instead.
     """
-    job, found = view.job, offered(view)
-    there = [pool for pool in found.lasting if to_be_had(view, pool)]
-    spot, lasting = _least(job, found.spot), _least(job, there or found.lasting)
+    spot, lasting = view.once_unlimited("least rates", (), lambda: _least_rates(view))
     if spot is None or lasting is None or lasting * size <= limit:
         return None
     more = lasting - spot
     if more <= NO_RATE:
         return None
     left = limit - spot * size
-    return max(int(left.exact / more.exact), job.spec.placement.on_demand_base)
+    return max(int(left.exact / more.exact), view.job.spec.placement.on_demand_base)
+
+
+def _least_rates(view: View) -> tuple[UsdPerHour | None, UsdPerHour | None]:
+    """What a worker costs where it is cheapest, on spot and on capacity that stays."""
+    job, found = view.job, offered(view)
+    there = [pool for pool in found.lasting if to_be_had(view, pool)]
+    return _least(job, found.spot), _least(job, there or found.lasting)
 
 
 def rate_of_missing(
@@ -67,8 +72,9 @@ def rate_of_missing(
 def _placed(view: View, most: int | None) -> View:
     """The job without those who wait for a node, with so many on capacity that stays."""
     waiting = {worker.serial for worker in view.staying if worker.node is None}
-    if not waiting and most == view.job.most_lasting:
-        return view
+    if not waiting:
+        is_same = most == view.job.most_lasting
+        return view if is_same else view.limited(replace(view.job, most_lasting=most))
     workers = tuple(worker for worker in view.job.workers if worker.serial not in waiting)
     return View(replace(view.job, workers=workers, most_lasting=most), view.now)
 

@@ -27,6 +27,7 @@ class View:
 
     job: JobSnapshot
     now: datetime
+    unlimited: "View | None" = None  # of the job before anything limited it, if `job` is limited
 
     @cached_property
     def is_time_sure(self) -> bool:
@@ -95,10 +96,22 @@ class View:
     def _concluded(self) -> dict[Hashable, tuple[tuple[object, ...], Any]]:
         return {}
 
+    def once_unlimited(self, what: Hashable, parts: tuple[object, ...], make: Callable[[], T]) -> T:
+        """Do the same with what is no other where fewer workers may be wanted."""
+        return (self.unlimited or self).once(what, parts, make)
+
+    def limited(self, job: JobSnapshot) -> "View":
+        """Look at the same job with its limits; about its workers it is known what was known."""
+        view = View(job, self.now, self.unlimited or self)
+        vars(view).update({name: getattr(self, name) for name in _OF_WORKERS})
+        return view
+
     def is_current(self, worker: Worker) -> bool:
         """Whether a worker was made from the template as it is now."""
         return worker.pod.template == self.job.template
 
+
+_OF_WORKERS = ("by_serial", "ends", "alive", "alive_serials", "staying", "staying_serials")
 
 Policy = Callable[[View, TrainingJobStatus], TrainingJobStatus]
 """Concludes a next status from what is known and the status as it would be without it."""

@@ -17,7 +17,10 @@ PRINTED = {
         "flood_busy_p99_ms",
         "flood_cpu_percent",
     },
-    "estimate": {"estimate_cpu_seconds_per_replay"},
+    "estimate": {
+        "estimate_cpu_seconds_per_replay",
+        "estimate_deadline_cpu_seconds_per_replay",
+    },
     "formation": {"formation_100_seconds"},
     "kopf_front": {"front_reflector_us", "front_fed_us", "front_own_us"},
     "pods_per_second": {"pods_vs_job_controller_200x8", "pods_vs_job_controller_1x1000"},

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -8,10 +9,13 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, Phase, SuspendedBy
 from spotrun.api.status import TrainingJobStatus
+from spotrun.decide import budget_verdict
 from spotrun.decide.actions import Create, Decision, Remove
 from spotrun.decide.budget_verdict import RETRY_SECONDS, UNPRICED_SECONDS
 from spotrun.decide.ledger import find
 from spotrun.decide.market import PoolFacts
+from spotrun.money.budget import affordable
+from spotrun.money.units import UsdPerHour
 from spotrun.wire import Ending
 from tests.decide_builders import NOW, ON_CLAIM, JobBuilder, a_job, ago, an_end, later
 from tests.market_builders import a_spot_pool, an_on_demand_pool, on_market
@@ -170,6 +174,19 @@ def test_no_more_workers_are_wanted_than_an_hour_may_cost() -> None:
         "RateLimited",
         "$3.50/h allow 3 workers at present prices",
     )
+
+
+def test_what_an_hour_may_cost_is_worked_out_once_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[UsdPerHour]()
+
+    def counted(limit: UsdPerHour, rates: Sequence[UsdPerHour]) -> int:
+        asked.append(limit)
+        return affordable(limit, rates)
+
+    monkeypatch.setattr(budget_verdict, "affordable", counted)
+    job = at_work(a_job(8, budget={"maxUsdPerHour": "3.5"}), 0, 1)
+    assert job.decide().status.next_serial == 3
+    assert len(asked) == 1
 
 
 def test_until_a_price_is_known_only_the_fewest_workers_are_tried() -> None:

@@ -8,11 +8,13 @@ import pytest
 
 from spotrun.api.amounts import Amount
 from spotrun.api.names import ScalingReason
+from spotrun.api.scaling import ScalingStatus
 from spotrun.api.status import Pace, Progress
 from spotrun.api.workers import TargetResource
 from spotrun.decide.capacity import check_capacity
 from spotrun.decide.scaling.facts import Cap, SizingFacts
-from spotrun.decide.scaling.gather import sizing_facts, step_times
+from spotrun.decide.scaling.gather import needed_in_seconds, sizing_facts, step_times
+from spotrun.decide.scaling.policy import scaling_again_seconds
 from spotrun.decide.snapshot import Reading, Worker
 from spotrun.money.shares import Resources
 from spotrun.wire import Progress as Told
@@ -203,6 +205,22 @@ def test_the_throughput_that_the_deadline_needs() -> None:
     needed = facts(job).needed_samples_per_second
     assert needed == pytest.approx(1000 * 64 / (3600 - 60), rel=0.01)
     assert facts(with_readings(a_job(2, max=8), READING)).needed_samples_per_second is None
+
+
+def test_when_the_deadline_needs_more_workers_it_is_looked_at_a_job_again() -> None:
+    """An hour is left, a minute of it kept; a thousand steps take 2000 s."""
+    job = a_job(2, max=8, deadline={"finishWithin": "1h"})
+    job = with_readings(job.with_facts(created_at=NOW), READING, READING).with_status(
+        progress=Progress(step=0, total_steps=1000),
+        pace=Pace(step_seconds=Amount("2"), workers=2, changeovers=(0,)),
+    )
+    view = job.view()
+    assert needed_in_seconds(view, job.status) == pytest.approx(3600 - 60 - 2000)
+    scaled = job.with_status(scaling=ScalingStatus(size=2))
+    assert scaling_again_seconds(view, scaled.status) == pytest.approx(3600 - 60 - 2000)
+    late = job.view(later(3600 - 60 - 2000 - 10))
+    assert scaling_again_seconds(late, scaled.status) == 60, "no oftener than its status is written"
+    assert scaling_again_seconds(job.view(later(3000)), scaled.status) is None, "it needs them now"
 
 
 def test_the_time_until_the_deadline_is_that_in_which_the_job_may_run() -> None:

@@ -1,5 +1,6 @@
 """The operator's own decisions on small markets: the loop, its accounting, and its end."""
 
+from datetime import datetime
 from math import inf
 from typing import Any
 
@@ -13,6 +14,9 @@ from spotrun.api.placement import CapacityPolicy, Placement
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.api.values import Duration
 from spotrun.api.workers import Workers
+from spotrun.decide.actions import Decision
+from spotrun.decide.job import decide
+from spotrun.decide.snapshot import JobSnapshot
 from spotrun.decide.unused import LONGEST_PAUSE
 from spotrun.simulate import replay
 from spotrun.simulate.outcome import Course, Outcome
@@ -49,6 +53,23 @@ def test_where_there_is_no_spot_a_job_is_in_time_on_demand(rules: Rules) -> None
 
     assert capacities(course) == [Capacity.ON_DEMAND]
     assert came.deadline_met
+
+
+def test_a_deadline_makes_no_looks_at_a_job_of_which_nothing_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = list[datetime]()
+
+    def counted(job: JobSnapshot, now: datetime, *, is_read: bool) -> Decision:
+        looks.append(now)
+        return decide(job, now, is_read=is_read)
+
+    monkeypatch.setattr(replay, "decide", counted)
+    _, came = play(a_job(40, 80), LONG * 2, rules=ASKING)
+
+    assert came.deadline_met
+    assert came.finish_hours is not None
+    assert len(looks) < came.finish_hours * 6 * 2, "two for each tick of ten minutes"
 
 
 def test_all_that_was_saved_is_kept_when_the_only_node_is_lost() -> None:

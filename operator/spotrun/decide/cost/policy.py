@@ -42,7 +42,9 @@ class Bill:
 def bill(view: View, status: TrainingJobStatus) -> Bill:
     """Add up what is settled and what is not."""
     sums = status.accumulators or Accumulators()
-    now = view.once("bill", (sums.rates, status.settled), lambda: _unsettled_bill(view, status))
+    now = view.once_unlimited(
+        "bill", (sums.rates, status.settled), lambda: _unsettled_bill(view, status)
+    )
     return replace(
         now,
         usd=Usd.of(sums.usd) + now.usd,

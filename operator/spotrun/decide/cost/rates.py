@@ -43,7 +43,7 @@ Book = Mapping[int, Charges]
 def read_book(view: View, sums: Accumulators | None) -> Book:
     """Return the charges as status holds them."""
     rates = sums.rates if sums is not None else None
-    return view.once("book", (rates,), lambda: _read(rates or ()))
+    return view.once_unlimited("book", (rates,), lambda: _read(rates or ()))
 
 
 def write_book(book: Book) -> tuple[Rate, ...] | None:

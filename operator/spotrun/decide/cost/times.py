@@ -17,7 +17,7 @@ from spotrun.decide.view import View
 
 def unsettled(view: View, status: TrainingJobStatus) -> list[Worker]:
     """The workers that have or had a node, and are not in the sums yet."""
-    return view.once("unsettled", (status.settled,), lambda: _unsettled(view, status))
+    return view.once_unlimited("unsettled", (status.settled,), lambda: _unsettled(view, status))
 
 
 def _unsettled(view: View, status: TrainingJobStatus) -> list[Worker]:
@@ -43,7 +43,7 @@ def ended_at(view: View, worker: Worker) -> datetime | None:
 
 def all_ends(view: View) -> Mapping[int, datetime | None]:
     """Return the same of all workers, by serial."""
-    return view.once("ends of charges", (), lambda: _all_ends(view))
+    return view.once_unlimited("ends of charges", (), lambda: _all_ends(view))
 
 
 def _all_ends(view: View) -> dict[int, datetime | None]:
@@ -61,7 +61,7 @@ def noted_ends(view: View) -> Ends:
     sums = view.job.status.accumulators
     if sums is None or not sums.ends:
         return {}
-    return view.once("noted ends", (sums,), lambda: read_ends(sums))
+    return view.once_unlimited("noted ends", (sums,), lambda: read_ends(sums))
 
 
 def may_still_cost(view: View, worker: Worker) -> bool:

@@ -58,7 +58,7 @@ def supply(view: View, status: TrainingJobStatus, new: int) -> Supply:
 
 def offered(view: View) -> Offers:
     """The pools that can take a worker."""
-    return view.once("offers", (), lambda: offers(view.job))
+    return view.once_unlimited("offers", (), lambda: offers(view.job))
 
 
 def _supply(view: View, status: TrainingJobStatus, new: int) -> Supply:
@@ -77,7 +77,7 @@ def _supply(view: View, status: TrainingJobStatus, new: int) -> Supply:
 
 def there(view: View) -> There:
     """Sort the workers that stay."""
-    return view.once("there", (), lambda: _there(view))
+    return view.once_unlimited("there", (), lambda: _there(view))
 
 
 def _there(view: View) -> There:

@@ -136,6 +136,19 @@ def _needed(view: View, status: TrainingJobStatus, step: StepTimes | None) -> fl
     return steps * step.samples / max(left, MARGIN_SECONDS)
 
 
+def needed_in_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """When the deadline needs more than the present size trains, if no step is made until then.
+
+    0 or less: it does already.
+    """
+    way, step_seconds, pace = course(view, status), full_step_seconds(view, status), status.pace
+    if way is None or not step_seconds or pace is None or pace.step_seconds is None:
+        return None
+    steps = saved(way).remaining_seconds / step_seconds
+    left = way.left_seconds - way.ahead_seconds - MARGIN_SECONDS
+    return left - steps * float(pace.step_seconds.decimal)
+
+
 def _stall_seconds(crew: Sequence[Worker]) -> float:
     return IN_PROCESS_STALL_SECONDS if all_in_process(crew) else RESTART_STALL_SECONDS
 

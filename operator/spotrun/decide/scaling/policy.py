@@ -14,11 +14,13 @@ from spotrun.decide.actions import Announce, Resize
 from spotrun.decide.crew import training
 from spotrun.decide.ledger import record
 from spotrun.decide.scaling.choice import Choice, choose_size
-from spotrun.decide.scaling.gather import asked_size, sizing_facts
+from spotrun.decide.scaling.gather import asked_size, needed_in_seconds, sizing_facts
 from spotrun.decide.scaling.memory import changed
 from spotrun.decide.snapshot import JobSnapshot
 from spotrun.decide.view import FINISHED, View, holds_back
 
+_SOONEST_SECONDS = 60.0
+"""Who is just fast enough stays so while all train: it is looked at no oftener."""
 GROW, SHRINK, STAY = "Grow", "Shrink", "Stay"
 DECISIONS = frozenset({GROW, SHRINK, STAY})
 """What a decision about the size is called in status.decisions."""
@@ -59,7 +61,7 @@ def scaling_news(old: TrainingJobStatus, new: TrainingJobStatus) -> tuple[Announ
 
 
 def scaling_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
-    """When a size has been justified for long enough."""
+    """When a size has been justified for long enough, or the deadline may need another one."""
     memory, scaling = status.scaling, view.job.spec.scaling
     if memory is None or not _is_auto(view.job):
         return None
@@ -71,7 +73,9 @@ def scaling_again_seconds(view: View, status: TrainingJobStatus) -> float | None
         if since is not None
         for seconds in after  # a growth that was in vain is taken back as quickly as it was made
     )
-    return min((wait for wait in waits if wait > 0), default=None)
+    needed = needed_in_seconds(view, status)
+    later = (max(needed, _SOONEST_SECONDS),) if needed is not None and needed > 0 else ()
+    return min((wait for wait in (*waits, *later) if wait > 0), default=None)
 
 
 def _is_auto(job: JobSnapshot) -> bool:
