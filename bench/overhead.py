@@ -10,6 +10,9 @@ busy machine; a median, for a step that pays for a report is one of many.
 `meter_span_microseconds`: one span of the meter; `trace_span_microseconds`: one that is written
 down, with SPOTRUN_TRACE.
 
+`compare_overhead_percent`: what it costs that processes compare their weights all the time, in
+percent of a step of 50 ms: of a model of 4 parameters, and of one of 3,000; the larger one counts.
+
 `throughput_vs_ddp`, `throughput_unused_vs_ddp`, `throughput_two_optimizers_vs_ddp`: steps of two
 processes in the time that torch's DDP takes for one, see bench/overhead_ddp.py.
 
@@ -41,12 +44,14 @@ from bench.overhead_ddp import CASES
 from devcluster.argument_types import how_many
 from spotrun.wire import Answer, How, World
 from spotrun_trainer import Run
+from spotrun_trainer.agreement import checksum_of_weights
 from spotrun_trainer.files import write_world
 from spotrun_trainer.step import Step
 from spotrun_trainer.telemetry.meter import Meter
 from spotrun_trainer.telemetry.trace import Trace
+from spotrun_trainer.wishes import CHECKSUM_STEPS, PART_STEPS
 
-STEP_MS = 100.0
+STEP_MS, COMPARED_STEP_MS = 100.0, 50.0
 MICROBATCHES = 4
 MICROBATCH = 4
 CONTEXT = 4
@@ -168,6 +173,25 @@ def measure_beside_ddp(cases: Sequence[str], repeats: int) -> None:
         subprocess.run([*torchrun, *child], check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
 
 
+def measure_comparisons(repeats: int) -> None:
+    """All comparisons of CHECKSUM_STEPS steps, of models of a million numbers each."""
+    percent = {}
+    for parameters in (4, 3_000):
+        weights = [nn.Parameter(torch.randn(1_000_000 // parameters)) for _ in range(parameters)]
+        optimizer, taken = AdamW(weights), []
+        parts = CHECKSUM_STEPS // PART_STEPS
+        for _ in range(repeats):
+            began = time.process_time_ns()
+            for part in range(parts):
+                checksum_of_weights([optimizer], part, parts)
+            taken.append((time.process_time_ns() - began) / 1e6 / CHECKSUM_STEPS)
+        percent[parameters] = [each / COMPARED_STEP_MS * 100 for each in taken]
+    facts = {f"of_{count}": round(statistics.median(each), 3) for count, each in percent.items()}
+    say(
+        "compare_overhead_percent", max(percent.values(), key=statistics.median), "percent", **facts
+    )
+
+
 def measure_spans(directory: Path) -> None:
     """Best of several, for what a span costs does not vary, only what disturbs it."""
     for name, trace in (("meter", Trace(None)), ("trace", Trace(directory))):
@@ -195,6 +219,7 @@ def main() -> None:
         measure_beside_ddp(cases, repeats)
     if args.only == "ddp":
         return
+    measure_comparisons(5 if args.quick else 50)
     with tempfile.TemporaryDirectory() as directory:
         enter_world(Path(directory))
         measure_steps(4 if args.quick else args.repeats)

@@ -14,6 +14,9 @@ from spotrun_trainer.tracked import Tracked
 
 _CHUNK_BYTES = 64 * 2**20
 _SUMMED_AT_ONCE = 2**24  # numbers, of which the sum makes a copy with 8 bytes for each
+_SMALL = 2**14  # numbers; tensors of more are summed by themselves
+_TOGETHER = 2**8  # tensors, put end to end
+_ROW = 2**10  # numbers of them in one sum
 _WHOLE_NUMBERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -60,11 +63,28 @@ def weights_of(optimizers: Sequence[Optimizer]) -> list[Tensor]:
 
 
 def _number_of(tensors: Iterable[Tensor]) -> int:
-    by_device: dict[torch.device, list[Tensor]] = {}
+    sums: dict[torch.device, list[Tensor]] = {}
+    small: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
     for tensor in tensors:
-        by_device.setdefault(tensor.device, []).append(_sum_of(tensor))
-    numbers = [one for alike in by_device.values() for one in torch.stack(alike).tolist()]
+        if tensor.numel() > _SMALL:
+            sums.setdefault(tensor.device, []).append(_sum_of(tensor).reshape(1))
+        else:
+            small.setdefault((tensor.device, tensor.dtype), []).append(tensor)
+    for (device, _), several in small.items():
+        for start in range(0, len(several), _TOGETHER):
+            sums.setdefault(device, []).extend(_sums_in_rows(several[start : start + _TOGETHER]))
+    numbers = [one for alike in sums.values() for one in torch.cat(alike).tolist()]
     return key_of(*numbers) >> (64 - CHECKSUM_BITS)
+
+
+def _sums_in_rows(tensors: list[Tensor]) -> Iterable[Tensor]:
+    """Small tensors are put end to end: one sum for each of thousands would take its time."""
+    with torch.no_grad():
+        bits = _bits(torch._C._nn.flatten_dense_tensors(tensors))  # noqa: SLF001 - as DDP does
+    num_in_rows = bits.numel() // _ROW * _ROW
+    rows, rest = bits[:num_in_rows].view(-1, _ROW), bits[num_in_rows:]
+    places = torch.arange(1, _ROW + 1, device=bits.device)  # so that an exchange shows as well
+    return (rows * places).sum(1), (rest * places[: len(rest)]).sum().reshape(1)
 
 
 def _sum_of(tensor: Tensor) -> Tensor:

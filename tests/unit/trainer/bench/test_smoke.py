@@ -20,6 +20,7 @@ PRINTED = {
     "overhead": {
         "throughput_unused_vs_ddp",
         "throughput_two_optimizers_vs_ddp",
+        "compare_overhead_percent",
         "run_overhead_percent",
         "meter_span_microseconds",
         "trace_span_microseconds",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from spotrun_trainer import agreement
 from spotrun_trainer.commit import CHECKSUM_BITS
@@ -49,6 +49,7 @@ def test_pieces_make_the_sum_of_the_whole(
     monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, piece: int
 ) -> None:
     monkeypatch.setattr(agreement, "_SUMMED_AT_ONCE", piece)
+    monkeypatch.setattr(agreement, "_SMALL", -1)
     whole_numbers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     tensors = [
         torch.arange(9.0).to(dtype),
@@ -58,3 +59,30 @@ def test_pieces_make_the_sum_of_the_whole(
     sums = [sum(one.flatten().view(whole_numbers[one.element_size()]).tolist()) for one in tensors]
     wrapped = [(one + 2**63) % 2**64 - 2**63 for one in sums]
     assert of(tensors) == key_of(*wrapped) >> (64 - CHECKSUM_BITS)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.bool])
+def test_each_bit_of_small_tensors_counts_and_so_does_their_order(dtype: torch.dtype) -> None:
+    tensors = [torch.zeros(5, 3).to(dtype), torch.zeros(()).to(dtype), torch.ones(2000).to(dtype)]
+    seen = {of(tensors), of(tensors[::-1]), of(tensors[:2])}
+    assert len(seen) == 3
+    for tensor in tensors:
+        bits = tensor.view(-1).view(torch.uint8)
+        for place in (0, len(bits) // 2, len(bits) - 1):
+            bits[place] ^= 1
+            seen.add(of(tensors))
+            bits[place] ^= 1
+    assert len(seen) > 3 + 5
+    assert of(tensors) in seen
+
+
+def test_what_is_large_and_what_is_small_is_told_by_numbers_alone() -> None:
+    small, large = torch.ones(2**14), torch.ones(2**14 + 1)
+    assert len({of([small]), of([large]), of([small, large]), of([large, small, small])}) == 4
+
+
+def test_weights_that_are_parameters_or_not_contiguous_count_alike() -> None:
+    weights = torch.arange(12.0).view(3, 4)
+    turned = nn.Parameter(weights.t().contiguous().t())
+    assert not turned.is_contiguous()
+    assert of([weights]) == of([turned])
