@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 
 from spotrun_trainer.group import Group
-from spotrun_trainer.work import Pending
+from spotrun_trainer.work import Done, Pending
 
 BUCKET_BYTES = 25 * 2**20  # as DDP: large enough for bandwidth, small enough to overlap
 
@@ -134,6 +134,7 @@ class Reducer:
         for bucket in both:
             assert bucket.work is not None, "sent"
             bucket.work.wait()
+            bucket.work = Done()  # nobody else needs to ask
 
     def _send(self, bucket: Bucket) -> None:
         bucket.work = self.group.all_reduce(bucket.complete())
