@@ -81,12 +81,14 @@ class Process:
     def __init__(
         self, env: Mapping[str, str], function: Callable[..., Any], *arguments: Any
     ) -> None:
+        # Their server has the environment of the test that first used it.
+        gpus = {name: os.environ[name] for name in ("CUDA_VISIBLE_DEVICES",) if name in os.environ}
         handle, name = tempfile.mkstemp()
         os.close(handle)
         self._said = Path(name)
         self._results, sender = SERVER.Pipe(duplex=False)
         self._process: ForkServerProcess = SERVER.Process(
-            target=_run, args=(dict(env), name, sender, function, arguments)
+            target=_run, args=(gpus | dict(env), name, sender, function, arguments)
         )
         self._process.start()
         sender.close()

@@ -97,7 +97,7 @@ def test_memory_is_kept_from_save_to_save_and_grows_when_it_must() -> None:
     assert larger.numel() == 2000
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_a_gpu_copies_beside_what_it_computes() -> None:
     tensor = torch.zeros(LARGE, device="cuda")
 

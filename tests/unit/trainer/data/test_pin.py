@@ -4,7 +4,6 @@ from collections import OrderedDict, namedtuple
 from typing import Any
 
 import pytest
-import torch
 
 from spotrun_trainer.data.deal import Block
 from spotrun_trainer.data.pin import pinned
@@ -55,7 +54,7 @@ def test_what_can_be_pinned_is_and_the_structure_stays(batch: object, expected: 
     assert (type(result), result) == (type(expected), expected)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_batches_are_pinned_where_there_is_a_gpu(num_workers: int) -> None:
     source = open_source(Augmented(9), microbatch=3, seed=1, num_workers=num_workers)

@@ -16,6 +16,7 @@ from spotrun.wire import How
 from spotrun_trainer.arrival import Backend, meet
 from spotrun_trainer.buckets import Bucket
 from spotrun_trainer.connections import Connections
+from spotrun_trainer.device import default_device
 from spotrun_trainer.group import Group
 from spotrun_trainer.loop import Loop
 from spotrun_trainer.lost import PeerLostError
@@ -25,8 +26,6 @@ from spotrun_trainer.work import Pending, Work
 from tests.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.elastic import Jobs, die, this_is
 from tests.unit.trainer.run.scripts import Plan, train, train_until_it_breaks
-
-NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
 @dataclass
@@ -161,7 +160,6 @@ def begin_on_host(group: Group, collective: object, _tensor: Tensor | None = Non
 WHOLE_BEGIN = Group._begin
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="plays a GPU on the CPU")
 @pytest.mark.parametrize("is_told_before", [True, False], ids=["told before", "told after"])
 def test_who_has_left_a_broken_world_of_nccl_enters_no_other_one(
     jobs: Jobs, tmp_path: Path, is_told_before: bool
@@ -183,7 +181,20 @@ def test_who_has_left_a_broken_world_of_nccl_enters_no_other_one(
         assert (telling.entering, telling.generation, telling.in_process) == (1, 1, False)
 
 
-@NEEDS_GPU
+def sees_a_gpu() -> tuple[bool, str]:
+    return torch.cuda.is_available(), default_device(0).type
+
+
+def test_where_a_test_is_not_about_gpus_none_is_seen() -> None:
+    assert sees_a_gpu() == run_alone(sees_a_gpu).value == (False, "cpu")
+
+
+@pytest.mark.gpu
+def test_where_a_test_is_about_gpus_one_is_seen() -> None:
+    assert sees_a_gpu() == run_alone(sees_a_gpu).value == (True, "cuda")
+
+
+@pytest.mark.gpu
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_a_bucket_is_completed_while_the_gpu_still_computes() -> None:
     used, unused = (nn.Parameter(torch.zeros(3, device="cuda")) for _ in range(2))
@@ -210,7 +221,7 @@ def neighbours_on_one_gpu(rank: int) -> dict[str, str]:
     }
 
 
-@NEEDS_GPU
+@pytest.mark.gpu(shared=True)
 def test_over_nccl_bits_do_not_depend_on_the_number_of_processes() -> None:
     plan = Plan(deterministic=True, with_batch_norm=True, with_dropout=True, clip=0.5)
     alone = run_alone(train, plan)
@@ -242,7 +253,7 @@ class DieAmidSums:
         Group.all_reduce = all_reduce  # type: ignore[method-assign,assignment]
 
 
-@NEEDS_GPU
+@pytest.mark.gpu(shared=True)
 @pytest.mark.parametrize("number", [1, 2])
 def test_over_nccl_who_is_left_has_all_of_a_step_or_nothing_of_it(number: int) -> None:
     plan = Plan(total=5, nuisance=DieAmidSums(number))
@@ -254,7 +265,7 @@ def test_over_nccl_who_is_left_has_all_of_a_step_or_nothing_of_it(number: int) -
     torch.testing.assert_close(weights, after[steps - 2], rtol=1e-4, atol=1e-4)
 
 
-@NEEDS_GPU
+@pytest.mark.gpu(shared=True)
 def test_over_nccl_a_training_grows_and_shrinks_and_has_its_bits(jobs: Jobs) -> None:
     job = jobs.start(train, Plan(total=100_000, with_batch_norm=True), workers=())
 

@@ -17,7 +17,6 @@ from spotrun_trainer.group import Group
 from spotrun_trainer.lost import PeerLostError
 from spotrun_trainer.seat import Seat
 
-NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 GPU = torch.device("cuda", 0)
 WATCHDOG = "TORCH_NCCL_ASYNC_ERROR_HANDLING"
 
@@ -100,7 +99,7 @@ def test_connecting_to_a_lost_peer_can_be_left(
     Deaf.may_end.set()
 
 
-@NEEDS_GPU
+@pytest.mark.gpu
 def test_a_peer_that_never_connects_by_nccl_holds_nobody_up(all_have_met: Seat) -> None:
     connections = Connections()
     threading.Timer(3.0, connections.cut).start()

@@ -158,7 +158,7 @@ def train_with(
                 step.backward(loss, weight=len(y))
             amid(run, step)
             step.update(*optimizers[turn(step.number)])
-    return [one.detach().clone() for one in model.parameters()], sent
+    return [one.detach().cpu() for one in model.parameters()], sent
 
 
 @pytest.mark.parametrize(("optimizers_of", "early"), [(two_optimizers, 3), (two_groups, 5)])
@@ -171,6 +171,16 @@ def test_with_two_optimizers_or_groups_later_layers_are_sent_before_the_first_on
         none, *others = one.value[1]
         assert none == 0
         assert min(others) >= early
+
+
+@pytest.mark.gpu
+def test_processes_that_share_a_gpu_end_with_the_weights_of_one_alone() -> None:
+    alone = run_alone(train_with, two_optimizers, both, 5)
+    ended = run_world(2, train_with, two_optimizers, both, 5)
+    assert [one.error for one in (alone, *ended)] == [""] * 3, ended[0].said
+    for one in ended:
+        torch.testing.assert_close(one.value[0], alone.value[0], rtol=1e-4, atol=1e-4)
+        assert min(one.value[1][1:]) >= 3
 
 
 def test_an_optimizer_whose_turn_it_is_not_confuses_nobody() -> None:
