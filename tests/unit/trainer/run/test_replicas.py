@@ -5,7 +5,7 @@ that each process has got the state of its own part, and every sample was used o
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -150,6 +150,37 @@ def test_a_checkpoint_has_all_parts_and_starts_any_number_of_copies(tmp_path: Pa
         assert (expected.digest, expected.losses[4:]) == (part.digest, part.losses)
     refused = run_alone(train_part, replace(plan, shards=1)).error
     assert "there 2 processes hold a copy of the model together, here 1" in refused
+
+
+@dataclass(frozen=True)
+class Spoil:
+    """In a step one part of the model gets weights that are not finite, in all copies."""
+
+    part: int
+    at: int
+
+    def __call__(self, run: Run, step: int, count: int) -> None:
+        if run.rank % PLAN.shards == self.part and (step, count) == (self.at, -1):
+            model = next(one for one in run._context.things if isinstance(one, nn.Module))
+            with torch.no_grad():
+                next(model.parameters())[0, 0] = torch.nan
+
+
+@pytest.mark.parametrize("part", [0, 1])
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize("last", [4, 6])
+def test_no_part_is_saved_where_the_weights_of_another_are_not_finite(
+    tmp_path: Path, part: int, copies: int, last: int
+) -> None:
+    """Whose own part is finite would else wait for the other one, or save what nobody can use."""
+    plan = replace(
+        PLAN, total=last, checkpoint=str(tmp_path), every="1 steps", nuisance=Spoil(part, 4)
+    )
+    for ended in run_world(2 * copies, train_part, plan):
+        assert "NotFiniteError: the weights are not finite, so nothing is saved" in ended.error
+    kept = {path.name for path in tmp_path.iterdir()}
+    assert kept
+    assert kept <= {"step-1.g0", "step-2.g0", "step-3.g0"}
 
 
 def test_the_processes_of_a_copy_exchange_what_they_like() -> None:
