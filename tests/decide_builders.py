@@ -53,6 +53,7 @@ def a_worker(
     ready: bool | None = None,
     arrived: int = 0,
     in_process: bool = True,
+    needs_boundary: bool = False,
     leaving: bool = False,
     broken: int = 0,
     failed: Failure | None = None,
@@ -84,6 +85,7 @@ def a_worker(
         committed=Checkpoint(committed, step) if committed else None,
         completed=completed,
         in_process=in_process,
+        needs_boundary=needs_boundary,
         leaving=leaving,
         broken=broken,
     )

@@ -34,6 +34,7 @@ def world(
     how: How = How.ABORT,
     store: str | None = "10.0.0.0:29400",
     restore: str | None = None,
+    late: str | None = None,
 ) -> World:
     return World(
         generation=generation,
@@ -43,6 +44,7 @@ def world(
         store=store,
         trained=Serials(trained) if trained is not None else None,
         restore=restore,
+        late=Serials(late) if late is not None else None,
     )
 
 

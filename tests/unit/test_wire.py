@@ -74,6 +74,7 @@ REPORTS = st.builds(
     committed=st.none() | SAVED,
     completed=st.booleans(),
     in_process=st.booleans(),
+    needs_boundary=st.booleans(),
     leaving=st.booleans(),
     broken=COUNTS,
 )
@@ -99,6 +100,7 @@ ANSWERS = st.builds(
     stop_at=st.none() | st.floats(0, 1e12),
     acknowledged=st.none() | NAMES,
     generation=COUNTS,
+    left_out=st.booleans(),
 )
 WORDS = st.builds(
     LastWords,
@@ -124,7 +126,7 @@ KEYS = (
     *("committed", "completed", "inProcess", "leaving", "version", "phase", "world", "orders"),
     *("generation", "exitCode", "message", "gpu", "step", "total", "samples", "stepSeconds"),
     *("signs", "checkpoint", "rank", "size", "processes", "store", "secret", "neighbours", "how"),
-    *("broken", "stopAt", "switch", "restore", "restored", "reason"),
+    *("broken", "stopAt", "switch", "restore", "restored", "reason", "leftOut", "needsBoundary"),
 )
 HOSTILE = st.dictionaries(
     st.sampled_from(KEYS),

@@ -214,7 +214,8 @@ class Context:
         """
         self.meter.enter_world()  # first: what is measured is told of the world that is told
         world = self.seat.generation
-        self.reporter.tell(generation=world, ready=True, in_process=True, **progress)
+        known = {"ready": True, "in_process": True, "needs_boundary": self.group.is_nccl}
+        self.reporter.tell(generation=world, **known, **progress)
 
     def close(self) -> None:
         """The loop is over; what was logged is printed, and signals are the program's again.

@@ -50,6 +50,7 @@ class Telling:
     entering: int = 0  # the newest world that it went to meet: it cannot come to that one anew
     ready: bool = False  # warm: could enter a world now without a restart
     in_process: bool = False  # can change worlds without a restart
+    needs_boundary: bool = False  # but not where a world has broken
     broken: int = 0  # the generation whose group broke under it: it waits for the next world
     step: int = 0
     total: int | None = None
@@ -70,6 +71,7 @@ class Telling:
     failure: str | None = None  # a cut traceback, written before the process ends
     exiting: Exiting | None = None  # it ends on purpose and is no failure
     processes: int = 1  # of this worker that tell, each in a file of its own
+    left: int = field(default=0, compare=False)  # read: the newest world that all of them have left
 
 
 def of_worker(first: Telling, others: Sequence[Telling]) -> Telling:
@@ -82,6 +84,7 @@ def of_worker(first: Telling, others: Sequence[Telling]) -> Telling:
         ready=all(one.ready for one in every),
         in_process=all(one.in_process for one in every),
         broken=max(one.broken for one in every),
+        left=min(one.broken for one in every),
     )
 
 
@@ -199,6 +202,7 @@ def _read_telling(body: bytes) -> Telling:
         entering=_whole(content, "entering"),
         ready=_flag(content, "ready"),
         in_process=_flag(content, "inProcess"),
+        needs_boundary=_flag(content, "needsBoundary"),
         broken=_whole(content, "broken"),
         step=_whole(content, "step"),
         total=_optional(content, "total"),

@@ -1,23 +1,33 @@
 """Arrival: a world that does not come together is followed by one that can.
 
 Boundary is escalated to Abort, Abort to Restart. Who is late once others have arrived is left out.
+Where the others hold the newest state and are too few without it, they wait with that state.
 """
 
 from collections.abc import Sequence
 from datetime import timedelta
 
-from spotrun.api.status import How, TrainingJobStatus
-from spotrun.decide.crew import has_arrived, holders, members, missing, some_unheard
+from spotrun.api.status import How, TrainingJobStatus, World
+from spotrun.decide.crew import (
+    all_outlive_a_break,
+    has_arrived,
+    holders,
+    members,
+    missing,
+    some_unheard,
+)
 from spotrun.decide.publish import publish
-from spotrun.decide.replicas import bring_all, whole
+from spotrun.decide.replicas import bring_all, holds_all, whole
 from spotrun.decide.serials import numbers
 from spotrun.decide.snapshot import Worker
-from spotrun.decide.view import View
+from spotrun.decide.view import View, left_out
 
 LATE_SECONDS = 2.0
 """In process all leave one step together, so they arrive within a step of each other."""
 RESTART_LATE_SECONDS = 120.0
 """Processes that start again import and build; some take much longer than others."""
+LET_GO_SECONDS = 2.0
+"""Who was left out tells within this that its process has not let go of the world before."""
 NOBODY_SECONDS = {How.BOUNDARY: 30.0, How.ABORT: 30.0, How.RESTART: 600.0}
 """So long nobody may arrive; a boundary comes only after the step, which adds its own time."""
 _ALLOWED_STEPS = {How.BOUNDARY: 3.0, How.ABORT: 1.0}
@@ -41,16 +51,16 @@ def arrival_again_seconds(view: View, status: TrainingJobStatus) -> float | None
     world, absent = status.world, missing(view, status)
     if world is None or not absent or some_unheard(view, absent):
         return None
-    formed_at = world.formed_at.datetime if world.formed_at is not None else view.now
-    formed_seconds = (view.now - formed_at) / timedelta(seconds=1)
+    formed_seconds = _formed_seconds(view, world)
+    how = How.RESTART if any(map(_is_starting, absent)) else world.how
     present = [w for w in members(view, status) if has_arrived(w, world.generation)]
     if not present:
-        return NOBODY_SECONDS[world.how] + _step_allowance(view, status) - formed_seconds
+        return NOBODY_SECONDS[how] + _step_allowance(view, status) - formed_seconds
     ages = [w.agent.arrived_seconds for w in present if w.agent is not None]
     first = max((age for age in ages if age is not None), default=None)
     if first is None:
         return RESTART_LATE_SECONDS - formed_seconds
-    if world.how is How.RESTART:
+    if how is How.RESTART:
         return RESTART_LATE_SECONDS - first
     return LATE_SECONDS + _step_allowance(view, status) - first
 
@@ -67,6 +77,9 @@ def leave_out_the_late(view: View, status: TrainingJobStatus) -> TrainingJobStat
     on_time = whole(present, view.job.spec.workers)
     if on_time and _can_enter(view, status, on_time, how):
         return publish(view, status, on_time, how, why, switch=True, late=absent)
+    if how is How.ABORT and _can_wait(view, status, present):
+        why += "; too few are left to train, and they keep the state"
+        return publish(view, status, [], How.RESTART, why, switch=False, late=absent)
     # Nobody is to blame where nobody came in process; whom a restart does not bring is broken.
     blamed = absent if present or world.how is How.RESTART else []
     late_before = numbers(world.late)
@@ -81,9 +94,42 @@ def leave_out_the_late(view: View, status: TrainingJobStatus) -> TrainingJobStat
     return publish(view, status, chosen, how, why, switch=bool(chosen), late=blamed)
 
 
+def just_left_out(view: View, status: TrainingJobStatus) -> frozenset[int]:
+    """Who was left out a moment ago: what it said before tells nothing of where its process is."""
+    return left_out(status) if let_go_again_seconds(view, status) else frozenset()
+
+
+def let_go_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """How long it is still waited to hear whether those who were left out have let go."""
+    world = status.world
+    if world is None or not left_out(status):
+        return None
+    return max(LET_GO_SECONDS - _formed_seconds(view, world), 0.0) or None
+
+
+def _can_wait(view: View, status: TrainingJobStatus, present: Sequence[Worker]) -> bool:
+    """Whether those who came have all of the newest state, and keep it until there are enough."""
+    brings_all = bring_all(holders(view, status), present, view.job.spec.workers)
+    return brings_all and all_outlive_a_break(present)
+
+
+def _is_starting(worker: Worker) -> bool:
+    """Whether its process cannot come at once: it has to be started first."""
+    return worker.agent is not None and not worker.agent.report.in_process
+
+
+def _formed_seconds(view: View, world: World) -> float:
+    formed_at = world.formed_at.datetime if world.formed_at is not None else view.now
+    return (view.now - formed_at) / timedelta(seconds=1)
+
+
 def _can_enter(view: View, status: TrainingJobStatus, chosen: Sequence[Worker], how: How) -> bool:
     """In process only together with those who have the state, all of it."""
-    return how is How.RESTART or bring_all(holders(view, status), chosen, view.job.spec.workers)
+    if how is How.RESTART:
+        return True
+    inside = {worker.serial for worker in chosen}
+    keepers = [worker for worker in holders(view, status) if worker.serial in inside]
+    return holds_all(keepers, view.job.spec.workers) and all_outlive_a_break(keepers)
 
 
 def _step_allowance(view: View, status: TrainingJobStatus) -> float:

@@ -141,6 +141,12 @@ def all_in_process(workers: Iterable[Worker]) -> bool:
     return all(w.agent is not None and w.agent.report.in_process for w in workers)
 
 
+def all_outlive_a_break(workers: Iterable[Worker]) -> bool:
+    """Whether all can go on without a restart though their world has broken."""
+    agents = [worker.agent for worker in workers]
+    return all(one is not None and one.report.outlives_a_break for one in agents)
+
+
 def is_prepared(worker: Worker, *, in_process: bool) -> bool:
     """Whether a newcomer holds nobody up: where others wait in process, its own has to be warm."""
     report = worker.agent.report if worker.agent is not None else None

@@ -7,6 +7,7 @@ while the others train; once they are ready it is entered.
 from datetime import timedelta
 
 from spotrun.api.status import How, TrainingJobStatus
+from spotrun.decide.arrival import just_left_out
 from spotrun.decide.crew import (
     all_in_process,
     has_failed_in,
@@ -207,7 +208,7 @@ def _newcomers(
     in_process, held = _is_in_process(view, status), held_back(view, status)
     if held and not in_process:
         return []  # each try is a restart of all
-    outside = inside | held
+    outside = inside | held | just_left_out(view, status)
     heard = [w for w in view.staying if w.serial not in outside and w.agent is not None]
     prepared = [worker for worker in heard if is_prepared(worker, in_process=in_process)]
     if not with_unready:

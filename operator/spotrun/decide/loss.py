@@ -1,9 +1,11 @@
 """Loss: members are gone, or their processes failed, and the others go on at once."""
 
+from spotrun.api.names import Reason
 from spotrun.api.status import How, TrainingJobStatus
 from spotrun.decide.crew import (
-    all_in_process,
+    all_outlive_a_break,
     failed,
+    generation,
     gone,
     holders,
     is_prepared,
@@ -46,12 +48,28 @@ def after_failure(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
 
 
 def after_hang(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
-    """All start again after the pause: a process that stands still enters no world by itself."""
+    """Have all break off: who hangs does not, and is left out as late; the others keep the state.
+
+    Where nobody could go on in process, or that has just been tried, all start again after the
+    pause.
+    """
+    crew = members(view, status)
+    if len(crew) > 1 and _goes_on_in_process(view, crew) and not _hangs_again(view, status):
+        why = "no step was finished for long; who hangs is left out"
+        return publish(view, status, crew, How.ABORT, why, switch=True)
     if waits_for_retry(view, status):
         return status
-    crew = members(view, status)
     crew = [*_staying_first(view, crew), *_spares(view, status, crew, in_process=False)]
     return _enter(view, status, crew, How.RESTART, "no step was finished for long")
+
+
+def _hangs_again(view: View, status: TrainingJobStatus) -> bool:
+    """Whether the world before this one hung as well, and nobody was found who does."""
+    before, now = view.job.status.restarts, status.restarts
+    if before is None or now is None or before.last_reason != Reason.HUNG:
+        return False
+    is_forgiven = now.failures == 1 and now.counted_since != before.counted_since
+    return not is_forgiven and (before.last_generation or 0) >= generation(status) - 1
 
 
 def loss_again_seconds(view: View, status: TrainingJobStatus) -> float:
@@ -90,7 +108,7 @@ def _go_on(
 
 def _goes_on_in_process(view: View, keepers: list[Worker]) -> bool:
     """Whether those with the state have all of it, and none needs to be started again."""
-    return holds_all(keepers, view.job.spec.workers) and all_in_process(keepers)
+    return holds_all(keepers, view.job.spec.workers) and all_outlive_a_break(keepers)
 
 
 def _without_failed_newcomers(view: View, status: TrainingJobStatus) -> list[Worker]:

@@ -32,7 +32,9 @@ def publish(
     # While a world is prepared the whole last one trains on. Else only those count who have the
     # state, also where too few are left to train: what they hold is still the newest there is.
     is_prepared = bool(members) and not switch
-    trained = training(status) if is_prepared else tuple(w.serial for w in holders(view, status))
+    behind = {worker.serial for worker in late}
+    keepers = (w.serial for w in holders(view, status) if w.serial not in behind)
+    trained = training(status) if is_prepared else tuple(keepers)
     if not switch or set(trained).isdisjoint(members):
         how = how if is_prepared else How.RESTART  # nobody brings the state along
     world = World(

@@ -2,7 +2,8 @@
 
 from spotrun.api.status import How, TrainingJobStatus
 from spotrun.api.values import Serials
-from spotrun.decide.crew import all_in_process, holders, some_unheard
+from spotrun.decide.arrival import just_left_out
+from spotrun.decide.crew import all_outlive_a_break, holders, some_unheard
 from spotrun.decide.failures import waits_for_retry
 from spotrun.decide.publish import publish
 from spotrun.decide.replicas import holds_all, whole
@@ -26,16 +27,17 @@ def start(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         return status
     survivors = [w for w in keepers if w.serial in view.staying_serials and w.agent is not None]
     workers = view.job.spec.workers
-    goes_on = holds_all(survivors, workers) and all_in_process(survivors)
+    goes_on = holds_all(survivors, workers) and all_outlive_a_break(survivors)
     known = {worker.serial for worker in survivors} if goes_on else set()
-    ready = [w for w in view.staying if w.is_ready and w.serial not in known]
+    passed = known | just_left_out(view, status)
+    ready = [w for w in view.staying if w.is_ready and w.serial not in passed]
     crew = [*survivors, *ready] if goes_on else ready
     chosen = whole(crew, workers)
     if not chosen:
         return status
     if goes_on:
-        others = sum(worker.serial not in known for worker in chosen)
-        why = f"{len(chosen) - others} with the state, {others} others"
+        new = sum(worker.serial not in known for worker in chosen)
+        why = f"{len(chosen) - new} with the state, {new} others"
         return publish(view, status, chosen, How.ABORT, why, switch=True)
     everybody = len(chosen) >= wanted(workers)
     if not everybody and _gathers_seconds(view) > 0:

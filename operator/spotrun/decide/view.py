@@ -135,6 +135,15 @@ def given_up(status: TrainingJobStatus) -> frozenset[int]:
     return frozenset(serial for serial, count in times.items() if count >= PATIENCE)
 
 
+def left_out(status: TrainingJobStatus) -> frozenset[int]:
+    """Who came too late to a world and is in none since, while others have the newest state."""
+    world = status.world
+    if world is None or not world.late:
+        return frozenset()
+    counted = ordered(world.trained) + (ordered(world.members) if world.switch else ())
+    return frozenset(ordered(world.late)) - frozenset(counted)
+
+
 def holds_back(status: TrainingJobStatus) -> bool:
     """Whether no workers are wanted: the job is over, or somebody suspends it."""
     return status.phase in FINISHED or bool(status.suspended_by)

@@ -8,7 +8,12 @@ world train on, and the newcomers get warm.
 from collections.abc import Callable
 
 from spotrun.api.status import How, TrainingJobStatus
-from spotrun.decide.arrival import arrival_again_seconds, is_overdue, leave_out_the_late
+from spotrun.decide.arrival import (
+    arrival_again_seconds,
+    is_overdue,
+    leave_out_the_late,
+    let_go_again_seconds,
+)
 from spotrun.decide.crew import counted_on, failed, gone, relied_on, some_unheard, training
 from spotrun.decide.fates import FOUND_LEADER_SECONDS, NEW_LEADER_SECONDS
 from spotrun.decide.growth import (
@@ -71,7 +76,11 @@ def again_seconds(view: View, status: TrainingJobStatus) -> float | None:
     """When the world may change though nothing happens."""
     if holds_back(status):
         return None
-    waits: list[float | None] = [leave_again_seconds(view), view.job.restart_seconds]
+    waits: list[float | None] = [
+        leave_again_seconds(view),
+        let_go_again_seconds(view, status),
+        view.job.restart_seconds,
+    ]
     if some_unheard(view, view.alive):
         led_seconds = view.job.leading_seconds
         waits += [FOUND_LEADER_SECONDS - led_seconds, NEW_LEADER_SECONDS - led_seconds]

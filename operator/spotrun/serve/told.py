@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from spotrun.api.names import Phase
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.view import FINISHED
+from spotrun.decide.view import FINISHED, left_out
 from spotrun.wire import Answer, How, Orders, World, write_answer
 
 _VERSION_BYTES = 12  # of a hash that nobody attacks: who could is told the content itself
@@ -54,6 +54,7 @@ class Told:
             job.peers[serial].address if serial in job.peers else None for serial in members
         )
         self._leaving = _leaving(job.status) if members else frozenset()
+        self._left_out = frozenset() if is_over else left_out(job.status)
         self._common = Answer(
             version="",
             phase=(job.status.phase or Phase.PENDING).value,
@@ -68,21 +69,25 @@ class Told:
     @property
     def content(self) -> object:
         """Equal for two jobs whose workers are all told the same."""
-        return self._hash.digest(), self._addresses, tuple(self._places), self._leaving
+        shared = (self._hash.digest(), self._addresses, tuple(self._places))
+        return *shared, self._leaving, self._left_out
 
     def answer(self, serial: int) -> Answer:
         """What one worker is told."""
-        world = self._world(serial)
-        return replace(self._common, version=self._version(world), world=world)
+        world, is_left_out = self._world(serial), serial in self._left_out
+        version = self._version(world, is_left_out=is_left_out)
+        return replace(self._common, version=version, world=world, left_out=is_left_out)
 
     def version(self, serial: int) -> str:
         """The version of that answer, the same wherever it is made."""
-        return self._version(self._world(serial))
+        return self._version(self._world(serial), is_left_out=serial in self._left_out)
 
-    def _version(self, world: World | None) -> str:
+    def _version(self, world: World | None, *, is_left_out: bool) -> str:
         own = self._hash.copy()
         if world is not None:
             own.update(repr((world.rank, world.processes, *world.neighbours)).encode())
+        if is_left_out:
+            own.update(b"left out")
         return own.hexdigest()
 
     def _world(self, serial: int) -> World | None:

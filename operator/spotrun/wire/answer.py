@@ -62,6 +62,9 @@ class Answer:
     stop_at: float | None = None  # seconds since the epoch
     acknowledged: str | None = None  # the checkpoint that a world would begin with now
     generation: int = 0  # of the newest world, whoever is in it; 0: there was none
+    left_out: bool = False
+    """It came too late to a world, and others have the state: a process that still is in an older
+    one does not count any more."""
     wire: int = WIRE
 
 
@@ -79,6 +82,8 @@ def write_answer(answer: Answer) -> bytes:
         content["acknowledged"] = answer.acknowledged
     if answer.generation:
         content["generation"] = answer.generation
+    if answer.left_out:
+        content["leftOut"] = True
     if answer.world is not None:
         content["world"] = {**answer.world.__dict__, "how": answer.world.how.value}
     return json.dumps(content, separators=(",", ":")).encode()
@@ -98,6 +103,7 @@ def read_answer(body: bytes) -> Answer:
         stop_at=None if stop_at is None else number(content, "stopAt", float(MOST_STEPS)),
         acknowledged=checkpoint_name(content.get("acknowledged")),
         generation=whole(content, "generation", default=0),
+        left_out=content.get("leftOut") is True,
         wire=whole(content, "wire"),
     )
 

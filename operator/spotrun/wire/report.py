@@ -83,8 +83,14 @@ class Report:
     committed: Checkpoint | None = None
     completed: bool = False  # the training is complete and its last checkpoint durable
     in_process: bool = False  # its trainer can change worlds without a restart
+    needs_boundary: bool = False  # but not where a world has broken, as over NCCL
     leaving: bool = False  # a signal told it to end, and it does
     broken: int = 0  # the generation whose group broke under its trainer, which waits for the next
+
+    @property
+    def outlives_a_break(self) -> bool:
+        """Whether its process goes on where its world has broken."""
+        return self.in_process and not self.needs_boundary
 
     @property
     def news(self) -> tuple[object, ...]:
@@ -98,6 +104,7 @@ class Report:
             self.committed,
             self.completed,
             self.in_process,
+            self.needs_boundary,
             self.leaving,
             self.broken,
         )
@@ -133,6 +140,7 @@ def read_report(body: bytes) -> Report:
         committed=_checkpoint(content.get("committed")),
         completed=content.get("completed") is True,
         in_process=content.get("inProcess") is True,
+        needs_boundary=content.get("needsBoundary") is True,
         leaving=content.get("leaving") is True,
         broken=whole(content, "broken", default=0),
     )
@@ -160,6 +168,7 @@ def write_report(report: Report) -> bytes:
         "committed": report.committed and {"checkpoint": report.committed.name},
         "completed": report.completed,
         "inProcess": report.in_process,
+        "needsBoundary": report.needs_boundary or None,
         "leaving": report.leaving,
         "broken": report.broken or None,
     }

@@ -6,15 +6,10 @@ import time
 from pathlib import Path
 
 from tests.integration.trainer.helpers import Place
-from tests.integration.trainer.traces import Trace, pids_of, steps_of, trains
+from tests.integration.trainer.traces import pid_of, pids_of, steps_of, trains
 from tests.statuses import failures_of
 
 LONG = ("--steps", 100_000, "--pause", 0.02)
-
-
-def pid_of(lines: Trace, rank: int) -> int:
-    pid: int = next(line["pid"] for line in reversed(lines) if line["rank"] == rank)
-    return pid
 
 
 def parent_of(pid: int) -> int:
@@ -99,3 +94,50 @@ async def test_a_training_grows_and_shrinks_under_way(place: Place) -> None:
     assert len(steps_of(lines, first)) >= len(lines) // 3
     assert job["status"]["world"]["how"] == "Boundary"
     assert failures_of(job["status"]) == 0
+
+
+async def test_too_few_survivors_go_on_with_the_very_next_step_once_a_replacement_is_there(
+    place: Place,
+) -> None:
+    """It has to be scheduled, and to import PyTorch, while the survivor waits with the state."""
+    await place.add_nodes("c")
+    await start(place, "in_process.py", 2, min=2)
+    async with place.operator():
+        lines = await place.until_trace(trains(2))
+        lost, survivor = pid_of(lines, 0), pid_of(lines, 1)
+        await place.machine(await place.member(0)).vanish(delete_node=True)
+        lines = await place.until_trace(
+            lambda lines: any(line["pid"] not in {lost, survivor} for line in lines)
+        )
+        job = await place.job()
+    steps = steps_of(lines, survivor)
+    assert list(range(1, len(steps) + 1)) == steps
+    came = next(line["step"] for line in lines if line["pid"] not in {lost, survivor})
+    assert came >= max(steps_of(lines, lost))
+    assert job["status"]["world"]["how"] == "Abort"
+    assert failures_of(job["status"]) == 0
+
+
+async def test_a_process_that_hangs_is_left_out_and_comes_back_while_the_others_train(
+    place: Place,
+) -> None:
+    sizes, hangs = {"min": 1}, {"hangAfter": "5s"}
+    await place.start("in_process.py", place.folder, *LONG, sizes=sizes, failures=hangs)
+    async with place.operator():
+        # Before its first steps are told a process counts as one that loads or compiles.
+        lines = await place.until_trace(lambda lines: any(line["step"] > 150 for line in lines))
+        hung, well = pid_of(lines, 0), pid_of(lines, 1)
+        os.kill(hung, signal.SIGSTOP)
+        await place.until_trace(trains(1))
+        lines = await place.until_trace(
+            lambda lines: any(line["pid"] not in {hung, well} for line in lines)
+        )
+        job = await place.job()
+        pods = await place.pods()
+    steps = steps_of(lines, well)
+    assert list(range(1, len(steps) + 1)) == steps, "no step is lost"
+    assert job["status"]["world"]["how"] == "Boundary"
+    assert job["status"]["restarts"]["lastReason"] == "Hung"
+    assert failures_of(job["status"]) == 1
+    assert len(pods) == 2
+    assert job["status"]["nextSerial"] == 2, "its pod stays"

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 from tests.integration.trainer.helpers import COMPLETED, Place
-from tests.integration.trainer.traces import differences, pids_of, steps_of
+from tests.integration.trainer.traces import differences, pid_of, pids_of, steps_of, trains
 from tests.statuses import failures_of
 
 Alone = dict[int, str]
@@ -70,19 +70,29 @@ async def test_a_training_grows_and_completes(place: Place, alone: Alone) -> Non
 
 
 async def test_a_hang_is_found_and_a_long_evaluation_is_none(place: Place, alone: Alone) -> None:
-    """Evaluation takes 8 s on each of two workers, 5 s without a sign of life are too long."""
+    """Evaluation takes 8 s on each of two workers, 5 s without a sign of life are too long.
+
+    Two are the fewest that may train, so the one that is well waits until the other one is back.
+    """
     await place.start_run(
         *("--evaluate-at", 5, "--evaluation", 1, "--hang-at", 12), failures={"hangAfter": "5s"}
     )
     async with place.operator():
-        before = await place.until_trains(2)
-        after = await place.until_trains(2, after=before)
+        await place.until_trace(lambda lines: any(line["step"] == 11 for line in lines))
+        lines = await place.until_trace(
+            lambda lines: trains(2)([line for line in lines if line["step"] > 14])
+        )
         restarts = (await place.job())["status"]["restarts"]
     assert (restarts["failures"], restarts["lastReason"]) == (1, "Hung")
-    words = r"no step was finished for \d+s at step 11(: all stopped together)?"
+    # Steps are told twice a second.
+    words = r"no step was finished for \d+s at step 1[01](: all stopped together)?"
     assert re.fullmatch(words, restarts["lastMessage"])
-    assert after[0]["step"] == 11
-    assert differences(place.trace(), alone) == set()
+    hung, well = pid_of(lines[:12], 1), pid_of(lines[:12], 0)
+    made = steps_of(lines, well)
+    assert {0, 1} >= {late - early for early, late in pairwise(made)}, "no step comes again"
+    assert max(steps_of(lines, hung)) == 11
+    assert hung not in pids_of(line for line in lines if line["step"] > 14)
+    assert differences(lines, alone) == set()
 
 
 async def test_jobs_on_one_claim_keep_their_own_and_one_made_anew_goes_on_from_its_own(

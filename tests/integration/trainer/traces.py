@@ -25,6 +25,12 @@ def pids_of(lines: Iterable[Line]) -> frozenset[int]:
     return frozenset(line["pid"] for line in lines)
 
 
+def pid_of(lines: Trace, rank: int) -> int:
+    """The process that has made the newest step of a rank."""
+    pid: int = next(line["pid"] for line in reversed(lines) if line["rank"] == rank)
+    return pid
+
+
 def steps_of(lines: Iterable[Line], pid: int) -> list[int]:
     """The steps that a process has made."""
     return [line["step"] for line in lines if line["pid"] == pid]

@@ -11,6 +11,7 @@ from spotrun.api.status import How, Restarts
 from spotrun.api.values import Time
 from spotrun.decide.hang import hang_again_seconds, is_hung
 from spotrun.decide.standstill import CLEARLY_SECONDS
+from spotrun.decide.view import left_out
 from spotrun.money.shares import Resources
 from spotrun.wire import Progress
 from tests.decide_builders import JobBuilder, a_job, ago, later
@@ -107,8 +108,97 @@ def test_while_the_next_world_is_prepared_the_last_one_can_hang(
     assert left(job) == expected
 
 
-def test_a_hang_is_a_failure_and_all_start_again_after_the_pause() -> None:
-    job = standing(999.0, 999.0)
+def that_start_again(job: JobBuilder, **why: bool) -> JobBuilder:
+    """The same with processes that do not outlive a break."""
+    for serial, worker in job.workers.items():
+        assert worker.agent is not None
+        progress, stands = worker.agent.report.progress, worker.agent.progress_seconds
+        told = {"progress": progress, "progress_for": stands}
+        job = job.with_worker(serial, ready=True, arrived=1, **told, **why)
+    return job
+
+
+def test_all_break_off_at_once_so_that_who_hangs_is_found() -> None:
+    status = standing(999.0, 999.0, 999.0).decide().status
+    assert status.restarts is not None
+    assert (status.restarts.failures, status.restarts.last_reason) == (1, Reason.HUNG)
+    assert status.world is not None
+    world = status.world
+    assert (world.how, world.members, world.trained) == (How.ABORT, "0-2", "0-2")
+    decision = (status.decisions or ())[-1]
+    assert decision.why == "no step was finished for long; who hangs is left out"
+
+
+def broken_off(*serials: int, workers: int = 3, least: int = 1) -> JobBuilder:
+    """A hung world that all were told to leave, 4 s ago; these have."""
+    job = standing(*[999.0] * workers, min=least)
+    job = job.with_status(**vars(job.decide().status))
+    assert job.status.world is not None
+    job = job.with_status(world=job.status.world.model_copy(update={"formed_at": Time.of(ago(4))}))
+    for serial in serials:
+        told = {"progress": Progress(1, 100, step_seconds=0.5), "progress_for": 999.0}
+        job = job.with_worker(serial, ready=True, arrived=2, arrived_for=3.1, **told)
+    return job
+
+
+def test_who_hangs_is_left_out_and_the_others_keep_every_step() -> None:
+    world = broken_off(0, 2).decide().status.world
+    assert world is not None
+    assert (world.how, world.members, world.trained, world.late) == (How.ABORT, "0,2", "0,2", "1")
+
+
+def test_where_too_few_are_left_they_wait_with_the_state_for_who_hung() -> None:
+    job = broken_off(0, 2, least=3)
+    status = job.decide().status
+    assert status.world is not None
+    assert (status.world.members, status.world.trained, status.world.late) == ("", "0,2", "1")
+    assert left_out(status) == {1}
+
+    job = job.with_status(**vars(status)).with_workers(0, 2, ready=True, arrived=2)
+    stuck = job.with_worker(1, ready=True, arrived=1, ready_for=999.0)
+    soon = stuck.decide(later(1))
+    assert soon.status.world == status.world, "what it said before it was left out does not count"
+    stuck = job.with_worker(1, ready=False, arrived=1)
+    assert stuck.decide(later(60)).status.world == status.world
+    again = job.with_worker(1, ready=True, arrived=1, in_process=False)
+    world = again.decide(later(60)).status.world
+    assert world is not None
+    assert (world.how, world.members, world.trained) == (How.ABORT, "0-2", "0,2")
+
+
+def test_where_nobody_breaks_off_all_start_again() -> None:
+    job = broken_off()
+    assert job.status.world is not None
+    world = job.decide(later(60)).status.world
+    assert world is not None
+    assert (world.how, world.members, world.late) == (How.RESTART, "0-2", None)
+
+
+def test_a_world_that_hangs_again_though_all_broke_off_starts_again() -> None:
+    job = broken_off(0, 1, 2)
+    for serial in range(3):
+        told = {"progress": Progress(2, 100, step_seconds=1.0), "progress_for": 999.0}
+        job = job.with_worker(serial, ready=True, arrived=2, **told)
+    first = job.decide(later(999))
+    assert first.status.restarts is not None
+    assert first.status.restarts.failures == 2
+    again = job.with_status(**vars(first.status)).decide(later(1_100))
+    assert again.status.world is not None
+    assert (again.status.world.generation, again.status.world.how) == (3, How.RESTART)
+
+
+def test_who_hangs_alone_starts_again() -> None:
+    job = standing(999.0)
+    job = job.with_status(**vars(job.decide().status))
+    world = job.decide(later(10)).status.world
+    assert world is not None
+    assert (world.generation, world.how) == (2, How.RESTART)
+
+
+@pytest.mark.parametrize("why", [{"in_process": False}, {"needs_boundary": True}])
+def test_a_hang_is_a_failure_and_all_start_again_after_the_pause(why: dict[str, bool]) -> None:
+    """A plain script's, and those that speak by NCCL."""
+    job = that_start_again(standing(999.0, 999.0), **why)
     decision = job.decide()
     restarts, world = decision.status.restarts, decision.status.world
     assert restarts is not None
@@ -127,9 +217,9 @@ def test_a_hang_is_a_failure_and_all_start_again_after_the_pause() -> None:
 
 
 def test_a_step_finished_in_the_pause_ends_the_hang() -> None:
-    job = standing(999.0, 999.0)
+    job = that_start_again(standing(999.0, 999.0), in_process=False)
     stored = job.decide().status
-    moved = standing(1.0, 1.0).with_status(**vars(stored))
+    moved = that_start_again(standing(1.0, 1.0), in_process=False).with_status(**vars(stored))
     world = moved.decide(later(10)).status.world
     assert world is not None
     assert world.generation == 1

@@ -108,6 +108,12 @@ def test_scripts_that_cannot_go_on_in_process_start_again() -> None:
     assert told(job) == (2, "0-1", True, How.RESTART, "0-1")
 
 
+def test_over_nccl_a_boundary_is_gone_through_in_process_and_after_a_loss_all_start_again() -> None:
+    job = a_job(3, min=1).training(0, 1, 2, needs_boundary=True)
+    assert told(lost(job, 2)) == (2, "0-1", True, How.RESTART, "0-1")
+    assert told(job.with_spec(2, max=3)) == (2, "0-1", True, How.BOUNDARY, "0-2")
+
+
 def test_too_few_survivors_keep_the_state_and_go_on_with_the_replacement() -> None:
     job = lost(a_job(2, min=2).training(0, 1), 0)
     assert told(job) == (2, "", False, How.RESTART, "1")
@@ -206,6 +212,35 @@ def test_a_world_that_nobody_enters_is_tried_harder(
     assert (said.what, said.why) == ("World", f"3 of 3 workers did not arrive by {how}")
 
 
+@pytest.mark.parametrize(("seconds", "is_waited_for"), [(119.0, True), (120.0, False)])
+def test_survivors_wait_for_a_replacement_until_its_process_has_started(
+    seconds: float, is_waited_for: bool
+) -> None:
+    """The survivor is there at once; whoever imports PyTorch first takes longer."""
+    job = a_job(2, min=2).with_world("1-2", 3, how=How.ABORT, trained="1", formed=130.0)
+    job = job.with_worker(1, ready=True, arrived=3, arrived_for=seconds)
+    job = job.with_worker(2, ready=True, in_process=False)
+    waits, gives_up = (3, "1-2", True, How.ABORT, "1"), (4, "", False, How.RESTART, "1")
+    assert told(job) == (waits if is_waited_for else gives_up)
+
+
+def test_over_nccl_a_boundary_that_somebody_does_not_reach_is_followed_by_a_restart() -> None:
+    job = entering(How.BOUNDARY, 20.0)
+    job = job.with_worker(2, ready=True, arrived=4, needs_boundary=True)
+    for serial in (0, 1):
+        came = {"arrived": 5, "arrived_for": 3.0, "needs_boundary": True}
+        job = job.with_worker(serial, ready=True, **came)
+    assert told(job) == (6, "0-2", True, How.RESTART, "0-1")
+
+
+def test_where_too_few_come_in_process_they_keep_the_state() -> None:
+    job = a_job(3, min=3).with_workers(0, 1, 2, ready=True, arrived=4)
+    job = job.with_world("0-2", 5, how=How.ABORT, trained="0-2", formed=20.0, store="s:1")
+    for serial in (0, 1):
+        job = job.with_worker(serial, ready=True, arrived=5, arrived_for=3.0)
+    assert told(job) == (6, "", False, How.RESTART, "0-1")
+
+
 def test_who_is_late_twice_is_replaced() -> None:
     job = a_job(2, min=2).training(0, 1).with_worker(2, ready=True)
     job = job.with_world("0-1", 1, late="2,2", store="s:1")
@@ -215,6 +250,19 @@ def test_who_is_late_twice_is_replaced() -> None:
 
 
 # growth and notices -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("formed", "joins"), [(1.9, False), (2.0, True)])
+def test_who_was_left_out_has_time_to_say_that_it_has_not_let_go(
+    formed: float, joins: bool
+) -> None:
+    """What it said before, that it could enter a world, may be that of a process that hangs."""
+    job = a_job(2).with_workers(0, 1, ready=True, arrived=2, ready_for=99.0)
+    job = job.with_world("0", 2, how=How.ABORT, trained="0", late="1", formed=formed)
+    decision = job.with_worker(1, ready=True, arrived=1, ready_for=99.0).decide()
+    assert decision.status.world is not None
+    assert (decision.status.world.members == "0-1") is joins
+    assert joins or decision.again_seconds == pytest.approx(0.1)
 
 
 def test_growth_has_two_phases() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from spotrun.api.amounts import Amount
 from spotrun.api.cost import Cost
 from spotrun.api.names import Phase
-from spotrun.api.status import How
+from spotrun.api.status import How, World
 from spotrun.api.values import Time
 from spotrun.serve.told import Published, Told, world_secret
 from spotrun.wire import Answer, read_answer, write_answer
@@ -112,6 +112,32 @@ def test_no_world(published: Published) -> None:
     answer, newest = Told(published, KEY).answer(0), published.status.world
     assert answer.world is None
     assert answer.generation == (newest.generation if newest is not None else 0)
+
+
+@pytest.mark.parametrize(
+    ("placed", "expected"),
+    [
+        pytest.param(world("0,2", trained="0,2", late="1"), {1}, id="the others train"),
+        pytest.param(world("", switch=False, trained="0,2", late="1"), {1}, id="or wait with it"),
+        pytest.param(
+            world("0-2", switch=False, trained="0,2", late="1"), {1}, id="or will take it in again"
+        ),
+        pytest.param(world("0-2", trained="0,2", late="1"), set(), id="it is taken in again"),
+        pytest.param(
+            world("0-2", switch=False, trained="0-1", late="1"), set(), id="it trains by now"
+        ),
+        pytest.param(world("", switch=False, trained="1", late="1"), set(), id="it has the state"),
+    ],
+)
+def test_who_came_too_late_is_told_that_the_others_have_the_state(
+    placed: World, expected: set[int]
+) -> None:
+    told = Told(job(placed), KEY)
+    unmarked = Told(job(placed.model_copy(update={"late": None})), KEY)
+    assert {serial for serial in range(3) if told.answer(serial).left_out} == expected
+    differ = {n for n in range(3) if told.version(n) != unmarked.version(n)}
+    assert differ == expected
+    assert (told.content != unmarked.content) is bool(expected)
 
 
 def test_a_job_without_a_phase_is_pending() -> None:

@@ -9,6 +9,9 @@ from spotrun_trainer.files import Telling
 LEFT_OUT_SECONDS: Final = 2.0
 """A worker that is told of no place stops only after this: the caches of a new leader may be a
 moment behind, and to stop in vain costs the whole world a restart."""
+HANGS_SECONDS: Final = 10.0
+"""A process that others went on without breaks off by itself, at the latest after a microbatch. One
+that has not by then hangs."""
 
 _OVER = frozenset({"Succeeded", "Failed"})
 _GOING_ON = frozenset({"Starting", "Running", "Recovering"})
@@ -22,6 +25,7 @@ class Known:
     entered: int = 0  # the newest generation that the processes were started for, or went to meet
     telling: Telling = field(default_factory=Telling)
     placeless_seconds: float = 0.0  # since it was first told of no place in any world
+    clinging_seconds: float = 0.0  # since the others went on without its process, which has not
     away_seconds: float = 0.0  # since the operator was heard last
     give_up_seconds: float = 3600.0
     job_is_gone: bool = False
@@ -58,12 +62,20 @@ def must_stop(known: Known) -> bool:
         return True
     if known.answer is None:
         return False
+    if known.clinging_seconds > HANGS_SECONDS + 2 * (known.telling.step_seconds or 0.0):
+        return True
     world = known.answer.world
     if world is None:
         return _is_left_out(known, known.answer)
     if world.generation <= known.entered or not world.switch:
         return False
     return world.how is How.RESTART or not known.telling.in_process
+
+
+def clings(answer: Answer | None, telling: Telling) -> bool:
+    """Whether a process still is in a world that the others have left, without it."""
+    is_in_one = telling.in_process and telling.left < max(telling.generation, telling.entering)
+    return answer is not None and answer.left_out and is_in_one
 
 
 def is_left_behind(known: Known) -> bool:

@@ -22,6 +22,7 @@ from spotrun.wire import (
     World,
     step_of,
 )
+from spotrun_trainer.agent import moves
 from spotrun_trainer.agent.moves import Known
 from spotrun_trainer.agent.settings import Settings
 from spotrun_trainer.agent.stores import Stores
@@ -68,6 +69,7 @@ class State:
         self._answer: Answer | None = None
         self._newest = 0  # the newest generation that was heard of
         self._placeless_since: float | None = None
+        self._clings_since: float | None = None
         self._job_is_gone = False
         self._is_waiting = False
         self._is_completed = False
@@ -130,17 +132,21 @@ class State:
 
     def known(self, away_seconds: float) -> Known:
         """All that the next move depends on."""
-        since, telling = self._placeless_since, self.telling
+        telling = self.telling
         return Known(
             answer=self._answer,
             entered=max(self._generation, self._told_generation(telling), telling.entering),
             telling=telling,
-            placeless_seconds=0.0 if since is None else self._clock() - since,
+            placeless_seconds=self._seconds_since(self._placeless_since),
+            clinging_seconds=self._seconds_since(self._clings_since),
             away_seconds=away_seconds,
             give_up_seconds=self._settings.give_up_seconds,
             job_is_gone=self._job_is_gone,
             is_out_of_time=self._is_out_of_time,
         )
+
+    def _seconds_since(self, moment: float | None) -> float:
+        return 0.0 if moment is None else self._clock() - moment
 
     # What happens to the worker.
 
@@ -235,6 +241,8 @@ class State:
             self._terminate()
         self._look_for_arrival()
         self._look_for_a_broken_group()
+        clings = moves.clings(self._answer, self.telling)
+        self._clings_since = (self._clings_since or self._clock()) if clings else None
 
     def _look_for_arrival(self) -> None:
         telling = self.telling
@@ -272,9 +280,10 @@ class State:
         saved = told.checkpoint
         # What a process said that has ended is no news of the next one.
         is_up = not self._is_waiting and self._failed is None
+        can_enter = is_up and not moves.clings(self._answer, told)
         progress = Progress(**{name: getattr(told, name) for name in _TOLD})
         return Report(
-            ready=self._is_waiting or (told.ready and is_up),
+            ready=self._is_waiting or (told.ready and can_enter),
             arrived=self._arrived,
             failed=self._failed,
             suspects=self._suspects,
@@ -284,6 +293,7 @@ class State:
             committed=Checkpoint(saved, step_of(saved)) if saved else None,
             completed=self._is_completed or told.completed,
             in_process=told.in_process and is_up,
+            needs_boundary=told.needs_boundary and is_up,
             leaving=self._is_leaving,
             broken=told.broken if is_up and self._broken_seconds >= UNEXPLAINED_SECONDS else 0,
         )

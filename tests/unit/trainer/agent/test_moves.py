@@ -122,6 +122,33 @@ def test_a_worker_gives_up_when_nobody_answers_for_long() -> None:
             id="left out, and warm for the next world",
         ),
         pytest.param(
+            known(entered=4, clinging_seconds=9.9, telling=Telling(in_process=True)),
+            False,
+            id="left out, and may be in a long microbatch",
+        ),
+        pytest.param(
+            known(entered=4, clinging_seconds=10.1, telling=Telling(in_process=True)),
+            True,
+            id="left out, and hangs",
+        ),
+        pytest.param(
+            known(
+                a_world(6, how=How.BOUNDARY, switch=False),
+                entered=4,
+                clinging_seconds=10.1,
+                telling=Telling(in_process=True),
+            ),
+            True,
+            id="left out, and hangs, and is to be taken in again",
+        ),
+        pytest.param(
+            known(
+                entered=4, clinging_seconds=50.0, telling=Telling(in_process=True, step_seconds=20)
+            ),
+            False,
+            id="left out, and its steps are long",
+        ),
+        pytest.param(
             known(entered=4, phase="Succeeded", placeless_seconds=9),
             False,
             id="it succeeded: the processes end by themselves",

@@ -1,11 +1,12 @@
 """What time alone tells: a group that stays broken, and stopAt."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from spotrun.wire import Answer, Failure, How, LastWords, Progress
-from spotrun_trainer.agent.moves import next_world
+from spotrun_trainer.agent.moves import HANGS_SECONDS, must_stop, next_world
 from spotrun_trainer.agent.state import (
     ARRIVED_SECONDS,
     BROKEN_SECONDS,
@@ -336,3 +337,50 @@ def test_a_newcomer_has_not_arrived_before_its_world_is_entered(state: State, cl
     state.take(an_answer(a_world(2, how=How.BOUNDARY)))
     state.look()
     assert state.report().arrived == 0
+
+
+def leave_out(state: State, folder: Path, *, broken: tuple[int, int]) -> None:
+    """Others go on without a worker of two processes, which have left these worlds."""
+    enter(state, 1)
+    known = Telling(generation=1, ready=True, in_process=True, processes=2)
+    for rank, left in enumerate(broken):
+        write_telling(folder / "run", replace(known, broken=left), rank)
+    state.take(an_answer(generation=2, left_out=True))
+    state.look()
+
+
+@pytest.mark.parametrize("broken", [(0, 0), (1, 0), (0, 1)])
+def test_a_process_that_does_not_let_go_of_its_world_is_not_ready_and_is_ended(
+    state: State, clock: Clock, tmp_path: Path, broken: tuple[int, int]
+) -> None:
+    leave_out(state, tmp_path, broken=broken)
+    assert not state.report().ready
+    clock.now += HANGS_SECONDS
+    assert not must_stop(state.known(0.0))
+    clock.now += 1
+    assert must_stop(state.known(0.0))
+
+
+def test_a_process_that_lets_go_is_warm_for_the_next_world(
+    state: State, clock: Clock, tmp_path: Path
+) -> None:
+    leave_out(state, tmp_path, broken=(1, 1))
+    assert state.report().ready
+    clock.now += 2 * HANGS_SECONDS
+    state.look()
+    assert not must_stop(state.known(0.0))
+
+
+def test_a_process_that_was_started_anew_does_not_cling_to_the_old_world(
+    state: State, clock: Clock, tmp_path: Path
+) -> None:
+    leave_out(state, tmp_path, broken=(0, 0))
+    clock.now += HANGS_SECONDS + 1
+    prepared = a_world(3, how=How.BOUNDARY, switch=False)
+    state.take(an_answer(prepared, left_out=True))
+    with state.news:
+        state.enter(prepared)
+    write_telling(tmp_path / "run", Telling(ready=True, in_process=True))
+    state.look()
+    assert state.report().ready
+    assert not must_stop(state.known(0.0))
