@@ -72,6 +72,7 @@ class Loop:
             yield from self._steps_to_the_end()
         finally:
             self._source.close()
+            self._saves.leave_place()
             self._context.close()
 
     def done(self, said: Ballot) -> None:
@@ -127,6 +128,7 @@ class Loop:
         with context.meter.span("restore"):
             restored = None
             if context.checkpoints is not None:
+                self._saves.take_place()
                 restored = restore(
                     context.seat,
                     context.group,
@@ -322,6 +324,7 @@ class Loop:
                     f"{FINISH_SECONDS:.0f} s; start it again, and it goes on from the one before"
                 )
             time.sleep(0.0 if is_durable or time.monotonic() >= again_at else _LOOK_SECONDS)
+        self._saves.is_complete = True
         context.reporter.tell(step=context.step, completed=True)
 
     def _is_sound(self) -> bool:

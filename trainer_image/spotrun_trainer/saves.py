@@ -14,6 +14,7 @@ from spotrun_trainer.checkpoint import (
 )
 from spotrun_trainer.context import Context
 from spotrun_trainer.logbook import say
+from spotrun_trainer.owner import owner_of
 
 MARGIN_SECONDS = 2.0  # for the last report, and for the process to end
 FINISH_SECONDS = 1800.0
@@ -31,6 +32,9 @@ class Saves:
         self._durable: str | None = None
         self._acknowledged: str | None = None
         self._pruning: threading.Thread | None = None
+        place = context.place
+        self._owner = owner_of(context, open_place(place)) if place is not None else None
+        self.is_complete = False  # and its last checkpoint is durable
 
     @property
     def is_in_flight(self) -> bool:
@@ -41,6 +45,21 @@ class Saves:
         """Refuse a place where nothing can be saved, before there is anything to lose."""
         if self._context.place is not None:
             make_writable(open_place(self._context.place))
+
+    def take_place(self) -> None:
+        """Keep other trainings out, before anything there is read; raises FolderInUseError.
+
+        Under spotrun it is waited first for workers of a job that was deleted: they have that time.
+        """
+        interrupt, is_of_a_job = self._context.interrupt, self._context.seat.elastic
+        if self._owner is not None and self._context.group.rank == 0:
+            self._owner.take(patience_seconds=interrupt.grace_seconds if is_of_a_job else 0.0)
+
+    def leave_place(self) -> None:
+        """This process trains no more; others of a job may."""
+        seat = self._context.seat
+        if self._owner is not None:
+            self._owner.leave(is_over=self.is_complete or not seat.elastic or seat.size == 1)
 
     def is_due(self, step: int) -> bool:
         """Whether to save at the end of this step; the clock of rank 0 is everybody's."""
@@ -64,6 +83,7 @@ class Saves:
         context = self._context
         if context.checkpoints is None or self._begun_step == context.step:
             return
+        self._check_owner()
         name = f"step-{context.step}.g{context.seat.generation}"
         with context.meter.span("checkpoint"):
             context.checkpoints.save(
@@ -91,6 +111,7 @@ class Saves:
     def look(self, step_seconds: float) -> None:
         """Take note of what has become durable."""
         self._cadence.step_took(step_seconds, is_saving=self.is_in_flight)
+        self._check_owner()
         if self._context.checkpoints is None or not self.is_in_flight:
             return
         try:
@@ -142,6 +163,10 @@ class Saves:
         """There is another world: parts of those who are in none will not come any more."""
         if self._context.checkpoints is not None:
             self._context.checkpoints.enter(self._context.attempt())
+        if self._owner is not None and self._context.group.rank == 0:
+            self._owner.keep()
+        elif self._owner is not None:
+            self._owner.leave(is_over=False)
         if self.is_in_flight:
             self.drop()
             self._cadence.dropped()
@@ -157,6 +182,10 @@ class Saves:
         if self._context.checkpoints is None:
             return "nothing was saved, for no place for checkpoints is known (checkpoint=...)"
         return f"durable is {self._durable or 'no checkpoint'}"
+
+    def _check_owner(self) -> None:
+        if self._owner is not None:
+            self._owner.check()
 
     def _note(self, saved: Saved) -> None:
         self._cadence.saved(saved)

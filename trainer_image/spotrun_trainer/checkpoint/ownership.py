@@ -1,0 +1,209 @@
+"""Whose a folder for checkpoints is: two trainings that run at the same time cannot share one.
+
+Each would take the other's checkpoints for its own, and delete them. So the first process of a
+training writes a small file into the folder, and writes it anew every few seconds. Who finds one of
+another training watches it. If it changes, the other one runs, and the folder is refused; if not,
+that training is over and the folder is taken over, as by a job that was made anew. Who ends in
+order takes the file away. No clocks are compared, for those of two machines may differ.
+"""
+
+import json
+import os
+import secrets
+import threading
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from spotrun_trainer.checkpoint.patience import patiently, reading
+from spotrun_trainer.logbook import say
+
+OWNER = "OWNER"
+BEAT_SECONDS = 2.0
+WATCH_SECONDS = 10.0
+"""If the file did not change for so long, nobody runs any more who should write it."""
+_LOOK_SECONDS = 0.2
+_JOIN_SECONDS = 5.0
+_MOST_BYTES = 4096
+
+
+class FolderInUseError(ValueError):
+    """Another training that runs keeps its checkpoints in this folder."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the file says."""
+
+    training: str  # equal for all processes of one training, for none of another
+    what: str  # for people
+    process: str = ""  # that writes it; "" if others of the training may be the next to do so
+    beat: str = ""  # another one each time
+
+    @property
+    def is_known_to_be_over(self) -> bool:
+        """Whether it was written by a process of this machine that has ended."""
+        machine, _, pid = self.process.rpartition("/")
+        is_here = bool(pid) and machine == _machine()
+        return is_here and self.process != process_named(pid.partition(".")[0])
+
+
+class Ownership:
+    """One training's claim to a folder, kept up by whichever of its processes is the first."""
+
+    def __init__(
+        self,
+        folder: Path,
+        claim: Claim,
+        *,
+        beat_seconds: float = BEAT_SECONDS,
+        watch_seconds: float = WATCH_SECONDS,
+    ) -> None:
+        self._folder = folder
+        self._claim = claim
+        self._beat_seconds = beat_seconds
+        self._watch_seconds = watch_seconds
+        self._lost: Claim | None = None
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None  # None: another process keeps it up
+
+    def take(self, *, patience_seconds: float = 0.0) -> None:
+        """Take the folder; raises FolderInUseError if another training has it for that long."""
+        until = time.monotonic() + patience_seconds
+        is_taken, is_said = False, False
+        while not is_taken:
+            other = patiently(self._read)
+            if other is None:
+                is_taken = self._create()
+            elif self._is_free(other):
+                is_taken = self._write()
+            elif time.monotonic() >= until:
+                raise FolderInUseError(self._refusal(other))
+            elif not is_said:
+                say(f"waiting for the end of {other.what}, whose checkpoints are in {self._folder}")
+                is_said = True
+        self.keep()
+
+    def keep(self) -> None:
+        """Keep it up from now on: this process is the first of its training."""
+        if self._thread is None:
+            self._closing.clear()
+            self._thread = threading.Thread(target=self._run, name="owner", daemon=True)
+            self._thread.start()
+
+    def leave(self, *, is_over: bool) -> None:
+        """Keep it up no more: another process does, or the training is over."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        self._closing.set()
+        thread.join(_JOIN_SECONDS)  # a server that is away may hold it up
+        if is_over and self._lost is None and not thread.is_alive():
+            with suppress(OSError):
+                (self._folder / OWNER).unlink()
+
+    def check(self) -> None:
+        """Raise FolderInUseError if another training has taken the folder over meanwhile."""
+        if self._lost is not None:
+            raise FolderInUseError(self._refusal(self._lost))
+
+    def _run(self) -> None:
+        while not self._closing.wait(self._beat_seconds):
+            with suppress(OSError):
+                claim = read_claim(self._folder)
+                if claim is not None and claim.training != self._claim.training:
+                    self._lost = claim
+                    return
+            self._write()
+
+    def _read(self) -> Claim | None:
+        with reading(self._folder / OWNER):
+            return read_claim(self._folder)
+
+    def _is_free(self, found: Claim) -> bool:
+        if found.training == self._claim.training or found.is_known_to_be_over:
+            return True
+        until = time.monotonic() + self._watch_seconds
+        while time.monotonic() < until:
+            time.sleep(min(_LOOK_SECONDS, self._watch_seconds / 10))
+            with suppress(OSError):
+                if read_claim(self._folder) not in (found, None):
+                    return False
+        say(f"{self._folder} is taken over: {found.what} is over")
+        return True
+
+    def _create(self) -> bool:
+        """Of two that begin at the same time only one does; False: the other one has."""
+        part = self._written()
+        if part is None:
+            return True
+        try:
+            os.link(part, self._folder / OWNER)
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without links
+            return self._write()
+        finally:
+            part.unlink(missing_ok=True)
+        return True
+
+    def _write(self) -> bool:
+        part = self._written()
+        with suppress(OSError):
+            if part is not None:
+                part.replace(self._folder / OWNER)
+        return True
+
+    def _written(self) -> Path | None:
+        """Write a file beside it; None where that cannot be, as on a full disk."""
+        part = self._folder / f".{OWNER}.{secrets.token_hex(8)}"
+        try:
+            with part.open("x") as stream:
+                json.dump(asdict(replace(self._claim, beat=secrets.token_hex(8))), stream)
+        except OSError:
+            with suppress(OSError):
+                part.unlink()
+            return None
+        return part
+
+    def _refusal(self, other: Claim) -> str:
+        return (
+            f"{other.what} keeps its checkpoints in {self._folder}, too, and runs: each of two "
+            "trainings would delete what the other one has saved. End that one first, and this one "
+            "goes on from its newest checkpoint; or choose another place (in a TrainingJob: give "
+            "the job another name, or another volume)"
+        )
+
+
+def read_claim(folder: Path) -> Claim | None:
+    """Whose a folder is; None if nobody says. Raises OSError if that cannot be read."""
+    path = folder / OWNER
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as stream:
+            text = stream.read(_MOST_BYTES)
+    except PermissionError:  # another user's; when it was written can be seen
+        return Claim("", "another training", beat=str(path.stat(follow_symlinks=False).st_mtime_ns))
+    except FileNotFoundError:
+        return None
+    try:
+        content = json.loads(text)
+        return Claim(*(str(content[name]) for name in ("training", "what", "process", "beat")))
+    except (ValueError, KeyError, TypeError):
+        return Claim("", "another training", beat=text.hex())
+
+
+def process_named(pid: int | str) -> str:
+    """A process of this machine, as no other is called; an empty text if it has ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if stat[0] in "ZX" else f"{_machine()}/{pid}.{stat[19]}"
+
+
+def _machine() -> str:
+    """This machine since it was started, and the processes that are seen here."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}:{Path('/proc/self/ns/pid').readlink()}"
