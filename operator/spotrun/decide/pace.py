@@ -23,13 +23,14 @@ GATHER_SECONDS = 2.0
 LAST_SECONDS = 5.0
 """The same of a job that is over, until its last worker is settled: they end within seconds."""
 FIRST_SECONDS = 5.0
-"""What somebody waits for who watches a job begin may be so old: how many of its workers have a
-node and are ready, its first steps, the first time that its end is foreseen, its first checkpoint.
-Jobs that train or are over by then save a write."""
+"""What somebody waits for who watches a job begin may be so old: that its first workers have a
+node, its first steps, the first time that its end is foreseen, its first checkpoint. Jobs that
+train or are over by then save a write."""
 SAVED_SECONDS = 30.0
 """A later checkpoint may be so old: where it is saved every few seconds, not each is a write."""
 WORDS_SECONDS = 10.0
-"""Why a job does not start may be so old: several say so, one after the other."""
+"""Why a job does not start, or how many of its workers run until it trains, may be so old: several
+say so, one after the other."""
 
 
 def refresh_seconds(job: JobSnapshot) -> float:
@@ -58,7 +59,7 @@ def seconds_to_write(
         return 0.0
     soon = (
         (_counted, LAST_SECONDS if _ends(new) else GATHER_SECONDS),
-        (_shown, FIRST_SECONDS if _starts(new) or _ends(new) else GATHER_SECONDS),
+        (_shown, _shown_seconds(old, new)),
         (_begun, FIRST_SECONDS),
         (_why_it_waits, WORDS_SECONDS),
         (_saved, SAVED_SECONDS),
@@ -89,6 +90,15 @@ def _urgent(status: TrainingJobStatus) -> tuple[object, ...]:
         status.checkpoint if status.suspended_by else None,
         conditions,
     )
+
+
+def _shown_seconds(old: TrainingJobStatus, new: TrainingJobStatus) -> float:
+    """How old it may be how many run: of a gang whose start is told, as why another does not."""
+    if _ends(new):
+        return LAST_SECONDS
+    if not _starts(new):
+        return GATHER_SECONDS
+    return FIRST_SECONDS if old.phase is not new.phase else WORDS_SECONDS
 
 
 def _starts(status: TrainingJobStatus) -> bool:

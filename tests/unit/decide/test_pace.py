@@ -56,7 +56,8 @@ STARTING = {"phase": Phase.STARTING, "workers": WorkersStatus(summary="3/8")}
 @pytest.mark.parametrize(
     ("change", "seconds"),
     [
-        pytest.param({"workers": WorkersStatus(summary="3/8")}, 4.0, id="some run"),
+        pytest.param({"message": "1 has a node"}, 59.0, id="only the words are others"),
+        pytest.param({"workers": WorkersStatus(summary="3/8")}, 9.0, id="some run"),
         pytest.param(STARTING, 4.0, id="some have a node"),
         pytest.param({**STARTING, "reason": "WaitingForWorkers"}, 4.0, id="enough have a node"),
         pytest.param({"reason": "WaitingForGang"}, 0.0, id="another comes first"),
