@@ -53,6 +53,7 @@ class LocalWorker:
         self.is_gone = False  # and nobody says so
         self._home = home
         self._is_over = False
+        self._is_cut_off = False
         self._process: Process | None = None
         self.node = Node(f"node-{serial}")
         self.pod = Pod(
@@ -91,6 +92,7 @@ class LocalWorker:
         self.is_gone = True
         if silently:
             chaos_links.cut(self._home.folder, self.name)
+            self._is_cut_off = True
             time.sleep(LINKS_SECONDS)
         self._stop()
 
@@ -109,6 +111,9 @@ class LocalWorker:
     def end(self) -> None:
         """Leave nothing of it."""
         self._stop()
+        if self._is_cut_off:  # others use its ports again
+            chaos_links.mend(self._home.folder, self.name)
+            self._is_cut_off = False
         if self._thread is not threading.current_thread():
             self._thread.join()
 
