@@ -6,7 +6,9 @@ there, for things happen that have no time but that at which they are seen: node
 annotations change. What was said at any moment, and the exact sums at the end, are compared with
 `tests/meter`. `unseen` is what such things add while nobody looks. `dead_node`: a machine dies
 under a worker and its Node object stays, is removed later, or comes back, while the job goes on, is
-over or held back: no sum may fall without a correction. With `--quick` nobody waits the 50 s after
+over or held back: no sum may fall without a correction. `vanished_pod`: a pod is stripped of its
+finalizers and deleted by force while the operator watches, or between two operators, where what was
+said last stays. With `--quick` nobody waits the 50 s after
 which Kubernetes says that a node is unreachable: it is said at once. Then what a life without
 disturbance costs in writes. `budgets`: jobs on a virtual clock that run into their budgets; the
 operator dies, in some of them it is away for hours, and some agents never save the last checkpoint.
@@ -25,6 +27,7 @@ from devcluster.cluster import Cluster
 from tests.budget_lives import a_life
 from tests.meter.dead_node import DEATHS, die
 from tests.meter.lives import KILLED, UNSEEN, WATCHED, Result, live
+from tests.meter.vanished_pod import vanish
 from tests.operator_world import install_crds
 
 JOBS = 10  # that live at the same time
@@ -43,6 +46,7 @@ def main() -> None:
     with Cluster() as cluster:
         install_crds(cluster)
         asyncio.run(dead_nodes(cluster, declared=arguments.quick))
+        asyncio.run(vanished_pods(cluster))
         asyncio.run(lives(cluster, arguments.lives))
 
 
@@ -59,6 +63,22 @@ async def dead_nodes(cluster: Cluster, *, declared: bool) -> None:
         allowed=0.01,
         looks=sum(len(death.errors_usd) for death in deaths),
         unexplained_falls_usd=float(max(fall for death in deaths for fall in death.falls_usd)),
+    )
+
+
+async def vanished_pods(cluster: Cluster) -> None:
+    """A pod is gone without a word of when its containers ended."""
+    watched = await vanish(cluster, is_watched=True)
+    unwatched = await vanish(cluster, is_watched=False)
+    falls = [*watched.falls_usd, *unwatched.falls_usd]
+    say(
+        "vanished_pod_error_usd",
+        float(max(watched.errors_usd)),
+        "USD",
+        allowed=0.01,
+        looks=len(watched.errors_usd),
+        unwatched_error_usd=float(max(unwatched.errors_usd)),
+        unexplained_falls_usd=float(max(falls)),
     )
 
 

@@ -37,6 +37,7 @@ PRINTED = {
         "meter_max_error_usd",
         "meter_final_error_usd",
         "dead_node_error_usd",
+        "vanished_pod_error_usd",
         "budget_overrun_usd",
     },
     "scaling": {

@@ -14,6 +14,7 @@ async def test_a_worker_whose_pod_vanishes_costs_what_the_meter_says(
     loss = await vanish(cluster, is_watched=True)
     assert max(loss.errors_usd) < CENT
     assert max(loss.falls_usd) == 0
+    assert Fraction(loss.final["cost"].get("correctedUsd", "0")) > -CENT
 
 
 async def test_one_that_goes_while_no_operator_watches_costs_what_was_said_last(
