@@ -9,6 +9,7 @@ from enum import Enum
 
 from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined]  # not in __all__
 
+from spotrun_trainer import leaving
 from spotrun_trainer.lost import PeerLostError
 from spotrun_trainer.seat import Seat
 
@@ -85,14 +86,19 @@ def _connect(seat: Seat, timeout_seconds: float, look: Callable[[], None]) -> St
     host, port = seat.store
     if seat.elastic:
         _knock(seat.store, time.monotonic() + timeout_seconds, look)
-    tcp = TCPStore(
-        host,
-        port,
-        is_master=seat.hosts_store,
-        timeout=timedelta(seconds=timeout_seconds),
-        wait_for_workers=False,
-        multi_tenant=True,  # the user's own init_process_group may share it
-    )
+
+    def connect() -> TCPStore:
+        return TCPStore(
+            host,
+            port,
+            is_master=seat.hosts_store,
+            timeout=timedelta(seconds=timeout_seconds),
+            wait_for_workers=False,
+            multi_tenant=True,  # the user's own init_process_group may share it
+        )
+
+    # Its host may be lost right now, and then it is tried again until the time-out.
+    tcp = leaving.call(connect, look)
     return PrefixStore(f"{seat.secret}/{seat.generation}", tcp)
 
 

@@ -19,7 +19,7 @@ from spotrun_trainer.arrival import Backend, meet
 from spotrun_trainer.connections import Connections
 from spotrun_trainer.group import CONNECT_SECONDS, Group
 from spotrun_trainer.lost import PeerLostError
-from spotrun_trainer.seat import find_seat
+from spotrun_trainer.seat import Seat, find_seat
 from spotrun_trainer.work import SLICE
 from tests.trainer_world import run_world
 from tests.unit.trainer.run.elastic import die
@@ -216,3 +216,26 @@ def test_what_ends_as_the_wait_for_it_does_has_succeeded_unless_it_failed(
         return
     with pytest.raises(PeerLostError, match=failure):
         pending.wait()
+
+
+def test_a_store_that_is_lost_once_it_was_found_is_left_with_the_next_world() -> None:
+    """torch goes on trying to connect to it until its time-out."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    port: int = listening.getsockname()[1]
+
+    def be_found_and_lost() -> None:
+        listening.accept()[0].close()
+        listening.close()
+        lost.set()
+
+    def look() -> None:
+        if lost.is_set():
+            raise PeerLostError("there is a newer world")
+
+    lost = threading.Event()
+    threading.Thread(target=be_found_and_lost).start()
+    seat = Seat(rank=1, size=2, store=("127.0.0.1", port), generation=1, elastic=True)
+    began = time.monotonic()
+    with pytest.raises(PeerLostError):
+        meet(seat, 15.0, look)
+    assert time.monotonic() - began < 15.0
