@@ -84,7 +84,12 @@ class Loop:
         self._said = said
         skipped = [one.skipped for one in self.settled if one.skipped]
         self.settled.clear()
-        self._streak.note(skipped, step=self._context.step, is_said=self._context.group.rank == 0)
+        try:
+            is_said = self._context.group.rank == 0
+            self._streak.note(skipped, step=self._context.step, is_said=is_said)
+        except NotFiniteError:
+            self._finish_saving()  # of a step before: it is what the next start goes on from
+            raise
 
     def discarded(self, error: Exception) -> None:
         """A step was not applied, on any process."""
@@ -302,6 +307,7 @@ class Loop:
         context = self._context
         self.worlds.finish_giving()
         if not self._is_sound():
+            self._finish_saving()  # of a step before: it is what the next start goes on from
             raise NotFiniteError(
                 "the weights are not finite, so nothing is saved: go on from the last checkpoint "
                 "with clip= or a lower learning rate"
