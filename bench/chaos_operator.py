@@ -18,18 +18,18 @@ from typing import Any
 from bench.chaos_worker import Home, LocalWorker
 from devcluster.addresses import claim_block
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.actions import Action, Create, Release, Remove
-from spotrun.decide.crew import training
-from spotrun.decide.fates import fates, in_doubt, missed_by_both
-from spotrun.decide.job import decide
-from spotrun.decide.snapshot import JobSnapshot, Worker
 from spotrun.observe.agents import Agents
+from spotrun.policies.chain import decide
 from spotrun.serve.publishing import published
 from spotrun.serve.told import Told
+from spotrun.state.actions import Action, Create, Release, Remove
+from spotrun.state.snapshot import JobSnapshot, Worker
+from spotrun.state.worker_outcomes import fates, in_doubt, missed_by_both
+from spotrun.state.world_members import training
 from spotrun.wire import Answer, read_report
 from spotrun_trainer.agent.link import NoAnswerError
 from spotrun_trainer.resolver import wait_shortly
-from tests.decide_builders import a_spec
+from tests.policy_builders import a_spec
 
 LOOK_SECONDS = 0.02  # of the operator, also where nothing is heard
 POLL_SECONDS = 5.0  # held at most

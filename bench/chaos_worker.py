@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bench import chaos_links
-from spotrun.decide.snapshot import Node, Pod, PodEnd, PodPhase
+from spotrun.state.snapshot import Node, Pod, PodEnd, PodPhase
 from spotrun.wire import Answer, Ending, LastWords, World
 from spotrun_trainer.addresses import split_address
 from spotrun_trainer.agent.agent import Agent

@@ -27,7 +27,6 @@ from devcluster.addresses import free_port
 from spotrun import shell
 from spotrun.api.status import TrainingJobStatus
 from spotrun.controller import Controller, Settings
-from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.access import Credentials, from_kubeconfig
 from spotrun.kube.client import Client
 from spotrun.kube.feed import Feed
@@ -37,6 +36,7 @@ from spotrun.kube.transport import Transport
 from spotrun.observe.objects import FED, TRAINING_JOBS
 from spotrun.serve.server import Settings as ServerSettings
 from spotrun.serve.tls import OwnSecret
+from spotrun.state.snapshot import JobSnapshot
 from spotrun.wire import Progress, Report
 
 STEPS = 1_000_000

@@ -13,12 +13,12 @@ from fractions import Fraction
 from typing_extensions import override
 
 from spotrun.api.names import Phase
-from spotrun.decide.snapshot import Node, PodEnd, Worker
 from spotrun.money.prices import EVER, PriceHistory
 from spotrun.money.units import UsdPerHour
+from spotrun.state.snapshot import Node, PodEnd, Worker
 from spotrun.wire import Ending, LastWords
-from tests.decide_builders import ON_CLAIM, a_spec
-from tests.decide_cluster import GRACE_SECONDS, Cluster, SimPod
+from tests.policy_builders import ON_CLAIM, a_spec
+from tests.policy_cluster import GRACE_SECONDS, Cluster, SimPod
 from tests.priced_nodes import QUARTER, WHOLE
 
 _ROUNDS = 400

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from spotrun.api.names import Phase
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.values import Serials, Time
-from spotrun.decide.actions import Action, Remove, Withdraw
-from spotrun.decide.serials import numbers
-from spotrun.decide.snapshot import Worker
+from spotrun.state.actions import Action, Remove, Withdraw
+from spotrun.state.snapshot import Worker
+from spotrun.state.worker_ids import numbers
 from spotrun.wire import Failure, Progress
-from tests.decide_builders import JobBuilder, a_job, a_worker, ago, later
+from tests.policy_builders import JobBuilder, a_job, a_worker, ago, later
 
 
 def with_all(job: JobBuilder, workers: Iterable[Worker]) -> JobBuilder:

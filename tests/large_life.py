@@ -23,15 +23,15 @@ from spotrun.api.status import (
     World,
 )
 from spotrun.api.values import Intervals, Serials, Time
-from spotrun.decide.actions import Create, Decision, Release
-from spotrun.decide.job import decide
-from spotrun.decide.snapshot import Node, Worker
 from spotrun.money.ledger import Segment, cost
 from spotrun.money.prices import EVER, PriceHistory
 from spotrun.money.shares import Resources
 from spotrun.money.units import NO_USD, Usd, UsdPerHour
-from tests.decide_builders import NOW, JobBuilder, a_job, a_worker
+from spotrun.policies.chain import decide
+from spotrun.state.actions import Create, Decision, Release
+from spotrun.state.snapshot import Node, Worker
 from tests.large_jobs import arrived, with_all
+from tests.policy_builders import NOW, JobBuilder, a_job, a_worker
 
 WHOLE = Resources(Decimal(8), Decimal(2**33))
 HALF = Resources(Decimal(4), Decimal(2**32))

@@ -5,10 +5,10 @@ from decimal import Decimal
 from typing import Any
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.decide.market import Market, PoolFacts
-from spotrun.decide.snapshot import Node
 from spotrun.money.shares import Resources
-from tests.decide_builders import NOW, JobBuilder
+from spotrun.state.market import Market, PoolFacts
+from spotrun.state.snapshot import Node
+from tests.policy_builders import NOW, JobBuilder
 
 ON_DEMAND_USD = 1.0
 

@@ -5,11 +5,11 @@ from decimal import Decimal
 from typing import Any
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.decide.snapshot import Node, PodPhase
 from spotrun.money.prices import EVER, PriceHistory
 from spotrun.money.shares import Resources
 from spotrun.money.units import UsdPerHour
-from tests.decide_builders import NOW, JobBuilder
+from spotrun.state.snapshot import Node, PodPhase
+from tests.policy_builders import NOW, JobBuilder
 
 GIB = 2**30
 WHOLE = Resources(Decimal(4), Decimal(16 * GIB))

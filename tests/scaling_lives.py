@@ -9,9 +9,9 @@ from typing import Any
 from spotrun.api.names import ScalingReason
 from spotrun.api.scaling import ScalingStatus
 from spotrun.api.workers import TargetResource
-from spotrun.decide.scaling.choice import Choice, choose_size
-from spotrun.decide.scaling.facts import Gauge, SizingFacts, StepTimes
-from tests.decide_builders import NOW
+from spotrun.policies.scaling.choice import Choice, choose_size
+from spotrun.policies.scaling.facts import Gauge, SizingFacts, StepTimes
+from tests.policy_builders import NOW
 
 LOOKS_EVERY = timedelta(minutes=2)
 

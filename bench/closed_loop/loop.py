@@ -14,12 +14,12 @@ from bench.closed_loop.curves import Load
 from bench.closed_loop.markets import Place
 from bench.closed_loop.training import Training
 from spotrun.api.capacitypool import Capacity
-from spotrun.decide.actions import Create, Placed, Release
-from spotrun.decide.hazard import interruptions_per_hour
+from spotrun.policies.pool.interruption_rate import interruptions_per_hour
 from spotrun.simulate.cluster import Cluster, Worker
 from spotrun.simulate.outcome import Course, Outcome
 from spotrun.simulate.pools import Pools
 from spotrun.simulate.scenario import Job, Rules
+from spotrun.state.actions import Create, Placed, Release
 from spotrun_trainer.telemetry.meter import Recent
 
 SAMPLES_PER_MICROBATCH = 8

@@ -8,11 +8,11 @@ from bench.closed_loop.peers import TARGET
 from spotrun.api.names import ScalingReason
 from spotrun.api.scaling import ScalingStatus
 from spotrun.api.workers import TargetResource
-from spotrun.decide.scaling.choice import choose_size
-from spotrun.decide.scaling.facts import Cap, Gauge, SizingFacts, StepTimes
-from spotrun.decide.scaling.gather import IN_PROCESS_STALL_SECONDS
-from spotrun.decide.snapshot import Reading
 from spotrun.observe.readings import Windows
+from spotrun.policies.scaling.choice import choose_size
+from spotrun.policies.scaling.facts import Cap, Gauge, SizingFacts, StepTimes
+from spotrun.policies.scaling.gather import IN_PROCESS_STALL_SECONDS
+from spotrun.state.snapshot import Reading
 from spotrun.wire import Progress, Utilization
 
 _ASK_SECONDS = 60.0

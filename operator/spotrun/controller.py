@@ -18,7 +18,6 @@ from spotrun.act.executor import Executor
 from spotrun.act.pools import PoolKeeper
 from spotrun.act.settings import Settings as WorkerSettings
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.client import Client
 from spotrun.kube.feed import Feed
 from spotrun.kube.horizon import Horizon
@@ -40,6 +39,7 @@ from spotrun.serve.server import Server
 from spotrun.serve.server import Settings as ServerSettings
 from spotrun.serve.tls import Identity, Source, load_patiently
 from spotrun.serve.tokens import Tokens, review_by
+from spotrun.state.snapshot import JobSnapshot
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from spotrun.api.status import TrainingJobStatus, World
 from spotrun.api.values import Serials
-from spotrun.decide.actions import Action, Create, Decision, DeleteJob, Remove, Resize, Withdraw
+from spotrun.state.actions import Action, Create, Decision, DeleteJob, Remove, Resize, Withdraw
 
 
 def entries(before: TrainingJobStatus, decision: Decision) -> Iterator[str]:

@@ -9,14 +9,6 @@ from spotrun import diary, logs
 from spotrun.act import orphans
 from spotrun.act.creations import creation_of
 from spotrun.act.executor import Executor
-from spotrun.decide.actions import Decision
-from spotrun.decide.cost.telling import cost_at_deletion
-from spotrun.decide.fates import in_doubt
-from spotrun.decide.hidden import hidden
-from spotrun.decide.job import decide
-from spotrun.decide.let_go import let_go, undecided
-from spotrun.decide.snapshot import JobSnapshot
-from spotrun.decide.world import is_restart
 from spotrun.kube.backoff import Backoff, Roll
 from spotrun.kube.client import Client
 from spotrun.kube.horizon import Horizon
@@ -27,10 +19,18 @@ from spotrun.observe.devices import DeviceCounts
 from spotrun.observe.memory import Memory
 from spotrun.observe.naming import worker_name
 from spotrun.observe.volumes import Volumes
+from spotrun.policies.chain import decide
+from spotrun.policies.fallback_chain import let_go, undecided
+from spotrun.policies.report.cost_announcements import cost_at_deletion
+from spotrun.policies.workers.hidden_pods import hidden
+from spotrun.policies.world.policy import is_restart
 from spotrun.serve.board import Board, WorkerKey
 from spotrun.serve.bucket import Bucket, Rate
 from spotrun.serve.farewells import Farewells
 from spotrun.serve.publishing import publish, published
+from spotrun.state.actions import Decision
+from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.worker_outcomes import in_doubt
 
 log = logging.getLogger(__name__)
 

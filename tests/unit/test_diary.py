@@ -1,8 +1,8 @@
 from spotrun.api.names import Phase, Reason
 from spotrun.api.status import How, TrainingJobStatus, World
 from spotrun.api.values import Serials
-from spotrun.decide.actions import Create, Decision, DeleteJob, Release, Remove, Withdraw
 from spotrun.diary import entries
+from spotrun.state.actions import Create, Decision, DeleteJob, Release, Remove, Withdraw
 
 RUNNING = TrainingJobStatus(phase=Phase.RUNNING, reason="Training", message="2 workers train")
 

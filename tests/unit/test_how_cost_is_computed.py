@@ -7,7 +7,6 @@ from pathlib import Path
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import MOST_POOLS, OTHER_POOLS
-from spotrun.decide.cost.policy import to_show
 from spotrun.money.budget import reserve, stop_at, used_percent
 from spotrun.money.builtin import built_in_tables
 from spotrun.money.catalog import Catalog
@@ -22,6 +21,7 @@ from spotrun.money.transfer import Place, ring_usd
 from spotrun.money.units import Usd, UsdPerHour
 from spotrun.observe.dialects import Identity
 from spotrun.observe.membership import pool_name
+from spotrun.policies.cost.bill import to_show
 
 PAGE = (Path(__file__).parents[2] / "docs/how-cost-is-computed.md").read_text()
 PROSE = " ".join(PAGE.split())

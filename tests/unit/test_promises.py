@@ -11,14 +11,14 @@ from spotrun.api.crd import KINDS
 from spotrun.api.model import Model
 from spotrun.api.names import Choice, ConditionType, Name, Phase, Reason, ScalingReason, SuspendedBy
 from spotrun.api.trainingjob import TrainingJob
-from spotrun.decide.snapshot import PodPhase
+from spotrun.state.snapshot import PodPhase
 from spotrun.wire import Ending
-from tests.decide_builders import ON_CLAIM, JobBuilder, a_job, an_end, later
+from tests.policy_builders import ON_CLAIM, JobBuilder, a_job, an_end, later
 from tests.priced_nodes import at_work
-from tests.unit.decide.test_idle import an_idle_job
+from tests.unit.policies.scaling.test_idle import an_idle_job
 from tests.writers import Code, Module, models
 
-DECIDING = Code.within("decide", "money", "act", "observe")
+DECIDING = Code.within("policies", "state", "money", "act", "observe")
 ALL = Code.within("")
 
 
@@ -40,7 +40,7 @@ HANDED_ON = {"Container", "Volume", "EmptyDir", "Csi"}
 """Models that are put into pods as they are: their fields are Kubernetes' own."""
 COPIED_BY = {"ScalingStatus": "changed"}
 """Functions that copy a model with their keywords."""
-PARTS_MADE_IN = {"Cost": "decide/cost/work.py"}
+PARTS_MADE_IN = {"Cost": "policies/cost/goodput/steps.py"}
 """Modules that make keys of a model for another module, which puts them into it."""
 
 

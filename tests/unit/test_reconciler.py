@@ -9,8 +9,6 @@ from typing_extensions import override
 from spotrun.act.executor import Executor
 from spotrun.act.settings import Settings
 from spotrun.api.names import FINALIZER_METERED, LABEL_JOB, LABEL_JOB_UID
-from spotrun.decide.actions import Action, Create
-from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.client import Client
 from spotrun.kube.errors import Ambiguous, Forbidden, NotFound
 from spotrun.kube.feed import Feed
@@ -23,7 +21,9 @@ from spotrun.observe.objects import FED, JobObject, PodObject
 from spotrun.reconciler import Reconciler
 from spotrun.serve.board import Board
 from spotrun.serve.farewells import Farewells
-from tests.decide_builders import NOW, a_spec
+from spotrun.state.actions import Action, Create
+from spotrun.state.snapshot import JobSnapshot
+from tests.policy_builders import NOW, a_spec
 from tests.unit.kube.scripted import ScriptedTransport
 
 JOB = Key("ns", "job")

@@ -2,12 +2,12 @@
 
 from spotrun.act.trouble import Trouble, on_removal
 from spotrun.act.writes import Writes, Written
-from spotrun.decide.actions import Annotate
-from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.client import Client
 from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key
 from spotrun.observe.objects import TRAINING_JOBS
+from spotrun.state.actions import Annotate
+from spotrun.state.snapshot import JobSnapshot
 
 
 async def annotate(

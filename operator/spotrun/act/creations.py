@@ -10,10 +10,10 @@ from spotrun.act.retries import Results, Retries
 from spotrun.act.settings import Settings
 from spotrun.act.trouble import Trouble, all_troubles
 from spotrun.api.names import Reason
-from spotrun.decide.actions import Create
-from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.backoff import Backoff, Roll
 from spotrun.observe.memory import Memory, Refused
+from spotrun.state.actions import Create
+from spotrun.state.snapshot import JobSnapshot
 
 REFUSED = Backoff(least_seconds=5.0, most_seconds=300.0)
 """A template is mended by people, a quota by other jobs that end."""

@@ -3,8 +3,8 @@
 from spotrun.act.manifest import Manifest, plain
 from spotrun.act.worker import owned_metadata
 from spotrun.api.names import LABEL_JOB_UID
-from spotrun.decide.snapshot import JobSnapshot
 from spotrun.observe.naming import owned_name
+from spotrun.state.snapshot import JobSnapshot
 
 EVERY_WORKER = 2**31 - 1
 

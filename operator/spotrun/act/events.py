@@ -20,10 +20,10 @@ from spotrun.api.names import (
     Reason,
 )
 from spotrun.api.status import Restarts, TrainingJobStatus
-from spotrun.decide.actions import Announce
-from spotrun.decide.blame import pause_after
-from spotrun.decide.newcomers import noted
-from spotrun.decide.snapshot import JobSnapshot
+from spotrun.policies.failures.backoff import pause_after
+from spotrun.policies.failures.joining_workers import noted
+from spotrun.state.actions import Announce
+from spotrun.state.snapshot import JobSnapshot
 
 MOST_PER_HOUR = 10
 _HOUR_SECONDS = 3600.0

@@ -27,7 +27,16 @@ from spotrun.act.withdrawals import withdraw
 from spotrun.act.writes import AT_ONCE, Writes, Written
 from spotrun.api.names import FINALIZER_METERED, Reason
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.actions import (
+from spotrun.kube.backoff import Roll
+from spotrun.kube.client import Client
+from spotrun.kube.errors import KubeError, NotFound
+from spotrun.kube.horizon import Horizon
+from spotrun.kube.resource import Key, Resource
+from spotrun.observe.memory import Memory
+from spotrun.observe.objects import PODS, TRAINING_JOBS
+from spotrun.observe.orphans import Orphan
+from spotrun.policies.report.cost_announcements import cost_of_deleted
+from spotrun.state.actions import (
     Annotate,
     Announce,
     Create,
@@ -38,16 +47,7 @@ from spotrun.decide.actions import (
     Resize,
     Withdraw,
 )
-from spotrun.decide.cost.telling import cost_of_deleted
-from spotrun.decide.snapshot import JobSnapshot
-from spotrun.kube.backoff import Roll
-from spotrun.kube.client import Client
-from spotrun.kube.errors import KubeError, NotFound
-from spotrun.kube.horizon import Horizon
-from spotrun.kube.resource import Key, Resource
-from spotrun.observe.memory import Memory
-from spotrun.observe.objects import PODS, TRAINING_JOBS
-from spotrun.observe.orphans import Orphan
+from spotrun.state.snapshot import JobSnapshot
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from spotrun.act.manifest import Manifest
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.placement import CapacityPolicy
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.decide.actions import Placed
-from spotrun.decide.market import Market, PoolFacts
 from spotrun.observe.dialects import CAPACITY_LABELS, HOST_LABEL, SPOT_TAINTS, ZONE_LABELS
 from spotrun.observe.template import gpu_limits
+from spotrun.state.actions import Placed
+from spotrun.state.market import Market, PoolFacts
 
 _UNHEALTHY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -11,14 +11,14 @@ from spotrun.act.trouble import Trouble, on_creation, on_removal, wants_restrict
 from spotrun.act.worker import owned_metadata, worker_pod
 from spotrun.act.writes import Writes, Written
 from spotrun.api.names import FINALIZER_METERED, LABEL_SERIAL, Reason
-from spotrun.decide.actions import Create, Release, Remove
-from spotrun.decide.snapshot import JobSnapshot, Refusal
 from spotrun.kube.client import Client
 from spotrun.kube.errors import AlreadyExists, Invalid, KubeError, NotFound
 from spotrun.kube.resource import Key
 from spotrun.observe.memory import Memory
 from spotrun.observe.naming import worker_name
 from spotrun.observe.objects import PODS, PodMeta
+from spotrun.state.actions import Create, Release, Remove
+from spotrun.state.snapshot import JobSnapshot, Refusal
 
 
 class _Found(msgspec.Struct, frozen=True):

@@ -13,13 +13,6 @@ from spotrun.act.trouble import SOON_SECONDS
 from spotrun.act.writes import Writes, Written
 from spotrun.api import names
 from spotrun.api.capacitypool import CapacityPoolSpec, CapacityPoolStatus
-from spotrun.decide.pool import (
-    PoolSnapshot,
-    again_seconds,
-    is_forgotten,
-    next_pool,
-    seconds_to_write,
-)
 from spotrun.kube.client import Client
 from spotrun.kube.errors import AlreadyExists, Conflict, NotFound
 from spotrun.kube.horizon import Horizon
@@ -27,6 +20,13 @@ from spotrun.kube.resource import Key, Resource
 from spotrun.observe.caches import Caches
 from spotrun.observe.dialects import INSTANCE_TYPE_LABELS, REGION_LABELS, ZONE_LABELS
 from spotrun.observe.objects import CAPACITY_POOLS
+from spotrun.policies.pool.policy import (
+    PoolSnapshot,
+    again_seconds,
+    is_forgotten,
+    next_pool,
+    seconds_to_write,
+)
 
 log = logging.getLogger(__name__)
 

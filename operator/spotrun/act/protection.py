@@ -10,14 +10,14 @@ from spotrun.act.retries import Retries
 from spotrun.act.trouble import Trouble, on_creation
 from spotrun.act.writes import Writes, Written
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.crew import training
-from spotrun.decide.snapshot import JobSnapshot
-from spotrun.decide.view import FINISHED
 from spotrun.kube.backoff import Roll
 from spotrun.kube.client import Client
 from spotrun.kube.errors import AlreadyExists, KubeError
 from spotrun.kube.resource import Resource
 from spotrun.observe.memory import Memory
+from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.view import FINISHED
+from spotrun.state.world_members import training
 
 log = logging.getLogger(__name__)
 

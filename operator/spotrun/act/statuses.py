@@ -6,13 +6,13 @@ from spotrun.act.retries import Retries
 from spotrun.act.trouble import Trouble, on_write
 from spotrun.act.writes import Writes, Written
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.backoff import Backoff, Roll
 from spotrun.kube.client import Client
 from spotrun.kube.errors import Conflict, KubeError, NotFound
 from spotrun.kube.resource import Key
 from spotrun.observe.memory import STATUS, Memory
 from spotrun.observe.objects import TRAINING_JOBS
+from spotrun.state.snapshot import JobSnapshot
 
 CONFLICTS = Backoff(least_seconds=0.1, most_seconds=10.0)
 """The event of the write that was in the way is mostly on its way already."""

@@ -5,8 +5,8 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 
 from spotrun.api.names import Reason
-from spotrun.decide.snapshot import Refusal
 from spotrun.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
+from spotrun.state.snapshot import Refusal
 
 SOON_SECONDS = 0.05
 """For a cache to catch up with somebody else's write, as Kubernetes' own controllers wait."""

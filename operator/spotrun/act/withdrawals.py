@@ -8,13 +8,13 @@ unmetered.
 
 from spotrun.act.trouble import Trouble, on_removal
 from spotrun.act.writes import Writes
-from spotrun.decide.actions import Withdraw
-from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.client import Client
 from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key
 from spotrun.observe.naming import worker_name
 from spotrun.observe.objects import PODS
+from spotrun.state.actions import Withdraw
+from spotrun.state.snapshot import JobSnapshot
 
 
 async def withdraw(

@@ -7,10 +7,10 @@ from spotrun.act.settings import Settings
 from spotrun.api import names
 from spotrun.api.template import TRAINER
 from spotrun.api.values import AutoOrDuration
-from spotrun.decide.actions import Create
-from spotrun.decide.snapshot import JobSnapshot
 from spotrun.observe.naming import worker_name
 from spotrun.observe.template import processes
+from spotrun.state.actions import Create
+from spotrun.state.snapshot import JobSnapshot
 
 DIRECTORY = "/run/spotrun"
 TOKEN_DIRECTORY = "/var/run/secrets/spotrun.dev"  # noqa: S105 - a path

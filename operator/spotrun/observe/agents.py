@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from spotrun.decide.snapshot import Agent
 from spotrun.observe.readings import Windows
+from spotrun.state.snapshot import Agent
 from spotrun.wire import Report
 
 MOST_WORKERS = 16_384

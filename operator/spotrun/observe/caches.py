@@ -8,9 +8,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Self
 
-from spotrun.decide.gang import wants_nodes
-from spotrun.decide.let_go import undecided
-from spotrun.decide.snapshot import JobSnapshot, Node
 from spotrun.kube.client import Client
 from spotrun.kube.feed import Feed
 from spotrun.kube.resource import Key
@@ -37,6 +34,9 @@ from spotrun.observe.prices import Prices
 from spotrun.observe.snapshot import job_snapshot
 from spotrun.observe.usage import Usage
 from spotrun.observe.volumes import NO_CLAIMS, UNKNOWN, Claims, Storage, claims_of
+from spotrun.policies.fallback_chain import undecided
+from spotrun.policies.queueing.gang import wants_nodes
+from spotrun.state.snapshot import JobSnapshot, Node
 
 log = logging.getLogger(__name__)
 

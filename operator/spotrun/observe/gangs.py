@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from spotrun.decide.gang import (
+from spotrun.kube.resource import Key
+from spotrun.policies.queueing.gang import (
     EVERYWHERE,
     PATIENCE,
     Place,
@@ -13,8 +14,7 @@ from spotrun.decide.gang import (
     lines_of,
     only_asks,
 )
-from spotrun.decide.snapshot import JobSnapshot
-from spotrun.kube.resource import Key
+from spotrun.state.snapshot import JobSnapshot
 
 
 @dataclass

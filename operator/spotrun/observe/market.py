@@ -9,8 +9,6 @@ from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Price
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.placement import Placement
-from spotrun.decide.market import Market, PoolFacts
-from spotrun.decide.pool import DAY
 from spotrun.money.catalog import Catalog
 from spotrun.observe.dialects import capacity_mark
 from spotrun.observe.fits import Demand
@@ -18,6 +16,8 @@ from spotrun.observe.membership import match_labels
 from spotrun.observe.pool_objects import Pool
 from spotrun.observe.pool_snapshot import node_of, quotes_of, resources_in
 from spotrun.observe.pools import Pools
+from spotrun.policies.pool.policy import DAY
+from spotrun.state.market import Market, PoolFacts
 
 KEPT = timedelta(minutes=1)
 """That nodes become older meanwhile changes little within that."""

@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from spotrun.decide.snapshot import JobSnapshot, Refusal, Undone
+from spotrun.state.snapshot import JobSnapshot, Refusal, Undone
 
 STATUS = "the status"
 """How the writing of one is named: it is not told of, for when it can be told it is done."""

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from spotrun.api.workers import ScalingMode, TargetResource
-from spotrun.decide.crew import generation, has_arrived, training
-from spotrun.decide.scaling.gauges import targets
-from spotrun.decide.snapshot import ENOUGH_WINDOWS, JobSnapshot, Worker
-from spotrun.decide.view import FINISHED
 from spotrun.money.shares import Resources
 from spotrun.observe.objects import PodMetricsObject, PodObject
 from spotrun.observe.pod_metrics import allowance, utilization
+from spotrun.policies.scaling.utilization.gauges import targets
+from spotrun.state.snapshot import ENOUGH_WINDOWS, JobSnapshot, Worker
+from spotrun.state.view import FINISHED
+from spotrun.state.world_members import generation, has_arrived, training
 from spotrun.wire import Utilization
 
 _KEPT_SAMPLES = 5

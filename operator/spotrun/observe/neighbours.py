@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from spotrun.api.names import FINALIZER_METERED
-from spotrun.decide.snapshot import JobSnapshot, Node
 from spotrun.observe.objects import PodObject
 from spotrun.observe.pool_objects import is_over
 from spotrun.observe.resources import devices_of
+from spotrun.state.snapshot import JobSnapshot, Node
 
 PodsOn = Callable[[str], Iterable[PodObject]]
 

@@ -6,7 +6,6 @@ from datetime import datetime
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR
-from spotrun.decide.snapshot import Node
 from spotrun.observe.dialects import (
     HOST_LABEL,
     capacity_of,
@@ -17,6 +16,7 @@ from spotrun.observe.dialects import (
 from spotrun.observe.notices import SILENCE, Said, has_notice, leaves_at
 from spotrun.observe.objects import NodeObject
 from spotrun.observe.resources import resources_of
+from spotrun.state.snapshot import Node
 
 MISSING_SECONDS = 10.0
 """A node that was never seen may only not have come through yet: so long it is not called gone."""

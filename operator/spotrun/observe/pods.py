@@ -10,12 +10,12 @@ from spotrun.api.names import (
     LABEL_SLOT,
     LABEL_TEMPLATE,
 )
-from spotrun.decide.snapshot import Pod, PodEnd, PodPhase
 from spotrun.observe.containers import end_is_guessed, ended_at, trainer_end
 from spotrun.observe.messages import bounded
 from spotrun.observe.naming import serial_of
 from spotrun.observe.objects import PodObject
 from spotrun.observe.resources import requests_of
+from spotrun.state.snapshot import Pod, PodEnd, PodPhase
 from spotrun.wire import one_line, read_last_words
 
 _CAPACITIES = {capacity.value: capacity for capacity in Capacity}

@@ -9,10 +9,6 @@ from typing import Any, Self
 from spotrun.api.capacitypool import Capacity, Price
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.api.values import Time
-from spotrun.decide.market import Market
-from spotrun.decide.pool import PoolSnapshot
-from spotrun.decide.snapshot import JobSnapshot
-from spotrun.decide.view import FINISHED
 from spotrun.kube.client import Client, Selection
 from spotrun.kube.reflector import Handler, Reflector
 from spotrun.kube.resource import Key
@@ -37,6 +33,10 @@ from spotrun.observe.pool_objects import asked
 from spotrun.observe.pool_snapshot import offerings_of, pool_snapshot
 from spotrun.observe.pools import Pools
 from spotrun.observe.promises import Promises
+from spotrun.policies.pool.policy import PoolSnapshot
+from spotrun.state.market import Market
+from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.view import FINISHED
 
 JobOf = Callable[[PodObject], tuple[TrainingJobSpec, str] | None]
 """The spec of a worker's job, and the hash of its template; None for a pod that is no worker."""

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 
 from spotrun.api.capacitypool import CapacityPoolSpec, CapacityPoolStatus
 from spotrun.api.names import LABEL_MANAGED_BY, MANAGED_BY
-from spotrun.decide.lifetimes import Life
 from spotrun.observe.dialects import Identity
 from spotrun.observe.objects import NodeObject, PodObject, PoolObject
+from spotrun.policies.pool.lifetimes import Life
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,6 @@ from datetime import datetime
 from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import CapacityPoolSpec, PoolNode
 from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR
-from spotrun.decide.lifetimes import Life
-from spotrun.decide.pool import PoolSnapshot
 from spotrun.money.catalog import FROM_NODE, Catalog
 from spotrun.money.prices import Quote, remembered
 from spotrun.money.rows import Offering
@@ -20,6 +18,8 @@ from spotrun.observe.pool_objects import Pool, asked, is_unschedulable
 from spotrun.observe.pools import Pools
 from spotrun.observe.resources import resources_of, times_in
 from spotrun.observe.room import Kind, lets_in
+from spotrun.policies.pool.lifetimes import Life
+from spotrun.policies.pool.policy import PoolSnapshot
 
 DemandOf = Callable[[PodObject], Demand | None]
 """What the template of a worker's job asks for; None where that is not known."""

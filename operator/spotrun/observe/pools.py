@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from spotrun.api.capacitypool import Capacity, CapacityPoolSpec, Price
-from spotrun.decide.lifetimes import Life
 from spotrun.kube.resource import Key
 from spotrun.observe.dialects import Labels, identity_of
 from spotrun.observe.membership import declared_for, discovered_spec, other_name, pool_name
@@ -19,6 +18,7 @@ from spotrun.observe.objects import NodeObject, PodObject, PoolObject
 from spotrun.observe.pool_objects import Member, News, Pool, asked, is_over, read_pool
 from spotrun.observe.resources import left, requests_of, resources_of, total
 from spotrun.observe.room import Kind, Room, Slot
+from spotrun.policies.pool.lifetimes import Life
 
 MOST_EVENTS = 1_000  # of one pool, until its status holds them
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from spotrun.api.capacitypool import Price
-from spotrun.decide.cost.pricing import offering
-from spotrun.decide.snapshot import Node
 from spotrun.money.catalog import FROM_NODE, Catalog
 from spotrun.money.prices import PriceHistory, history_of
 from spotrun.money.units import UsdPerHour
 from spotrun.observe.nodes import MOST_NODES
+from spotrun.policies.cost.pricing import offering
+from spotrun.state.snapshot import Node
 
 MOST_CHANGES = 16
 """Of one node, between two looks of a job at it."""

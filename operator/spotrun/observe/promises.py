@@ -8,8 +8,6 @@ has tried the worker: then either its node shows it, or there is no such room.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from spotrun.decide.actions import Action, Create
-from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.resource import Key
 from spotrun.money.shares import Resources
 from spotrun.observe.naming import worker_name
@@ -17,6 +15,8 @@ from spotrun.observe.objects import PodObject
 from spotrun.observe.pool_objects import asked, is_over
 from spotrun.observe.resources import requests_of
 from spotrun.observe.room import Room
+from spotrun.state.actions import Action, Create
+from spotrun.state.snapshot import JobSnapshot
 
 
 @dataclass

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
-from spotrun.decide.snapshot import ENOUGH_WINDOWS, Reading
+from spotrun.state.snapshot import ENOUGH_WINDOWS, Reading
 from spotrun.wire import Progress, Utilization
 
 WINDOW_STEPS = 20

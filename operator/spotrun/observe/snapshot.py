@@ -12,10 +12,6 @@ from pydantic import ValidationError
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.decide.crew import training
-from spotrun.decide.fates import fates, missed_by_both
-from spotrun.decide.let_go import undecided
-from spotrun.decide.snapshot import Broken, JobSnapshot, Node, Pod, Worker
 from spotrun.observe.agents import Agents
 from spotrun.observe.believable import why_impossible
 from spotrun.observe.devices import NO_DEVICES, Devices
@@ -26,6 +22,10 @@ from spotrun.observe.pods import pod_facts, serial_in
 from spotrun.observe.salvage import salvage
 from spotrun.observe.shape import misfit
 from spotrun.observe.volumes import UNKNOWN, Storage
+from spotrun.policies.fallback_chain import undecided
+from spotrun.state.snapshot import Broken, JobSnapshot, Node, Pod, Worker
+from spotrun.state.worker_outcomes import fates, missed_by_both
+from spotrun.state.world_members import training
 
 MOST_SERIALS = 2**31
 MOST_WORDS = 1_000  # of what is wrong with a spec; they end in a condition

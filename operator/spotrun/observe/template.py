@@ -4,7 +4,7 @@ from typing import Any
 
 from spotrun.api.amounts import whole
 from spotrun.api.template import PodTemplate
-from spotrun.decide.snapshot import JobSnapshot
+from spotrun.state.snapshot import JobSnapshot
 
 Manifest = dict[str, Any]
 

@@ -14,14 +14,14 @@ from typing import NoReturn
 import msgspec
 
 from spotrun.api.names import LABEL_JOB_UID
-from spotrun.decide.crew import generation
-from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.client import Client, Selection
 from spotrun.kube.depth import decode
 from spotrun.kube.errors import Forbidden, KubeError, NotFound
 from spotrun.kube.resource import Key
 from spotrun.observe.mute import MuteJob, incomparable, tells_nothing
 from spotrun.observe.objects import POD_METRICS, PodMetricsObject, PodObject
+from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.world_members import generation
 
 log = logging.getLogger(__name__)
 

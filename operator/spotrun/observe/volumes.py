@@ -11,11 +11,11 @@ import msgspec
 
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.decide.view import holds_back
 from spotrun.kube.client import Client
 from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key, Resource
 from spotrun.observe.dialects import ZONE_LABELS
+from spotrun.state.view import holds_back
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,6 @@ from typing_extensions import override
 
 from spotrun.api.names import Phase
 from spotrun.api.status import WorkersStatus
-from spotrun.decide.view import FINISHED
 from spotrun.kube.queue import WorkQueue
 from spotrun.kube.resource import Key
 from spotrun.serve.farewells import Farewells
@@ -23,6 +22,7 @@ from spotrun.serve.progress_metrics import progress_families
 from spotrun.serve.queue_metrics import Queues
 from spotrun.serve.scaling_metrics import scaling_families
 from spotrun.serve.told import Published
+from spotrun.state.view import FINISHED
 
 MOST_JOBS = 2_000
 """Jobs with series of their own; each has about forty, and a Prometheus is made for a million."""

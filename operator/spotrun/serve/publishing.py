@@ -5,10 +5,10 @@ from collections import Counter
 from decimal import Decimal
 
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.snapshot import JobSnapshot, PodPhase
 from spotrun.observe.template import processes
 from spotrun.serve.board import Board
 from spotrun.serve.told import Peer, Published
+from spotrun.state.snapshot import JobSnapshot, PodPhase
 
 log = logging.getLogger(__name__)
 

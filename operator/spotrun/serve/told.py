@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from spotrun.api.names import Phase
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.view import FINISHED, left_out
+from spotrun.state.view import FINISHED, left_out
 from spotrun.wire import Answer, How, Orders, World, write_answer
 
 _VERSION_BYTES = 12  # of a hash that nobody attacks: who could is told the content itself

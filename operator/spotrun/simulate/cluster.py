@@ -11,7 +11,10 @@ from typing import assert_never
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.placement import CapacityPolicy
-from spotrun.decide.actions import (
+from spotrun.simulate.market import Pool, VirtualMarket
+from spotrun.simulate.outcome import Lease
+from spotrun.simulate.scenario import Rules
+from spotrun.state.actions import (
     Action,
     Annotate,
     Create,
@@ -22,9 +25,6 @@ from spotrun.decide.actions import (
     Resize,
     Withdraw,
 )
-from spotrun.simulate.market import Pool, VirtualMarket
-from spotrun.simulate.outcome import Lease
-from spotrun.simulate.scenario import Rules
 
 _KINDS = {
     CapacityPolicy.SPOT: frozenset({Capacity.SPOT}),

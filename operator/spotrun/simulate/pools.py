@@ -1,4 +1,4 @@
-"""What the operator knows of the virtual market: learned by `decide.pool` from what it saw there.
+"""What the operator knows of the virtual market: learned by `policies.pool`.
 
 With `Observe.MARKET` it is told besides whether a pool has nodes to give, as in published replays.
 """
@@ -16,16 +16,16 @@ from spotrun.api.capacitypool import (
     Price,
 )
 from spotrun.api.meta import ConditionStatus
-from spotrun.decide.lifetimes import Life
-from spotrun.decide.market import Market, PoolFacts
-from spotrun.decide.pool import DAY, PoolSnapshot, again_seconds, next_pool
 from spotrun.money.prices import Quote
 from spotrun.money.shares import Resources
 from spotrun.money.units import UsdPerHour
+from spotrun.policies.pool.lifetimes import Life
+from spotrun.policies.pool.policy import DAY, PoolSnapshot, again_seconds, next_pool
 from spotrun.simulate.cluster import Cluster, Worker
 from spotrun.simulate.market import Pool
 from spotrun.simulate.outcome import Lease
 from spotrun.simulate.scenario import Observe
+from spotrun.state.market import Market, PoolFacts
 
 NODE = Resources(cpu=Decimal(8), memory=Decimal(64 * 2**30), gpus=1)
 """What a node has to give: room for one worker. Recordings know no more of a node than that."""

@@ -4,8 +4,7 @@ from spotrun.api.amounts import Amount
 from spotrun.api.names import Phase
 from spotrun.api.placement import Placement
 from spotrun.api.status import Pace, Progress, TrainingJobStatus
-from spotrun.decide.actions import Annotate
-from spotrun.decide.job import decide
+from spotrun.policies.chain import decide
 from spotrun.simulate.cluster import Cluster
 from spotrun.simulate.market import VirtualMarket
 from spotrun.simulate.outcome import Course
@@ -13,6 +12,7 @@ from spotrun.simulate.pools import Pools
 from spotrun.simulate.scenario import Job, Observe, Rules
 from spotrun.simulate.snapshot import Snapshots
 from spotrun.simulate.training import Training
+from spotrun.state.actions import Annotate
 
 _MOST_ROUNDS = 1000
 """Of decisions at one moment; more would be a decision that never comes to rest."""

@@ -13,10 +13,10 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJob, TrainingJobSpec
 from spotrun.api.values import Duration, PositiveDuration, Time
 from spotrun.api.workers import Scaling, ScalingMode
-from spotrun.decide import sizes
 from spotrun.money.units import NO_USD, Usd
 from spotrun.simulate.scenario import Job
 from spotrun.simulate.snapshot import TEMPLATE
+from spotrun.state import sizes
 
 _HOUR = 3600.0
 _LONGEST_SECONDS = 1_000_000 * _HOUR  # below that a Duration can say it

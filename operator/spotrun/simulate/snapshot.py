@@ -11,14 +11,14 @@ from spotrun.api.template import TRAINER, Container, PodSpec, PodTemplate
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.api.values import AutoOrDuration, Duration, PositiveDuration
 from spotrun.api.workers import Scaling, ScalingMode, Workers
-from spotrun.decide import snapshot as seen
-from spotrun.decide.crew import training
-from spotrun.decide.market import Market
 from spotrun.money.prices import PriceHistory
 from spotrun.simulate.cluster import Cluster, Worker
 from spotrun.simulate.pools import NODE
 from spotrun.simulate.scenario import Job
 from spotrun.simulate.training import Training, address
+from spotrun.state import snapshot as seen
+from spotrun.state.market import Market
+from spotrun.state.world_members import training
 from spotrun.wire import Ending, LastWords, Progress, Report
 
 _TEMPLATE = "t1"

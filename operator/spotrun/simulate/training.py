@@ -7,10 +7,10 @@ slower in proportion. To change worlds in process takes no time here: measured, 
 from math import inf
 
 from spotrun.api.status import How, TrainingJobStatus
-from spotrun.decide.crew import generation, training
-from spotrun.decide.serials import numbers
 from spotrun.simulate.cluster import Cluster, Worker
 from spotrun.simulate.scenario import Job, Rules
+from spotrun.state.worker_ids import numbers
+from spotrun.state.world_members import generation, training
 from spotrun.wire import Checkpoint, step_of
 
 _HAIR = 1e-6

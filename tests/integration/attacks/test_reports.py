@@ -2,7 +2,7 @@
 
 What it says within the bounds of the wire is the job's own affair; what it must not do is keep the
 operator from deciding, poison sums and metrics, or harm anybody else. Random lies are told in
-tests/unit/decide/test_hostile_reports.py.
+tests/unit/policies/test_hostile_reports.py.
 """
 
 import json

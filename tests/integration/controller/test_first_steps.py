@@ -3,7 +3,7 @@
 import pytest
 
 from devcluster.client import Manifest
-from spotrun.decide import pace
+from spotrun.policies.report import write_rate
 from tests.operator_world import World
 from tests.scripted_agent import Times
 
@@ -14,8 +14,8 @@ TEMPLATE = {"spec": {"containers": [{"name": "trainer", "image": "x", "args": ["
 async def test_first_steps_and_the_end_that_they_foresee_are_told_without_a_refresh(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pace, "REFRESH_SECONDS", HOUR_SECONDS)
-    monkeypatch.setattr(pace, "LATEST_REFRESH_SECONDS", HOUR_SECONDS)
+    monkeypatch.setattr(write_rate, "REFRESH_SECONDS", HOUR_SECONDS)
+    monkeypatch.setattr(write_rate, "LATEST_REFRESH_SECONDS", HOUR_SECONDS)
     await world.nodes.add("a")
     world.play().step_times = lambda _: Times(1.0)
     await world.create_job(workers={"template": TEMPLATE})

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 from devcluster.client import Manifest, at
-from spotrun.decide.actions import Decision
-from spotrun.decide.job import decide
-from spotrun.decide.snapshot import JobSnapshot
+from spotrun.policies.chain import decide
+from spotrun.state.actions import Decision
+from spotrun.state.snapshot import JobSnapshot
 from tests.operator_world import World
 
 

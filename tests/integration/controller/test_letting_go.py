@@ -62,7 +62,7 @@ async def break_decide(_: World, monkeypatch: pytest.MonkeyPatch) -> str:
     def fail(*_: Any) -> Any:
         raise ValueError("a mistake in a policy")
 
-    monkeypatch.setattr("spotrun.decide.job.POLICIES", (fail,))
+    monkeypatch.setattr("spotrun.policies.chain.POLICIES", (fail,))
     return "Undecided"
 
 

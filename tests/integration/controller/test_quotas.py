@@ -7,9 +7,9 @@ import pytest
 
 from devcluster.client import at
 from spotrun.act import creations
-from spotrun.decide import gang
 from spotrun.kube.backoff import Backoff
 from spotrun.observe import gangs
+from spotrun.policies.queueing import gang
 from tests.operator_world import World
 
 SLOW = Backoff(least_seconds=30.0, most_seconds=30.0)

@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from spotrun.controller import Controller
-from spotrun.decide import idle
 from spotrun.kube.access import Access, Credentials
 from spotrun.kube.client import Client
 from spotrun.kube.transport import Transport
+from spotrun.policies.scaling import idle
 from spotrun.serve.tls import OwnSecret
 from tests.faults.proxy import FaultProxy
 from tests.integration.monitoring.helpers import ALERTS

@@ -15,8 +15,6 @@ from spotrun.act.executor import Executor, Outcome
 from spotrun.act.settings import Settings
 from spotrun.api.names import LABEL_JOB_UID
 from spotrun.api.status import TrainingJobStatus
-from spotrun.decide.job import decide
-from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.client import Client, Selection
 from spotrun.kube.errors import NotFound
 from spotrun.kube.horizon import Horizon
@@ -34,6 +32,8 @@ from spotrun.observe.objects import (
     PodObject,
 )
 from spotrun.observe.snapshot import Readings, job_snapshot
+from spotrun.policies.chain import decide
+from spotrun.state.snapshot import JobSnapshot
 from spotrun.wire import Report
 
 NAMESPACES = Resource("", "v1", "namespaces")

@@ -11,14 +11,14 @@ from spotrun.act.pods import PodWriter
 from spotrun.act.protection import BUDGETS, ENSURE_AGAIN_SECONDS, POLICIES
 from spotrun.act.writes import Writes
 from spotrun.api.names import FINALIZER_METERED, Phase
-from spotrun.decide.actions import Release
-from spotrun.decide.snapshot import PodPhase
 from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key
 from spotrun.observe.memory import Memory
 from spotrun.observe.naming import owned_name
 from spotrun.observe.objects import PODS, TRAINING_JOBS
 from spotrun.observe.orphans import Orphan
+from spotrun.state.actions import Release
+from spotrun.state.snapshot import PodPhase
 from spotrun.wire import Report
 from tests.integration.operator_act.helpers import Hand, Scripts, Some, Space
 

@@ -13,15 +13,15 @@ from spotrun.act.trouble import SOON_SECONDS
 from spotrun.api.names import LABEL_JOB_UID, Reason
 from spotrun.api.status import How, TrainingJobStatus, World
 from spotrun.api.values import Serials
-from spotrun.decide.actions import Announce, Create, Decision, Remove
-from spotrun.decide.job import decide
-from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.client import Client, Selection
 from spotrun.kube.horizon import OVERDUE_SECONDS
 from spotrun.kube.resource import Key
 from spotrun.observe.memory import Memory
 from spotrun.observe.naming import owned_name
 from spotrun.observe.objects import PODS, TRAINING_JOBS
+from spotrun.policies.chain import decide
+from spotrun.state.actions import Announce, Create, Decision, Remove
+from spotrun.state.snapshot import JobSnapshot
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import FOR_EVER, Rule
 from tests.integration.operator_act.helpers import NAMESPACES, QUOTAS, Hand, Manifest, Some, Space

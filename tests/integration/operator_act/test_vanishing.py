@@ -4,11 +4,11 @@ import asyncio
 from contextlib import suppress
 
 from spotrun.api.names import FINALIZER_METERED
-from spotrun.decide.snapshot import PodPhase
 from spotrun.kube.errors import NotFound
 from spotrun.kube.resource import Key
 from spotrun.observe.objects import TRAINING_JOBS
 from spotrun.observe.orphans import Orphan
+from spotrun.state.snapshot import PodPhase
 from tests.integration.operator_act.helpers import Hand, Scripts, Space
 
 

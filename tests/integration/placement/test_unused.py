@@ -2,8 +2,8 @@
 
 import pytest
 
-from spotrun.decide import unused
-from spotrun.decide.placement import supply
+from spotrun.policies.placement import supply
+from spotrun.policies.workers import partial_capacity
 from tests.integration.spot.helpers import add_node, create_job, until_pools
 from tests.operator_world import World
 
@@ -12,7 +12,7 @@ async def test_a_gang_gives_nodes_back_that_are_too_few_and_asks_when_enough_are
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supply, "SCALED_SECONDS", 1.0)
-    monkeypatch.setattr(unused, "LOOK_SECONDS", 1.0)
+    monkeypatch.setattr(partial_capacity, "LOOK_SECONDS", 1.0)
     for name in ("a", "b"):
         await add_node(world, name, capacity="on-demand")
     async with world.operator():

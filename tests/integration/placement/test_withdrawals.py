@@ -4,8 +4,8 @@ from typing import Any
 
 from spotrun.act.trouble import SOON_SECONDS
 from spotrun.api.names import Reason
-from spotrun.decide.actions import Decision, Withdraw
-from spotrun.decide.snapshot import JobSnapshot
+from spotrun.state.actions import Decision, Withdraw
+from spotrun.state.snapshot import JobSnapshot
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import Rule
 from tests.integration.operator_act.helpers import Hand, Scripts, Space

@@ -10,8 +10,8 @@ import pytest
 
 from devcluster.client import Manifest, at
 from devcluster.cluster import Cluster
-from spotrun.decide.scaling.policy import DECISIONS
 from spotrun.observe import usage
+from spotrun.policies.scaling.policy import DECISIONS
 from tests.integration.scaling.helpers import (
     AT_ONCE,
     ROOMY,

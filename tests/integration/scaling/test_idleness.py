@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from devcluster.client import Manifest
-from spotrun.decide import idle
+from spotrun.policies.scaling import idle
 from tests.integration.scaling.helpers import ROOMY, events_of
 from tests.operator_world import World
 from tests.scripted_agent import Times

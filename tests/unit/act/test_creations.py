@@ -15,12 +15,12 @@ from spotrun.act.creations import Creations
 from spotrun.act.retries import Retries
 from spotrun.act.settings import Settings
 from spotrun.act.trouble import Trouble
-from spotrun.decide.actions import Create, Remove
-from spotrun.decide.job import decide
-from spotrun.decide.snapshot import JobSnapshot, Refusal
 from spotrun.observe.gangs import Gangs
 from spotrun.observe.memory import Memory
-from tests.decide_builders import NOW, JobBuilder, a_job, ago
+from spotrun.policies.chain import decide
+from spotrun.state.actions import Create, Remove
+from spotrun.state.snapshot import JobSnapshot, Refusal
+from tests.policy_builders import NOW, JobBuilder, a_job, ago
 
 ROUND = timedelta(minutes=1)
 TRAINS = timedelta(minutes=5)

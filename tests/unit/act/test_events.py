@@ -19,8 +19,8 @@ from spotrun.api.status import (
     World,
 )
 from spotrun.api.values import Serials, Time
-from spotrun.decide.actions import Announce
-from tests.decide_builders import NOW, a_job, later
+from spotrun.state.actions import Announce
+from tests.policy_builders import NOW, a_job, later
 
 WHEN = Time.of(NOW)
 

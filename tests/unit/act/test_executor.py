@@ -8,13 +8,13 @@ import pytest
 
 from spotrun.act.executor import Executor, Outcome
 from spotrun.act.settings import Settings
-from spotrun.decide.actions import Create, Decision, DeleteJob
 from spotrun.kube.client import Client
 from spotrun.kube.errors import Conflict, KubeError, NotFound, NotLeading
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.resource import Key, Resource
 from spotrun.observe.memory import Memory
-from tests.decide_builders import NOW, a_job
+from spotrun.state.actions import Create, Decision, DeleteJob
+from tests.policy_builders import NOW, a_job
 from tests.unit.act.helpers import NoCaches
 from tests.unit.kube.scripted import Answer, ScriptedTransport
 

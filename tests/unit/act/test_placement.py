@@ -5,9 +5,9 @@ import pytest
 from spotrun.act.placement import affinity, tolerations
 from spotrun.api.capacitypool import Capacity, Toleration, TolerationOperator
 from spotrun.api.placement import CapacityPolicy
-from spotrun.decide.actions import Placed
-from spotrun.decide.market import Market, PoolFacts
-from tests.decide_builders import a_spec
+from spotrun.state.actions import Placed
+from spotrun.state.market import Market, PoolFacts
+from tests.policy_builders import a_spec
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 ZONE = "topology.kubernetes.io/zone"

@@ -1,6 +1,6 @@
 from spotrun.act.disruption_budget import disruption_budget
 from spotrun.act.network_policy import network_policy
-from tests.decide_builders import a_job
+from tests.policy_builders import a_job
 
 METADATA = {
     "name": "job-pu7fk",

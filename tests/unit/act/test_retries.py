@@ -11,14 +11,14 @@ from spotrun.act.settings import Settings
 from spotrun.api.names import Reason
 from spotrun.api.status import How, World
 from spotrun.api.values import Intervals, Serials
-from spotrun.decide.actions import Action, Create, Decision, Release, Remove
-from spotrun.decide.snapshot import JobSnapshot, Undone
 from spotrun.kube.client import Client
 from spotrun.kube.errors import Ambiguous, Forbidden, KubeError, Retryable, Unauthorized
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.resource import Key, Resource
 from spotrun.observe.memory import Memory
-from tests.decide_builders import NOW, a_job
+from spotrun.state.actions import Action, Create, Decision, Release, Remove
+from spotrun.state.snapshot import JobSnapshot, Undone
+from tests.policy_builders import NOW, a_job
 from tests.unit.act.helpers import NoCaches
 from tests.unit.kube.scripted import ScriptedTransport
 

@@ -8,7 +8,6 @@ from spotrun.act.trouble import (
     on_write,
     wants_restricted,
 )
-from spotrun.decide.snapshot import Refusal
 from spotrun.kube.errors import (
     Ambiguous,
     Cause,
@@ -20,6 +19,7 @@ from spotrun.kube.errors import (
     Retryable,
     Unauthorized,
 )
+from spotrun.state.snapshot import Refusal
 
 QUOTA = Forbidden('pods "a" is forbidden: exceeded quota: few')
 ENDS = Forbidden("it goes", causes=(Cause("NamespaceTerminating", "it goes"),))

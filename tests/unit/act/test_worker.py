@@ -9,10 +9,10 @@ import pytest
 from spotrun.act.settings import Settings
 from spotrun.act.worker import SHARED_MEMORY, worker_pod
 from spotrun.api.capacitypool import Capacity
-from spotrun.decide.actions import Create, Placed
-from spotrun.decide.snapshot import JobSnapshot
 from spotrun.observe.dialects import CAPACITY_LABELS
-from tests.decide_builders import a_job
+from spotrun.state.actions import Create, Placed
+from spotrun.state.snapshot import JobSnapshot
+from tests.policy_builders import a_job
 
 SETTINGS = Settings(server="sync.spotrun-system:9443", ca_pem="PEM")
 TRAINER = {"name": "trainer", "image": "your-registry/train:1"}

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from spotrun.decide.snapshot import Worker
+from spotrun.state.snapshot import Worker
 from spotrun.wire import Progress
-from tests.decide_builders import JobBuilder, a_job, a_worker
+from tests.policy_builders import JobBuilder, a_job, a_worker
 
 
 def a_mute_worker(serial: int, *, progress: Progress | None = None, **worker: Any) -> Worker:

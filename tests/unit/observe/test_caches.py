@@ -12,7 +12,7 @@ from spotrun.observe.caches import Caches
 from spotrun.observe.memory import Memory
 from spotrun.observe.objects import FED, JobObject, PodMetricsObject
 from spotrun.observe.usage import IGNORED_SECONDS
-from tests.decide_builders import a_job, a_spec, ago
+from tests.policy_builders import a_job, a_spec, ago
 from tests.unit.observe.mute_jobs import a_mute_job
 
 UID = "job-uid"

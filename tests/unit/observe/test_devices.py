@@ -21,7 +21,7 @@ from spotrun.observe.devices import (
     Devices,
     device_claims_of,
 )
-from tests.decide_builders import a_spec
+from tests.policy_builders import a_spec
 from tests.unit.kube.scripted import ScriptedTransport
 
 GPU = "gpu.nvidia.com"

@@ -7,7 +7,7 @@ import pytest
 from spotrun.api.capacitypool import Toleration
 from spotrun.observe.fits import Demands, demand_of, suits
 from spotrun.observe.objects import Taint
-from tests.decide_builders import a_spec
+from tests.policy_builders import a_spec
 
 LABELS = {"zone": "a", "size": "8"}
 

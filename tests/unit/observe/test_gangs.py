@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from spotrun.api.names import ConditionType, Reason
-from spotrun.decide.ledger import state
-from spotrun.decide.market import Market, PoolFacts
-from spotrun.decide.snapshot import Refusal
 from spotrun.kube.resource import Key
 from spotrun.money.shares import Resources
 from spotrun.observe.gangs import Gangs
-from tests.decide_builders import NOW, JobBuilder, a_job, ago
+from spotrun.state.conditions import state
+from spotrun.state.market import Market, PoolFacts
+from spotrun.state.snapshot import Refusal
 from tests.market_builders import a_spot_pool
+from tests.policy_builders import NOW, JobBuilder, a_job, ago
 
 FULL: dict[str, Any] = {"node": None, "unschedulable": "0/3 nodes are available"}
 

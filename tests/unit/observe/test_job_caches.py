@@ -12,7 +12,7 @@ from spotrun.kube.resource import Key
 from spotrun.observe.job_caches import JobCaches
 from spotrun.observe.naming import worker_name
 from spotrun.observe.objects import JobObject, PodObject
-from tests.decide_builders import a_spec
+from tests.policy_builders import a_spec
 
 UID = "job-uid"
 

@@ -15,9 +15,6 @@ from hypothesis import strategies as st
 from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.placement import Placement
-from spotrun.decide.market import Market, PoolFacts
-from spotrun.decide.pool import PoolSnapshot, next_pool
-from spotrun.decide.snapshot import Node
 from spotrun.kube.resource import Key
 from spotrun.money.catalog import FROM_NODE, Catalog
 from spotrun.money.prices import PriceHistory
@@ -31,7 +28,10 @@ from spotrun.observe.objects import NodeObject, NodeStatus, PodObject, PoolObjec
 from spotrun.observe.pool_snapshot import pool_snapshot
 from spotrun.observe.pools import Pools
 from spotrun.observe.prices import Prices
-from tests.decide_builders import a_spec
+from spotrun.policies.pool.policy import PoolSnapshot, next_pool
+from spotrun.state.market import Market, PoolFacts
+from spotrun.state.snapshot import Node
+from tests.policy_builders import a_spec
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 POOL = "spot-g5-xlarge-us-east-1b"

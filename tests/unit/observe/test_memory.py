@@ -2,9 +2,9 @@
 
 import pytest
 
-from spotrun.decide.snapshot import Undone
 from spotrun.observe.memory import STATUS, Failing, Memory
-from tests.decide_builders import a_job
+from spotrun.state.snapshot import Undone
+from tests.policy_builders import a_job
 
 BEGAN = 100.0
 

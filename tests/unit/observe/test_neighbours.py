@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from spotrun.decide.cost.meter import shares_of
-from spotrun.decide.snapshot import Node
 from spotrun.money.shares import Resources
 from spotrun.observe.neighbours import shared_nodes, with_claimed_devices
 from spotrun.observe.objects import PodObject
-from tests.decide_builders import a_job
+from spotrun.policies.cost.meter import shares_of
+from spotrun.state.snapshot import Node
+from tests.policy_builders import a_job
 
 
 def a_pod(owner: str, phase: str = "Running", devices: str = "", held: bool = True) -> PodObject:

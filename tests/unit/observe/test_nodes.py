@@ -7,7 +7,6 @@ import pytest
 from devcluster.notices import Dialect, marks
 from devcluster.platforms import Platform, pool_labels
 from spotrun.api.capacitypool import Capacity
-from spotrun.decide.snapshot import Node
 from spotrun.observe.dialects import capacity_of
 from spotrun.observe.nodes import (
     CALM_SECONDS,
@@ -25,6 +24,7 @@ from spotrun.observe.notices import (
     is_reclaimed,
 )
 from spotrun.observe.objects import NodeObject
+from spotrun.state.snapshot import Node
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 DEADLINE = NOW + timedelta(seconds=90)

@@ -5,10 +5,10 @@ import msgspec
 import pytest
 
 from spotrun.api.names import FINALIZER_METERED, LABEL_JOB_UID, LABEL_SERIAL, LABEL_TEMPLATE
-from spotrun.decide.snapshot import Pod, PodEnd, PodPhase
 from spotrun.observe.naming import worker_name
 from spotrun.observe.objects import PodObject, PodSpec
 from spotrun.observe.pods import pod_facts, serial_in
+from spotrun.state.snapshot import Pod, PodEnd, PodPhase
 from spotrun.wire import MESSAGE_CHARACTERS, Ending, LastWords
 
 UID = "job-uid"

@@ -7,7 +7,6 @@ import pytest
 from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity, Price, PriceChange
 from spotrun.api.values import Time
-from spotrun.decide.snapshot import Node
 from spotrun.kube.client import Client
 from spotrun.kube.resource import Meta
 from spotrun.money.catalog import FROM_NODE, Catalog
@@ -20,6 +19,7 @@ from spotrun.observe.live_prices import LivePrices
 from spotrun.observe.objects import ConfigMapObject
 from spotrun.observe.price_tables import PriceSources, PriceTables, catalog_of, tables_of
 from spotrun.observe.prices import MOST_CHANGES, Prices
+from spotrun.state.snapshot import Node
 from tests.unit.kube.scripted import ScriptedTransport
 
 START = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)

@@ -11,8 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.decide.actions import Create, Placed
-from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.resource import Key
 from spotrun.money.shares import Resources
 from spotrun.observe.fits import Demand
@@ -20,7 +18,9 @@ from spotrun.observe.naming import worker_name
 from spotrun.observe.objects import PodObject
 from spotrun.observe.promises import Promises
 from spotrun.observe.room import Kind, Room, Slot
-from tests.decide_builders import a_job
+from spotrun.state.actions import Create, Placed
+from spotrun.state.snapshot import JobSnapshot
+from tests.policy_builders import a_job
 
 ONE = Resources(cpu=Decimal(3), gpus=1)
 NODE = Resources(cpu=Decimal(4), gpus=1)

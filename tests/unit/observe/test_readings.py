@@ -2,9 +2,9 @@
 
 import pytest
 
-from spotrun.decide.snapshot import ENOUGH_WINDOWS
 from spotrun.observe.agents import Agents
 from spotrun.observe.readings import IGNORED_STEPS, WINDOW_STEPS, Windows
+from spotrun.state.snapshot import ENOUGH_WINDOWS
 from spotrun.wire import Progress, Report, Utilization
 
 FIRST = IGNORED_STEPS + WINDOW_STEPS

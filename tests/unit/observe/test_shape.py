@@ -10,17 +10,17 @@ import pytest
 from spotrun.act.settings import Settings
 from spotrun.act.worker import worker_pod
 from spotrun.api.capacitypool import Capacity
-from spotrun.decide.actions import Create
-from spotrun.decide.market import Market, PoolFacts
-from spotrun.decide.offers import offers
 from spotrun.money.shares import Resources
 from spotrun.observe.devices import device_claims_of
 from spotrun.observe.fits import demand_of, suits
 from spotrun.observe.resources import times_in
 from spotrun.observe.shape import misfit
 from spotrun.observe.template import processes
+from spotrun.policies.pool.eligibility import offers
+from spotrun.state.actions import Create
+from spotrun.state.market import Market, PoolFacts
 from tests.api_cases import FULL
-from tests.decide_builders import JobBuilder, a_job, a_spec
+from tests.policy_builders import JobBuilder, a_job, a_spec
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 TERMS = f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"

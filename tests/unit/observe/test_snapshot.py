@@ -18,9 +18,6 @@ from spotrun.api.names import (
 )
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.values import Intervals, Serials
-from spotrun.decide.job import decide
-from spotrun.decide.ledger import find
-from spotrun.decide.snapshot import JobSnapshot, Node, Refusal
 from spotrun.observe.agents import Agents
 from spotrun.observe.devices import Devices
 from spotrun.observe.memory import Memory, Refused
@@ -28,8 +25,11 @@ from spotrun.observe.naming import template_hash, worker_name
 from spotrun.observe.objects import JobObject, PodObject
 from spotrun.observe.snapshot import Readings, job_snapshot
 from spotrun.observe.volumes import Storage
+from spotrun.policies.chain import decide
+from spotrun.state.conditions import find
+from spotrun.state.snapshot import JobSnapshot, Node, Refusal
 from spotrun.wire import Report
-from tests.decide_builders import a_spec
+from tests.policy_builders import a_spec
 
 UID = "job-uid"
 TEMPLATE = template_hash(a_spec(2))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from spotrun.observe.template import gpu_limits, processes
-from tests.decide_builders import a_job
+from tests.policy_builders import a_job
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from spotrun.api.names import Phase
-from spotrun.decide.snapshot import JobSnapshot
 from spotrun.kube.client import Client
 from spotrun.kube.errors import Forbidden, KubeError, NotFound, Retryable
 from spotrun.kube.resource import Key
@@ -20,8 +19,9 @@ from spotrun.observe.usage import (
     REFUSED_SECONDS,
     Usage,
 )
+from spotrun.state.snapshot import JobSnapshot
 from spotrun.wire import Progress
-from tests.decide_builders import JobBuilder, a_job
+from tests.policy_builders import JobBuilder, a_job
 from tests.unit.kube.scripted import ScriptedTransport
 from tests.unit.observe.mute_jobs import a_mute_job, a_mute_worker
 

@@ -3,12 +3,12 @@ from decimal import Decimal
 
 import pytest
 
-from spotrun.decide.snapshot import Broken, JobSnapshot, PodPhase
 from spotrun.kube.resource import Key
 from spotrun.serve.board import Board, WorkerKey
 from spotrun.serve.publishing import publish, published
 from spotrun.serve.told import Published
-from tests.decide_builders import JobBuilder, a_job, a_spot_node
+from spotrun.state.snapshot import Broken, JobSnapshot, PodPhase
+from tests.policy_builders import JobBuilder, a_job, a_spot_node
 from tests.priced_nodes import a_node
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import Reason
-from spotrun.decide.actions import Create, Placed, Release, Remove, Withdraw
 from spotrun.simulate.cluster import Cluster
+from spotrun.state.actions import Create, Placed, Release, Remove, Withdraw
 from tests.unit.simulate.markets import ASKING, GAP, PUBLISHED, a_market
 
 WEST_A, WEST_B = "p3.2xlarge-us-west-2a-spot", "p3.2xlarge-us-west-2b-spot"

@@ -1,10 +1,10 @@
 """What the operator knows of pools: by asking, or told as in published replays."""
 
-from spotrun.decide.actions import Create, Placed, Release
-from spotrun.decide.market import PoolFacts
 from spotrun.simulate.cluster import Cluster
 from spotrun.simulate.pools import Pools
 from spotrun.simulate.scenario import Rules
+from spotrun.state.actions import Create, Placed, Release
+from spotrun.state.market import PoolFacts
 from tests.unit.simulate.markets import ASKING, GAP, ON_DEMAND, PUBLISHED, SPOT, a_market
 
 WEST_A = "p3.2xlarge-us-west-2a-spot"

@@ -14,14 +14,14 @@ from spotrun.api.placement import CapacityPolicy, Placement
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.api.values import Duration
 from spotrun.api.workers import Workers
-from spotrun.decide.actions import Decision
-from spotrun.decide.job import decide
-from spotrun.decide.snapshot import JobSnapshot
-from spotrun.decide.unused import LONGEST_PAUSE
+from spotrun.policies.chain import decide
+from spotrun.policies.workers.partial_capacity import LONGEST_PAUSE
 from spotrun.simulate import replay
 from spotrun.simulate.outcome import Course, Outcome
 from spotrun.simulate.scenario import Job, Rules
 from spotrun.simulate.snapshot import TEMPLATE
+from spotrun.state.actions import Decision
+from spotrun.state.snapshot import JobSnapshot
 from tests.unit.simulate.markets import ASKING, GAP, ON_DEMAND, PUBLISHED, SPOT, a_job, a_market
 
 LONG = "#" * 60

@@ -4,10 +4,10 @@ import pytest
 
 from spotrun.api.status import How, Orders, TrainingJobStatus, World
 from spotrun.api.values import Serials, Time
-from spotrun.decide.actions import Create, Placed
 from spotrun.simulate.cluster import Cluster
 from spotrun.simulate.scenario import Rules
 from spotrun.simulate.training import Training
+from spotrun.state.actions import Create, Placed
 from tests.unit.simulate.markets import ASKING, GAP, PUBLISHED, a_job, a_market
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import TensorDataset
 
-from spotrun.decide.finished import LAST_WORK
+from spotrun.policies.workers.cleanup import LAST_WORK
 from spotrun_trainer import Run
 from spotrun_trainer.step import Step
 from tests.trainer_world import run_world

@@ -1,0 +1,167 @@
+"""What a budget says of prices: unknown ones are not spent, and no more per hour than is allowed.
+
+Where pools have no price, whether one has come to be known, or has fallen, shows only once there
+are workers. So a job that is held back for it is tried again after a while, in the smallest world.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+
+from spotrun.api.limits import Budget, Unpriced
+from spotrun.api.meta import Condition
+from spotrun.api.names import ConditionType, Reason, SuspendedBy
+from spotrun.api.status import TrainingJobStatus
+from spotrun.money.budget import affordable
+from spotrun.money.units import UsdPerHour
+from spotrun.policies.budget.projected_rate import (
+    least_rate,
+    most_lasting,
+    rate_of_missing,
+)
+from spotrun.policies.cost.bill import Bill, bill
+from spotrun.policies.cost.charges.rates import Book, read_book
+from spotrun.policies.cost.charges.times import started_at
+from spotrun.policies.cost.meter import meter
+from spotrun.policies.cost.pricing import why_unpriced
+from spotrun.state.conditions import find, read_reason
+from spotrun.state.sizes import allowed, largest, smallest, wanted
+from spotrun.state.snapshot import JobSnapshot, Worker
+from spotrun.state.view import View
+
+UNPRICED_SECONDS = 30.0
+"""Whoever annotates nodes with their price does so a moment after they have joined."""
+RETRY_SECONDS = 600.0
+"""Prices that change within this are not worth the start of a world."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of the budget, and what follows."""
+
+    reason: Reason
+    message: str
+    is_within: bool = True
+    holds_back: bool = False
+
+
+def is_held(status: TrainingJobStatus) -> bool:
+    """Whether the budget holds the job back."""
+    return SuspendedBy.BUDGET in (status.suspended_by or ())
+
+
+def on_price(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) -> Verdict | None:
+    """Nobody can keep a budget who spends what nobody knows."""
+    if budget.unpriced is Unpriced.ALLOW:
+        return None
+    late = tuple(w for w in now.unpriced if _age_seconds(view, w) >= UNPRICED_SECONDS)
+    if not late:
+        return _still(view, status, Reason.PRICE_UNKNOWN)
+    message = f"{why_unpriced(late)}; or allow it with budget.unpriced: Allow"
+    return Verdict(Reason.PRICE_UNKNOWN, message, is_within=False, holds_back=True)
+
+
+def on_rate(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) -> Verdict | None:
+    """No more per hour than is allowed: fewer workers, or none where not even the fewest fit."""
+    if budget.max_usd_per_hour is None:
+        return None
+    still = _still(view, status, Reason.RATE_LIMITED)
+    if still is not None:
+        return still
+    limit, size = UsdPerHour.of(budget.max_usd_per_hour), size_within(view, status, budget, now)
+    fewest = smallest(view.job.spec.workers)
+    least = least_rate(view, status)
+    if size < fewest or (least is not None and least > limit):
+        message = f"the fewest workers, {fewest}, cost more than {limit}: raise maxUsdPerHour"
+        return Verdict(Reason.RATE_LIMITED, message, is_within=False, holds_back=True)
+    if view.job.limited_by is Reason.RATE_LIMITED:
+        return Verdict(Reason.RATE_LIMITED, f"{limit} allow {size} workers at present prices")
+    return None
+
+
+def within_rate(view: View) -> JobSnapshot:
+    """The job as maxUsdPerHour allows it: of how many workers, and how many on what stays."""
+    job = view.job
+    budget, workers = job.spec.budget, job.spec.workers
+    if budget is None or budget.max_usd_per_hour is None:
+        return job
+    status = meter(view, job.status)
+    number = max(size_within(view, status, budget, bill(view, status)), smallest(workers))
+    size, limit = largest(workers, number), UsdPerHour.of(budget.max_usd_per_hour)
+    if size >= wanted(workers):
+        most = most_lasting(view, limit, wanted(workers))
+        return job if most == job.most_lasting else replace(job, most_lasting=most)
+    limited = job.limited_to(size, Reason.RATE_LIMITED)
+    return replace(limited, most_lasting=most_lasting(view, limit, size))
+
+
+def size_within(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) -> int:
+    """How many workers may stay or come: one answer for all policies that ask at a look."""
+    whole = view.unlimited or view
+    return whole.once("size within", (), lambda: _size_within(whole, status, budget, now))
+
+
+def _size_within(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) -> int:
+    """Until a price is known no more than the fewest are tried.
+
+    Who leaves is paid until then, so a replacement may have to wait.
+    """
+    assert budget.max_usd_per_hour is not None, "there is a limit"
+    limit, book = UsdPerHour.of(budget.max_usd_per_hour), read_book(view, status.accumulators)
+    staying = [worker for worker in now.running if worker.serial in view.staying_serials]
+    rates = sorted(_rates(staying, book))
+    if not rates:
+        return smallest(view.job.spec.workers)
+    fit = affordable(limit, rates)
+    if fit < len(rates):
+        return fit
+    left, dearest = limit - now.usd_per_hour, rates[-1]
+    sizes = [size for size in allowed(view.job.spec.workers) if size > len(rates)]
+    number = bisect_right(
+        sizes, left, key=lambda size: rate_of_missing(view, status, size, limit, dearest)
+    )
+    return sizes[number - 1] if number else len(rates)
+
+
+def price_again_seconds(view: View, budget: Budget, now: Bill) -> float | None:
+    """When a price that is not known yet is waited for no more."""
+    if budget.unpriced is Unpriced.ALLOW:
+        return None
+    waits = (UNPRICED_SECONDS - _age_seconds(view, worker) for worker in now.unpriced)
+    return min((wait for wait in waits if wait > 0), default=None)
+
+
+def retry_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """When it is next looked whether a job may be tried again that is held back for a price."""
+    stated = find(status, ConditionType.WITHIN_BUDGET)
+    if stated is None or read_reason(stated.reason, Reason.TRAINING) not in _OF_PRICES:
+        return None
+    return RETRY_SECONDS - _stated_seconds(view, stated) % RETRY_SECONDS
+
+
+_OF_PRICES = frozenset({Reason.PRICE_UNKNOWN, Reason.RATE_LIMITED})
+
+
+def _still(view: View, status: TrainingJobStatus, reason: Reason) -> Verdict | None:
+    """What holds the job back already, unless the spec has changed or it is time to try again."""
+    stated = find(status, ConditionType.WITHIN_BUDGET)
+    if stated is None or not is_held(status) or stated.reason != reason.value:
+        return None
+    is_over = _stated_seconds(view, stated) >= RETRY_SECONDS
+    if stated.observed_generation != view.job.generation or is_over:
+        return None
+    return Verdict(reason, stated.message, is_within=False, holds_back=True)
+
+
+def _stated_seconds(view: View, stated: Condition) -> float:
+    return (view.now - stated.last_transition_time.datetime).total_seconds()
+
+
+def _rates(workers: list[Worker], book: Book) -> list[UsdPerHour]:
+    """What each costs now; of those whose price is unknown nothing is counted."""
+    charges = (book.get(worker.serial) for worker in workers)
+    return [known[-1].usd_per_hour for known in charges if known]
+
+
+def _age_seconds(view: View, worker: Worker) -> float:
+    start = started_at(worker)
+    return (view.now - start).total_seconds() if start is not None else 0.0

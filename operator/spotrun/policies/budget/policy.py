@@ -1,0 +1,214 @@
+"""The budget: at its limit a checkpoint is saved, and then the job is held back or ended.
+
+What that last checkpoint and the end of the workers may cost is held back all the time, so that
+what is spent stays within the limit. Who was stopped goes on once the limit is above what was spent
+and held back: without the latter the job would be stopped at once again.
+"""
+
+from datetime import timedelta
+from decimal import Decimal
+
+from spotrun.api.cost import Accumulators
+from spotrun.api.limits import Budget, OnExceeded
+from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
+from spotrun.api.status import TrainingJobStatus
+from spotrun.api.values import Time
+from spotrun.money.budget import levels_crossed, stop_at, used_percent
+from spotrun.money.budget import reserve as reserve_for
+from spotrun.money.units import Usd, UsdPerHour
+from spotrun.policies.budget.limits import (
+    Verdict,
+    is_held,
+    on_price,
+    on_rate,
+    price_again_seconds,
+    retry_again_seconds,
+)
+from spotrun.policies.cost.bill import Bill, bill
+from spotrun.policies.lifecycle.suspension import CHECKPOINT_SECONDS, may_remove
+from spotrun.state.actions import Announce
+from spotrun.state.conditions import state
+from spotrun.state.view import FINISHED, View
+
+_GRACE_SECONDS = 120  # that every worker has at least, to end
+_LATE_SECONDS = 60  # what workers were told last may be so old: it is written once a minute
+_TOLD_AT_LEAST = timedelta(seconds=90)
+"""Nobody is told to stop sooner than this: until then there is news, if the operator is there."""
+_SHORTEST_SECONDS = 0.001  # a moment is rounded down, and then not quite there
+
+
+def keep_budget(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Say whether the job is within its budget; hold it back, or end it, once it is not."""
+    budget = view.job.spec.budget
+    if status.phase in FINISHED:
+        return status
+    if budget is None:
+        return _held(status, holds=False)
+    now = bill(view, status)
+    verdict = (
+        _on_limit(view, status, budget, now)
+        or on_price(view, status, budget, now)
+        or on_rate(view, status, budget, now)
+        or _within(budget, now)
+    )
+    return _follow(view, status, budget, verdict, now)
+
+
+def keep_limit(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Hold the job back once `maxCostUsd` is reached, or end it; what holds it already stays.
+
+    For a job that cannot be decided: nothing is asked of nodes that it could have.
+    """
+    budget = view.job.spec.budget
+    if status.phase in FINISHED or budget is None:
+        return status
+    now = bill(view, status)
+    verdict = _on_limit(view, status, budget, now)
+    if verdict is None or not verdict.holds_back:
+        return status
+    return _follow(view, status, budget, verdict, now)
+
+
+def budget_shown(view: View, now: Bill) -> dict[str, object]:
+    """What of a job's cost says how much is used, and until when workers go on by themselves."""
+    budget = view.job.spec.budget
+    percent = stops = None
+    if budget is not None and budget.max_cost_usd is not None:
+        limit, rate = Usd.of(budget.max_cost_usd), now.usd_per_hour
+        percent = used_percent(now.usd, limit)
+        if budget.on_exceeded is not OnExceeded.WARN:
+            kept = _reserve(view, rate)
+            stops = stop_at(limit=limit, spent=now.usd, reserved=kept, rate=rate, now=view.now)
+            stops = stops and max(stops, view.now + _TOLD_AT_LEAST)
+    return {"budget_used_percent": percent, "stop_at": Time.of(stops) if stops else None}
+
+
+def is_spent(view: View, status: TrainingJobStatus) -> bool:
+    """Whether the limit is reached at which a job is held back, what its end costs included."""
+    budget = view.job.spec.budget
+    verdict = _on_limit(view, status, budget, bill(view, status)) if budget is not None else None
+    return verdict is not None and verdict.holds_back
+
+
+def budget_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """When time alone changes what is said of the budget."""
+    budget = view.job.spec.budget
+    if budget is None:
+        return None
+    if is_held(status):
+        return retry_again_seconds(view, status)
+    now = bill(view, status)
+    waits = [price_again_seconds(view, budget, now)]
+    if budget.max_cost_usd is not None:
+        limit = Usd.of(budget.max_cost_usd)
+        sums = [limit * Decimal(level) * Decimal("0.01") for level in budget.warn_at_percent]
+        sums.append(limit - _kept_back(view, status, budget, now))
+        lasts = (now.usd_per_hour.seconds_for(one - now.usd) for one in sums if one > now.usd)
+        waits += [max(float(one), _SHORTEST_SECONDS) for one in lasts if one is not None]
+    return min((wait for wait in waits if wait is not None and wait > 0), default=None)
+
+
+def budget_news(
+    old: TrainingJobStatus, new: TrainingJobStatus, budget: Budget | None
+) -> tuple[Announce, ...]:
+    """The warning that has just come due: of several levels the highest says it all."""
+    if budget is None or budget.max_cost_usd is None or new.cost is None:
+        return ()
+    before, after = (Usd.of(one.cost.usd if one.cost else None) for one in (old, new))
+    limit = Usd.of(budget.max_cost_usd)
+    levels = levels_crossed(before, after, limit, budget.warn_at_percent)
+    if not levels:
+        return ()
+    rate = UsdPerHour.of(new.cost.usd_per_hour)
+    message = f"{levels[-1]}% of the budget is used: {after} of {limit}; now {rate} is spent"
+    return (Announce(Reason.BUDGET_WARNING, message, is_warning=True),)
+
+
+def _on_limit(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) -> Verdict | None:
+    if budget.max_cost_usd is None:
+        return None
+    limit, kept = Usd.of(budget.max_cost_usd), _kept_back(view, status, budget, now)
+    if now.usd + kept < limit:
+        return None
+    message = f"{now.usd} of {limit} are spent"
+    if budget.on_exceeded is OnExceeded.WARN:
+        return Verdict(Reason.BUDGET_EXCEEDED, message, is_within=False)
+    message += (
+        f", and {kept} are kept for the last checkpoint and the end of the workers: to go on, set "
+        f"budget.maxCostUsd above {(now.usd + kept).amount}"
+    )
+    return Verdict(Reason.BUDGET_EXCEEDED, message, is_within=False, holds_back=True)
+
+
+def _follow(
+    view: View, status: TrainingJobStatus, budget: Budget, verdict: Verdict, now: Bill
+) -> TrainingJobStatus:
+    """Say the verdict, and do as it says."""
+    status = _held(_reserving(view, status, verdict, now), holds=verdict.holds_back)
+    kind, message = ConditionType.WITHIN_BUDGET, verdict.message[:4096]
+    status = state(view, status, kind, verdict.reason, message, holds=verdict.is_within)
+    return _ended(view, status, budget, verdict)
+
+
+def _within(budget: Budget, now: Bill) -> Verdict:
+    if budget.max_cost_usd is None:
+        return Verdict(Reason.TRAINING, "what is spent per hour is below maxUsdPerHour")
+    limit = Usd.of(budget.max_cost_usd)
+    levels = levels_crossed(Usd(-1), now.usd, limit, budget.warn_at_percent)
+    if levels:
+        return Verdict(Reason.BUDGET_WARNING, f"{levels[-1]}% of {limit} or more is spent")
+    return Verdict(Reason.TRAINING, f"what is spent and kept back is below {limit}")
+
+
+def _kept_back(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) -> Usd:
+    """Of the limit; who only warns needs nothing for an end."""
+    if budget.on_exceeded is OnExceeded.WARN:
+        return Usd()
+    sums = status.accumulators
+    known = Usd.of(sums.reserved_usd if sums is not None and is_held(status) else None)
+    return max(known, _reserve(view, now.usd_per_hour))
+
+
+def _reserve(view: View, rate: UsdPerHour) -> Usd:
+    spec = view.job.spec
+    given = (spec.workers.template.spec.model_extra or {}).get("terminationGracePeriodSeconds")
+    grace_seconds = max(given if isinstance(given, int) else 0, _GRACE_SECONDS)
+    checkpoint_seconds = CHECKPOINT_SECONDS if spec.checkpoint is not None else 0.0
+    return reserve_for(rate, Decimal(checkpoint_seconds), Decimal(grace_seconds + _LATE_SECONDS))
+
+
+def _reserving(
+    view: View, status: TrainingJobStatus, verdict: Verdict, now: Bill
+) -> TrainingJobStatus:
+    """Remember what was kept back when the limit was reached, for as long as it holds the job."""
+    sums = status.accumulators or Accumulators()
+    kept = None
+    if verdict.reason is Reason.BUDGET_EXCEEDED and verdict.holds_back:
+        known = Usd.of(sums.reserved_usd if is_held(status) else None)
+        kept = max(known, _reserve(view, now.usd_per_hour)).amount
+    if kept == sums.reserved_usd:
+        return status
+    sums = sums.model_copy(update={"reserved_usd": kept})
+    return status.model_copy(update={"accumulators": sums})
+
+
+def _held(status: TrainingJobStatus, *, holds: bool) -> TrainingJobStatus:
+    others = tuple(by for by in status.suspended_by or () if by is not SuspendedBy.BUDGET)
+    by = (*others, SuspendedBy.BUDGET) if holds else others
+    if holds == is_held(status):
+        return status
+    return status.model_copy(update={"suspended_by": by or None})
+
+
+def _ended(
+    view: View, status: TrainingJobStatus, budget: Budget, verdict: Verdict
+) -> TrainingJobStatus:
+    """End a job that says so, once its last checkpoint is saved or cannot be."""
+    is_over = verdict.reason is Reason.BUDGET_EXCEEDED and budget.on_exceeded is OnExceeded.FAIL
+    if not is_over or not view.is_time_sure:
+        return status
+    if not is_held(view.job.status) or not may_remove(view, status):
+        return status
+    update = {"phase": Phase.FAILED, "reason": verdict.reason.value, "message": verdict.message}
+    status = status.model_copy(update=update)
+    return state(view, status, ConditionType.FAILED, verdict.reason, verdict.message, holds=True)

@@ -1,0 +1,103 @@
+"""What workers that are still to come will cost per hour, by the prices of their pools.
+
+Without it a job would be given nodes again and again, only for their price to be seen.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from decimal import Decimal
+
+from spotrun.api.status import TrainingJobStatus
+from spotrun.money.units import NO_RATE, UsdPerHour
+from spotrun.policies.placement.policy import missing
+from spotrun.policies.placement.pool_choice import to_be_had
+from spotrun.policies.placement.score import share_in
+from spotrun.policies.placement.supply import offered
+from spotrun.state.actions import Placed
+from spotrun.state.market import PoolFacts
+from spotrun.state.sizes import smallest
+from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.view import View
+
+
+def least_rate(view: View, status: TrainingJobStatus) -> UsdPerHour | None:
+    """Of the smallest world; None: some of it is there, or its price shows only once it is."""
+    if view.staying:
+        return None
+    places = missing(view, status, smallest(view.job.spec.workers))
+    known = _all_known(_cheapest(view.job, place) for place in places)
+    return sum(known, NO_RATE) if known is not None else None
+
+
+def most_lasting(view: View, limit: UsdPerHour, size: int) -> int | None:
+    """How many of a world may be on capacity that stays, the others on spot; None: it is not known.
+
+    What is not allowed to be paid is not asked for: spot is waited for instead.
+    """
+    spot, lasting = view.once_unlimited("least rates", (), lambda: _least_rates(view))
+    if spot is None or lasting is None or lasting * size <= limit:
+        return None
+    more = lasting - spot
+    if more <= NO_RATE:
+        return None
+    left = limit - spot * size
+    return max(int(left.exact / more.exact), view.job.spec.placement.on_demand_base)
+
+
+def _least_rates(view: View) -> tuple[UsdPerHour | None, UsdPerHour | None]:
+    """What a worker costs where it is cheapest, on spot and on capacity that stays."""
+    job, found = view.job, offered(view)
+    there = [pool for pool in found.lasting if to_be_had(view, pool)]
+    return _least(job, found.spot), _least(job, there or found.lasting)
+
+
+def rate_of_missing(
+    view: View, status: TrainingJobStatus, size: int, limit: UsdPerHour, unknown: UsdPerHour
+) -> UsdPerHour:
+    """What a world of that size would cost more than those do who have nodes.
+
+    Who is only asked for is not looked at: else asking would change the answer. Where nobody knows
+    what a worker will cost it is `unknown`.
+    """
+    most = most_lasting(view, limit, size)
+    # Sizes are tried one after the other, and mostly it is the same look at the same workers.
+    placed = view.once(("placed", most), (), lambda: _placed(view, most))
+    places = Counter(missing(placed, status, size))
+    prices = {place: _cheapest(placed.job, place) for place in places}
+    rates = ((unknown if price is None else price) * places[one] for one, price in prices.items())
+    return sum(rates, NO_RATE)
+
+
+def _placed(view: View, most: int | None) -> View:
+    """The job without those who wait for a node, with so many on capacity that stays."""
+    waiting = {worker.serial for worker in view.staying if worker.node is None}
+    if not waiting:
+        is_same = most == view.job.most_lasting
+        return view if is_same else view.limited(replace(view.job, most_lasting=most))
+    workers = tuple(worker for worker in view.job.workers if worker.serial not in waiting)
+    return View(replace(view.job, workers=workers, most_lasting=most), view.now)
+
+
+def _cheapest(job: JobSnapshot, place: Placed) -> UsdPerHour | None:
+    """What a worker costs that is asked from there; None: it may go anywhere, or nobody knows."""
+    pools = (job.market.pool(name) for name in place.required)
+    return _least(job, [pool for pool in pools if pool is not None])
+
+
+def _least(job: JobSnapshot, pools: Iterable[PoolFacts]) -> UsdPerHour | None:
+    """What a worker costs in the cheapest of them; None: nobody knows."""
+    known = _all_known(_of_a_worker(job, pool) for pool in pools)
+    return min(known, default=None) if known is not None else None
+
+
+def _all_known(prices: Iterable[UsdPerHour | None]) -> list[UsdPerHour] | None:
+    given = list(prices)
+    known = [price for price in given if price is not None]
+    return known if len(known) == len(given) else None
+
+
+def _of_a_worker(job: JobSnapshot, pool: PoolFacts) -> UsdPerHour | None:
+    if pool.usd_per_hour is None:
+        return None
+    return UsdPerHour(pool.usd_per_hour * Decimal(str(share_in(pool, job.requests))))

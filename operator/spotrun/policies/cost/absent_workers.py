@@ -1,0 +1,88 @@
+"""Workers whose pod nobody shows: it is hidden, or gone without a word of when it ended.
+
+When such a worker got its node is not known any more. What it had cost when the cost was stored
+last is: what was told of the job, less what the others had cost by then. From then on it costs its
+last price, until its charge was noted to end, or its pod was missed. Of one that went while no
+operator watched it is not known how long it ran on: what was told stays.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+
+from spotrun.api.cost import Accumulators, Cost
+from spotrun.api.status import TrainingJobStatus
+from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour, seconds_between
+from spotrun.policies.cost.charges.rates import Charge, read_book
+from spotrun.policies.cost.charges.times import noted_ends, unsettled
+from spotrun.policies.cost.spent import Spent, priced
+from spotrun.state.view import View
+from spotrun.state.worker_ids import ranges
+
+
+def absent(view: View, status: TrainingJobStatus) -> Mapping[int, Spent]:
+    """Return what each of them has cost that is not settled, by serial."""
+    found = view.once("absent", (), lambda: _absent(view))
+    if not found:
+        return found  # as nearly always
+    settled = ranges(status.settled)
+    return {serial: spent for serial, spent in found.items() if serial not in settled}
+
+
+def vanished(view: View, status: TrainingJobStatus) -> Mapping[int, Spent]:
+    """Return the same of those whose pod is known to be gone."""
+    return {n: spent for n, spent in absent(view, status).items() if n in view.job.vanished}
+
+
+def absent_rate(view: View, status: TrainingJobStatus) -> UsdPerHour:
+    """Return what those cost per hour that may run on."""
+    last, over = _last_charges(view), view.job.vanished.keys() | noted_ends(view).keys()
+    return sum((last[n].usd_per_hour for n in absent(view, status) if n not in over), NO_RATE)
+
+
+def _absent(view: View) -> dict[int, Spent]:
+    last, told_at = _last_charges(view), _told_at(view)
+    if not last:
+        return {}
+    told, total = _told(view, told_at), sum((one.usd_per_hour for one in last.values()), NO_RATE)
+    found = {}
+    for serial, charge in last.items():
+        rate = charge.usd_per_hour
+        share = rate.exact / total.exact if total else Fraction(1, len(last))
+        usd = told * share + rate.over(_seconds_since(view, serial, told_at))
+        found[serial] = Spent(usd, usd if charge.is_spot else NO_USD, {charge.pool: usd})
+    return found
+
+
+def _last_charges(view: View) -> Mapping[int, Charge]:
+    """Return what each of them cost last, as it was stored."""
+
+    def find() -> dict[int, Charge]:
+        status = view.job.status
+        book, settled = read_book(view, status.accumulators), ranges(status.settled)
+        numbers = (n for n in book.keys() - view.by_serial.keys() if n not in settled)
+        return {n: book[n][-1] for n in sorted(numbers)}
+
+    return view.once("last charges of absent workers", (), find)
+
+
+def _told(view: View, told_at: datetime) -> Usd:
+    """Return what they had cost together when the cost was stored last."""
+    status = view.job.status
+    sums, cost = status.accumulators or Accumulators(), status.cost or Cost()
+    book = read_book(view, sums)
+    others = Usd.of(sums.usd) + priced(view, unsettled(view, status), book, by=told_at).usd
+    return max(Usd.of(cost.usd) - others, NO_USD)
+
+
+def _told_at(view: View) -> datetime:
+    cost = view.job.status.cost
+    return cost.as_of.datetime if cost is not None and cost.as_of is not None else view.now
+
+
+def _seconds_since(view: View, serial: int, told_at: datetime) -> Decimal:
+    """Return for how long a worker has cost something since then."""
+    missed_at = view.job.vanished.get(serial, view.now) or told_at
+    end = min(missed_at, noted_ends(view).get(serial, missed_at))
+    return max(seconds_between(told_at, end), Decimal(0))

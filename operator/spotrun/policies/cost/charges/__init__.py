@@ -1,0 +1,1 @@
+"""What each worker is charged per hour, and from when to when."""

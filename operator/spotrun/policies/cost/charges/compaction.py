@@ -1,0 +1,124 @@
+"""Keeping the charges short: older prices are added up, and workers share what they can share.
+
+A price may change every few minutes, at another moment for every node, and a job may have thousands
+of them. What is known of each worker is kept as exactly as there is room for in the status. What is
+left out has been charged: the sums get the difference, which is never below zero.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from spotrun.api.cost import MOST_EARLIER
+from spotrun.money.prices import EVER
+from spotrun.policies.cost.charges.rates import Book, Charge, Charges, grouped
+
+MOST_BYTES = 48_000
+"""Of the status of the largest job an eighth, besides the serial numbers themselves."""
+_BYTES_OF_RATE = 130
+_BYTES_OF_EARLIER = 80
+
+Groups = Mapping[Charges, list[int]]
+
+
+_EARLIER = (MOST_EARLIER, 8, 4, 2, 1, 0)
+"""So many prices before the present one are kept, the most for which there is room. Whoever is
+found to have ended before the oldest of them has been charged until then."""
+
+
+def shortened(book: Book, starts: Mapping[int, datetime], now: datetime) -> Book:
+    """Return the charges as exactly as there is room for; `starts` says when workers began."""
+    groups, tried = grouped(book), list[Groups]()
+    for earlier in _EARLIER:
+        coarser = {charges: charges[-earlier - 1 :] for charges in groups}
+        if size_bytes(_apart(coarser.values())) > MOST_BYTES:
+            continue
+        shared = _shared(_merged(coarser, groups), starts)
+        if size_bytes(shared) <= MOST_BYTES:
+            return _book(shared)
+        tried.append(shared)
+    tried.append(_merged({charges: _all_but_last(charges, now) for charges in groups}, groups))
+    return _book(min(tried, key=size_bytes))
+
+
+def _apart(lists: Iterable[Charges]) -> Iterable[Charges]:
+    """What at least remains: the longest of those with the same last price.
+
+    Only what began with a worker may be found elsewhere.
+    """
+    longest: dict[Charge, Charges] = {}
+    for charges in lists:
+        last = charges[-1]
+        if last.since != EVER and len(charges) > len(longest.get(last, ())):
+            longest[last] = charges
+    return longest.values()
+
+
+def _all_but_last(charges: Charges, now: datetime) -> Charges:
+    return (replace(charges[-1], since=now),)
+
+
+def size_bytes(groups: Iterable[Charges]) -> int:
+    """Estimate how long that is in the status, without the serial numbers."""
+    return sum(
+        _BYTES_OF_RATE + len(charges[-1].pool) + _BYTES_OF_EARLIER * (len(charges) - 1)
+        for charges in groups
+    )
+
+
+def _book(groups: Groups) -> Book:
+    return {serial: charges for charges, serials in groups.items() for serial in serials}
+
+
+def _merged(new: Mapping[Charges, Charges], groups: Groups) -> Groups:
+    found: dict[Charges, list[int]] = {}
+    for charges, serials in groups.items():
+        found.setdefault(new[charges], []).extend(serials)
+    return found
+
+
+def _shared(groups: Groups, starts: Mapping[int, datetime]) -> Groups:
+    """Let workers have the longest list of prices that costs them the same as their own.
+
+    Whoever came after a price had changed knows nothing of the one before, and need not.
+    """
+    codes: dict[Charge, int] = {}
+    coded = {
+        charges: [(_code(codes, replace(one, since=EVER)), _code(codes, one)) for one in charges]
+        for charges in groups
+    }
+    longest: dict[tuple[int, ...], Charges] = {}
+    for charges in sorted(groups, key=len):
+        for index in range(len(charges)):
+            longest[_from(coded[charges], index)] = charges
+    found: dict[Charges, list[int]] = {}
+    for charges, serials in groups.items():
+        since = [one.since for one in charges]
+        others = [longest[_from(coded[charges], index)] for index in range(len(charges))]
+        for serial in serials:
+            index = max(bisect_right(since, starts[serial]) - 1, 0)
+            fit = _fit(charges, others[index], index, starts[serial])
+            found.setdefault(fit, []).append(serial)
+    return found
+
+
+def _fit(charges: Charges, other: Charges, index: int, start: datetime) -> Charges:
+    """Choose between two lists, which are the same from one of the prices on."""
+    if other is charges:
+        return charges
+    own, begins = charges[index].since, other[len(other) - len(charges) + index].since
+    # What was before its first price is in the sums, unless it had that when it came.
+    if len(other) > len(charges) and own > start:
+        return charges
+    return other if begins == own or max(begins, own) <= start else charges
+
+
+def _from(coded: list[tuple[int, int]], index: int) -> tuple[int, ...]:
+    """What is charged from an entry on, whenever that began."""
+    return (coded[index][0], *(with_moment for _, with_moment in coded[index + 1 :]))
+
+
+def _code(codes: dict[Charge, int], charge: Charge) -> int:
+    """Number the charges, for exact prices are slow to compare."""
+    return codes.setdefault(charge, len(codes))

@@ -1,0 +1,96 @@
+"""When the charge of a lost worker ends: the moment at which it was last known to run.
+
+A kubelet tells when containers ended, and that counts. Where it tells nothing any more, nobody
+knows whether the containers run: the charge ends when Kubernetes calls the node unreachable, or
+when the worker itself was last heard, if that is later. The end is noted in the status, for the
+node that says so may be removed, or come back. Only word of the worker moves a noted end: it calls
+again, its kubelet tells another end, or goes on for long to show it as running.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from spotrun.api.cost import Accumulators, ChargeEnd
+from spotrun.api.values import Serials, Time
+from spotrun.state.snapshot import Worker
+from spotrun.state.worker_ids import ordered
+
+Ends = Mapping[int, datetime]
+"""Noted ends, by serial."""
+
+MOST_ENDS = 512
+"""Entries in status. Beyond these the ends are not noted, and are those that nodes say."""
+_SPEAKS_SECONDS = 10.0
+"""A worker that calls is heard every 5 s."""
+_BACK_SECONDS = 60.0
+"""A kubelet that comes back says within seconds which of its pods have ended meanwhile."""
+
+
+def charge_ends(
+    worker: Worker, now: datetime, *, is_given_up: bool, noted: datetime | None = None
+) -> datetime | None:
+    """Return when a worker stopped costing; None while it goes on, or may."""
+    pod, node = worker.pod, worker.node
+    if pod.ended_at is not None and (noted is None or not pod.end_is_guessed):
+        return min(pod.ended_at, now)
+    if noted is not None and not _has_run_on(worker, noted, now):
+        return min(noted, now)
+    disrupted_at, heard_at = pod.disrupted_at, _heard_at(worker, now)
+    if disrupted_at is not None and heard_at is not None:
+        disrupted_at = max(disrupted_at, heard_at)  # a drain only begins with that condition
+    if pod.is_over:  # by its kubelet, before or without a container that tells when; or for it
+        unheard_at = node.unreachable_at if node is not None else None
+        return _earliest(disrupted_at, unheard_at, now=now)
+    if node is not None and node.gone:
+        signs = (node.gone_at, node.unreachable_at, disrupted_at, heard_at)
+        return _earliest(*signs, now=now)
+    if node is None or node.unreachable_at is None or not is_given_up or _speaks(worker):
+        return None
+    return min(max(node.unreachable_at, heard_at or node.unreachable_at), now)
+
+
+def read_ends(sums: Accumulators | None) -> dict[int, datetime]:
+    """Return the ends that status holds."""
+    return {
+        serial: Time(end.at).datetime.astimezone(UTC)
+        for end in (sums.ends if sums is not None else None) or ()
+        for serial in ordered(end.workers)
+    }
+
+
+def write_ends(ends: Ends) -> tuple[ChargeEnd, ...] | None:
+    """Return the latest of them as status holds them; None where there are none."""
+    at: dict[datetime, list[int]] = {}
+    for serial in sorted(ends):
+        at.setdefault(ends[serial], []).append(serial)
+    latest = sorted(at, reverse=True)[:MOST_ENDS]
+    entries = (ChargeEnd(workers=Serials.of(tuple(at[one])), at=Time.of(one)) for one in latest)
+    return tuple(entries) or None
+
+
+def _has_run_on(worker: Worker, noted: datetime, now: datetime) -> bool:
+    """Whether there is word of a worker from after its noted end."""
+    node = worker.node
+    if _speaks(worker):
+        return now - noted > timedelta(seconds=_SPEAKS_SECONDS)
+    if worker.pod.ended_at is not None or worker.pod.is_over or node is None:
+        return False
+    back_at = node.ready_at
+    if node.gone or not node.ready or back_at is None or back_at < noted:
+        return False
+    return now - back_at >= timedelta(seconds=_BACK_SECONDS)
+
+
+def _speaks(worker: Worker) -> bool:
+    """Whether a worker calls. How long ago is not measured by the wall clock, which may jump."""
+    return worker.agent is not None and worker.agent.heard_seconds <= _SPEAKS_SECONDS
+
+
+def _earliest(*moments: datetime | None, now: datetime) -> datetime:
+    """Return the first sign that an end has come; now, where there is none."""
+    return min([now, *(moment for moment in moments if moment is not None)])
+
+
+def _heard_at(worker: Worker, now: datetime) -> datetime | None:
+    agent = worker.agent
+    return now - timedelta(seconds=agent.heard_seconds) if agent is not None else None

@@ -1,0 +1,75 @@
+"""When a worker costs: from when it was bound to its node until its containers have ended.
+
+A worker that never got a node is free. Until when a lost worker is charged, `ends` says. Clocks
+differ: no worker ends in the future, or costs less than nothing.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from spotrun.api.status import TrainingJobStatus
+from spotrun.policies.cost.charges.ends import Ends, charge_ends, read_ends
+from spotrun.state.snapshot import Worker
+from spotrun.state.view import View
+from spotrun.state.worker_ids import ranges
+from spotrun.state.worker_outcomes import NEW_LEADER_SECONDS
+
+
+def unsettled(view: View, status: TrainingJobStatus) -> list[Worker]:
+    """The workers that have or had a node, and are not in the sums yet."""
+    return view.once_unlimited("unsettled", (status.settled,), lambda: _unsettled(view, status))
+
+
+def _unsettled(view: View, status: TrainingJobStatus) -> list[Worker]:
+    settled = ranges(status.settled)
+    return [
+        worker
+        for worker in view.job.workers
+        if worker.pod.node is not None and worker.serial not in settled
+    ]
+
+
+def started_at(worker: Worker) -> datetime | None:
+    """When it got its node; None: it has none, and costs nothing."""
+    if worker.pod.node is None:
+        return None
+    return worker.pod.scheduled_at or worker.pod.created_at
+
+
+def ended_at(view: View, worker: Worker) -> datetime | None:
+    """When it stopped costing; None while it goes on, or may."""
+    return all_ends(view)[worker.serial]
+
+
+def all_ends(view: View) -> Mapping[int, datetime | None]:
+    """Return the same of all workers, by serial."""
+    return view.once_unlimited("ends of charges", (), lambda: _all_ends(view))
+
+
+def _all_ends(view: View) -> dict[int, datetime | None]:
+    noted, now = noted_ends(view), view.now
+    return {
+        one.serial: charge_ends(
+            one, now, is_given_up=_is_given_up(view, one), noted=noted.get(one.serial)
+        )
+        for one in view.job.workers
+    }
+
+
+def noted_ends(view: View) -> Ends:
+    """Return the ends of lost workers that were noted by earlier looks."""
+    sums = view.job.status.accumulators
+    if sums is None or not sums.ends:
+        return {}
+    return view.once_unlimited("noted ends", (sums,), lambda: read_ends(sums))
+
+
+def may_still_cost(view: View, worker: Worker) -> bool:
+    """Whether some container runs on after the one that trains has ended."""
+    return worker.pod.node is not None and ended_at(view, worker) is None
+
+
+def _is_given_up(view: View, worker: Worker) -> bool:
+    """Whether nobody counts on a worker any more, or it never called and had time to."""
+    is_mute = worker.agent is None and view.job.leading_seconds >= NEW_LEADER_SECONDS
+    return worker.serial in view.ends or is_mute

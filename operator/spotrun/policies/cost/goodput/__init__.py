@@ -1,0 +1,1 @@
+"""What the money bought: useful steps, steps done twice, stalls and waste."""

@@ -1,0 +1,174 @@
+"""The meter: it notes what workers cost that have just got a node, or whose price has changed."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from functools import lru_cache
+
+from spotrun.api.capacitypool import Capacity
+from spotrun.api.cost import Accumulators
+from spotrun.api.status import TrainingJobStatus
+from spotrun.money.prices import EVER, PriceHistory
+from spotrun.money.shares import Resources, normalised, share_of
+from spotrun.money.units import UsdPerHour
+from spotrun.policies.cost.bill import charged
+from spotrun.policies.cost.by_pool import Names
+from spotrun.policies.cost.charges.compaction import shortened
+from spotrun.policies.cost.charges.rates import Book, Charge, Charges, read_book, write_book
+from spotrun.policies.cost.charges.times import all_ends, started_at, unsettled
+from spotrun.policies.cost.spent import priced
+from spotrun.state.snapshot import Worker
+from spotrun.state.view import View
+
+
+def meter(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Note new prices; an older price is kept for as long as it may be asked for."""
+    sums = status.accumulators or Accumulators()
+    known, workers = read_book(view, sums), unsettled(view, status)
+    changed = dict(_changes(view, Names(sums, known, workers), known, workers))
+    if not changed:
+        return status
+    exact = {**known, **changed}
+    kept = _shortened(view, exact, workers)
+    update: dict[str, object] = {"rates": write_book(kept)}
+    left_out = priced(view, workers, exact) - priced(view, workers, kept)
+    if left_out.usd:
+        update |= charged(sums, left_out)
+    return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
+
+
+def _shortened(view: View, exact: Book, workers: Sequence[Worker]) -> Book:
+    """The few whose charge has ended have room of their own: they may be found to have run on.
+
+    Of those whose pods nobody shows, nothing is added up.
+    """
+    starts = {worker.serial: started_at(worker) or EVER for worker in workers}
+    over = {serial for serial, end in all_ends(view).items() if end is not None} & starts.keys()
+    kept = dict(exact)
+    for part in (starts.keys() - over, over):
+        book = {serial: exact[serial] for serial in part if serial in exact}
+        kept |= shortened(book, starts, view.now)
+    return kept
+
+
+def _changes(
+    view: View, names: Names, book: Book, workers: Sequence[Worker]
+) -> Iterator[tuple[int, Charges]]:
+    """The workers whose charges are not as they were noted, with all of these."""
+    on_node: dict[str, list[Worker]] = {}
+    made: dict[Hashable, Charges] = {}  # what those share who cost the same
+    ends = all_ends(view)
+    for worker in workers:
+        node, known = worker.node, book.get(worker.serial, ())
+        if node is None or not node.prices.changes:
+            continue
+        end = ends[worker.serial]
+        if known and end is not None:
+            since = max(known[-1].since, started_at(worker) or EVER)
+            charges = _followed(known, worker, since, end)
+            if charges != known:
+                yield worker.serial, charges
+        elif node.allocatable is not None:
+            on_node.setdefault(node.name, []).append(worker)
+    for together in on_node.values():
+        for worker, share in zip(together, shares_of(together), strict=True):
+            known = book.get(worker.serial, ())
+            key = (id(known), share, *_since_known(view, worker, known))
+            if key not in made:
+                made[key] = _charges(view, worker, share, known, names)
+            if made[key] is not known:
+                yield worker.serial, made[key]
+
+
+def _followed(known: Charges, worker: Worker, since: datetime, end: datetime) -> Charges:
+    """With what has changed before a worker ended, and is only seen now.
+
+    With whom it shared the node then is not known any more, but its share was the same.
+    """
+    assert worker.node is not None, "it was on one"
+    history = worker.node.prices
+    charges, before = list(known), history.at(since)
+    for moment, price in history.changes:
+        if price is None or not since < moment < end:
+            continue
+        if before is not None and before.exact:
+            rate = charges[-1].usd_per_hour * (price.exact / before.exact)
+            charges.append(replace(known[-1], since=moment, usd_per_hour=UsdPerHour(rate.decimal)))
+        before = price
+    return tuple(charges)
+
+
+def shares_of(workers: Sequence[Worker]) -> tuple[Decimal, ...]:
+    """What those who are on one node together have of it."""
+    if len(workers) == 1:
+        return (_share(workers[0].pod.requests, _allocatable(workers[0])),)
+    return normalised([_share(worker.pod.requests, _allocatable(worker)) for worker in workers])
+
+
+def _allocatable(worker: Worker) -> Resources:
+    assert worker.node is not None, "it is on one"
+    assert worker.node.allocatable is not None, "which is known"
+    return worker.node.allocatable
+
+
+def _charges(view: View, worker: Worker, share: Decimal, known: Charges, names: Names) -> Charges:
+    """What is known, and what has changed since.
+
+    A price that becomes known late counts from the beginning: until then nothing was said. One that
+    nobody knows any more goes on as it was. Another pool counts from when it is seen: what was told
+    of the one before stays.
+    """
+    assert worker.node is not None, "it is on one"
+    history, start, pool = worker.node.prices, started_at(worker) or view.now, worker.node.pool
+    is_same_pool = bool(known) and pool in {"", known[-1].pool}
+    if is_same_pool and _is_seen(history, share, known[-1], start, view.now):
+        return known  # as nearly always
+    charges, is_spot = list(known), worker.node.capacity is Capacity.SPOT
+    pool = known[-1].pool if is_same_pool else names.of(pool)
+    changes = history.between(max(start, known[-1].since) if known else start, view.now)
+    first = () if known else ((EVER, history.at(start)),)
+    for moment, price in (*first, *changes, (view.now, history.at(view.now))):
+        rate = _rate(price, share) if price is not None else None
+        if rate is None or (charges and moment <= charges[-1].since):
+            continue
+        if not charges:
+            charges.append(Charge(EVER, rate, is_spot, pool))
+            continue
+        last = charges[-1]
+        there = pool if moment == view.now else last.pool
+        if (rate, there) != (last.usd_per_hour, last.pool):
+            charges.append(Charge(moment, rate, is_spot, there))
+    return tuple(charges) if len(charges) > len(known) else known
+
+
+def _since_known(view: View, worker: Worker, known: Charges) -> tuple[Hashable, ...]:
+    """What, besides its share, decides about the charges that are added to those known."""
+    node, start = worker.node, started_at(worker) or view.now
+    assert node is not None, "it is on one"
+    history, is_spot = node.prices, node.capacity is Capacity.SPOT
+    begin = max(start, known[-1].since) if known else start
+    new = history.between(begin, view.now)
+    return (node.pool, is_spot, new, history.at(view.now), None if known else history.at(start))
+
+
+def _is_seen(
+    history: PriceHistory, share: Decimal, last: Charge, start: datetime, now: datetime
+) -> bool:
+    """Whether the newest price is charged already, and none came between."""
+    changed_at, price = history.changes[-1]
+    before = history.changes[-2][0] if len(history.changes) > 1 else EVER
+    if price is None or changed_at > now or before > max(last.since, start):
+        return False
+    return _rate(price, share) == last.usd_per_hour
+
+
+@lru_cache(maxsize=4096)
+def _share(requests: Resources, allocatable: Resources) -> Decimal:
+    return share_of(requests, allocatable)
+
+
+@lru_cache(maxsize=4096)
+def _rate(price: UsdPerHour, share: Decimal) -> UsdPerHour:
+    """As exact as status holds it."""
+    return UsdPerHour((price * share).decimal)

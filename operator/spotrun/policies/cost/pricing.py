@@ -1,0 +1,55 @@
+"""Whether every price is known, and in words that help where one is not."""
+
+from collections.abc import Iterable
+
+from spotrun.api.names import ConditionType, Reason
+from spotrun.api.status import TrainingJobStatus
+from spotrun.money.catalog import unpriced_because, unreadable
+from spotrun.money.rows import Offering
+from spotrun.policies.cost.bill import Bill
+from spotrun.state.conditions import state
+from spotrun.state.snapshot import Node, Worker
+from spotrun.state.view import View
+
+_ALL_KNOWN = "every worker's price is known"
+
+
+def state_pricing(view: View, status: TrainingJobStatus, now: Bill) -> TrainingJobStatus:
+    """Say whether the sums are sums of everything; silent until a worker has a node."""
+    kind = ConditionType.PRICING_COMPLETE
+    if now.is_complete:
+        wrong = unreadable_prices(now.running)
+        message = f"the last price that was known counts on: {wrong}" if wrong else _ALL_KNOWN
+        return state(view, status, kind, Reason.TRAINING, message[:4096], holds=True)
+    if now.unpriced:
+        number = f"{len(now.unpriced)} of {len(now.running)} workers"
+        message = f"the price of {number} is unknown: {why_unpriced(now.unpriced)}"
+    else:
+        message = "some time of workers that have ended was of unknown price; it is in no sum"
+    return state(view, status, kind, Reason.PRICE_UNKNOWN, message[:4096], holds=False)
+
+
+def why_unpriced(workers: tuple[Worker, ...]) -> str:
+    """What is missing for the first of them, and where to write it."""
+    node = next((worker.node for worker in workers if worker.node is not None), None)
+    if node is None or node.allocatable is None:
+        return "their nodes are not known yet"
+    return unpriced_because(offering(node), node.stated_price)
+
+
+def unreadable_prices(workers: Iterable[Worker]) -> str:
+    """What is wrong with the first price that a node of theirs states; empty: nothing."""
+    nodes = (worker.node for worker in workers)
+    found = (unreadable(node.stated_price, node.name) for node in nodes if node is not None)
+    return next(filter(None, found), "")
+
+
+def offering(node: Node) -> Offering:
+    """What is asked of price tables."""
+    return Offering(
+        instance_type=node.instance_type,
+        capacity=node.capacity,
+        region=node.region,
+        zone=node.zone,
+        node=node.name,
+    )

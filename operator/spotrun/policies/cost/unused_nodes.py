@@ -1,0 +1,120 @@
+"""What nodes cost that nobody uses: beyond the shares of this job's workers, who run there alone.
+
+From when a node joined the cluster for a worker, until the last worker has left it. What it costs
+after that, and who else is on it besides workers of jobs, the operator does not see.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+
+from spotrun.api.cost import Accumulators
+from spotrun.api.status import TrainingJobStatus
+from spotrun.api.values import Time
+from spotrun.money.ledger import Segment, idle
+from spotrun.money.units import NO_USD, Usd, UsdPerHour, total_over
+from spotrun.policies.cost.charges.times import all_ends, ended_at, started_at, unsettled
+from spotrun.policies.cost.meter import shares_of
+from spotrun.state.snapshot import Worker
+from spotrun.state.view import View
+
+_EVERY = timedelta(seconds=60)
+"""As often as the cost is written; a gang has hundreds of nodes."""
+
+
+def count_idle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Add what was idle since the last time: now and then, and before a worker is settled."""
+    sums, workers = status.accumulators or Accumulators(), unsettled(view, status)
+    since = sums.idle_as_of.datetime if sums.idle_as_of is not None else None
+    nodes = _own_nodes(view, workers)
+    if not nodes:
+        return _paused(status, sums)
+    is_recent = since is not None and view.now - since < _EVERY
+    if is_recent and all(worker.serial not in view.ends for worker in workers):
+        return status
+    unused = _unused(view, nodes.values(), since)
+    update: dict[str, object] = {"idle_as_of": Time.of(view.now)}
+    if unused:
+        update["idle_usd"] = (Usd.of(sums.idle_usd) + unused).amount
+    return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
+
+
+def _paused(status: TrainingJobStatus, sums: Accumulators) -> TrainingJobStatus:
+    """The time in which a job has no node is nobody's."""
+    if sums.idle_as_of is None:
+        return status
+    sums = sums.model_copy(update={"idle_as_of": None})
+    return status.model_copy(update={"accumulators": sums})
+
+
+def _own_nodes(view: View, workers: Iterable[Worker]) -> Mapping[str, Sequence[Worker]]:
+    """Those who have or had a node of known price on which no other job is, by its name."""
+    found: dict[str, list[Worker]] = {}
+    for worker in workers:
+        node = worker.node
+        if node is None or node.allocatable is None or not node.prices.changes:
+            continue
+        if node.name not in view.job.shared_nodes:
+            found.setdefault(node.name, []).append(worker)
+    return found
+
+
+def _unused(view: View, nodes: Iterable[Sequence[Worker]], since: datetime | None) -> Usd:
+    """Add up what is left of nodes; of the many where nobody has come or gone together."""
+    total, left = NO_USD, dict[Fraction, list[tuple[UsdPerHour, timedelta]]]()
+    for workers in nodes:
+        node, shares = workers[0].node, shares_of(workers)
+        assert node is not None, "they are on one"
+        if since is None or not _is_as_before(view, workers, since):
+            total += _idle(view, workers, shares, since)
+        elif part := _left(shares):
+            left.setdefault(part, []).extend(node.prices.stretches(since, view.now))
+    return sum((total_over(times) * part for part, times in left.items()), total)
+
+
+@lru_cache(maxsize=256)
+def _left(shares: tuple[Decimal, ...]) -> Fraction:
+    return max(1 - sum(map(Fraction, shares), Fraction(0)), Fraction(0))
+
+
+def _idle(
+    view: View, workers: Sequence[Worker], shares: Sequence[Decimal], since: datetime | None
+) -> Usd:
+    node = workers[0].node
+    assert node is not None, "they are on one"
+    came_at, used_at = _came_at(view, workers)
+    is_new = since is None or used_at > since
+    start = came_at if is_new or since is None else since
+    whole = Segment(0, start, _left_at(view, workers), Decimal(1), node.prices)
+    parts = [
+        Segment(one.serial, started_at(one) or view.now, ended_at(view, one), share, node.prices)
+        for one, share in zip(workers, shares, strict=True)
+    ]
+    return idle(whole, parts, view.now)
+
+
+def _is_as_before(view: View, workers: Iterable[Worker], since: datetime) -> bool:
+    """Whether nobody has come or gone: what is left of the node cost the same all the time."""
+    ends = all_ends(view)
+    for one in workers:
+        if (started_at(one) or view.now) > since or ends[one.serial] is not None:
+            return False
+    return True
+
+
+def _left_at(view: View, workers: Sequence[Worker]) -> datetime | None:
+    """When the last of them ended; None while one is there."""
+    ends = [ended_at(view, worker) for worker in workers]
+    known = [end for end in ends if end is not None]
+    return max(known) if len(known) == len(ends) else None
+
+
+def _came_at(view: View, workers: Sequence[Worker]) -> tuple[datetime, datetime]:
+    """From when on a node was there for this job, and from when on it was used."""
+    first = min(workers, key=lambda worker: started_at(worker) or view.now)
+    used_at, node, asked_at = started_at(first) or view.now, first.node, first.pod.created_at
+    if node is None or node.created_at is None or asked_at is None or node.created_at < asked_at:
+        return used_at, used_at  # it was there already, and is nobody's in particular
+    return min(node.created_at, used_at), used_at

@@ -1,0 +1,111 @@
+"""How far a job is on its way to its deadline: durable progress, usable time, its own measures."""
+
+import math
+from datetime import datetime, timedelta
+
+from spotrun.api.schedule import Schedule
+from spotrun.api.status import Pace, TrainingJobStatus
+from spotrun.policies.deadline.measurements import launched_at
+from spotrun.policies.deadline.pacing import Course
+from spotrun.policies.deadline.policy import finishes_by
+from spotrun.policies.lifecycle.schedule_windows import open_seconds
+from spotrun.state.sizes import wanted
+from spotrun.state.snapshot import Worker
+from spotrun.state.view import View
+from spotrun.state.world_members import generation, has_arrived, some_unheard, training
+
+PRIOR_CHANGEOVER_SECONDS = 600.0
+"""Until this job's own are known: a node, a large image and a model take 6 min in a published
+measurement (SkyNomad, NSDI'27), and some clouds are slower."""
+_OWN_WEIGHT = 0.3
+"""Of the newest changeover in the running mean."""
+_NEARLY_ALL = 0.9
+
+
+def course(view: View, status: TrainingJobStatus) -> Course | None:
+    """Where the job is on its way; None without a deadline, or while its work is not known."""
+    parts = (status.pace, status.progress, status.checkpoint, status.world)
+    return view.once("course", parts, lambda: _course(view, status))
+
+
+def _course(view: View, status: TrainingJobStatus) -> Course | None:
+    deadline = finishes_by(view)
+    total, step_seconds = total_steps(status), full_step_seconds(view, status)
+    if deadline is None or not total or step_seconds is None:
+        return None
+    schedule, start = view.job.spec.schedule, view.job.created_at
+    usual, longest = changeovers(status.pace)
+    durable = status.checkpoint.step if status.checkpoint is not None else 0
+    is_held = any(works(view, status, worker) for worker in view.staying)
+    done = (status.progress.step or 0) if status.progress is not None and is_held else 0
+    return Course(
+        work_seconds=total * step_seconds,
+        done_seconds=min(durable, total) * step_seconds,
+        allowed_seconds=usable_seconds(schedule, start, deadline),
+        used_seconds=usable_seconds(schedule, start, view.now),
+        changeover_seconds=usual,
+        longest_changeover_seconds=longest,
+        ahead_seconds=_ahead_seconds(view, status, usual),
+        unsaved_seconds=max(done - durable, 0) * step_seconds,
+    )
+
+
+def total_steps(status: TrainingJobStatus) -> int | None:
+    """The steps of the whole training; None while the trainer does not say."""
+    return status.progress.total_steps if status.progress is not None else None
+
+
+def full_step_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """How long a step takes, or would take, at the wanted size; None while nothing was measured.
+
+    What was measured at another size is taken to scale with the number of workers.
+    """
+    pace = status.pace
+    if pace is None or pace.step_seconds is None:
+        return None
+    size = full_size(view)
+    return float(pace.step_seconds.decimal) * (pace.workers or size) / size
+
+
+def full_size(view: View) -> int:
+    """The wanted size, also while no more are asked for than can train."""
+    return view.job.full_size or wanted(view.job.spec.workers)
+
+
+def changeovers(pace: Pace | None) -> tuple[float, float]:
+    """How long a changeover takes, as a rule and at most in nine of ten cases, in seconds."""
+    own = (pace.changeovers or ()) if pace is not None else ()
+    if not own:
+        return PRIOR_CHANGEOVER_SECONDS, PRIOR_CHANGEOVER_SECONDS
+    usual = float(own[0])
+    for seconds in own[1:]:
+        usual += _OWN_WEIGHT * (seconds - usual)
+    longest = sorted(own)[math.ceil(_NEARLY_ALL * len(own)) - 1]
+    return usual, max(float(longest), usual)
+
+
+def works(view: View, status: TrainingJobStatus, worker: Worker) -> bool:
+    """Whether a worker trains: what it needed to begin is behind it.
+
+    To a new leader it trains as status says, until its agent has come over.
+    """
+    if worker.serial not in training(status):
+        return False
+    return has_arrived(worker, generation(status)) or some_unheard(view, (worker,))
+
+
+def _ahead_seconds(view: View, status: TrainingJobStatus, usual_seconds: float) -> float:
+    """How much of a changeover is still to come before the job runs at full size."""
+    placed = [worker for worker in view.staying if worker.node is not None]
+    if len(placed) < full_size(view):
+        return usual_seconds
+    begun = [launched_at(view, w) or view.now for w in placed if not works(view, status, w)]
+    waits = (usual_seconds - (view.now - moment) / timedelta(seconds=1) for moment in begun)
+    return max((wait for wait in waits if wait > 0), default=0.0)
+
+
+def usable_seconds(schedule: Schedule | None, start: datetime, end: datetime) -> float:
+    """The time between two moments in which the job may run."""
+    if schedule is not None:
+        return open_seconds(schedule, start, end)
+    return max((end - start).total_seconds(), 0.0)

@@ -1,0 +1,110 @@
+"""When the training ends, as far as that is known: at the present pace, in steps that stay.
+
+It is unknown while nobody trains or tells of steps: how long a job waits for capacity, a budget or
+its user nobody can say. Only a schedule says when it lets a job go on.
+"""
+
+import math
+from datetime import UTC, datetime, timedelta
+
+from spotrun.api.names import SuspendedBy
+from spotrun.api.status import TrainingJobStatus
+from spotrun.api.values import Time
+from spotrun.money.units import NO_USD, Usd
+from spotrun.policies.deadline.course import changeovers, full_size
+from spotrun.policies.lifecycle.schedule_windows import after_open_seconds, next_change
+from spotrun.state.view import FINISHED, View
+from spotrun.state.world_members import training
+
+_SAME_SHARE = 0.1
+"""A time that moves by less than this part of what is left stays as it was told. One that moves by
+more goes half of the way: steps that are measured long and short by turns then leave it alone."""
+_OTHER_SHARE = 0.5
+"""What moves by more than this part has changed, and is told at once."""
+_SAME_SECONDS = 60.0
+_STEPS_SECONDS = (60, 300, 900, 3600, 21_600)
+_STEP_SHARE = 0.02
+"""It is told in the largest of these steps that is no more than such a part of what is left."""
+_LEAST_USEFUL = 0.5
+"""As little of the time may count as useful: the first losses of a job say little of the others."""
+_LONGEST_SECONDS = 10 * 365 * 86_400.0
+"""What lies further ahead is no forecast."""
+
+
+def foresee_end(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Say when the training ends; a time that was told stays while it is nearly right."""
+    progress = status.progress
+    if progress is None:
+        return status
+    told, end = progress.eta.datetime if progress.eta is not None else None, _end(view, status)
+    if _is_same(told, end, view.now):
+        return status
+    eta = None
+    if end is not None:
+        moved = _halfway(told, end, view.now) if told is not None else end
+        eta = Time.of(_rounded(moved, view.now))
+    return status.model_copy(update={"progress": progress.model_copy(update={"eta": eta})})
+
+
+def _end(view: View, status: TrainingJobStatus) -> datetime | None:
+    crew, by, schedule = training(status), status.suspended_by or (), view.job.spec.schedule
+    if status.phase in FINISHED:
+        return None
+    if crew and not by:
+        begins, size, ahead_seconds = view.now, len(crew), 0.0
+    elif by == (SuspendedBy.SCHEDULE,) and schedule is not None:
+        begins = next_change(schedule, view.now) or view.now
+        size, ahead_seconds = full_size(view), changeovers(status.pace)[0]
+    else:
+        return None
+    left = _left_seconds(status, size, is_in_memory=not by)
+    if left is None or left > _LONGEST_SECONDS:
+        return None
+    seconds = left + ahead_seconds
+    if schedule is not None:
+        return after_open_seconds(schedule, begins, seconds)
+    return begins + timedelta(seconds=seconds)
+
+
+def _left_seconds(status: TrainingJobStatus, size: int, *, is_in_memory: bool) -> float | None:
+    """How long so many workers train on, losses as frequent as so far included; None: unknown."""
+    progress, pace, saved = status.progress, status.pace, status.checkpoint
+    if progress is None or not progress.total_steps or pace is None or pace.step_seconds is None:
+        return None
+    done = progress.step or 0
+    if not is_in_memory:
+        done = min(done, saved.step if saved is not None else 0)
+    step_seconds = float(pace.step_seconds.decimal) * (pace.workers or size) / size
+    return max(progress.total_steps - done, 0) * step_seconds / _useful_share(status)
+
+
+def _useful_share(status: TrainingJobStatus) -> float:
+    """The part of the time that bought new steps, not stalls or steps done again."""
+    sums = status.accumulators
+    if sums is None or sums.useful_usd is None or sums.lost_work_usd is None:
+        return 1.0
+    useful, lost = Usd.of(sums.useful_usd), Usd.of(sums.lost_work_usd)
+    if useful == NO_USD:
+        return 1.0
+    return max(float(useful.exact / (useful + lost).exact), _LEAST_USEFUL)
+
+
+def _is_same(told: datetime | None, end: datetime | None, now: datetime) -> bool:
+    if told is None or end is None:
+        return told is end
+    left_seconds = (max(end, told) - now) / timedelta(seconds=1)
+    moved_seconds = abs(end - told) / timedelta(seconds=1)
+    return moved_seconds <= max(_SAME_SECONDS, _SAME_SHARE * left_seconds)
+
+
+def _halfway(told: datetime, end: datetime, now: datetime) -> datetime:
+    is_other = abs(end - told) > _OTHER_SHARE * (end - now)
+    return end if is_other else told + (end - told) / 2
+
+
+def _rounded(end: datetime, now: datetime) -> datetime:
+    """Round up to a step that fits how far it is ahead."""
+    left_seconds = (end - now) / timedelta(seconds=1)
+    fitting = (step for step in reversed(_STEPS_SECONDS) if step <= _STEP_SHARE * left_seconds)
+    step = next(fitting, _STEPS_SECONDS[0])
+    return datetime.fromtimestamp(math.ceil(end.timestamp() / step) * step, UTC)

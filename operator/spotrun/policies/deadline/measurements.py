@@ -1,0 +1,78 @@
+"""What is measured of a job's pace: how long a step takes, and how long until new workers train."""
+
+from datetime import datetime, timedelta
+from statistics import median
+
+from spotrun.api.amounts import Amount
+from spotrun.api.status import Pace, TrainingJobStatus
+from spotrun.state.snapshot import Worker
+from spotrun.state.view import View
+from spotrun.state.world_members import generation, members, progress_told, training
+
+_KEPT = 10
+_NEWS = 0.05
+"""A step that takes longer or shorter by less than this part is no reason to write."""
+
+
+def measure_pace(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Take over what those who train say of their steps, and how long the new ones took."""
+    old = status.pace or Pace()
+    update = _steps(view, status, old)
+    if view.job.spec.deadline is not None or view.job.market.pools:  # else nobody asks
+        update |= _changeovers(view, status, old)
+    if not update:
+        return status
+    return status.model_copy(update={"pace": old.model_copy(update=update)})
+
+
+def launched_at(view: View, worker: Worker) -> datetime | None:
+    """When a worker began to cost: with its node, or with its place on one that was there.
+
+    A node joins the cluster only some time after it was launched, and is paid for that as well.
+    """
+    made, node = worker.pod.created_at, worker.node
+    if made is None or node is None or node.created_at is None or node.created_at <= made:
+        return worker.pod.scheduled_at or made
+    pool = view.job.market.pool(node.pool)
+    provision_seconds = pool.provision_seconds if pool is not None else None
+    return max(made, node.created_at - timedelta(seconds=provision_seconds or 0.0))
+
+
+def _steps(view: View, status: TrainingJobStatus, old: Pace) -> dict[str, object]:
+    present, size = generation(status), len(training(status))
+    told = (one for one in progress_told(view, status) if one.generation == present)
+    known = [one.step_seconds for one in told if one.step_seconds]
+    if not known:
+        return {}
+    seconds = median(known)
+    before = float(old.step_seconds.decimal) if old.step_seconds is not None else None
+    if before and old.workers == size and abs(seconds - before) <= _NEWS * before:
+        return {}
+    return {"step_seconds": Amount(f"{seconds:.6f}"), "workers": size}
+
+
+def _changeovers(view: View, status: TrainingJobStatus, old: Pace) -> dict[str, object]:
+    """Each worker is measured once, when it first trains: waiting for others is none of its time.
+
+    Of several that came together the slowest counts, for the world began with it.
+    """
+    last = -1 if old.measured is None else old.measured
+    new = [worker for worker in members(view, status) if worker.serial > last]
+    took = [seconds for worker in new if (seconds := _took_seconds(view, status, worker))]
+    if not took:
+        return {}
+    kept = (*(old.changeovers or ()), round(max(took)))[-_KEPT:]
+    return {"changeovers": kept, "measured": max(worker.serial for worker in new)}
+
+
+def _took_seconds(view: View, status: TrainingJobStatus, worker: Worker) -> float | None:
+    """From its launch until it was ready, and from the word to begin until it trained."""
+    agent, world, launched = worker.agent, status.world, launched_at(view, worker)
+    if agent is None or agent.ready_seconds is None or world is None or launched is None:
+        return None
+    if agent.arrived_seconds is None or agent.report.arrived != world.generation:
+        return None
+    formed_at = world.formed_at.datetime if world.formed_at is not None else view.now
+    until_ready = (view.now - launched) / timedelta(seconds=1) - agent.ready_seconds
+    since_formed = (view.now - formed_at) / timedelta(seconds=1) - agent.arrived_seconds
+    return max(until_ready, 0.0) + max(since_formed, 0.0)

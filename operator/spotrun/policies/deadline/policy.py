@@ -1,0 +1,39 @@
+"""The deadline: once it has passed the job ends if it says so; else it goes on."""
+
+from datetime import datetime
+
+from spotrun.api.limits import Deadline, OnMissed
+from spotrun.api.names import ConditionType, Phase, Reason
+from spotrun.api.status import TrainingJobStatus
+from spotrun.state.conditions import state
+from spotrun.state.view import FINISHED, View
+
+
+def finishes_by(view: View) -> datetime | None:
+    """The moment by which the job should be finished; None without a deadline."""
+    deadline, start = view.job.spec.deadline, view.job.created_at
+    if deadline is None:
+        return None
+    return view.once_unlimited("deadline", (), lambda: _moment(deadline, start))
+
+
+def keep_deadline(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Say that the deadline has passed, and end the job if that was asked for."""
+    moment, deadline = finishes_by(view), view.job.spec.deadline
+    if moment is None or deadline is None or status.phase in FINISHED or view.now < moment:
+        return status
+    reason, kind = Reason.DEADLINE_MISSED, ConditionType.ON_SCHEDULE
+    message = f"the job should have been finished by {moment:%Y-%m-%dT%H:%M:%SZ}"
+    status = state(view, status, kind, reason, message, holds=False)
+    if deadline.on_missed is not OnMissed.FAIL or not view.is_time_sure:
+        return status
+    update = {"phase": Phase.FAILED, "reason": reason.value, "message": message}
+    status = status.model_copy(update=update)
+    return state(view, status, ConditionType.FAILED, reason, message, holds=True)
+
+
+def _moment(deadline: Deadline, created_at: datetime) -> datetime:
+    if deadline.finish_before is not None:
+        return deadline.finish_before.datetime
+    assert deadline.finish_within is not None, "a deadline has one of the two"
+    return created_at + deadline.finish_within.timedelta

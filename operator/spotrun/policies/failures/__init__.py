@@ -1,0 +1,1 @@
+"""What fails, what hangs, and how soon it is tried again."""

@@ -1,0 +1,76 @@
+"""A hang: all processes of a world are there, and for long none of them has finished a step.
+
+What takes long before a process's first step (loading, compiling) is no hang. After it every change
+of what the trainer reports is a sign of life, so that evaluation and checkpoints may take their
+time.
+"""
+
+from statistics import median
+
+from spotrun.api.status import How, TrainingJobStatus
+from spotrun.state.snapshot import Agent
+from spotrun.state.view import View, holds_back
+from spotrun.state.world_members import generation, gone, members, missing
+from spotrun.wire import Progress, step_of
+
+AUTO_SECONDS = 600.0
+"""With Auto at least: a slow evaluation or a full disk cache is no hang, and 10 min are what
+torch.distributed waits for its own collectives."""
+AUTO_STEPS = 20.0
+"""With Auto a step may take so many times the usual."""
+_HEARD_SECONDS = 60.0
+"""Of an agent that was not heard for so long it is not known what its process does."""
+
+
+def is_hung(view: View, status: TrainingJobStatus) -> bool:
+    """Whether the world that trains has come to a standstill."""
+    seconds = hang_again_seconds(view, status)
+    return seconds is not None and seconds <= 0
+
+
+def hang_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """How long the world may still stand; 0 or less: too long. None: that cannot be said."""
+    stepping = _stepping(view, status)
+    stands = _since_a_sign(stepping)
+    return None if stands is None else _limit_seconds(view, stepping) - stands
+
+
+def stands_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """How long ago the last sign of life was; None: that cannot be said."""
+    return _since_a_sign(_stepping(view, status))
+
+
+def _stepping(view: View, status: TrainingJobStatus) -> list[Agent]:
+    """Those who train and have finished a step; none where not all are there and heard."""
+    if holds_back(status) or gone(view, status) or missing(view, status):
+        return []
+    crew = members(view, status)
+    agents = [worker.agent for worker in crew if worker.agent is not None]
+    if len(agents) < len(crew) or any(one.heard_seconds > _HEARD_SECONDS for one in agents):
+        return []
+    return [one for one in agents if _has_stepped(one.report.progress, status)]
+
+
+def _since_a_sign(agents: list[Agent]) -> float | None:
+    stands = (agent.progress_seconds for agent in agents)
+    return min((seconds for seconds in stands if seconds is not None), default=None)
+
+
+def _has_stepped(progress: Progress | None, status: TrainingJobStatus) -> bool:
+    """Whether a process has finished a step in the world that trains."""
+    world = status.world
+    if world is None or progress is None or progress.generation != generation(status):
+        return False
+    if not world.switch:  # how the world that still trains was entered is not kept
+        return progress.step_seconds is not None
+    restored = step_of(world.restore) if world.restore is not None else 0
+    return world.how is not How.RESTART or progress.step > restored
+
+
+def _limit_seconds(view: View, stepping: list[Agent]) -> float:
+    given = view.job.spec.failures.hang_after.duration
+    if given is not None:
+        return given.seconds
+    reports = (agent.report.progress for agent in stepping)
+    steps = [one.step_seconds for one in reports if one is not None and one.step_seconds]
+    return max(AUTO_SECONDS, AUTO_STEPS * median(steps)) if steps else AUTO_SECONDS

@@ -1,0 +1,237 @@
+"""Newcomers: workers that have not trained with those who do, and what befalls them on the way.
+
+One that fails is its own affair, for the others train well without it. It is held back for a while,
+and is no reason to end the job; `failures` counts it, apart from the failures of those who train.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from spotrun.api.names import Reason
+from spotrun.api.status import (
+    MOST_HELD_WORLDS,
+    HeldBack,
+    Newcomers,
+    Restarts,
+    TrainingJobStatus,
+)
+from spotrun.api.values import Serials, Time
+from spotrun.policies.failures.backoff import (
+    blamed_with,
+    nodes_to_avoid,
+    pause_after,
+    pause_seconds,
+)
+from spotrun.state.conditions import record
+from spotrun.state.sizes import wanted
+from spotrun.state.snapshot import Worker
+from spotrun.state.view import View
+from spotrun.state.worker_ids import numbers, ordered, ranges
+from spotrun.state.world_members import generation, has_failed_in, on_trial, training
+from spotrun.state.world_transitions import give_up
+
+_KEPT_DEAD = 64
+"""Of whom no pod is left, but the peers' errors may still follow from them; the others all stay."""
+_MOST_WORDS = 4096
+
+
+@dataclass(frozen=True)
+class FailedNewcomer:
+    """A newcomer that failed, in its own words."""
+
+    serial: int
+    reason: Reason
+    exit_code: int | None
+    message: str
+    node: str | None
+    generation: int | None  # the world that it was in, or to enter; None: none in particular
+    has_ended: bool  # and its pod with it
+
+    @property
+    def words(self) -> str:
+        """What is said of it."""
+        code = f", exit code {self.exit_code}" if self.exit_code is not None else ""
+        where = f" on node {self.node}" if self.node else ""
+        said = f": {self.message}" if self.message else ""
+        return f"worker {self.serial}{where} failed before it trained ({self.reason}{code}){said}"
+
+
+def count_newcomers(
+    view: View, status: TrainingJobStatus, but: Collection[int]
+) -> TrainingJobStatus:
+    """Hold back those that have failed, for a pause that grows, until one of them is well."""
+    there = [worker for worker in _newcomers(view, status) if worker.serial not in but]
+    ended = list(_ended(view, status, there))
+    new = [*ended, *_reported(status, _failed(view, status, there))]
+    if any(one.generation is not None for one in ended):
+        new = ended  # the others of its world follow from that
+    if new:
+        return _hold_back(view, status, new)
+    restarts = status.restarts
+    if restarts is None or restarts.newcomers is None or not _are_well(view, status):
+        return status
+    return status.model_copy(update={"restarts": restarts.model_copy(update={"newcomers": None})})
+
+
+def held_back(view: View, status: TrainingJobStatus) -> frozenset[int]:
+    """The newcomers that failed, until the pause is over."""
+    known = noted(status)
+    if known is None or pause_seconds(view, known.retry_at) is None:
+        return frozenset()
+    return frozenset(_worlds(known))
+
+
+def retry_newcomers_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """How long that pause still is; None if there is none."""
+    known = noted(status)
+    return pause_seconds(view, known.retry_at) if known is not None else None
+
+
+def brought_down(status: TrainingJobStatus) -> bool:
+    """Whether a newcomer failed in the world that trains: its peers' errors follow from that."""
+    known, world = noted(status), status.world
+    if known is None or world is None or not world.switch:
+        return False
+    return any(one.generation == world.generation for one in known.held or ())
+
+
+def _hold_back(
+    view: View, status: TrainingJobStatus, new: Sequence[FailedNewcomer]
+) -> TrainingJobStatus:
+    restarts = status.restarts or Restarts()
+    held = _held(view, restarts.newcomers, new)
+    nodes = [one.node for one in new if one.node is not None]
+    update: dict[str, object] = {"newcomers": held, "blamed": blamed_with(restarts, nodes)}
+    if ended := [one for one in new if one.has_ended]:
+        update |= _pause_for_all(restarts, held, ended[0])
+    status = status.model_copy(update={"restarts": restarts.model_copy(update=update)})
+    said = {
+        "failures": str(held.failures),
+        "pauseSeconds": f"{pause_seconds(view, held.retry_at) or 0.0:.0f}",
+        "reason": new[0].reason.value,
+    }
+    status = record(
+        view, status, "HoldBack", "; ".join(one.words for one in new)[:_MOST_WORDS], said
+    )
+    bad = [view.by_serial[one.serial] for one in new if _is_for_its_node(view, status, one)]
+    return give_up(view, status, bad) if bad else status
+
+
+def _held(view: View, known: Newcomers | None, new: Sequence[FailedNewcomer]) -> Newcomers:
+    """The pause and those in it; who fails while it lasts makes it no longer."""
+    if known is None or pause_seconds(view, known.retry_at) is None:
+        failures = (known.failures if known is not None else 0) + 1
+        retry_at = Time.of(view.now + pause_after(failures))
+    else:
+        failures, retry_at = known.failures, known.retry_at
+    worlds = _worlds(known) | {one.serial: one.generation for one in new}
+    dead = sorted(worlds.keys() - view.alive_serials)[:-_KEPT_DEAD]
+    kept = {serial: worlds[serial] for serial in sorted(worlds.keys() - set(dead))}
+    return Newcomers(failures=failures, retry_at=retry_at, held=_by_world(kept))
+
+
+def _worlds(known: Newcomers | None) -> dict[int, int | None]:
+    """In which world each failed that is held back."""
+    held = (known.held or ()) if known is not None else ()
+    return {serial: one.generation for one in held for serial in ordered(one.workers)}
+
+
+def _by_world(worlds: Mapping[int, int | None]) -> tuple[HeldBack, ...]:
+    """The same as status holds it."""
+    newest = sorted({n for n in worlds.values() if n is not None})[-MOST_HELD_WORLDS:]
+    found: dict[int | None, list[int]] = {}
+    for serial, world in worlds.items():
+        found.setdefault(world if world in newest else None, []).append(serial)
+    return tuple(
+        HeldBack(workers=Serials.of(serials), generation=world)
+        for world, serials in sorted(found.items(), key=lambda one: one[0] or 0)
+    )
+
+
+def _pause_for_all(restarts: Restarts, held: Newcomers, one: FailedNewcomer) -> dict[str, object]:
+    """Nor are other workers made in the place of one whose pod has ended."""
+    update: dict[str, object] = {}
+    if restarts.retry_at is None or restarts.retry_at.datetime < held.retry_at.datetime:
+        update["retry_at"] = held.retry_at
+    if not restarts.failures:
+        update |= {"failures": 0, "last_reason": one.reason.value}
+    return update
+
+
+def _is_for_its_node(view: View, status: TrainingJobStatus, one: FailedNewcomer) -> bool:
+    """Whether its node is blamed twice, and nobody else trains there."""
+    if one.has_ended or one.node not in nodes_to_avoid(status):
+        return False
+    others = (n for n in training(status) if n in view.alive_serials and n != one.serial)
+    return all(view.by_serial[n].pod.node != one.node for n in others)
+
+
+def _are_well(view: View, status: TrainingJobStatus) -> bool:
+    """Whether one that had failed trains by now, or its replacement, or nobody else is wanted."""
+    known, trains = noted(status), set(training(status)) - on_trial(view, status)
+    if known is None or len(trains) >= wanted(view.job.spec.workers):
+        return True
+    those = _worlds(known).keys()
+    is_replaced = those.isdisjoint(view.alive_serials) and max(trains, default=0) > max(
+        those, default=0
+    )
+    return is_replaced or not those.isdisjoint(trains)
+
+
+def _newcomers(view: View, status: TrainingJobStatus) -> list[Worker]:
+    """Whoever has a pod and does not train yet; nobody while no others train."""
+    settled_in = set(training(status)) - on_trial(view, status)
+    return [w for w in view.job.workers if w.serial not in settled_in] if settled_in else []
+
+
+def _failed(view: View, status: TrainingJobStatus, newcomers: list[Worker]) -> list[Worker]:
+    """Whose processes failed on the way into the newest world; of those who are in it the first."""
+    world, known = status.world, noted(status)
+    if world is None or not newcomers:
+        return []
+    before = _worlds(known)
+    found = [
+        worker
+        for worker in newcomers
+        if worker.serial in view.alive_serials
+        and has_failed_in(worker, world.generation)
+        and before.get(worker.serial) != world.generation
+    ]
+    if not world.switch:
+        return found
+    return [] if brought_down(status) else sorted(found, key=_ready_seconds)[-1:]
+
+
+def _ready_seconds(worker: Worker) -> float:
+    """Who has failed waits for another world since."""
+    return (worker.agent.ready_seconds or 0.0) if worker.agent is not None else 0.0
+
+
+def _reported(status: TrainingJobStatus, failed: list[Worker]) -> Iterator[FailedNewcomer]:
+    newest = status.world.generation if status.world is not None else None
+    for worker in failed:
+        failure = worker.agent.report.failed if worker.agent is not None else None
+        if failure is not None:
+            said = (failure.exit_code, failure.message, worker.pod.node, newest, False)
+            yield FailedNewcomer(worker.serial, Reason.EXIT_CODE, *said)
+
+
+def _ended(
+    view: View, status: TrainingJobStatus, newcomers: list[Worker]
+) -> Iterator[FailedNewcomer]:
+    crew, present = training(status), generation(status)
+    settled, known = ranges(view.job.status.settled), numbers(view.job.status.failed)
+    for worker in newcomers:
+        fate = view.ends.get(worker.serial)
+        if fate is None or fate.cause is None or not fate.is_failure:
+            continue
+        if worker.serial in settled or worker.serial in known:
+            continue
+        entered = present if worker.serial in crew else None
+        said = (fate.exit_code, fate.message, worker.pod.node, entered, True)
+        yield FailedNewcomer(worker.serial, fate.cause, *said)
+
+
+def noted(status: TrainingJobStatus) -> Newcomers | None:
+    """What is remembered of newcomers that failed."""
+    return status.restarts.newcomers if status.restarts is not None else None

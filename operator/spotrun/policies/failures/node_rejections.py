@@ -1,0 +1,107 @@
+"""Rejections: a node does not take a worker that was bound to it, which is nobody's failure.
+
+The scheduler forgets such a pod at once and would bind the next one to the same node. So new
+workers keep away from there for a while, and are made after a pause, which grows while it goes on.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from spotrun.api.names import Reason
+from spotrun.api.status import MOST_AVOIDED, Rejections, TrainingJobStatus
+from spotrun.api.values import Time
+from spotrun.policies.failures.backoff import pause_after, pause_seconds
+from spotrun.state.conditions import record
+from spotrun.state.sizes import wanted
+from spotrun.state.snapshot import PodPhase, Worker
+from spotrun.state.view import View, holds_back
+from spotrun.state.worker_ids import ranges
+from spotrun.state.worker_outcomes import is_rejected
+
+AVOIDED_FOR = timedelta(minutes=2)
+"""After the pause. A device's plugin registers within that, once its node has started again."""
+_MOST_WORDS = 1024
+
+
+def note_rejected(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Begin a pause, and remember the nodes; each rejection is seen until it is settled, once."""
+    settled = ranges(view.job.status.settled)
+    new = [w for w in view.job.workers if w.serial not in settled and is_rejected(w.pod)]
+    if not new or holds_back(status):
+        return status
+    is_new = not waits_after_rejection(view, status)
+    noted = _noted(view, status, new)
+    status = status.model_copy(update={"rejections": noted})
+    if not is_new:
+        return status
+    said = {"times": str(noted.count), "pauseSeconds": f"{pause_after(noted.count).seconds}"}
+    return record(view, status, Reason.REJECTED.value, noted.message, said)
+
+
+def waits_after_rejection(view: View, status: TrainingJobStatus) -> bool:
+    """Whether no workers are made for now."""
+    known = status.rejections
+    return known is not None and pause_seconds(view, known.retry_at) is not None
+
+
+def nodes_that_reject(view: View, status: TrainingJobStatus) -> tuple[str, ...]:
+    """The host names of the nodes that have rejected workers of late."""
+    known = status.rejections
+    return (known.nodes or ()) if known is not None and view.now < _avoided_until(known) else ()
+
+
+def rejection_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """When workers are made again, and when they may go to those nodes again."""
+    known = status.rejections
+    if known is None:
+        return None
+    moments = (known.retry_at.datetime, _avoided_until(known))
+    waits = ((moment - view.now) / timedelta(seconds=1) for moment in moments)
+    return min((wait for wait in waits if wait > 0), default=None)
+
+
+def why_rejected(view: View, status: TrainingJobStatus) -> str | None:
+    """What a node said that rejected a worker of late, while there are too few with a node."""
+    known = status.rejections
+    if known is None or view.now >= _avoided_until(known):
+        return None
+    if sum(worker.pod.node is not None for worker in view.staying) >= wanted(view.job.spec.workers):
+        return None
+    return f"{known.message}; the next one is made at {known.retry_at}, for another node"
+
+
+def _noted(view: View, status: TrainingJobStatus, new: list[Worker]) -> Rejections:
+    known, last = status.rejections, new[-1]
+    if known is not None and waits_after_rejection(view, status):
+        count, retry_at = known.count, known.retry_at  # they were made before the pause
+    else:
+        is_first = known is None or _is_one_taken_after(view, known.worker)
+        count = 1 if is_first or known is None else known.count + 1
+        retry_at = Time.of(view.now + pause_after(count))
+    before = (known.nodes or ()) if known is not None else ()
+    said = view.ends[last.serial].message
+    return Rejections(
+        count=count,
+        worker=last.serial,
+        retry_at=retry_at,
+        nodes=_newest_last(before, map(_host, new)),
+        message=f"node {last.pod.node} rejected worker {last.serial}: {said}"[:_MOST_WORDS],
+    )
+
+
+def _is_one_taken_after(view: View, serial: int) -> bool:
+    return any(w.serial > serial and w.pod.phase is PodPhase.RUNNING for w in view.alive)
+
+
+def _newest_last(before: Iterable[str], new: Iterable[str]) -> tuple[str, ...]:
+    named = [*before, *new]
+    return tuple(reversed(dict.fromkeys(reversed(named))))[-MOST_AVOIDED:]
+
+
+def _host(worker: Worker) -> str:
+    hostname = worker.node.hostname if worker.node is not None else ""
+    return hostname or worker.pod.node or ""
+
+
+def _avoided_until(known: Rejections) -> datetime:
+    return known.retry_at.datetime + AVOIDED_FOR

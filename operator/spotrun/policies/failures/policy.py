@@ -1,0 +1,247 @@
+"""Failures: counted once a world, answered with a restart after a growing pause, or with the end.
+
+When one process dies its peers fail as well, so of all that is reported in one world only the first
+counts; and none does where the platform took a member away, also if that is seen a little later.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from spotrun.api.names import ConditionType, Phase, Reason
+from spotrun.api.status import Restarts, TrainingJobStatus
+from spotrun.api.values import Serials, Time
+from spotrun.policies.failures.backoff import LONGEST_PAUSE, blamed_with, pause_after, pause_seconds
+from spotrun.policies.failures.hang import is_hung, stands_seconds
+from spotrun.policies.failures.hang_report import standstill
+from spotrun.policies.failures.joining_workers import (
+    brought_down,
+    count_newcomers,
+    retry_newcomers_again_seconds,
+)
+from spotrun.state.conditions import record, state
+from spotrun.state.view import FINISHED, View
+from spotrun.state.worker_ids import numbers, ranges
+from spotrun.state.worker_outcomes import FAILURES, INTERRUPTIONS
+from spotrun.state.world_members import failed, generation, gone, training
+
+FORGIVEN_AFTER = timedelta(hours=1)
+"""So much durable progress since the last failure, and the count starts afresh."""
+VERDICT_AFTER = timedelta(seconds=5)
+"""A lost node is found after its peers' failures: about 4 s, when it dies without a word."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong, in the words of the first who said so."""
+
+    reason: Reason
+    exit_code: int | None
+    message: str
+    node: str | None = None
+
+
+def count_failures(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Count a new failure, take back what was none, and end the job if it was one too many."""
+    if status.phase in FINISHED:
+        return status
+    status = count_newcomers(view, status, but=_peers(view, status))
+    if _was_a_consequence(view, status):
+        return _take_back(view, status)
+    failure = _new_failure(view, status)
+    if failure is not None:
+        status = _count(view, status, failure)
+    return _judge(view, status)
+
+
+def note_failed(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Remember who has failed while containers beside its trainer run on, for its end counts once.
+
+    Also while the world that it failed in trains, though its pod may have gone by then: nobody took
+    it away.
+    """
+    known = numbers(status.failed)
+    there = {
+        serial
+        for serial, fate in view.ends.items()
+        if fate.is_failure and not view.by_serial[serial].pod.is_over
+    }
+    failed = there | known.intersection(training(status))
+    if failed == known:
+        return status
+    new = Serials.of(tuple(sorted(failed))) if failed else None
+    return status.model_copy(update={"failed": new})
+
+
+def waits_for_retry(view: View, status: TrainingJobStatus) -> bool:
+    """Whether the pause after a failure is not over."""
+    return _pause_seconds(view, status) is not None
+
+
+def retry_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """When the next pause is over, of all or of newcomers that failed; None if there is none."""
+    pauses = (_pause_seconds(view, status), retry_newcomers_again_seconds(view, status))
+    return min((seconds for seconds in pauses if seconds is not None), default=None)
+
+
+def _pause_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    return pause_seconds(view, status.restarts.retry_at if status.restarts is not None else None)
+
+
+def verdict_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """When the job is to be ended, unless the failure turns out to be none."""
+    restarts = status.restarts
+    if status.phase in FINISHED or restarts is None or restarts.counted_since is None:
+        return None
+    if _verdict(view, restarts) is None:
+        return None
+    return (restarts.counted_since.datetime + VERDICT_AFTER - view.now).total_seconds()
+
+
+def _count(view: View, status: TrainingJobStatus, failure: Failure) -> TrainingJobStatus:
+    restarts = status.restarts or Restarts()
+    failures = 1 if _is_forgiven(status) else (restarts.failures or 0) + 1
+    pause = pause_after(failures)
+    code = failure.exit_code
+    counted = restarts.model_copy(
+        update={
+            "failures": failures,
+            "counted_since": Time.of(view.now),
+            "retry_at": Time.of(view.now + pause),
+            "last_generation": generation(status),
+            "last_reason": failure.reason.value,
+            "last_exit_code": code if code is not None and 0 <= code <= 255 else None,
+            "last_message": failure.message[:1024],
+            "blamed": blamed_with(restarts, (failure.node,) if failure.node else ()),
+        }
+    )
+    status = status.model_copy(update={"restarts": counted})
+    said = {"failures": str(failures), "pauseSeconds": f"{pause.total_seconds():.0f}"}
+    return record(view, status, "Restart", f"{failure.reason}: {failure.message}"[:4096], said)
+
+
+def _peers(view: View, status: TrainingJobStatus) -> frozenset[int]:
+    """Those whose failures follow from what is known already."""
+    is_known = waits_for_retry(view, status) or _somebody_was_taken(view, status) is not None
+    return frozenset(training(status)) if is_known else frozenset()
+
+
+def _new_failure(view: View, status: TrainingJobStatus) -> Failure | None:
+    if waits_for_retry(view, status):
+        return None  # peers follow the first within the pause, also where no world has formed
+    if _somebody_was_taken(view, status) is not None:
+        return _ended(view, but=frozenset(training(status)))
+    last = status.restarts.last_generation if status.restarts is not None else None
+    if training(status) and last == generation(status):
+        return _ended(view, but=frozenset(training(status)))
+    return _reported(view, status) or _ended(view) or _hung(view, status)
+
+
+def _hung(view: View, status: TrainingJobStatus) -> Failure | None:
+    """A standstill of all; it is said who stopped first, and no node is blamed for that."""
+    if not is_hung(view, status):
+        return None
+    seconds = stands_seconds(view, status)
+    assert seconds is not None, "it has stood too long"
+    return Failure(Reason.HUNG, None, standstill(view, status, seconds))
+
+
+def _reported(view: View, status: TrainingJobStatus) -> Failure | None:
+    if brought_down(status):
+        return None
+    for worker in failed(view, status):
+        failure = worker.agent.report.failed if worker.agent is not None else None
+        if failure is not None:
+            code, node = failure.exit_code, worker.pod.node
+            return Failure(Reason.EXIT_CODE, code, failure.message, node)
+    return None
+
+
+def _ended(view: View, but: frozenset[int] = frozenset()) -> Failure | None:
+    """A worker that has ended by its own fault, of which the stored status did not know."""
+    if not view.ends:
+        return None
+    before = view.job.status
+    settled, known = ranges(before.settled), numbers(before.failed) | but
+    return next(
+        (
+            Failure(fate.cause, fate.exit_code, fate.message, view.by_serial[serial].pod.node)
+            for serial, fate in sorted(view.ends.items())
+            if fate.is_failure
+            and fate.cause is not None
+            and serial not in settled
+            and serial not in known
+        ),
+        None,
+    )
+
+
+def _somebody_was_taken(view: View, status: TrainingJobStatus) -> Reason | None:
+    """Why a member of the world went that did not fail itself; None if there is no such member."""
+    failed = numbers(status.failed)
+    for serial in gone(view, status):
+        fate = view.ends.get(serial)
+        if fate is None and serial in failed:
+            continue  # its pod has gone since
+        if fate is None or not fate.is_failure:
+            return (fate.cause if fate is not None else None) or Reason.NODE_LOST
+    return None
+
+
+def _was_a_consequence(view: View, status: TrainingJobStatus) -> bool:
+    restarts = status.restarts
+    if restarts is None or not restarts.failures or restarts.last_reason in INTERRUPTIONS:
+        return False
+    if restarts.last_generation != generation(status) or restarts.counted_since is None:
+        return False
+    if view.now - restarts.counted_since.datetime > LONGEST_PAUSE:
+        return False
+    return _somebody_was_taken(view, status) is not None
+
+
+def _take_back(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    restarts, cause = status.restarts, _somebody_was_taken(view, status)
+    assert restarts is not None, "there is something to take back"
+    assert cause is not None, "there is a reason to"
+    update = {
+        "failures": max((restarts.failures or 0) - 1, 0),
+        "retry_at": None,
+        "last_reason": cause.value,
+        "last_exit_code": None,
+        "blamed": (restarts.blamed or ())[:-1] or None,
+    }
+    status = status.model_copy(update={"restarts": restarts.model_copy(update=update)})
+    why = f"the failure followed from {cause}: {cause.purpose}"
+    return record(view, status, "Forgive", why, {"failures": str(update["failures"])})
+
+
+def _is_forgiven(status: TrainingJobStatus) -> bool:
+    since = status.restarts.counted_since if status.restarts is not None else None
+    if since is None or status.checkpoint is None:
+        return False
+    return status.checkpoint.time.datetime - since.datetime >= FORGIVEN_AFTER
+
+
+def _verdict(view: View, restarts: Restarts) -> Reason | None:
+    """Why the last failure ends the job; None if it does not."""
+    if not restarts.failures or restarts.last_reason not in FAILURES:
+        return None
+    limits = view.job.spec.failures
+    if restarts.last_exit_code is not None and restarts.last_exit_code in (
+        limits.fatal_exit_codes or ()
+    ):
+        return Reason.FATAL_EXIT_CODE
+    return Reason.TOO_MANY_RESTARTS if restarts.failures > limits.max_restarts else None
+
+
+def _judge(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    seconds, restarts = verdict_again_seconds(view, status), status.restarts
+    if seconds is None or seconds > 0 or restarts is None:
+        return status
+    reason = _verdict(view, restarts)
+    assert reason is not None, "there is a verdict"
+    last = f"{restarts.last_reason}: {restarts.last_message}"
+    message = f"{reason.purpose}; the last failure was {last}"[:4096]
+    status = status.model_copy(
+        update={"phase": Phase.FAILED, "reason": reason.value, "message": message}
+    )
+    return state(view, status, ConditionType.FAILED, reason, message, holds=True)

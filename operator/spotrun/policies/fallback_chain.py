@@ -1,0 +1,272 @@
+"""Letting go: what a job needs that is being deleted, or that nobody can decide.
+
+It is charged, suspended, stopped at its budget, and its pods are released. For that only its ledger
+is asked, and what is known of its pods: no template, no market, no other policy. Each step stands
+by itself: where one fails it is left out, and the job says so.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+from spotrun.api.names import ConditionType, Phase, Reason
+from spotrun.api.status import TrainingJobStatus, WorkersStatus
+from spotrun.policies.budget.policy import budget_again_seconds, budget_news, keep_limit
+from spotrun.policies.cost.corrections import correction_news, note_ends
+from spotrun.policies.cost.meter import meter
+from spotrun.policies.lifecycle.completion import complete
+from spotrun.policies.lifecycle.progress import follow
+from spotrun.policies.lifecycle.suspension import (
+    checkpoint_again_seconds,
+    schedule_again_seconds,
+    suspend,
+    what_holds,
+)
+from spotrun.policies.report.cost import show_cost
+from spotrun.policies.report.cost_announcements import annotations, final_cost
+from spotrun.policies.report.phase import workers_shown
+from spotrun.policies.report.write_failures import check_writes, why_undone
+from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
+from spotrun.policies.workers.cleanup import (
+    deletion_again_seconds,
+    deletions,
+    departures,
+    goodbye_again_seconds,
+)
+from spotrun.policies.workers.settlement import has_ended, releases, settle, settle_ended
+from spotrun.policies.world.checkpoint_requests import order_checkpoint
+from spotrun.state.actions import Action, Announce, Decision, Release, Remove
+from spotrun.state.conditions import find, state
+from spotrun.state.snapshot import Broken, JobSnapshot, Worker
+from spotrun.state.view import FINISHED, Policy, View, holds_back
+from spotrun.state.worker_ids import ranges
+
+_MOST_WORDS, _LONGEST = 500, 4096  # of one error; of a message
+_LATEST_SECONDS = 60.0
+"""So long a job is left alone at most: what it has cost is looked at again, and whether it can be
+decided by now."""
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class _Step(Protocol[T_co]):
+    __name__: str
+
+    def __call__(self, view: View, status: TrainingJobStatus, /) -> Iterable[T_co]:
+        """Conclude something from what is known and the status as it will be."""
+
+
+def undecided(job: JobSnapshot, error: Exception) -> JobSnapshot:
+    """Return the job with what a policy, or a look at it, tripped over: a mistake of ours."""
+    return replace(job, broken=job.broken or _mistake([_words(error)]))
+
+
+def let_go(job: JobSnapshot, now: datetime) -> Decision:
+    """Conclude what is charged, who is removed, and which pods are released."""
+    view = View(job, now)
+    if not job.has_ledger:
+        return _without_ledger(view)
+    if job.deleting:
+        return _deleted(view)
+    failed: list[str] = []
+    status = _follow_steps(view, _OF_BROKEN, failed)
+    actions = _collect(view, status, _ACTIONS, failed)
+    status = _say(view, status, job.broken, failed)
+    wait = seconds_to_write(job.status, status, job.written_seconds, refresh_seconds(job))
+    if wait > 0:
+        status = job.status
+        actions = _collect(view, status, _ACTIONS, failed)
+    news = _collect(view, status, _NEWS, failed)
+    again = min(_again_seconds(view, status), wait if wait > 0 else _LATEST_SECONDS)
+    return Decision(status, tuple(actions), tuple(news), again_seconds=again)
+
+
+def _deleted(view: View) -> Decision:
+    """Of a job that is being deleted only its pods' finalizers are ours; the rest is collected."""
+    before, status = view.job.status, _follow_steps(view, _OF_DELETED, [])
+    # A price alone is not worth a write any more.
+    if (status.settled, _why(status)) == (before.settled, _why(before)):
+        status = before
+    return Decision(status, tuple(_releases_at_last(view, status)))
+
+
+def _why(status: TrainingJobStatus) -> str:
+    """Why it takes so long, as far as that is said."""
+    stated = find(status, ConditionType.WRITTEN)
+    return stated.message if stated is not None else ""
+
+
+def _without_ledger(view: View) -> Decision:
+    """Conclude what can be concluded from pods alone.
+
+    What workers of a suspended job have cost is added once the ledger can be read: until then their
+    pods are kept.
+    """
+    job, broken = view.job, view.job.broken
+    assert broken is not None, "it says why"
+    blind = View(replace(job, status=TrainingJobStatus()), view.now)
+    if job.deleting:
+        return Decision(job.status, tuple(_releases_at_last(blind, blind.job.status)))
+    why = Reason.SUSPENDED_BY_USER
+    actions = tuple(
+        Remove(worker.serial, worker.pod.uid, why, why.purpose)
+        for worker in (job.workers if job.spec.suspend else ())
+        if not worker.pod.deleting and not worker.pod.is_over
+    )
+    status = job.status
+    if broken.may_be_said:
+        phase = status.phase or Phase.PENDING
+        said = {"phase": phase, "reason": broken.reason.value, "message": broken.message}
+        status = status.model_copy(update=said)
+        status = state(view, status, broken.kind, broken.reason, broken.message, holds=False)
+    return Decision(status, actions, again_seconds=_LATEST_SECONDS)
+
+
+def _releases_at_last(view: View, status: TrainingJobStatus) -> Iterator[Release]:
+    """Release also those whose cost could not be added.
+
+    Who deletes a job does not wait until a mistake, ours or somebody's, is mended.
+    """
+    settled = ranges(status.settled)
+    for worker in view.job.workers:
+        if worker.pod.metered and (worker.serial in settled or _is_over(view, worker)):
+            yield Release(worker.serial, worker.pod.uid)
+
+
+def _is_over(view: View, worker: Worker) -> bool:
+    try:
+        return has_ended(view, worker)
+    except Exception:
+        return worker.pod.is_over
+
+
+def _follow_steps(view: View, steps: Iterable[Policy], failed: list[str]) -> TrainingJobStatus:
+    """Follow each step that can be followed, and note the others."""
+    status = view.job.status
+    for step in steps:
+        try:
+            status = step(view, status)
+        except Exception as error:
+            failed.append(f"{step.__name__} failed: {_words(error)}")
+    return status
+
+
+def _collect(
+    view: View, status: TrainingJobStatus, steps: Iterable[_Step[T]], failed: list[str]
+) -> list[T]:
+    """Gather what each step comes to that can be followed, and note the others."""
+    found: list[T] = []
+    for step in steps:
+        try:
+            found += step(view, status)
+        except Exception as error:
+            failed.append(f"{step.__name__} failed: {_words(error)}")
+    return found
+
+
+def _departures(view: View, status: TrainingJobStatus) -> Iterable[Action]:
+    """Remove everybody of a job that is held back; of another one nobody can say who is needed."""
+    return departures(view, status) if holds_back(status) else ()
+
+
+def _order_last_checkpoint(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    return order_checkpoint(view, status) if status.suspended_by else status
+
+
+def _warnings(view: View, status: TrainingJobStatus) -> Iterable[Announce]:
+    return budget_news(view.job.status, status, view.job.spec.budget)
+
+
+def _corrections(view: View, status: TrainingJobStatus) -> Iterable[Announce]:
+    return correction_news(view.job.status, status)
+
+
+def _last_cost(view: View, status: TrainingJobStatus) -> Iterable[Announce]:
+    return final_cost(view.job.status, status)
+
+
+def _waits(view: View, status: TrainingJobStatus) -> Iterable[float | None]:
+    yield schedule_again_seconds(view)
+    yield checkpoint_again_seconds(view, status)
+    yield goodbye_again_seconds(view, status)
+    yield deletion_again_seconds(view, status)
+    if status.phase not in FINISHED:
+        yield budget_again_seconds(view, status)
+
+
+def _again_seconds(view: View, status: TrainingJobStatus) -> float:
+    """When time alone changes what is to be done."""
+    waits = _collect(view, status, (_waits,), [])
+    return min((wait for wait in waits if wait is not None and wait > 0), default=_LATEST_SECONDS)
+
+
+_OF_BROKEN: tuple[Policy, ...] = (
+    follow,  # what is saved?
+    complete,  # is it done?
+    meter,  # what does each worker cost?
+    note_ends,  # and which of the lost cost no more?
+    keep_limit,  # is that too much?
+    suspend,  # does anybody hold it back?
+    _order_last_checkpoint,  # its state is saved first
+    settle_ended,  # who has ended, and is charged now?
+    settle,  # who was never made, and is not wanted any more?
+    check_writes,  # can it be done?
+    show_cost,  # what has it cost?
+)
+_OF_DELETED: tuple[Policy, ...] = (
+    meter,
+    note_ends,
+    settle_ended,
+    settle,
+    check_writes,
+    show_cost,
+)
+_ACTIONS: tuple[_Step[Action], ...] = (releases, _departures, annotations, deletions)
+_NEWS: tuple[_Step[Announce], ...] = (_warnings, _corrections, _last_cost)
+
+
+def _say(
+    view: View, status: TrainingJobStatus, broken: Broken | None, failed: list[str]
+) -> TrainingJobStatus:
+    """Say what is wrong, who holds the job back, and who is still there."""
+    held = _collect(view, status, (_holders,), failed)
+    workers = _collect(view, status, (_workers,), failed)
+    broken = broken or _mistake(failed)
+    status = state(view, status, broken.kind, broken.reason, broken.message, holds=False)
+    if failed:
+        words = _mistake(failed).message
+        status = state(view, status, ConditionType.DECIDED, Reason.UNDECIDED, words, holds=False)
+    said: dict[str, object] = {"workers": workers[0]} if workers else {}
+    if status.phase not in FINISHED:
+        message = "; ".join(filter(None, (broken.message, *held, why_undone(view.job))))[:_LONGEST]
+        said |= {"phase": _phase(status), "reason": broken.reason.value, "message": message}
+    status = status.model_copy(update=said)
+    reason, message = status.reason or broken.reason.value, status.message or broken.message
+    runs = status.phase is Phase.RUNNING
+    return state(view, status, ConditionType.RUNNING, reason, message, holds=runs)
+
+
+def _holders(view: View, status: TrainingJobStatus) -> Iterable[str]:
+    return (what_holds(view, status),) if status.suspended_by else ()
+
+
+def _workers(view: View, status: TrainingJobStatus) -> Iterable[WorkersStatus]:
+    return (workers_shown(view, status),)
+
+
+def _phase(status: TrainingJobStatus) -> Phase:
+    if status.suspended_by:
+        return Phase.SUSPENDED
+    before = status.phase or Phase.PENDING
+    return Phase.PENDING if before is Phase.SUSPENDED else before
+
+
+def _mistake(words: list[str]) -> Broken:
+    said = "the operator failed to decide about this job and tries again"
+    return Broken(": ".join((said, *words)), ConditionType.DECIDED, Reason.UNDECIDED)
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:_MOST_WORDS]

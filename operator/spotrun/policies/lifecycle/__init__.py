@@ -1,0 +1,1 @@
+"""From start to success: progress, suspension, hours, interruptions, completion."""

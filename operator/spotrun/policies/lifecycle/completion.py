@@ -1,0 +1,60 @@
+"""Success: any member of the present world says that the training is complete and durable."""
+
+from spotrun.api.names import ConditionType, Phase, Reason
+from spotrun.api.status import TrainingJobStatus
+from spotrun.state.conditions import state
+from spotrun.state.snapshot import PodEnd
+from spotrun.state.view import FINISHED, View
+from spotrun.state.world_members import generation, training
+from spotrun.wire import Ending
+
+
+def complete(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """End the job well; what is lost after that does not matter."""
+    if status.phase in FINISHED or not _somebody_has_completed(view, status):
+        return status
+    message = _how(view, status)
+    status = status.model_copy(
+        update={"phase": Phase.SUCCEEDED, "reason": Reason.COMPLETED.value, "message": message}
+    )
+    return state(view, status, ConditionType.COMPLETE, Reason.COMPLETED, message, holds=True)
+
+
+def _how(view: View, status: TrainingJobStatus) -> str:
+    saved = status.checkpoint
+    agents = (worker.agent for worker in view.job.workers)
+    told = (agent.report.progress for agent in agents if agent is not None)
+    if saved is not None and any(one and one.restored == saved.name for one in told):
+        return (
+            f"the training was complete already: it went on from {saved.name}, which was in its "
+            "folder, and had no step left; to train afresh give the job another name, or remove "
+            "that folder"
+        )
+    if saved is not None:
+        return f"the training is complete and its last checkpoint durable: {saved.name}"
+    if view.job.spec.checkpoint is None:
+        return "the training is complete; spec.checkpoint names no place, so no checkpoint was made"
+    return (
+        "the training is complete; it has told of no checkpoint, for its script saves by itself or "
+        "not at all"
+    )
+
+
+def _somebody_has_completed(view: View, status: TrainingJobStatus) -> bool:
+    members = set(training(status))
+    for worker in view.job.workers:
+        if worker.pod.end is not None and _has_completed(worker.pod.end):
+            return True
+        report = worker.agent.report if worker.agent is not None else None
+        if report is None or not report.completed or worker.serial not in members:
+            continue
+        if report.arrived == generation(status):
+            return True
+    return False
+
+
+def _has_completed(end: PodEnd) -> bool:
+    """Whether a trainer ended because its script did; containers beside it say nothing of that."""
+    if end.words is not None:
+        return end.words.reason is Ending.COMPLETED
+    return end.exit_code == 0  # torchrun ends so only when its script did

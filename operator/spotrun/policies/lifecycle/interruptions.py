@@ -1,0 +1,63 @@
+"""Interruptions: workers that the platform took away, counted once, as soon as that is certain.
+
+For most that is the write that settles them. Of one that was given up the end may not be known for
+long, so it counts from then.
+"""
+
+from spotrun.api.names import ConditionType, Reason
+from spotrun.api.status import Interruption, Interruptions, TrainingJobStatus
+from spotrun.api.values import Time
+from spotrun.state.conditions import holds_since, state
+from spotrun.state.sizes import wanted
+from spotrun.state.view import View, holds_back
+from spotrun.state.worker_ids import numbers, ranges
+from spotrun.state.world_members import training
+
+
+def count_interruptions(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Count those workers that this status settles or gives up, and the stored one did not."""
+    taken = _taken(view, status)
+    if not taken:
+        return status
+    known = status.interruptions or Interruptions()
+    worker, cause = view.by_serial[taken[-1]], view.ends[taken[-1]].cause or Reason.NODE_LOST
+    last = Interruption(
+        time=Time.of(view.now),
+        worker=taken[-1],
+        reason=cause.value,
+        pool=(worker.node.pool or None) if worker.node is not None else None,
+        node=worker.pod.node,
+    )
+    counted = known.model_copy(update={"count": (known.count or 0) + len(taken), "last": last})
+    status = status.model_copy(update={"interruptions": counted})
+    if holds_back(status):
+        return status
+    message = f"{cause.purpose}: {worker.pod.name} is replaced"
+    return state(view, status, ConditionType.INTERRUPTED, cause, message, holds=True)
+
+
+def _taken(view: View, status: TrainingJobStatus) -> list[int]:
+    before = view.job.status
+    if (status.settled, status.lost) == (before.settled, before.lost):
+        return []
+    settled, settled_before = ranges(status.settled), ranges(before.settled)
+    lost, lost_before = numbers(status.lost), numbers(before.lost)
+    return [
+        n
+        for n in sorted(view.ends)
+        if view.ends[n].is_interruption
+        and (n in lost or (n in settled and n not in settled_before))
+        and n not in lost_before
+    ]
+
+
+def end_interruption(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Say that what was taken is replaced, or no longer wanted."""
+    kind = ConditionType.INTERRUPTED
+    if holds_since(status, kind) is None:
+        return status
+    whole = len(training(status)) >= wanted(view.job.spec.workers)
+    if not whole and not holds_back(status):
+        return status
+    message = "as many workers as wanted train" if whole else "no workers are wanted"
+    return state(view, status, kind, Reason.TRAINING, message, holds=False)

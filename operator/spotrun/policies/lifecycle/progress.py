@@ -1,0 +1,90 @@
+"""Progress and checkpoints, as the members of the present world report them."""
+
+from collections.abc import Sequence
+
+from spotrun.api.amounts import Amount, Percent
+from spotrun.api.status import CheckpointStatus, Progress, TrainingJobStatus
+from spotrun.api.values import Time
+from spotrun.state.conditions import record
+from spotrun.state.view import View
+from spotrun.state.world_members import training
+from spotrun.wire import Checkpoint, Report, step_of
+from spotrun.wire import Progress as Reported
+
+_FASTEST = 1e9  # samples per second; what exceeds it is no measurement
+
+
+def follow(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Take over the newest progress, acknowledge the newest checkpoint, and say what was found."""
+    members = set(training(status))
+    reports = [w.agent.report for w in view.job.workers if w.agent and w.serial in members]
+    update: dict[str, object] = {}
+    newest = max((r.progress for r in reports if r.progress), key=lambda p: p.step, default=None)
+    if newest is not None and not _is_known(newest, status.progress):
+        update["progress"] = _progress(newest, status.progress)
+    # What a worker saved on its way out it may have told nobody but the kubelet.
+    ended = [w.pod.end.words for w in view.job.workers if w.pod.end and w.serial in members]
+    names = [words.checkpoint for words in ended if words and words.checkpoint]
+    told = [report.committed for report in reports if report.committed]
+    told += [Checkpoint(name, step_of(name)) for name in names]
+    saved = max(told, key=lambda checkpoint: checkpoint.step, default=None)
+    if saved is not None and _is_newer(saved, status):
+        update["checkpoint"] = CheckpointStatus(
+            name=saved.name, step=saved.step, time=Time.of(view.now)
+        )
+    status = status.model_copy(update=update) if update else status
+    return _note_found(view, status, reports)
+
+
+def _note_found(
+    view: View, status: TrainingJobStatus, reports: Sequence[Report]
+) -> TrainingJobStatus:
+    """A world that was told of no checkpoint goes on from one that an earlier job has left.
+
+    From now on it is as if it had been told: what was done before it is not this job's work.
+    """
+    world, saved = status.world, status.checkpoint
+    if world is None or world.restore is not None or saved is None:
+        return status
+    told = (report.progress for report in reports)
+    found = {one.restored for one in told if one and one.generation == world.generation}
+    if saved.name not in found:
+        return status
+    status = status.model_copy(update={"world": world.model_copy(update={"restore": saved.name})})
+    why = f"training goes on from {saved.name}, which was in the job's folder"
+    return record(view, status, "Restore", why, {"step": str(saved.step)})
+
+
+def _is_newer(saved: Checkpoint, status: TrainingJobStatus) -> bool:
+    return status.checkpoint is None or saved.step > status.checkpoint.step
+
+
+def _is_known(reported: Reported, known: Progress | None) -> bool:
+    """The rate alone is no news: it is looked at again with the next step.
+
+    Nor is a process that has just started, and has restored nothing yet.
+    """
+    if known is None:
+        return False
+    if not reported.step:
+        return True
+    return (known.step, known.total_steps) == (reported.step, reported.total or known.total_steps)
+
+
+def _progress(reported: Reported, known: Progress | None) -> Progress:
+    total = reported.total or (known.total_steps if known is not None else None)
+    done = None
+    if total:
+        done = Percent(f"{min(100 * reported.step // total, 100)}%")
+    rate = None
+    if reported.step_seconds and reported.step and reported.samples:
+        per_second = reported.samples / reported.step / reported.step_seconds
+        rate = Amount(f"{min(per_second, _FASTEST):.3f}")
+    eta = known.eta if known is not None else None
+    return Progress(
+        step=reported.step,
+        total_steps=total,
+        percent=done,
+        samples_per_second=rate,
+        eta=eta,
+    )

@@ -1,0 +1,108 @@
+"""Suspension: who holds a job back, each cleared by its own rule; a checkpoint comes first."""
+
+from spotrun.api.names import ConditionType, Reason, SuspendedBy
+from spotrun.api.status import TrainingJobStatus
+from spotrun.policies.lifecycle.schedule_windows import (
+    is_open,
+    next_change,
+    opens,
+    opens_again_seconds,
+)
+from spotrun.state.conditions import find, holds_since, read_reason, state
+from spotrun.state.view import FINISHED, View
+from spotrun.state.world_members import training
+
+CHECKPOINT_SECONDS = 110.0
+"""So long a checkpoint may take after the order; a pod's grace period is 120 s."""
+
+
+def suspend(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Say who holds the job back."""
+    if status.phase in FINISHED:
+        return status
+    by = who_holds(view, status)
+    if not by and not status.suspended_by:
+        return status
+    status = status.model_copy(update={"suspended_by": by or None})
+    if not by:
+        message = "nobody holds the job back"
+        return state(view, status, ConditionType.SUSPENDED, Reason.TRAINING, message, holds=False)
+    reason = why_suspended(status)
+    message = what_holds(view, status)
+    return state(view, status, ConditionType.SUSPENDED, reason, message, holds=True)
+
+
+def who_holds(view: View, status: TrainingJobStatus) -> tuple[SuspendedBy, ...]:
+    """Who holds the job back, or would if it were not over."""
+    spec, before = view.job.spec, status.suspended_by or ()
+    holds = {
+        SuspendedBy.USER: spec.suspend,
+        SuspendedBy.SCHEDULE: spec.schedule is not None and not is_open(spec.schedule, view.now),
+        # Set and cleared by policies of their own; until then they stand as they are.
+        SuspendedBy.BUDGET: SuspendedBy.BUDGET in before,
+        SuspendedBy.IDLE: SuspendedBy.IDLE in before,
+    }
+    return tuple(who for who in SuspendedBy if holds[who])
+
+
+def why_suspended(status: TrainingJobStatus) -> Reason:
+    """The reason of the first who holds the job back."""
+    by = status.suspended_by or ()
+    if by and by[0] is SuspendedBy.BUDGET:
+        stated = find(status, ConditionType.WITHIN_BUDGET)
+        return read_reason(stated.reason if stated else None, Reason.BUDGET_EXCEEDED)
+    return _REASONS.get(by[0], Reason.SUSPENDED_BY_USER) if by else Reason.SUSPENDED_BY_USER
+
+
+def what_holds(view: View, status: TrainingJobStatus) -> str:
+    """Say who holds the job back, and how that ends."""
+    words = {
+        who: stated.message
+        for who, kind in _CONDITIONS.items()
+        if (stated := find(status, kind)) is not None
+    }
+    schedule = view.job.spec.schedule
+    if schedule is not None and not is_open(schedule, view.now):
+        ends = opens(schedule, view.now)
+        words[SuspendedBy.SCHEDULE] = f"{SuspendedBy.SCHEDULE.purpose}; {ends}"
+    return "; ".join(f"{who}: {words.get(who, who.purpose)}" for who in status.suspended_by or ())
+
+
+def schedule_again_seconds(view: View) -> float | None:
+    """When the schedule suspends the job or lets it go on, or more exact words say when it will."""
+    schedule = view.job.spec.schedule
+    if schedule is None:
+        return None
+    if not is_open(schedule, view.now):
+        return opens_again_seconds(schedule, view.now)
+    closes = next_change(schedule, view.now)
+    return None if closes is None else (closes - view.now).total_seconds()
+
+
+def may_remove(view: View, status: TrainingJobStatus) -> bool:
+    """Whether a suspended job's workers may go: their state is saved, or cannot be."""
+    return checkpoint_again_seconds(view, status) <= 0
+
+
+def checkpoint_again_seconds(view: View, status: TrainingJobStatus) -> float:
+    """How long it is still waited for the checkpoint that comes before a suspension."""
+    if not status.suspended_by or view.job.spec.checkpoint is None:
+        return 0.0
+    since, saved = holds_since(status, ConditionType.SUSPENDED), status.checkpoint
+    if since is None or not any(n in view.alive_serials for n in training(status)):
+        return 0.0
+    if saved is not None and saved.time.datetime > since:
+        return 0.0
+    return CHECKPOINT_SECONDS - (view.now - since).total_seconds()
+
+
+_REASONS = {
+    SuspendedBy.USER: Reason.SUSPENDED_BY_USER,
+    SuspendedBy.SCHEDULE: Reason.OUTSIDE_SCHEDULE,
+    SuspendedBy.IDLE: Reason.IDLE,
+}
+_CONDITIONS = {
+    SuspendedBy.BUDGET: ConditionType.WITHIN_BUDGET,
+    SuspendedBy.IDLE: ConditionType.IDLE,
+}
+"""Which say in their own words how that ends."""

@@ -1,0 +1,108 @@
+"""Who takes over from whom: lasting workers give way to spot where it pays, spot where it must.
+
+The old worker trains until the new one is ready. So its state has to survive the change: in process
+one worker hands it to the next, otherwise a checkpoint does.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from spotrun.api.placement import CapacityPolicy
+from spotrun.api.status import TrainingJobStatus
+from spotrun.policies.deadline.course import changeovers, course, works
+from spotrun.policies.deadline.measurements import launched_at
+from spotrun.policies.deadline.pacing import paid_off_seconds
+from spotrun.policies.placement.on_demand_need import Needs
+from spotrun.policies.placement.supply import Supply, There
+from spotrun.state.snapshot import Worker
+from spotrun.state.view import View
+from spotrun.state.world_members import all_in_process, members, some_unheard
+
+CHECKPOINT_SECONDS = 600.0
+"""Between two checkpoints where the trainer chooses; nobody is moved for money's sake oftener."""
+_LAUNCHES = 3.0
+"""Without a deadline an on-demand worker stays for so many changeovers before it is given back."""
+
+
+def returnable(
+    view: View, status: TrainingJobStatus, size: int, now: There, had: Supply
+) -> tuple[Worker, ...]:
+    """The lasting workers that have been there long enough to be given back, the longest first."""
+    placement = view.job.spec.placement
+    is_begun = len(view.staying) > size  # then it goes on, whatever becomes of the market
+    if placement.capacity is not CapacityPolicy.MIXED or not (had.has_spot_now or is_begun):
+        return ()
+    stays_seconds = _stays_seconds(view, status)
+    dearer = [worker for worker in now.lasting if _is_dearer(had, worker)]
+    oldest_first = sorted(dearer, key=lambda w: -_age_seconds(view, w))
+    old = [worker for worker in oldest_first if _age_seconds(view, worker) >= stays_seconds]
+    # While a gang is broken none of it goes; one that trains is seldom disturbed.
+    trains = any(works(view, status, worker) for worker in old)
+    return tuple(old) if is_begun or (trains and _may_move(view, status)) else ()
+
+
+def given_up(
+    view: View, status: TrainingJobStatus, size: int, now: There, needed: Needs
+) -> frozenset[int]:
+    """Spot workers in whose place lasting ones are needed; those that do not train yet first."""
+    too_many = needed.lasting + len(now.spot) - size
+    if too_many <= 0 or not needed.replaces_spot:
+        return frozenset()
+    idle_first = sorted(now.spot, key=lambda w: (works(view, status, w), -w.serial))
+    can_go = _can_hand_over(view, status)
+    chosen = [w for w in idle_first if can_go or not works(view, status, w)]
+    return frozenset(worker.serial for worker in chosen[:too_many])
+
+
+def given_back(now: There, needed: Needs, old: Sequence[Worker]) -> frozenset[int]:
+    """Of the lasting workers that may be given back those that are not needed."""
+    excess = max(len(now.lasting) - needed.lasting, 0)
+    return frozenset(worker.serial for worker in old[:excess])
+
+
+def stays_again_seconds(
+    view: View, status: TrainingJobStatus, lasting: Sequence[Worker]
+) -> list[float]:
+    """When each of the lasting workers has been there long enough."""
+    stays_seconds = _stays_seconds(view, status)
+    return [stays_seconds - _age_seconds(view, worker) for worker in lasting]
+
+
+def _is_dearer(had: Supply, worker: Worker) -> bool:
+    """Whether spot is cheaper than where a worker is: a reserved node may cost next to nothing."""
+    known = {one.pool.name: one for one in had.lasting}
+    mine = known.get(worker.node.pool) if worker.node is not None else None
+    if mine is None or not mine.score.is_price_known:
+        return True
+    return any(spot.usd_per_work < mine.usd_per_work for spot in had.spot)
+
+
+def _stays_seconds(view: View, status: TrainingJobStatus) -> float:
+    """How long a lasting worker stays at least: its launch has to pay off."""
+    way = course(view, status)
+    usual_seconds, _ = changeovers(status.pace)
+    return paid_off_seconds(way) if way is not None else _LAUNCHES * usual_seconds
+
+
+def _age_seconds(view: View, worker: Worker) -> float:
+    launched = launched_at(view, worker)
+    return (view.now - launched) / timedelta(seconds=1) if launched is not None else 0.0
+
+
+def _may_move(view: View, status: TrainingJobStatus) -> bool:
+    """Whether those who train may change for money's sake: without a loss, and not too often."""
+    place, world = view.job.spec.checkpoint, status.world
+    if not _can_hand_over(view, status):
+        return False
+    if world is None or world.formed_at is None:
+        return True
+    every = place.every.duration if place is not None else None
+    interval_seconds = every.seconds if every is not None else CHECKPOINT_SECONDS
+    return (view.now - world.formed_at.datetime) / timedelta(seconds=1) >= interval_seconds
+
+
+def _can_hand_over(view: View, status: TrainingJobStatus) -> bool:
+    crew = members(view, status)
+    if view.job.spec.checkpoint is not None or some_unheard(view, crew):
+        return True  # what was begun is not given up before a new leader knows
+    return len(crew) > 1 and all_in_process(crew)

@@ -1,0 +1,76 @@
+"""Nodes with room that are left out because of their zone: why, until when, and how to change it.
+
+Who sees a worker wait beside a free node cannot know that traffic between zones was weighed.
+"""
+
+from collections.abc import Iterable
+
+from spotrun.api.placement import CapacityPolicy, Zones
+from spotrun.api.status import TrainingJobStatus
+from spotrun.policies.deadline.course import course
+from spotrun.policies.placement.pool_choice import (
+    acceptable,
+    below_on_demand,
+    to_be_had,
+    without_traffic,
+)
+from spotrun.policies.placement.ranking import Ranked, main_zone, rank, whereabouts
+from spotrun.policies.placement.supply import offered, supply, there
+from spotrun.state.view import View
+
+
+def why_left_out(view: View, status: TrainingJobStatus, size: int) -> str:
+    """Say of the best of these nodes why it is left out; empty where none is."""
+    now = there(view)
+    if not now.waiting_for_spot or view.job.spec.placement.zones is Zones.ANY:
+        return ""
+    new = size - now.num_placed
+    had = supply(view, status, new)
+    asked = {name for worker in now.waiting_for_spot for name in worker.pod.pools}
+    asked |= {one.pool.name for one in acceptable(view, list(had.spot))}
+    ranked = rank(view, status, offered(view).spot, new)
+    left = [one for one in ranked if one.pool.free_slots > 0 and one.pool.name not in asked]
+    if view.job.spec.placement.zones is Zones.SINGLE:
+        words = map(_in_words_of_single, _outside(view, ranked, left))
+    else:
+        free = {one.pool.name for one in _if_traffic_were_free(view, ranked, had.lasting)}
+        words = map(_in_words_of_auto, (one for one in left if one.pool.name in free))
+    why = next(words, "")
+    return f"{why}{_what_follows(view, status)}" if why else ""
+
+
+def _outside(view: View, ranked: list[Ranked], left: Iterable[Ranked]) -> Iterable[Ranked]:
+    home = main_zone(view, ranked)
+    return (one for one in left if home not in one.pool.zones and to_be_had(view, one.pool))
+
+
+def _if_traffic_were_free(
+    view: View, ranked: Iterable[Ranked], lasting: Iterable[Ranked]
+) -> list[Ranked]:
+    """The pools that would be asked then."""
+    rivals = [one for one in lasting if to_be_had(view, one.pool)]
+    return acceptable(view, below_on_demand(view, list(map(without_traffic, ranked)), rivals))
+
+
+def _in_words_of_auto(one: Ranked) -> str:
+    score = one.score
+    return (
+        f"{whereabouts(one)} has room at ${score.usd_per_hour:.2f}/h, but "
+        f"${score.transfer_usd_per_hour:.2f}/h of traffic between zones would make it dearer than "
+        "on-demand: placement.zones Any takes it all the same"
+    )
+
+
+def _in_words_of_single(one: Ranked) -> str:
+    price = one.score.usd_per_hour
+    return f"{whereabouts(one)} has room at ${price:.2f}/h, but placement.zones is Single"
+
+
+def _what_follows(view: View, status: TrainingJobStatus) -> str:
+    placement = view.job.spec.placement
+    if placement.capacity is CapacityPolicy.SPOT:
+        return "; spot in the zone of the others is waited for, since placement.capacity is Spot"
+    if course(view, status) is not None:
+        return "; on-demand is asked for as soon as the deadline needs it"
+    after = placement.fallback_after
+    return f"; on-demand is asked for when spot was lacking for {after} (placement.fallbackAfter)"

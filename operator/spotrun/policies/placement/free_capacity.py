@@ -1,0 +1,45 @@
+"""Room on nodes that are there: what is said of it, and when it is no longer believed."""
+
+from collections import Counter
+from datetime import timedelta
+
+from spotrun.policies.queueing.gang import lacks_since
+from spotrun.state.view import View
+
+TRIED_SECONDS = 5.0
+"""After so long without a node room that was said to be there is no longer believed in: a node that
+has just become free is given away within milliseconds."""
+
+
+def believed_room(view: View) -> Counter[str]:
+    """Count the workers that find room on nodes, by pool.
+
+    Pods that are not ours may have taken it: a worker that found no node there shows that, and so
+    does a long wait.
+    """
+    return view.once("room", (), lambda: _believed_room(view))
+
+
+def _believed_room(view: View) -> Counter[str]:
+    return Counter() if lacked_seconds(view) >= TRIED_SECONDS else untried_room(view)
+
+
+def some_room(view: View) -> bool:
+    """Whether any pool is said to have room on its nodes."""
+    pools = view.job.market.pools
+    return view.once("some room", (), lambda: any(pool.free_slots > 0 for pool in pools))
+
+
+def lacked_seconds(view: View) -> float:
+    """Return for how long the job is known to lack nodes; 0 if it is not."""
+    since = lacks_since(view.job)
+    return (view.now - since) / timedelta(seconds=1) if since is not None else 0.0
+
+
+def untried_room(view: View) -> Counter[str]:
+    """Count the same, where no worker of the job was found a node in vain."""
+    waiting = (w.pod for w in view.staying if w.node is None and w.pod.unschedulable)
+    tried = {name for pod in waiting for name in pod.pools}
+    return Counter(
+        {pool.name: pool.free_slots for pool in view.job.market.pools if pool.name not in tried}
+    )

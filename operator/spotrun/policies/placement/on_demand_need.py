@@ -1,0 +1,176 @@
+"""How many lasting (on-demand or reserved) workers a job needs now, and why.
+
+For the deadline this is Uniform Progress, counted in workers; without one, `fallbackAfter`.
+"""
+
+import math
+from dataclasses import dataclass
+from datetime import timedelta
+
+from spotrun.api.limits import OnMissed
+from spotrun.api.names import Reason
+from spotrun.api.placement import CapacityPolicy
+from spotrun.api.status import TrainingJobStatus
+from spotrun.policies.deadline.course import course, works
+from spotrun.policies.deadline.pacing import (
+    MARGIN_SECONDS,
+    Course,
+    behind_in_seconds,
+    is_behind,
+    is_reachable,
+    missed_by_seconds,
+    needed_share,
+    saved,
+    spare_seconds,
+)
+from spotrun.policies.placement.supply import SCALED_SECONDS, Supply, There
+from spotrun.policies.queueing.gang import lacks_since
+from spotrun.state.sizes import allowed
+from spotrun.state.view import View
+
+MOST_MISSED = 0.1
+"""With onMissed Auto: on-demand is paid for while so small a part of the allowance is missed."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """The fewest lasting workers that will do."""
+
+    lasting: int
+    why: str = ""
+    reason: Reason = Reason.PLACED
+    again_seconds: float | None = None  # when that changes though nothing happens
+    replaces_spot: bool = False  # whether they are needed in place of spot workers that train
+
+
+@dataclass(frozen=True)
+class Hope:
+    """What spot capacity may do soon."""
+
+    size: int  # wanted workers
+    spot: int  # workers that spot pools may still give within their usual time
+
+
+def needs(view: View, status: TrainingJobStatus, supply: Supply, now: There, hope: Hope) -> Needs:
+    """Count the lasting workers that are needed."""
+    placement = view.job.spec.placement
+    if placement.capacity is CapacityPolicy.SPOT:
+        return Needs(0)
+    if placement.capacity is CapacityPolicy.ON_DEMAND:
+        return Needs(hope.size, "placement.capacity is OnDemand")
+    if not supply.spot:
+        why = "no spot pool can take a worker" if supply.knows_spot else "no spot pool is known"
+        return Needs(hope.size, why)
+    base = min(placement.on_demand_base, hope.size)
+    found = _asked_for(view, status, now, hope)
+    if found.lasting > base:
+        return found
+    why = "placement.onDemandBase" if base else ""
+    return Needs(base, why, again_seconds=found.again_seconds, replaces_spot=True)
+
+
+def checkpoint_would_help(view: View, status: TrainingJobStatus) -> bool:
+    """Whether work that is not saved yet is all that stands between spot and the deadline."""
+    way = course(view, status)
+    if way is None or view.job.spec.placement.capacity is not CapacityPolicy.MIXED:
+        return False
+    if way.unsaved_seconds <= MARGIN_SECONDS or not is_reachable(way):
+        return False
+    return any(spare_seconds(way, n) <= 0 < spare_seconds(saved(way), n) for n in (1, 2))
+
+
+def _asked_for(view: View, status: TrainingJobStatus, now: There, hope: Hope) -> Needs:
+    way = course(view, status)
+    if way is None or not _is_worth_it(view, way):
+        return _by_patience(view, status, now, hope)
+    return _by_deadline(view, status, way, now, hope)
+
+
+def _is_worth_it(view: View, way: Course) -> bool:
+    """Whether on-demand is paid for although the deadline may be missed."""
+    deadline = view.job.spec.deadline
+    if is_reachable(way) or deadline is None:
+        return True
+    match deadline.on_missed:
+        case OnMissed.ON_DEMAND:
+            return True
+        case OnMissed.CHEAPEST:
+            return False
+    return missed_by_seconds(way) < MOST_MISSED * way.allowed_seconds
+
+
+def _by_patience(view: View, status: TrainingJobStatus, now: There, hope: Hope) -> Needs:
+    """Whatever spot has not given within `fallbackAfter`."""
+    since, after = lacks_since(view.job), view.job.spec.placement.fallback_after
+    if since is None or now.num_placed >= hope.size:
+        return Needs(0)
+    left = after.seconds - (view.now - since) / timedelta(seconds=1)
+    left = max(left, _asked_again_seconds(view, status))
+    if left > 0:
+        return Needs(0, again_seconds=left)
+    why = f"no spot capacity was to be had for {after}"
+    return Needs(hope.size - len(now.spot), why, Reason.FALLBACK)
+
+
+def _asked_again_seconds(view: View, status: TrainingJobStatus) -> float:
+    """How long spot has yet that is asked again, or will be: else its nodes would not be asked for.
+
+    They were given back, since they were too few.
+    """
+    after, unused = view.job.spec.placement.fallback_after.seconds, status.unused
+    if unused is None:
+        return 0.0
+    asked_at = unused.retried_at if unused.retry_at is None else None
+    waited = (view.now - asked_at.datetime) if asked_at is not None else timedelta(0)
+    return min(after, SCALED_SECONDS) - waited / timedelta(seconds=1)
+
+
+def _by_deadline(
+    view: View, status: TrainingJobStatus, way: Course, now: There, hope: Hope
+) -> Needs:
+    """The safety net first, then the pace: both on what is done, where that can be saved in time.
+
+    Before it matters whether it is saved a checkpoint is ordered.
+    """
+    working = sum(works(view, status, worker) for worker in now.spot)
+    kept = saved(way) if view.job.spec.checkpoint is not None else way
+    if not _may_rely_on_spot(way):
+        why = "no time is left to lose a spot worker"
+        return Needs(hope.size, why, Reason.FALLBACK, replaces_spot=True)
+    if spare_seconds(kept, 2) <= 0:
+        # Who starts may be lost once more, if then nobody else has to start after it.
+        is_whole = len(now.spot) >= hope.size and spare_seconds(way, 1) > 0
+        starting = len(now.spot) - working if is_whole else 0
+        why = "no time is left to wait for spot capacity"
+        needed = hope.size - working - starting
+        return Needs(needed, why, Reason.FALLBACK, _next(way, kept), replaces_spot=True)
+    if not is_behind(kept):
+        return Needs(0, again_seconds=_next(way, kept))
+    size = _size_at(view, hope.size, needed_share(kept))
+    lasting = max(size - len(now.spot) - hope.spot, 0)
+    return Needs(lasting, "the job is behind its pace", Reason.FALLBACK, _next(way, kept))
+
+
+def _may_rely_on_spot(way: Course) -> bool:
+    """Whether a loss in this moment would still leave time to start anew and finish.
+
+    What is not saved would be lost as well; where saving it is enough, it is saved first. While all
+    train, time and work shrink alike: what was enough stays so, but for what is not saved yet.
+    """
+    return spare_seconds(saved(way), 1) > -MARGIN_SECONDS
+
+
+def _next(way: Course, kept: Course) -> float | None:
+    """When the job falls behind, or has no more time to wait, if nothing is done until then."""
+    waits = (
+        behind_in_seconds(kept),
+        *(spare_seconds(one, number) for one in (way, kept) for number in (1, 2)),
+        spare_seconds(saved(way), 1),
+    )
+    return min((wait for wait in waits if wait > 0), default=None)
+
+
+def _size_at(view: View, size: int, share: float) -> int:
+    """The smallest size that is fast enough."""
+    least, sizes = math.ceil(size * share), allowed(view.job.spec.workers)
+    return min((one for one in sizes if least <= one <= size), default=size)

@@ -1,0 +1,255 @@
+"""From which pools new workers are asked: a set with weights, the best first.
+
+Each rule leaves out what the job should not have, and is waived where it would leave nothing. Only
+what a user or an admin has limited is never waived.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from spotrun.api.capacitypool import Capacity
+from spotrun.api.placement import Homogeneous, Zones
+from spotrun.policies.placement.free_capacity import believed_room, untried_room
+from spotrun.policies.placement.ranking import Ranked, home_zones, main_zone
+from spotrun.state.actions import Placed
+from spotrun.state.market import PoolFacts
+from spotrun.state.sizes import smallest, wanted
+from spotrun.state.view import View
+
+MOST_POOLS = 16
+"""As many are named to the scheduler: more would make a longer pod, and no difference."""
+REST = timedelta(minutes=15)
+"""After a loss the next node is asked elsewhere: in recorded markets only 16-28 % of lost capacity
+is back after 10 minutes, and a loss mostly takes several nodes."""
+FIXED = timedelta(minutes=1)
+"""So long a pod may take to find a node that is there already."""
+_WEIGHT = 100
+_OTHER_ZONE = 0.5
+"""Of the weight, while it is not measured how much workers send to each other."""
+
+
+@dataclass
+class Shares:
+    """How many workers of the job are in each pool and zone, and how many may be."""
+
+    size: int
+    least: int
+    pool_percent: int | None
+    zone_percent: int | None
+    total: int = 0
+    pools: Counter[str] = field(default_factory=Counter)
+    zones: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def are_limited(self) -> bool:
+        """Whether any limit was set."""
+        return self.pool_percent is not None or self.zone_percent is not None
+
+    def add(self, pool: str, zone: str) -> None:
+        """Count one more."""
+        self.total += 1
+        self.pools[pool] += 1
+        self.zones[zone] += 1
+
+    def excess(self, pool: str, zone: str) -> int:
+        """By how many one more would exceed the limits; a single worker never does.
+
+        Where the zone is not known it may be any.
+        """
+        by_pool = self.pools[pool] + 1 - self._most(self.pool_percent)
+        by_zone = self.zones[zone] + 1 - self._most(self.zone_percent) if zone else 0
+        return max(by_pool, by_zone, 0)
+
+    def _most(self, percent: int | None) -> int:
+        return self.size if percent is None else max(self.size * percent // 100, 1)
+
+
+def shares(view: View) -> Shares:
+    """What the job's workers take up now."""
+    placement, workers = view.job.spec.placement, view.job.spec.workers
+    found = Shares(
+        wanted(workers),
+        smallest(workers),
+        placement.max_percent_per_pool,
+        placement.max_percent_per_zone,
+    )
+    for worker in view.staying:
+        if worker.node is not None:
+            found.add(worker.node.pool, worker.node.zone)
+        elif len(worker.pod.pools) == 1 and (pool := view.job.market.pool(worker.pod.pools[0])):
+            found.add(pool.name, worker.pod.zone or _only_zone(pool))
+    return found
+
+
+def acceptable(view: View, ranked: list[Ranked]) -> list[Ranked]:
+    """Those that new workers may be asked from now."""
+    ranked = [one for one in ranked if not _is_full(one.pool)]
+    for rule in _RULES:
+        ranked = rule(view, ranked) or ranked
+    return ranked[:MOST_POOLS]
+
+
+def to_be_had(view: View, pool: PoolFacts) -> bool:
+    """Whether a pool seems to have a node for one more."""
+    return not _is_full(pool) and not is_resting(view, pool)
+
+
+def is_resting(view: View, pool: PoolFacts) -> bool:
+    """Whether a pool was dry when asked, or has just taken nodes away."""
+    if pool.retry_at is not None:
+        if view.now < pool.retry_at:
+            return True
+    elif pool.available is False:
+        return True
+    return pool.available is not True and has_just_lost(view, pool)
+
+
+def has_just_lost(view: View, pool: PoolFacts) -> bool:
+    """Whether a pool took nodes away so lately that it is to rest."""
+    lost = pool.last_interruption_at
+    return lost is not None and view.now - lost < REST
+
+
+def below_on_demand(view: View, spot: list[Ranked], lasting: list[Ranked]) -> list[Ranked]:
+    """Leave out spot capacity of which as much is asked, or expected, as of on-demand capacity.
+
+    With placement.zones Any traffic between zones is paid for, whatever it costs.
+    """
+    is_any = view.job.spec.placement.zones is Zones.ANY
+    weighed = {one.pool.name: without_traffic(one) if is_any else one for one in (*spot, *lasting)}
+    known = [weighed[one.pool.name] for one in lasting if one.score.is_price_known]
+    ceiling = min((one.usd_per_work for one in known), default=None)
+    return [one for one in spot if not _is_above(weighed[one.pool.name], ceiling)]
+
+
+def without_traffic(one: Ranked) -> Ranked:
+    """What would be expected of a pool if traffic between zones cost nothing."""
+    return replace(one, score=replace(one.score, transfer_usd_per_hour=0.0))
+
+
+def places(
+    view: View, ranked: list[Ranked], capacity: Capacity, number: int, taken: Shares
+) -> list[Placed]:
+    """Where so many new workers are asked from; fewer where limits allow no more."""
+    slots = Counter(believed_room(view))
+    order = slots if slots.total() > 0 else untried_room(view)
+    single = main_zone(view, ranked) if view.job.spec.placement.zones is Zones.SINGLE else ""
+    found: list[Placed] = []
+    for _ in range(number):
+        allowed = _within_limits(ranked, taken, order)
+        if not allowed:
+            break
+        best, zone = allowed[0]
+        some = [best] if taken.are_limited or slots[best.pool.name] > 0 else _open(ranked, slots)
+        has_room = [one for one in some if slots[one.pool.name] > 0]
+        if taken.are_limited or some == has_room[:1]:
+            best = some[0]
+            one = Placed((best.pool.name,), (), bool(has_room), capacity, zone or single)
+        else:
+            one = _set_of(view, some, capacity, single)
+            if not has_room:  # nor will there be any for the others, whom nothing limits
+                return [*found, *[one] * (number - len(found))]
+        slots.subtract(one.pool.name for one in has_room[:1])
+        taken.add(best.pool.name, one.zone or _only_zone(best.pool))
+        found.append(one)
+    return found
+
+
+def _open(ranked: Sequence[Ranked], slots: Counter[str]) -> Sequence[Ranked]:
+    """Those that a set may name: without the room that others were just given.
+
+    A worker that prefers it may be scheduled before them, and they would wait for that very room.
+    """
+    free = [one for one in ranked if not _had_room(one.pool) or slots[one.pool.name] > 0]
+    has_room = any(slots[one.pool.name] > 0 for one in free)
+    return free if has_room else ranked
+
+
+def _had_room(pool: PoolFacts) -> bool:
+    return pool.is_promised or pool.free_slots > 0
+
+
+def _not_resting(view: View, ranked: list[Ranked]) -> list[Ranked]:
+    return [one for one in ranked if not is_resting(view, one.pool)]
+
+
+def _one_model(view: View, ranked: list[Ranked]) -> list[Ranked]:
+    """One GPU model per world: a step runs at its slowest worker."""
+    if view.job.spec.placement.homogeneous is not Homogeneous.ACCELERATOR or not ranked:
+        return ranked
+    pools = [view.job.market.pool(w.node.pool) for w in view.staying if w.node is not None]
+    there = Counter(pool.accelerator for pool in pools if pool is not None).most_common(1)
+    model = there[0][0] if there else ranked[0].pool.accelerator
+    return [one for one in ranked if one.pool.accelerator == model]
+
+
+def _zones(view: View, ranked: list[Ranked]) -> list[Ranked]:
+    """With Single one zone; with Auto none whose traffic makes it dearer than on-demand at home."""
+    zones = view.job.spec.placement.zones
+    if zones is Zones.ANY or not ranked or wanted(view.job.spec.workers) == 1:
+        return ranked
+    home = main_zone(view, ranked)
+    inside = [one for one in ranked if home in one.pool.zones]
+    if zones is Zones.SINGLE:
+        return inside
+    known = [one.on_demand_usd_per_work for one in ranked]
+    ceiling = min((usd for usd in known if usd is not None), default=float("inf"))
+    return [one for one in ranked if one in inside or one.usd_per_work < ceiling]
+
+
+_RULES: tuple[Callable[[View, list[Ranked]], list[Ranked]], ...] = (
+    _not_resting,  # what was dry or has just taken nodes away
+    _one_model,  # other GPU models than those that train
+    _zones,  # zones that cost more traffic than they save
+)
+
+
+def _is_full(pool: PoolFacts) -> bool:
+    return pool.max_workers is not None and pool.workers >= pool.max_workers
+
+
+def _is_above(one: Ranked, ceiling: float | None) -> bool:
+    limit = one.on_demand_usd_per_work if ceiling is None else ceiling
+    return limit is not None and one.score.is_price_known and one.usd_per_work >= limit
+
+
+def _within_limits(
+    ranked: list[Ranked], taken: Shares, slots: Mapping[str, int]
+) -> list[tuple[Ranked, str]]:
+    """Pools and zones in which one more keeps within the limits; room comes first, then the price.
+
+    No limit keeps a job below its smallest size: until then the one that it exceeds least will do.
+    """
+    if not taken.are_limited:
+        return [(one, "") for one in ranked]
+    pairs = [(one, zone) for one in ranked for zone in (one.pool.zones or ("",))]
+    by_excess = sorted(
+        pairs,
+        key=lambda pair: (
+            taken.excess(pair[0].pool.name, pair[1]),
+            slots.get(pair[0].pool.name, 0) <= 0,
+        ),
+    )
+    if taken.total < taken.least:
+        return by_excess
+    return [pair for pair in by_excess if not taken.excess(pair[0].pool.name, pair[1])]
+
+
+def _set_of(view: View, ranked: Sequence[Ranked], capacity: Capacity, zone: str) -> Placed:
+    best, zones = ranked[0].usd_per_work, home_zones(view, ranked)
+    is_measured = view.job.sync_bytes_per_step is not None or wanted(view.job.spec.workers) == 1
+    weights = tuple((one.pool.name, _weight(best, one, zones, is_measured)) for one in ranked)
+    return Placed(tuple(name for name, _ in weights), weights, capacity=capacity, zone=zone)
+
+
+def _weight(best: float, one: Ranked, zones: frozenset[str], is_measured: bool) -> int:
+    weight = _WEIGHT * best / one.usd_per_work if one.usd_per_work > 0 else _WEIGHT
+    if not is_measured and zones.isdisjoint(one.pool.zones):
+        weight *= _OTHER_ZONE
+    return max(round(weight), 1)
+
+
+def _only_zone(pool: PoolFacts) -> str:
+    return pool.zones[0] if len(pool.zones) == 1 else ""

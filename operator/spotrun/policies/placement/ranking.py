@@ -1,0 +1,147 @@
+"""Pools in the order of what useful work is expected to cost there, and that order in words."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from spotrun.api.capacitypool import Capacity
+from spotrun.api.status import TrainingJobStatus
+from spotrun.money.transfer import Place, gb_per_link
+from spotrun.policies.deadline.course import changeovers
+from spotrun.policies.placement.score import (
+    Score,
+    link_usd_per_hour,
+    node_usd_per_hour,
+    share_in,
+    speed_of,
+)
+from spotrun.policies.pool.interruption_rate import interruptions_per_hour
+from spotrun.state.market import PoolFacts
+from spotrun.state.sizes import smallest, wanted
+from spotrun.state.view import View
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A pool and what is expected of it."""
+
+    pool: PoolFacts
+    score: Score
+    on_demand_usd_per_work: float | None = None  # of the same nodes on demand
+
+    @property
+    def usd_per_work(self) -> float:
+        """What counts when pools are compared."""
+        return self.score.usd_per_work
+
+
+def rank(
+    view: View, status: TrainingJobStatus, pools: Sequence[PoolFacts], new: int
+) -> list[Ranked]:
+    """What is expected of these pools, the best first, when so many new workers are to come."""
+    market = view.job.market.pools
+    bare = sorted((_rank(view, status, pool, market) for pool in pools), key=_order)
+    if status.pace is None or view.job.sync_bytes_per_step is None or not bare:
+        return bare
+    homes = _homes(view, bare)
+    gb_per_hour = _crossing_gb_per_hour(view, status, len(homes)) / max(new, 1)
+    return sorted((_with_traffic(one, homes, gb_per_hour) for one in bare), key=_order)
+
+
+def home_zones(view: View, ranked: Sequence[Ranked]) -> frozenset[str]:
+    """The zones in which workers are, or while there are none the one of the best pool."""
+    return frozenset(home.zone for home in _homes(view, ranked))
+
+
+def main_zone(view: View, ranked: Sequence[Ranked]) -> str:
+    """The zone in which most workers are, or while there are none the one of the best pool."""
+    there = Counter(w.node.zone for w in view.staying if w.node is not None and w.node.zone)
+    if there:
+        return there.most_common(1)[0][0]
+    return next((zone for one in ranked for zone in one.pool.zones), "")
+
+
+def describe(chosen: Iterable[Ranked], others: Iterable[Ranked]) -> str:
+    """The best of them in one line with the arithmetic, and the best of what else there is."""
+    best = (next(iter(chosen), None), next(iter(others), None))
+    return "; ".join(_words(one) for one in best if one is not None)
+
+
+def _order(one: Ranked) -> tuple[float, str]:
+    return one.usd_per_work, one.pool.name
+
+
+def _rank(
+    view: View, status: TrainingJobStatus, pool: PoolFacts, market: Sequence[PoolFacts]
+) -> Ranked:
+    share, speed = share_in(pool, view.job.requests), speed_of(pool.accelerator)
+    price, is_known = node_usd_per_hour(pool, market)
+    score = Score(
+        usd_per_hour=price * share,
+        is_price_known=is_known,
+        interruptions_per_hour=interruptions_per_hour(pool, market),
+        interruption_usd=_interruption_usd(view, status, price * share),
+        speed=speed,
+    )
+    on_demand = pool.on_demand_usd_per_hour
+    return Ranked(pool, score, float(on_demand) * share / speed if on_demand else None)
+
+
+def _interruption_usd(view: View, status: TrainingJobStatus, usd_per_hour: float) -> float:
+    """A replacement that does not train yet; where the rest cannot go on, all of them wait."""
+    workers = view.job.spec.workers
+    size = wanted(workers)
+    waiting = size if size - 1 < smallest(workers) else 1
+    usual_seconds, _ = changeovers(status.pace)
+    return usd_per_hour * waiting * usual_seconds / 3600
+
+
+def _homes(view: View, ranked: Sequence[Ranked]) -> frozenset[Place]:
+    nodes = [worker.node for worker in view.staying if worker.node is not None]
+    there = frozenset(Place(node.region, node.zone) for node in nodes if node.zone)
+    first = [Place(one.pool.region, zone) for one in ranked for zone in one.pool.zones][:1]
+    return there or frozenset(first)
+
+
+def _crossing_gb_per_hour(view: View, status: TrainingJobStatus, zones: int) -> float:
+    """What would cross to and from one zone more, of all rings in which gradients are added up."""
+    pace, sent, workers = status.pace, view.job.sync_bytes_per_step, view.job.spec.workers
+    apart = workers.per_replica
+    ring = wanted(workers) // apart
+    seconds = float(pace.step_seconds.decimal) if pace and pace.step_seconds else 0.0
+    if sent is None or not seconds or ring < 2:
+        return 0.0
+    links = 2 if zones < 2 else 1  # a ring over z zones crosses z times, but over one zone never
+    gb_per_step = float(gb_per_link(ring * view.job.processes, int(sent)))
+    return apart * links * gb_per_step * 3600 / seconds
+
+
+def _with_traffic(one: Ranked, homes: frozenset[Place], gb_per_hour: float) -> Ranked:
+    if not one.pool.zones or any(home.zone in one.pool.zones for home in homes):
+        return one
+    prices = (
+        link_usd_per_hour(home, Place(one.pool.region or home.region, zone), gb_per_hour)
+        for home in homes
+        for zone in one.pool.zones
+    )
+    return replace(one, score=replace(one.score, transfer_usd_per_hour=min(prices, default=0.0)))
+
+
+def whereabouts(one: Ranked) -> str:
+    """Name a pool as people know it: spot g5.xlarge us-east-1b."""
+    pool = one.pool
+    kind = {Capacity.SPOT: "spot", Capacity.ON_DEMAND: "on-demand"}.get(pool.capacity, "reserved")
+    where = " ".join((*pool.instance_types[:1], *pool.zones[:1])) or pool.name
+    return f"{kind} {where}"
+
+
+def _words(one: Ranked) -> str:
+    pool, score = one.pool, one.score
+    if not score.is_price_known:
+        return f"{whereabouts(one)} of unknown price"
+    said = f"{whereabouts(one)} ${score.usd_per_hour:.2f}/h"
+    if pool.capacity is Capacity.SPOT:
+        said += f", expected ${score.expected_usd_per_hour:.2f} with interruptions"
+        if score.transfer_usd_per_hour:
+            said += f" and ${score.transfer_usd_per_hour:.2f} of traffic between zones"
+    return said

@@ -1,0 +1,132 @@
+"""What can be had for a job now, and what it has: ranked pools, and workers by their capacity."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from spotrun.api.capacitypool import Capacity
+from spotrun.api.status import TrainingJobStatus
+from spotrun.policies.placement.free_capacity import TRIED_SECONDS, lacked_seconds, some_room
+from spotrun.policies.placement.pool_choice import FIXED, below_on_demand, is_resting, to_be_had
+from spotrun.policies.placement.ranking import Ranked, rank
+from spotrun.policies.pool.eligibility import Offers, offers
+from spotrun.policies.pool.policy import TURNED_DOWN_SECONDS
+from spotrun.state.market import PoolFacts
+from spotrun.state.snapshot import Worker
+from spotrun.state.view import View
+
+SCALED_SECONDS = 600.0
+"""So long a node may take to come where an autoscaler makes it, until it was measured."""
+_FIXED_SECONDS = FIXED / timedelta(seconds=1)
+
+
+@dataclass(frozen=True)
+class Supply:
+    """The pools that can take a worker, the best first."""
+
+    spot: tuple[Ranked, ...] = ()
+    lasting: tuple[Ranked, ...] = ()
+    knows_spot: bool = False  # whether the market has any spot pool at all
+    why_none: str = ""
+    has_spot_now: bool = False  # whether some of it is worth asking, as far as is known
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no known pool can take a worker."""
+        return not (self.spot or self.lasting)
+
+
+@dataclass(frozen=True)
+class There:
+    """The workers that stay, by capacity and by whether they have a node."""
+
+    spot: tuple[Worker, ...] = ()
+    lasting: tuple[Worker, ...] = ()
+    waiting_for_spot: tuple[Worker, ...] = ()
+    waiting_for_lasting: tuple[Worker, ...] = ()
+    waiting_for_any: tuple[Worker, ...] = ()
+
+    @property
+    def num_placed(self) -> int:
+        """How many have a node."""
+        return len(self.spot) + len(self.lasting)
+
+
+def supply(view: View, status: TrainingJobStatus, new: int) -> Supply:
+    """Look at the market, when so many new workers are to come."""
+    return view.once(("supply", new), (status.pace,), lambda: _supply(view, status, new))
+
+
+def offered(view: View) -> Offers:
+    """The pools that can take a worker."""
+    return view.once_unlimited("offers", (), lambda: offers(view.job))
+
+
+def _supply(view: View, status: TrainingJobStatus, new: int) -> Supply:
+    found = offered(view)
+    lasting = rank(view, status, found.lasting, new)
+    rivals = [one for one in lasting if to_be_had(view, one.pool)]
+    spot = below_on_demand(view, rank(view, status, found.spot, new), rivals)
+    return Supply(
+        tuple(spot),
+        tuple(lasting),
+        knows_spot=any(pool.capacity is Capacity.SPOT for pool in view.job.market.pools),
+        why_none=found.why_none,
+        has_spot_now=any(not is_resting(view, one.pool) for one in spot),
+    )
+
+
+def there(view: View) -> There:
+    """Sort the workers that stay."""
+    return view.once_unlimited("there", (), lambda: _there(view))
+
+
+def _there(view: View) -> There:
+    placed = [w for w in view.staying if w.node is not None]
+    waiting = [w for w in view.staying if w.node is None]
+    return There(
+        spot=tuple(w for w in placed if w.node and w.node.capacity is Capacity.SPOT),
+        lasting=tuple(w for w in placed if w.node and w.node.capacity is not Capacity.SPOT),
+        waiting_for_spot=tuple(w for w in waiting if w.pod.asked is Capacity.SPOT),
+        waiting_for_lasting=tuple(w for w in waiting if w.pod.asked not in {Capacity.SPOT, None}),
+        waiting_for_any=tuple(w for w in waiting if w.pod.asked is None),
+    )
+
+
+def waits_seconds(view: View, worker: Worker) -> float:
+    """For how long a worker has been waiting for a node."""
+    if worker.pod.created_at is None:
+        return 0.0
+    return (view.now - worker.pod.created_at) / timedelta(seconds=1)
+
+
+def patience_seconds(view: View, worker: Worker) -> float:
+    """How long it may wait before other pools are asked."""
+    if worker.serial in view.job.turned_down:
+        return TURNED_DOWN_SECONDS
+    pools = [pool for name in worker.pod.pools if (pool := view.job.market.pool(name))]
+    if len(pools) == 1 and pools[0].free_slots > 0:
+        return _FIXED_SECONDS  # it was told that there is room
+    return max((_provision_seconds(view, pool) for pool in pools), default=SCALED_SECONDS)
+
+
+def tried_again_seconds(view: View, worker: Worker) -> float:
+    """How long the scheduler has yet to find a node for a worker; then that there is none is known.
+
+    For so long the job has to be known to lack nodes as well: else their room was believed in.
+    """
+    if not worker.pod.unschedulable or not some_room(view):
+        return float("inf")
+    return TRIED_SECONDS - min(waits_seconds(view, worker), lacked_seconds(view))
+
+
+def _provision_seconds(view: View, pool: PoolFacts) -> float:
+    if pool.provision_seconds is not None:
+        return max(pool.provision_seconds, _FIXED_SECONDS)
+    return SCALED_SECONDS if is_scaled(view) else _FIXED_SECONDS
+
+
+def is_scaled(view: View) -> bool:
+    """Whether the cluster seems to have an autoscaler: nodes were seen to come, or are declared."""
+    return any(
+        pool.declared or pool.provision_seconds is not None for pool in view.job.market.pools
+    )

@@ -1,0 +1,218 @@
+"""Which pools can take a worker of the job at all, and why the others cannot."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spotrun.api.amounts import whole
+from spotrun.api.capacitypool import Capacity
+from spotrun.api.limits import Unpriced
+from spotrun.api.placement import CapacityPolicy
+from spotrun.api.template import PodTemplate
+from spotrun.money.shares import Resources
+from spotrun.state.market import PoolFacts
+from spotrun.state.snapshot import JobSnapshot
+
+_TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
+_ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+_REGIONS = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_HUNDRED = 100
+
+
+@dataclass(frozen=True)
+class Offers:
+    """The pools that can take a worker; where there is none, `refused` says why."""
+
+    spot: tuple[PoolFacts, ...] = ()
+    lasting: tuple[PoolFacts, ...] = ()  # on-demand and reserved
+    refused: tuple[tuple[str, int], ...] = ()  # (why, how many pools)
+    # Why no node at all may be asked for: by a rule of the user or an admin, which a node of a pool
+    # that is known would break, and Kubernetes does not know.
+    forbidden: str = ""
+    # Whether only on-demand capacity may be asked for, of which no pool is known: a limit of the
+    # price of spot excludes all that are.
+    excludes_spot: bool = False
+
+    @property
+    def why_none(self) -> str:
+        """Why no pool can take a worker; empty where one can, or where none is known."""
+        if self.spot or self.lasting:
+            return ""
+        return "; ".join(f"{number} pools: {why}" for why, number in self.refused)
+
+
+def offers(job: JobSnapshot) -> Offers:
+    """Sort the pools of the market."""
+    reasons = {pool.name: _why_not(job, pool) for pool in job.market.pools}
+    fit = [pool for pool in job.market.pools if not reasons[pool.name]]
+    refused = Counter(filter(None, reasons.values())).most_common()
+    return Offers(
+        spot=tuple(pool for pool in fit if pool.capacity is Capacity.SPOT),
+        lasting=tuple(pool for pool in fit if pool.capacity is not Capacity.SPOT),
+        refused=tuple(refused),
+        forbidden="" if fit else _why_forbidden(job, refused),
+        excludes_spot=not fit and any(_too_dear(job, pool) for pool in job.market.pools),
+    )
+
+
+def holds(node: Resources, job: JobSnapshot) -> bool:
+    """Whether a node that has so much can hold a worker."""
+    return not _short_of(job.requests, node)
+
+
+def _why_forbidden(job: JobSnapshot, refused: list[tuple[str, int]]) -> str:
+    """Why nodes are not asked for, where no known pool fits: one may have that nobody knows."""
+    if job.spec.placement.pool_selector is not None:
+        of_others = "; ".join(f"{number} pools: {why}" for why, number in refused)
+        return of_others or "no CapacityPool has the labels of placement.poolSelector"
+    by_rule = Counter[str]()
+    for pool in job.market.pools:
+        by_rule[_forbids_any(job, pool)] += 1
+    return "; ".join(f"{number} pools: {why}" for why, number in by_rule.most_common() if why)
+
+
+def _forbids_any(job: JobSnapshot, pool: PoolFacts) -> str:
+    """Which rule of a pool forbids to ask for nodes of unknown ones, too."""
+    is_about_spot = pool.namespaces_allowed and bool(_too_dear(job, pool))
+    may_go_elsewhere = job.spec.placement.capacity is CapacityPolicy.MIXED
+    return "" if is_about_spot and may_go_elsewhere else _forbids(job, pool)
+
+
+def _why_not(job: JobSnapshot, pool: PoolFacts) -> str:
+    """In words why a pool cannot take a worker; empty if it can."""
+    return (
+        _forbids(job, pool)
+        or _not_allowed(job, pool)
+        or _of_unknown_price(job, pool)
+        or _too_small(job, pool)
+        or _far_from_volumes(job, pool)
+        or _other_labels(job.spec.workers.template, pool)
+    )
+
+
+def _forbids(job: JobSnapshot, pool: PoolFacts) -> str:
+    """Which rule forbids a pool whose nodes Kubernetes would take."""
+    if not pool.namespaces_allowed:
+        return f"their namespaceSelector does not allow {job.namespace}"
+    return _too_dear(job, pool)
+
+
+def _not_allowed(job: JobSnapshot, pool: PoolFacts) -> str:
+    policy, is_spot = job.spec.placement.capacity, pool.capacity is Capacity.SPOT
+    if policy is CapacityPolicy.SPOT and not is_spot:
+        return "they are not spot, and placement.capacity is Spot"
+    if policy is CapacityPolicy.ON_DEMAND and is_spot:
+        return "they are spot, and placement.capacity is OnDemand"
+    return ""
+
+
+def _too_dear(job: JobSnapshot, pool: PoolFacts) -> str:
+    limit, price, on_demand = (
+        job.spec.placement.max_price_percent,
+        pool.usd_per_hour,
+        pool.on_demand_usd_per_hour,
+    )
+    if limit is None or price is None or on_demand is None or pool.capacity is not Capacity.SPOT:
+        return ""
+    if price * _HUNDRED > on_demand * limit:
+        return f"they cost more than maxPricePercent, {limit} % of on-demand"
+    return ""
+
+
+def _of_unknown_price(job: JobSnapshot, pool: PoolFacts) -> str:
+    budget = job.spec.budget
+    if pool.usd_per_hour is None and budget is not None and budget.unpriced is Unpriced.REFUSE:
+        return "their price is unknown, which a budget refuses (budget.unpriced)"
+    return ""
+
+
+def _too_small(job: JobSnapshot, pool: PoolFacts) -> str:
+    needs, has = job.requests, pool.allocatable
+    if has is None:
+        too_few = 0 < pool.gpus < needs.gpus
+        return f"a node has fewer than {needs.gpus} GPUs" if too_few else ""
+    short = _short_of(needs, has)
+    return f"a node has too few {' and '.join(short)} for a worker" if short else ""
+
+
+def _short_of(needs: Resources, has: Resources) -> list[str]:
+    pairs = (
+        ("CPU", needs.cpu, has.cpu),
+        ("memory", needs.memory, has.memory),
+        ("GPUs", needs.gpus, has.gpus),
+    )
+    return [name for name, need, there in pairs if need > there]
+
+
+def _far_from_volumes(job: JobSnapshot, pool: PoolFacts) -> str:
+    zones = job.volume_zones
+    if zones is None or not pool.zones or not zones.isdisjoint(pool.zones):
+        return ""
+    if not zones:
+        return "the volumes of a worker are in zones of their own, and no node is in all of them"
+    return f"they are not where the volumes of a worker are: {', '.join(sorted(zones))}"
+
+
+def _other_labels(template: PodTemplate, pool: PoolFacts) -> str:
+    """Whether the template's own node selector and affinity exclude the pool's nodes."""
+    extra = template.spec.model_extra or {}
+    labels = _labels_of(pool)
+    selector = extra.get("nodeSelector")
+    for key, value in (selector if isinstance(selector, dict) else {}).items():
+        if key in labels and value not in labels[key]:
+            return f"the template's nodeSelector wants {key}={value}"
+    terms = _terms(extra)
+    if terms and not any(_may_match(term, labels) for term in terms):
+        return "the template's node affinity excludes them"
+    return ""
+
+
+def _labels_of(pool: PoolFacts) -> Mapping[str, tuple[str, ...]]:
+    """What is known of the labels of the pool's nodes: of a label that is not here, nothing is."""
+    known: dict[str, tuple[str, ...]] = {}
+    for keys, values in (
+        (_TYPES, pool.instance_types),
+        (_ZONES, pool.zones),
+        (_REGIONS, (pool.region,) if pool.region else ()),
+    ):
+        if values:
+            known |= dict.fromkeys(keys, values)
+    return {**known, **pool.match_labels}
+
+
+def _terms(extra: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    found: object = extra
+    for key in ("affinity", "nodeAffinity", _REQUIRED, "nodeSelectorTerms"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return [term for term in found if isinstance(term, dict)] if isinstance(found, list) else []
+
+
+def _may_match(term: Mapping[str, Any], labels: Mapping[str, tuple[str, ...]]) -> bool:
+    wanted: Iterable[Any] = term.get("matchExpressions") or ()
+    return all(_may_hold(one, labels) for one in wanted if isinstance(one, dict))
+
+
+def _may_hold(wanted: Mapping[str, Any], labels: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether some node of the pool may satisfy one requirement."""
+    known, values = labels.get(wanted.get("key", "")), wanted.get("values") or ()
+    if known is None:
+        return True  # nothing is known of this label
+    match wanted.get("operator"):
+        case "In":
+            return any(value in values for value in known)
+        case "NotIn":
+            return any(value not in values for value in known)
+        case "DoesNotExist":
+            return False
+        case "Gt" | "Lt" as operator:
+            return any(_compares(value, operator, values) for value in known)
+    return True
+
+
+def _compares(value: str, operator: str, values: Any) -> bool:  # noqa: ANN401 - a user's JSON
+    number, limit = whole(value), whole(str(next(iter(values), "")))
+    if number is None or limit is None:
+        return False
+    return number > limit if operator == "Gt" else number < limit

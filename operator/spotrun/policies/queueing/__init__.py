@@ -1,0 +1,1 @@
+"""Jobs wait for each other: gangs take turns, and quotas are used up."""

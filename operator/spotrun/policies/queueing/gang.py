@@ -1,0 +1,149 @@
+"""Gangs: jobs that cannot all be placed do not share out the nodes, they take turns.
+
+Two gangs that each hold half of what they need would wait for each other for ever. So those that
+find no node for somebody stand in one line: the first in it may hold nodes, the others give theirs
+back and wait. Who finds nodes for all is in nobody's way, and never stands there. Neither is a job
+whose workers fit no node and no pool that is known: it asks, for an autoscaler may know more.
+
+A quota is shared out within one namespace, so each namespace has a line of its own: for jobs of
+which a quota refuses a part, and for those that lack nodes, since they use the quota up as well.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from spotrun.api.meta import ConditionStatus
+from spotrun.api.names import ConditionType, Reason
+from spotrun.api.status import TrainingJobStatus
+from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.policies.pool.eligibility import holds, offers
+from spotrun.policies.queueing.partial_capacity_status import rests
+from spotrun.policies.queueing.quota import is_over_quota, over_quota_since
+from spotrun.state.conditions import find
+from spotrun.state.sizes import smallest
+from spotrun.state.snapshot import JobSnapshot, Worker
+from spotrun.state.view import View, holds_back
+from spotrun.state.world_members import relied_on, training
+
+PATIENCE = timedelta(minutes=10)
+"""Autoscalers bring a node within this, as a rule. Who still lacks some then may be asking for what
+nobody has, and lets the others go first: it must not hold up a cluster."""
+
+EVERYWHERE = ""
+"""The line for nodes; those for quotas have the names of their namespaces."""
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """A place in the line; the smallest is the first."""
+
+    is_patience_over: bool
+    less_priority: int
+    created_at: datetime
+    uid: str
+
+    @classmethod
+    def of(cls, job: JobSnapshot, now: datetime) -> "Place":
+        """The place that a job has, or would have."""
+        since = held_up_since(job)
+        is_over = (since is not None and now - since >= PATIENCE) or fits_nowhere(job)
+        return cls(is_over, -job.spec.priority, job.created_at, job.uid)
+
+
+def lacks_since(job: JobSnapshot) -> datetime | None:
+    """Since when a job is known to lack nodes; None if it is not."""
+    stated = find(job.status, ConditionType.CAPACITY_AVAILABLE)
+    if stated is None or stated.status is not ConditionStatus.FALSE:
+        return None
+    return stated.last_transition_time.datetime
+
+
+def held_up_since(job: JobSnapshot) -> datetime | None:
+    """Since when a job is known to lack nodes, or room in a quota; None if neither is."""
+    known = (lacks_since(job), over_quota_since(job) if lacks_quota(job) else None)
+    return min((since for since in known if since is not None), default=None)
+
+
+def lines_of(job: JobSnapshot, before: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Return the lines in which a gang has to stand, by what is seen of it and where it stood.
+
+    Who is in line stays until it is complete, also while its pods have yet to be tried.
+    """
+    if not is_incomplete(job):
+        return frozenset()
+    if lacks_nodes(job):
+        before |= {EVERYWHERE, job.namespace}
+    elif lacks_quota(job):
+        before |= {job.namespace}
+    return before - {EVERYWHERE} if fits_nowhere(job) else before
+
+
+def fits_nowhere(job: JobSnapshot) -> bool:
+    """Whether no worker has a node, and none would fit any node or any pool that is known."""
+    market = job.market
+    if not market.pools or not wants_nodes(job.spec, job.status):
+        return False
+    if any(worker.pod.node is not None for worker in _there(job)):
+        return False
+    found = offers(job)
+    return not (found.spot or found.lasting or any(holds(one, job) for one in market.strays))
+
+
+def lacks_nodes(job: JobSnapshot) -> bool:
+    """Whether a gang is incomplete, and there is no node for somebody; or was, when it gave way."""
+    if not is_incomplete(job):
+        return False
+    has_waited = job.status.reason == Reason.WAITING_FOR_GANG and not is_over_quota(job)
+    return has_waited or any(w.pod.unschedulable and w.pod.node is None for w in _there(job))
+
+
+def lacks_quota(job: JobSnapshot) -> bool:
+    """Whether a quota leaves a gang fewer workers than its smallest world has."""
+    return (
+        is_over_quota(job) and is_incomplete(job) and len(_there(job)) < smallest(job.spec.workers)
+    )
+
+
+def only_asks(job: JobSnapshot, now: datetime) -> bool:
+    """Whether a gang has waited so long for its quota that it holds no part of itself any more.
+
+    It asks for all its workers from time to time, and is in nobody's way meanwhile.
+    """
+    since = over_quota_since(job)
+    return since is not None and now - since >= PATIENCE and lacks_quota(job)
+
+
+def gives_back(job: JobSnapshot, now: datetime) -> bool:
+    """Whether a gang that only asks was given a part of what it asked for."""
+    return bool(_there(job)) and only_asks(job, now)
+
+
+def is_incomplete(job: JobSnapshot) -> bool:
+    """Whether a job wants to train, and does not have the nodes for its smallest world yet."""
+    if job.deleting or not wants_nodes(job.spec, job.status):
+        return False
+    placed = sum(worker.pod.node is not None for worker in _there(job))
+    return placed < smallest(job.spec.workers)
+
+
+def wants_nodes(spec: TrainingJobSpec, status: TrainingJobStatus) -> bool:
+    """Whether a job is to train, and does not yet."""
+    return not (spec.suspend or holds_back(status) or training(status) or rests(status))
+
+
+def must_wait(view: View, status: TrainingJobStatus) -> bool:
+    """Whether the job may hold no nodes now; workers that train, or hold the state, stay.
+
+    But for a job that has held them long enough in vain.
+    """
+    if training(status):
+        return False
+    if rests(status):
+        return True
+    if view.job.may_hold_nodes:
+        return False
+    return relied_on(status).isdisjoint(view.alive_serials)
+
+
+def _there(job: JobSnapshot) -> list[Worker]:
+    return [w for w in job.workers if w.pod.end is None and not w.pod.deleting]

@@ -1,0 +1,78 @@
+"""Whether the deadline will be met: said as soon as it is known, in words that seldom change."""
+
+from datetime import UTC, datetime, timedelta
+
+from spotrun.api.names import ConditionType, Reason
+from spotrun.api.placement import CapacityPolicy
+from spotrun.api.status import TrainingJobStatus
+from spotrun.policies.deadline.course import course, full_size, works
+from spotrun.policies.deadline.pacing import Course, is_reachable, missed_by_seconds, spare_seconds
+from spotrun.policies.deadline.policy import finishes_by
+from spotrun.policies.placement.ranking import Ranked
+from spotrun.policies.placement.supply import supply
+from spotrun.state.conditions import state
+from spotrun.state.view import FINISHED, View, holds_back
+
+_COARSE = 100
+"""Times are told in so many steps of what is allowed: each change of the message is a write."""
+_LEAST_STEP = timedelta(minutes=10)
+
+
+def check_schedule(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Say whether the job will be in time."""
+    deadline, kind = finishes_by(view), ConditionType.ON_SCHEDULE
+    if deadline is None or status.phase in FINISHED or view.now >= deadline:
+        return status
+    way = course(view, status)
+    if way is None:
+        message = "nobody has said yet how many steps there are and how long they take"
+        return state(view, status, kind, Reason.TOTAL_UNKNOWN, message, holds=None)
+    if not is_reachable(way):
+        message = _why_missed(view, status, way)
+        return state(view, status, kind, Reason.DEADLINE_AT_RISK, message, holds=False)
+    if view.job.spec.placement.capacity is CapacityPolicy.SPOT:
+        message = Reason.ONLY_SPOT.purpose
+        return state(view, status, kind, Reason.ONLY_SPOT, message, holds=None)
+    return state(view, status, kind, Reason.ON_PACE, _prospect(view, status, way), holds=True)
+
+
+def _prospect(view: View, status: TrainingJobStatus, way: Course) -> str:
+    if any(works(view, status, worker) for worker in view.staying):
+        left = way.remaining_seconds - way.unsaved_seconds + way.ahead_seconds
+        return f"at full size it is finished about {_about(view, way, left)}"
+    if holds_back(status):
+        return "it can still be finished in time"
+    return f"it waits for spot capacity until {_about(view, way, spare_seconds(way, 2))} at most"
+
+
+def _about(view: View, way: Course, seconds: float) -> str:
+    """A moment so far ahead, in coarse steps."""
+    step = max(_LEAST_STEP, timedelta(seconds=way.allowed_seconds / _COARSE))
+    moment = view.now + timedelta(seconds=max(seconds, 0.0))
+    beyond = (moment - datetime.min.replace(tzinfo=UTC)) % step
+    return f"{moment - beyond:%Y-%m-%dT%H:%MZ}"
+
+
+def _why_missed(view: View, status: TrainingJobStatus, way: Course) -> str:
+    """How late it will be, and what either way out costs."""
+    late = max(round(missed_by_seconds(way) / 600) / 6, 1 / 6)
+    hours, had = way.remaining_seconds / 3600, supply(view, status, 0)
+    size = full_size(view)
+    costs = [
+        f"about ${_round(hours * size * best.score.usd_per_hour)} {how}"
+        for best, how in ((_first(had.lasting), "on on-demand"), (_first(had.spot), "on spot"))
+        if best is not None and best.score.is_price_known
+    ]
+    work = f"{_round(hours)} h of work at {size} workers are left"
+    return f"{work}: at full size it would be {late:.1f} h late; " + (
+        " or ".join(costs) if costs else "what that costs is not known"
+    )
+
+
+def _first(ranked: tuple[Ranked, ...]) -> Ranked | None:
+    return ranked[0] if ranked else None
+
+
+def _round(number: float) -> str:
+    """To two digits that count, for a message that does not change all the time."""
+    return f"{float(f'{number:.1e}'):g}"

@@ -1,0 +1,199 @@
+"""The phase, its reason in one line, and what `kubectl get` shows of the workers."""
+
+from spotrun.api.capacitypool import Capacity
+from spotrun.api.meta import ConditionStatus
+from spotrun.api.names import LABEL_JOB_UID, ConditionType, Phase, Reason
+from spotrun.api.status import Allowed, TrainingJobStatus, WorkersStatus
+from spotrun.policies.failures.node_rejections import why_rejected
+from spotrun.policies.failures.policy import waits_for_retry
+from spotrun.policies.lifecycle.suspension import what_holds, why_suspended
+from spotrun.policies.queueing.gang import gives_back, lacks_quota, must_wait, only_asks
+from spotrun.policies.queueing.partial_capacity_status import rests, why_fewer
+from spotrun.policies.queueing.quota import is_over_quota, need
+from spotrun.policies.report.write_failures import why_undone
+from spotrun.policies.workers.capacity_condition import left_out, no_node, no_start, not_asked
+from spotrun.policies.workers.device_claims import lacks_processes, must_be_said
+from spotrun.policies.workers.volume_check import is_refused
+from spotrun.state.conditions import find, read_reason, state
+from spotrun.state.sizes import largest, smallest, wanted
+from spotrun.state.snapshot import PodPhase, Refusal
+from spotrun.state.view import FINISHED, View
+from spotrun.state.world_members import training
+
+_MOST_WORDS = 4096
+"""Of other people's words in ours."""
+
+
+def describe(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Say where the job is; comes last, for it reads what the others concluded."""
+    said: dict[str, object] = {
+        "observed_generation": view.job.generation,
+        "workers": workers_shown(view, status),
+    }
+    status = _decided(view, status)
+    if status.phase in FINISHED:
+        return _running(view, _say(status, said), holds=False)
+    phase, reason, message = _where(view, status)
+    if reason is not Reason.WRITE_FAILED and (undone := why_undone(view.job)):
+        message = f"{message}; {undone}"
+    status = _say(status, {**said, "phase": phase, "reason": reason.value, "message": message})
+    status = _running(view, status, holds=phase is Phase.RUNNING)
+    return _template(view, status)
+
+
+def _where(view: View, status: TrainingJobStatus) -> tuple[Phase, Reason, str]:
+    if status.suspended_by:
+        going = f"; {len(view.alive)} workers are still there" if view.alive else ""
+        return Phase.SUSPENDED, why_suspended(status), what_holds(view, status) + going
+    if members := training(status):
+        lack = (no_node(view), left_out(view, status), no_start(view))
+        others = (why_fewer(status), why_rejected(view, status), *lack)
+        message = "; ".join([f"{len(members)} workers train", *filter(None, others)])
+        return Phase.RUNNING, Reason.TRAINING, message
+    return _waiting(view, status), *_waits_for(view, status)
+
+
+def _waits_for(view: View, status: TrainingJobStatus) -> tuple[Reason, str]:
+    if is_refused(view, status):
+        return Reason.VOLUME_NOT_SHARED, Reason.VOLUME_NOT_SHARED.purpose
+    if lacks_processes(view, status):
+        return Reason.PROCESSES_UNKNOWN, must_be_said(view.job)
+    if held_up := _held_up(view, status):
+        return held_up
+    if waits_for_retry(view, status):
+        restarts = status.restarts
+        assert restarts is not None, "it waits for a retry"
+        again = f"{restarts.failures} of {view.job.spec.failures.max_restarts} restarts"
+        message = f"after {restarts.last_reason}: {again}, the next at {restarts.retry_at}"
+        return read_reason(restarts.last_reason, Reason.EXIT_CODE), message
+    if view.alive and all(worker.speaks_old_wire for worker in view.alive):
+        return Reason.AGENT_TOO_OLD, Reason.AGENT_TOO_OLD.purpose
+    return _waits_for_workers(view, status)
+
+
+def _held_up(view: View, status: TrainingJobStatus) -> tuple[Reason, str] | None:
+    """What is in the way before there are workers at all; None if nothing is."""
+    undone, refusal = why_undone(view.job), view.job.refusal
+    if undone is not None and len(view.alive) < smallest(view.job.spec.workers):
+        return Reason.WRITE_FAILED, undone
+    if refusal is not None and not is_over_quota(view.job):
+        return _refused(refusal)
+    if rests(status):
+        return Reason.WAITING_FOR_CAPACITY, why_fewer(status) or ""
+    if must_wait(view, status) and not gives_back(view.job, view.now):
+        return Reason.WAITING_FOR_GANG, _behind(refusal)
+    if lacks_quota(view.job):
+        return Reason.QUOTA_EXCEEDED, _over_quota(view, status)
+    return None
+
+
+def _refused(refusal: Refusal) -> tuple[Reason, str]:
+    reason, words = read_reason(refusal.reason, Reason.TEMPLATE_REFUSED), refusal.message
+    if reason is Reason.TEMPLATE_REFUSED:
+        words = f"Kubernetes refuses the workers: {words}"
+    return reason, words[:_MOST_WORDS]
+
+
+def _behind(refusal: Refusal | None) -> str:
+    """A job that gave way to another one says what they share out."""
+    why = Reason.WAITING_FOR_GANG.purpose
+    return f"{why}; {refusal.message}"[:_MOST_WORDS] if refusal is not None else why
+
+
+def _over_quota(view: View, status: TrainingJobStatus) -> str:
+    if view.job.refusal is None:
+        return status.message or Reason.QUOTA_EXCEEDED.purpose  # as an earlier leader was told
+    words, workers = view.job.refusal.message, smallest(view.job.spec.workers)
+    needed = f"at least {workers} workers are needed at once"
+    if amount := need(words, workers):
+        needed += f", which is {amount}"
+    is_kept = view.alive and not must_wait(view, status)  # who has the state stays
+    if only_asks(view.job, view.now) and not is_kept:
+        needed += "; none is kept while there is no room for so many"
+    return f"{needed}; {words}"[:_MOST_WORDS]
+
+
+def _waits_for_workers(view: View, status: TrainingJobStatus) -> tuple[Reason, str]:
+    scheduled = sum(worker.pod.node is not None for worker in view.alive)
+    ready = sum(worker.is_ready for worker in view.alive)
+    needed = smallest(view.job.spec.workers)
+    message = f"{ready} of at least {needed} workers are ready, {scheduled} have a node"
+    if scheduled < needed:
+        rejected = why_rejected(view, status)
+        reason = Reason.REJECTED if rejected else Reason.WAITING_FOR_CAPACITY
+        lack = not_asked(view) or no_node(view)
+        return reason, "; ".join(filter(None, (message, rejected, lack, left_out(view, status))))
+    trouble = no_start(view)
+    if trouble is not None:
+        return Reason.CANNOT_START, f"{message}; {trouble}"
+    return Reason.WAITING_FOR_WORKERS, message
+
+
+def _waiting(view: View, status: TrainingJobStatus) -> Phase:
+    """What a job without a world waits for: its first one since it was let go on, or another."""
+    if status.phase in {Phase.RUNNING, Phase.RECOVERING}:
+        return Phase.RECOVERING
+    is_scheduled = any(worker.pod.node is not None for worker in view.alive)
+    return Phase.STARTING if is_scheduled else Phase.PENDING
+
+
+def _say(status: TrainingJobStatus, said: dict[str, object]) -> TrainingJobStatus:
+    if all(getattr(status, name) == value for name, value in said.items()):
+        return status
+    return status.model_copy(update=said)
+
+
+def workers_shown(view: View, status: TrainingJobStatus) -> WorkersStatus:
+    """Return what `kubectl get` shows of the workers."""
+    running = [w for w in view.alive if w.pod.phase is PodPhase.RUNNING]
+    spot = sum(w.node is not None and w.node.capacity is Capacity.SPOT for w in running)
+    size = 0 if status.suspended_by or status.phase in FINISHED else wanted(view.job.spec.workers)
+    return WorkersStatus(
+        summary=f"{len(running)}/{size}",
+        running=len(running),
+        spot=spot,
+        on_demand=len(running) - spot,
+        allowed=_allowed(view, status, size),
+        selector=f"{LABEL_JOB_UID}={view.job.uid}",
+    )
+
+
+def _allowed(view: View, status: TrainingJobStatus, size: int) -> Allowed:
+    """What is asked for, or as much of it as can be paid for and had."""
+    lack, reason = find(status, ConditionType.CAPACITY_AVAILABLE), view.job.limited_by
+    if lack is not None and lack.status is ConditionStatus.FALSE:
+        placed = sum(worker.node is not None for worker in view.staying)
+        had = largest(view.job.spec.workers, placed)
+        if had < size:
+            size, reason = had, Reason.WAITING_FOR_CAPACITY
+    return Allowed(size=size, reason=reason or "Replicas")
+
+
+def _running(view: View, status: TrainingJobStatus, *, holds: bool) -> TrainingJobStatus:
+    reason, message = status.reason or Reason.TRAINING.value, status.message or ""
+    return state(view, status, ConditionType.RUNNING, reason, message, holds=holds)
+
+
+def _decided(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """That we came so far takes back what was said when a policy failed."""
+    kind = ConditionType.DECIDED
+    stated = find(status, kind)
+    if stated is None or stated.status is ConditionStatus.TRUE:
+        return status
+    return state(view, status, kind, Reason.TRAINING, "it can be decided again", holds=True)
+
+
+def _template(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    refusal, kind = view.job.refusal, ConditionType.TEMPLATE_ACCEPTED
+    if lacks_processes(view, status):
+        reason, message = Reason.PROCESSES_UNKNOWN, must_be_said(view.job)
+        return state(view, status, kind, reason, message, holds=False)
+    if lacks_quota(view.job) and (refusal is None or must_wait(view, status)):
+        return status  # who waits for its turn does not ask, and its patience is not used up
+    if refusal is not None:
+        reason, message = read_reason(refusal.reason, Reason.TEMPLATE_REFUSED), refusal.message
+        return state(view, status, kind, reason, message[:_MOST_WORDS], holds=False)
+    if not view.job.workers:
+        return status
+    message = "pods of this template were accepted"
+    return state(view, status, kind, Reason.TRAINING, message, holds=True)

@@ -1,0 +1,27 @@
+"""Writes to Kubernetes that keep failing: said with the API server's own words."""
+
+from spotrun.api.names import ConditionType, Reason
+from spotrun.api.status import TrainingJobStatus
+from spotrun.state.conditions import state, unsay
+from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.view import View
+
+_MOST_WORDS = 4096
+
+
+def check_writes(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Say that what was decided cannot be done; nothing once it can, for that is no news."""
+    words, kind = why_undone(view.job), ConditionType.WRITTEN
+    if words is None:
+        return unsay(status, kind)
+    return state(view, status, kind, Reason.WRITE_FAILED, words, holds=False)
+
+
+def why_undone(job: JobSnapshot) -> str | None:
+    """Return which write keeps failing, and the answer; None if none does.
+
+    How often is left out: each attempt would be a change of the status.
+    """
+    if job.undone is None:
+        return None
+    return f"{job.undone.what} keeps failing: {job.undone.words}"[:_MOST_WORDS]

@@ -1,0 +1,182 @@
+"""How soon a new status is written: at once where others act on it, else after a while.
+
+A gang of hundreds starts and ends within seconds; a write for each worker would be noise to people
+and load to the API server.
+"""
+
+from zlib import crc32
+
+from spotrun.api.meta import Condition, ConditionStatus
+from spotrun.api.names import ConditionType, Phase, Reason
+from spotrun.api.status import CheckpointStatus, Progress, TrainingJobStatus
+from spotrun.state.conditions import find
+from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.view import FINISHED
+from spotrun.state.worker_ids import ranges
+from spotrun.state.world_members import training
+
+REFRESH_SECONDS = 60.0
+LATEST_REFRESH_SECONDS = 90.0
+"""How far a training is may be so old: between these, each job at a pace of its own."""
+GATHER_SECONDS = 2.0
+"""How many workers run, and who has failed or is settled, may be so old."""
+LAST_SECONDS = 5.0
+"""The same of a job that is over, until its last worker is settled: they end within seconds."""
+FIRST_SECONDS = 5.0
+"""What somebody waits for who watches a job begin may be so old: that its first workers have a
+node, its first steps, the first time that its end is foreseen, its first checkpoint. Jobs that
+train or are over by then save a write."""
+SAVED_SECONDS = 30.0
+"""A later checkpoint may be so old: where it is saved every few seconds, not each is a write."""
+WORDS_SECONDS = 10.0
+"""Why a job does not start, or how many of its workers run until it trains, may be so old: several
+say so, one after the other."""
+
+
+def refresh_seconds(job: JobSnapshot) -> float:
+    """A job's pace. Jobs that started together would else be written together, minute by minute.
+
+    A thousand at once keep an API server on two cores busy for eight seconds, and a worker lost in
+    these waits for up to 1.5. With a budget workers are told at each write how long they may stay,
+    and what they were told has to be fresh.
+    """
+    if job.spec.budget is not None:
+        return REFRESH_SECONDS
+    share = crc32(job.uid.encode()) / 2**32
+    return REFRESH_SECONDS + share * (LATEST_REFRESH_SECONDS - REFRESH_SECONDS)
+
+
+def seconds_to_write(
+    old: TrainingJobStatus,
+    new: TrainingJobStatus,
+    written_seconds: float,
+    refresh_seconds: float = REFRESH_SECONDS,
+) -> float:
+    """How long the new status can wait; 0 or less: no longer; infinity: nothing has changed."""
+    if new == old:
+        return float("inf")
+    if _urgent(new) != _urgent(old) or _is_set_back(old, new):
+        return 0.0
+    soon = (
+        (_counted, LAST_SECONDS if _ends(new) else GATHER_SECONDS),
+        (_shown, _shown_seconds(old, new)),
+        (_begun, FIRST_SECONDS),
+        (_why_it_waits, WORDS_SECONDS),
+        (_saved, SAVED_SECONDS),
+    )
+    waits = (seconds for part, seconds in soon if part(new) != part(old))
+    return next(waits, refresh_seconds) - written_seconds
+
+
+def _urgent(status: TrainingJobStatus) -> tuple[object, ...]:
+    """What somebody acts on: agents, users, the operator after a restart."""
+    conditions = tuple(
+        (c.type, c.status, _why(c.reason))
+        for c in status.conditions or ()
+        if not _goes_without_saying(c)
+    )
+    return (
+        Phase.PENDING if _starts(status) else status.phase,
+        _why(status.reason),
+        status.suspended_by,
+        None if status.phase in FINISHED else status.world,
+        status.next_serial,
+        status.lost,
+        status.restarts,
+        status.rejections,
+        status.unused,
+        status.orders,
+        _size(status),
+        status.checkpoint if status.suspended_by else None,
+        conditions,
+    )
+
+
+def _shown_seconds(old: TrainingJobStatus, new: TrainingJobStatus) -> float:
+    """How old it may be how many run: of a gang whose start is told, as why another does not."""
+    if _ends(new):
+        return LAST_SECONDS
+    if not _starts(new):
+        return GATHER_SECONDS
+    return FIRST_SECONDS if old.phase is not new.phase else WORDS_SECONDS
+
+
+def _starts(status: TrainingJobStatus) -> bool:
+    return status.phase in {Phase.PENDING, Phase.STARTING}
+
+
+def _why(reason: str | None) -> str | None:
+    """Why nobody trains; of a gang that starts, nodes for most and for all come within seconds."""
+    is_starting = reason == Reason.WAITING_FOR_WORKERS.value
+    return Reason.WAITING_FOR_CAPACITY.value if is_starting else reason
+
+
+def _is_set_back(old: TrainingJobStatus, new: TrainingJobStatus) -> bool:
+    """Whether steps come again in another world: soon they are caught up, and nobody has seen it.
+
+    Once in a world, for it is the workers who say so.
+    """
+    return _lost_steps(old) != _lost_steps(new) and _counted_in(old) != _counted_in(new)
+
+
+def _lost_steps(status: TrainingJobStatus) -> int | None:
+    return status.interruptions.lost_steps if status.interruptions is not None else None
+
+
+def _counted_in(status: TrainingJobStatus) -> int | None:
+    """The world in which steps were counted last."""
+    return status.accumulators.generation if status.accumulators is not None else None
+
+
+def _why_it_waits(status: TrainingJobStatus) -> str:
+    """Why none can be had; nobody waits for that while others train."""
+    if training(status):
+        return ""
+    stated = find(status, ConditionType.CAPACITY_AVAILABLE)
+    return stated.message if stated is not None else ""
+
+
+def _size(status: TrainingJobStatus) -> tuple[object, ...]:
+    """What was decided about the size, and since when something else is justified."""
+    made = status.scaling
+    if made is None:
+        return ()
+    return (made.size, made.replaces, made.decisions, made.more_since, made.fewer_since)
+
+
+def _goes_without_saying(condition: Condition) -> bool:
+    """Whether nobody waits for it: of a gang that starts, the pods themselves say it sooner."""
+    if condition.type == ConditionType.PRICING_COMPLETE.value:
+        return True  # with a budget `WithinBudget` says it as well, and at once
+    is_about_template = condition.type == ConditionType.TEMPLATE_ACCEPTED.value
+    return is_about_template and condition.status is ConditionStatus.TRUE
+
+
+def _counted(status: TrainingJobStatus) -> tuple[object, ...]:
+    # Until it is known how long they take nobody is moved: a first one is not kept for a refresh.
+    changeovers = status.pace.changeovers if status.pace is not None else None
+    # A charge that ends is settled, or noted where nobody says that the worker has ended.
+    ends = status.accumulators.ends if status.accumulators is not None else None
+    paid = (status.settled, ends)
+    world = status.world if status.phase in FINISHED else None  # else it is urgent
+    return (paid, status.failed, status.interruptions, changeovers, world)
+
+
+def _shown(status: TrainingJobStatus) -> tuple[object, ...]:
+    return (status.phase, status.reason, status.workers)
+
+
+def _ends(status: TrainingJobStatus) -> bool:
+    """Whether workers of a job that is over are still to be settled."""
+    if status.phase not in FINISHED:
+        return False
+    return ranges(status.settled).size < (status.next_serial or 0)
+
+
+def _saved(status: TrainingJobStatus) -> CheckpointStatus | None:
+    return status.checkpoint
+
+
+def _begun(status: TrainingJobStatus) -> tuple[bool, bool, bool]:
+    progress = status.progress or Progress()
+    return (bool(progress.step), progress.eta is not None, status.checkpoint is not None)

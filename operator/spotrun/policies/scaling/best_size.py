@@ -1,0 +1,80 @@
+"""Which size would be best, were it to be had at once.
+
+With `hourWorthUsd` the size counts at which the work costs least; without, utilization proposes and
+measured benefit disposes. A deadline may ask for more.
+"""
+
+from collections.abc import Mapping
+
+from spotrun.api.names import ScalingReason
+from spotrun.policies.scaling.options import Options, Wish
+from spotrun.policies.scaling.utilization.by_utilization import by_utilization
+from spotrun.policies.scaling.worth import Worth
+
+CLEARLY = 0.03
+"""Sizes that differ by a smaller part of what they cost are the same to us."""
+SPARE = 1.1
+"""Times the throughput that the deadline needs, below which no worker is given back."""
+_EQUAL = 1e-6  # what floats make of costs that are the same
+
+
+def wish(those: Options) -> Wish:
+    """The best size, if the change to it pays for itself."""
+    worth = Worth.stated(those.facts)
+    found = by_utilization(those) if worth is None else _by_money(those, worth)
+    return _for_deadline(those, found)
+
+
+def _by_money(those: Options, worth: Worth) -> Wish:
+    """The size that gains most until the end, the price of the change taken off."""
+    base, poor = those.base, those.poor
+    within = [size for size in (*those.smaller, *those.larger) if size in those.fit]
+    costs = {size: worth.per_step(those.curve, size) for size in (base, *within)}
+    if not worth.hour_usd:
+        best = _fewest_of_the_cheapest(costs)
+    else:
+        chosen = within if poor is not None and within else (base, *within)
+        best = max(chosen, key=lambda size: (those.change(worth, size).net, -size))
+    ratio = costs[best] / costs[base]
+    numbers = {"costRatio": f"{ratio:.3f}", "hourWorthUsd": f"{worth.hour_usd:g}"}
+    why = f"at {best} workers the same work costs {ratio:.0%} of what it does at {base}"
+    if poor is not None and best < base:
+        return Wish(best, ScalingReason.EFFICIENCY_LOW, f"{poor.why}; {why}", numbers)
+    if best != base and (ratio <= 1 - CLEARLY or not worth.hour_usd):
+        return Wish(best, ScalingReason.PAYS_OFF, why, numbers)
+    if min(costs.values()) > costs[base] * (1 - CLEARLY):
+        return Wish(base, ScalingReason.BEST_SIZE, "no other size costs clearly less", numbers)
+    why = "another size would cost less, too late to pay for the change"
+    return Wish(base, ScalingReason.NOT_REPAID, why, numbers)
+
+
+def _fewest_of_the_cheapest(costs: Mapping[int, float]) -> int:
+    """Where time is worth nothing, slower is as good."""
+    least = min(costs.values())
+    return min(size for size, cost in costs.items() if cost <= least * (1 + _EQUAL))
+
+
+def _for_deadline(those: Options, found: Wish) -> Wish:
+    """The smallest size that is fast enough, where the one found is not."""
+    needed, step, base = those.facts.needed_samples_per_second, those.facts.step, those.base
+    if needed is None or step is None:
+        return found
+    within = (size for size in those.sizes if size <= those.curve.farthest)
+    rates = {size: step.samples / those.curve.seconds(size) for size in within}
+    if rates[found.size] >= needed * (SPARE if found.size < base else 1.0):
+        return found
+    if rates[base] < needed:
+        size = _fast_enough(rates, needed)
+    else:
+        size = min(_fast_enough(rates, needed * SPARE), base)
+    if size <= found.size:
+        return found
+    why = f"the deadline needs {needed:.3g} samples/s; {size} workers train {rates[size]:.3g}"
+    numbers = {**found.numbers, "neededSamplesPerSecond": f"{needed:.3g}"}
+    return Wish(size, ScalingReason.NEEDED_FOR_DEADLINE, why, numbers)
+
+
+def _fast_enough(rates: Mapping[int, float], needed: float) -> int:
+    """The smallest such size, else the smallest that is hardly slower than the fastest."""
+    enough = min(needed, max(rates.values()) * (1 - CLEARLY))
+    return min(size for size, rate in rates.items() if rate >= enough)

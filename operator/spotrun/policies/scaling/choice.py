@@ -1,0 +1,200 @@
+"""How many workers a job should have: the policy, as a function of facts, memory and the time.
+
+What would be best is asked for only if it stays best for a while, if it can be had and paid for,
+and if the last change is complete. Everything that must not be forgotten is in the next memory.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from spotrun.api.amounts import Amount
+from spotrun.api.names import ScalingReason
+from spotrun.api.scaling import Resize, ScalingStatus
+from spotrun.api.values import Time
+from spotrun.policies.scaling.benefit import Curve
+from spotrun.policies.scaling.best_size import wish
+from spotrun.policies.scaling.facts import Pause, SizingFacts
+from spotrun.policies.scaling.first_size import first_size
+from spotrun.policies.scaling.options import Wish, options
+from spotrun.policies.scaling.probe import heed, next_probe, probe
+from spotrun.policies.scaling.size_history import (
+    KEPT_FOR,
+    changed,
+    curve,
+    reject,
+    rejected_from,
+    remember,
+)
+from spotrun.policies.scaling.utilization.by_use import by_use
+
+_NEWS = 0.05
+"""Of utilization; less is no reason to write."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The size that is justified now, why, and what is to be remembered."""
+
+    size: int
+    memory: ScalingStatus
+    reason: ScalingReason | Pause
+    why: str
+    numbers: Mapping[str, str] = field(default_factory=dict)
+    again_seconds: float | None = None  # when time alone may change it
+
+
+def choose_size(facts: SizingFacts, memory: ScalingStatus | None, now: datetime) -> Choice:
+    """Decide how many workers there should be."""
+    if memory is None or memory.size is None:
+        first, memory = first_size(facts), memory or ScalingStatus()
+        if first.size != facts.wanted:
+            return _ask(facts, memory, first, now)
+    memory = _with_utilization(remember(heed(memory, facts), facts, now), facts)
+    known = curve(memory, facts)
+    hindrance = _hindrance(facts, known)
+    if hindrance is not None:
+        return _wait(facts, memory, hindrance)
+    if facts.is_mute or known is None:
+        return _settle(facts, memory, _within_caps(facts, _by_use(facts, memory)), now)
+    those = options(facts, memory, known)
+    found = _within_caps(facts, wish(those))
+    found = probe(those, found, memory, now) or found
+    return _settle(facts, memory, found, now)
+
+
+def _hindrance(facts: SizingFacts, known: Curve | None) -> Pause | None:
+    """What has to be over before anything can be concluded."""
+    if not facts.running:
+        return Pause.NOT_TRAINING
+    cap = facts.cap
+    is_capped = cap is not None and cap.size <= facts.running
+    if facts.running > facts.wanted or (facts.running < facts.wanted and not is_capped):
+        return Pause.RESIZING
+    if facts.is_mute:
+        return None if facts.is_use_settled else Pause.MEASURING
+    if facts.step is None or known is None:
+        return Pause.MEASURING
+    return None
+
+
+def _by_use(facts: SizingFacts, memory: ScalingStatus) -> Wish:
+    tried = rejected_from(memory)
+    return by_use(facts, tried.workers if tried is not None else None)
+
+
+def _within_caps(facts: SizingFacts, found: Wish) -> Wish:
+    """No more than can be had and paid for is asked for; what is there is not given up for that."""
+    cap = facts.cap
+    if cap is None:
+        return found
+    if facts.running <= found.size and facts.running < facts.wanted:
+        why = f"{facts.running} train; {cap.reason.purpose}"
+        return replace(found, size=facts.wanted, reason=cap.reason, why=why)
+    if found.size <= max(cap.size, facts.wanted):
+        return found
+    size = max((n for n in facts.sizes if n <= cap.size), default=facts.wanted)
+    why = f"{found.why}; {cap.size} is the most: {cap.reason.purpose}"
+    if size > facts.wanted:
+        return replace(found, size=size, why=why)
+    return replace(found, size=facts.wanted, reason=cap.reason, why=why)
+
+
+def _settle(facts: SizingFacts, memory: ScalingStatus, found: Wish, now: datetime) -> Choice:
+    """Change the size once that was justified for long enough without a break."""
+    direction = (found.size > facts.wanted) - (found.size < facts.wanted)
+    if not direction:
+        return _stay(facts, memory, found)
+    since = memory.more_since if direction > 0 else memory.fewer_since
+    begun = since or Time.of(now)
+    patience = _patience_seconds(facts, memory, found)
+    left = patience - (now - begun.datetime) / timedelta(seconds=1)
+    if left <= 0:
+        return _ask(facts, _with_rejection(facts, memory, found, now), found, now)
+    more, fewer = (begun, None) if direction > 0 else (None, begun)
+    memory = changed(memory, size=facts.wanted, more_since=more, fewer_since=fewer)
+    why = f"{found.size} workers are justified ({found.why}), for {left:.0f} s not long enough yet"
+    return Choice(facts.wanted, memory, Pause.STABILIZING, why, found.numbers, left)
+
+
+def _with_rejection(
+    facts: SizingFacts, memory: ScalingStatus, found: Wish, now: datetime
+) -> ScalingStatus:
+    """What was in vain is not tried again soon; nor is a look taken again, should it be in vain."""
+    known = curve(memory, facts)
+    if facts.is_mute or known is None:
+        is_vain = found.size < facts.running and _has_grown_last(facts, memory)
+        return reject(memory, facts.running, None, now + KEPT_FOR) if is_vain else memory
+    if found.reason is ScalingReason.EFFICIENCY_LOW:
+        share = known.efficiency(found.size, facts.running)
+        return reject(memory, facts.running, share, now + KEPT_FOR)
+    if found.reason is ScalingReason.PROBING:
+        share = known.efficiency(facts.running, found.size)
+        return reject(memory, found.size, share, next_probe(memory, now))
+    return memory
+
+
+def _patience_seconds(facts: SizingFacts, memory: ScalingStatus, found: Wish) -> float:
+    """A growth that was in vain is taken back as soon as it was made."""
+    is_growth, is_poor = found.size > facts.wanted, found.reason is ScalingReason.EFFICIENCY_LOW
+    is_quick = is_growth or is_poor or _is_new_and_in_vain(facts, memory)
+    return facts.up_after_seconds if is_quick else facts.down_after_seconds
+
+
+def _is_new_and_in_vain(facts: SizingFacts, memory: ScalingStatus) -> bool:
+    """Whether there was less before the last growth, both are measured, and it never was right."""
+    last, measured = memory.last, {one.workers for one in memory.measured or ()}
+    if last is None or memory.reason != last.reason:
+        return False
+    return _has_grown_last(facts, memory) and {last.before, last.after} <= measured
+
+
+def _has_grown_last(facts: SizingFacts, memory: ScalingStatus) -> bool:
+    """Whether the last change was a growth to the size that trains."""
+    last = memory.last
+    return last is not None and last.before < last.after == facts.running
+
+
+def _wait(facts: SizingFacts, memory: ScalingStatus, pause: Pause) -> Choice:
+    """Conclude nothing; a new operator that has to measure first forgets no patience."""
+    memory = changed(memory, size=facts.wanted)
+    if pause is not Pause.MEASURING:
+        memory = changed(memory, more_since=None, fewer_since=None)
+    return Choice(facts.wanted, memory, pause, pause.value)
+
+
+def _stay(facts: SizingFacts, memory: ScalingStatus, found: Wish) -> Choice:
+    reason = found.reason.value
+    memory = changed(memory, size=facts.wanted, reason=reason, more_since=None, fewer_since=None)
+    return Choice(facts.wanted, memory, found.reason, found.why, _numbers(facts, found))
+
+
+def _ask(facts: SizingFacts, memory: ScalingStatus, found: Wish, now: datetime) -> Choice:
+    """Ask for another size, and remember from which one, until that is done."""
+    reason = found.reason.value
+    last = Resize(time=Time.of(now), before=facts.wanted, after=found.size, reason=reason)
+    asked = {"size": found.size, "reason": reason, "last": last}
+    memory = changed(memory, **asked, more_since=None, fewer_since=None)
+    return Choice(found.size, memory, found.reason, found.why, _numbers(facts, found))
+
+
+def _numbers(facts: SizingFacts, found: Wish) -> dict[str, str]:
+    """What a decision was made on, beside its own: the size, and how fast it trains."""
+    numbers = {"workers": str(facts.running), "wanted": str(facts.wanted), **found.numbers}
+    if facts.step is not None:
+        numbers["samplesPerSecond"] = f"{facts.step.samples_per_second:.3g}"
+    if facts.usd_per_hour is not None:
+        numbers["usdPerHour"] = f"{facts.usd_per_hour * facts.running:.4g}"
+    return numbers
+
+
+def _with_utilization(memory: ScalingStatus, facts: SizingFacts) -> ScalingStatus:
+    """What people want to see, to the percent; only a real difference is written."""
+    used = ((gauge.resource.value, gauge.usage) for gauge in facts.gauges)
+    told = {name: usage for name, usage in used if usage is not None}
+    before = memory.utilization or {}
+    is_near = told.keys() == before.keys() and all(
+        abs(told[name] - float(before[name].decimal)) < _NEWS for name in told
+    )
+    shown = {name: Amount(f"{usage:.2f}") for name, usage in told.items()}
+    return memory if is_near else changed(memory, utilization=shown or None)

@@ -1,0 +1,146 @@
+"""Idleness: workers that are paid and do next to nothing, though a world trains.
+
+A process that waits for ever, a script that reads one file for an hour, a GPU that nobody gave any
+work: none of these is a failure, and all cost money. It is said, and left to people, for a job may
+also be meant to wait; where `idle.suspendAfter` is given the job is held back after so long, until
+somebody has looked.
+"""
+
+from datetime import timedelta
+
+from spotrun.api.limits import Idle, IdleDuration
+from spotrun.api.meta import ConditionStatus
+from spotrun.api.names import ConditionType, Reason, SuspendedBy
+from spotrun.api.status import TrainingJobStatus
+from spotrun.api.workers import TargetResource
+from spotrun.policies.scaling.utilization.gauges import used_by_pod, used_share
+from spotrun.state.conditions import find, holds_since, state
+from spotrun.state.snapshot import Agent, JobSnapshot, Worker
+from spotrun.state.view import FINISHED, View, holds_back
+from spotrun.state.world_members import generation, has_arrived, members, training
+
+IDLE_SECONDS = float(IdleDuration.least_seconds)
+IDLE_SHARE = 0.05
+"""Of the GPUs; where a worker has none, of the CPU that it requests: who polls uses as much."""
+_MANY_STEPS = 5.0
+_ADVICE = ": look at a worker's log, or set spec.suspend to true to pay no longer"
+_RESUME = "to go on, set spec.suspend to true, and then to false"
+_MINUTES = f"{IDLE_SECONDS / 60:.0f}"
+
+
+def watch_idleness(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Say when all workers have used next to nothing, or made no progress, for long.
+
+    While that is not long enough, the condition is Unknown, and remembers since when.
+    """
+    kind, stated = ConditionType.IDLE, find(status, ConditionType.IDLE)
+    if _is_held(status):
+        return status  # what was found stands until somebody has looked
+    crew = _crew(view, status)
+    is_stuck = bool(crew) and all(_is_stuck(worker.agent) for worker in crew)
+    used = [_used(view.job, worker) for worker in crew]
+    if not is_stuck and not (used and all(s is not None and s < IDLE_SHARE for s in used)):
+        if stated is None or stated.status is ConditionStatus.FALSE:
+            return status
+        message = "the workers are at work" if crew else "nobody trains"
+        return state(view, status, kind, Reason.TRAINING, message, holds=False)
+    begun = stated is not None and stated.status is not ConditionStatus.FALSE
+    if not begun and not is_stuck:
+        message = f"nothing is used; that is called idle after {_MINUTES} min"
+        return state(view, status, kind, Reason.NOTHING_USED, message, holds=None)
+    is_said = stated is not None and stated.status is ConditionStatus.TRUE
+    if is_said or (not is_stuck and (idle_again_seconds(view, status) or 0.0) > 0):
+        return status
+    words = _words(crew, is_stuck=is_stuck)
+    return state(view, status, kind, Reason.NOTHING_USED, words, holds=True)
+
+
+def hold_idle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Hold the job back once it was idle for as long as its spec allows.
+
+    It goes on when somebody has set `suspend` to true and to false again, for only a person can
+    tell whether it would do anything then; or when the spec says nothing of idleness any more.
+    """
+    if status.phase in FINISHED:
+        return status
+    idle, is_held = view.job.spec.idle, _is_held(status)
+    if is_held and (idle is None or view.job.spec.suspend):
+        by = tuple(who for who in status.suspended_by or () if who is not SuspendedBy.IDLE)
+        return status.model_copy(update={"suspended_by": by or None})
+    if idle is None or is_held or view.job.spec.suspend or holds_back(status):
+        return status
+    # What was said at the last look may be long past: nobody may have looked meanwhile.
+    is_due = _seconds_to_hold(view, watch_idleness(view, status), idle) == 0.0
+    if not is_due or not view.is_time_sure:
+        return status
+    said = find(status, ConditionType.IDLE)
+    assert said is not None, "it holds"
+    found, _, _ = said.message.partition(_ADVICE)
+    message = f"{found}; that has lasted for {idle.suspend_after}: {_RESUME}"
+    status = state(view, status, ConditionType.IDLE, Reason.NOTHING_USED, message, holds=True)
+    return status.model_copy(update={"suspended_by": (SuspendedBy.IDLE,)})
+
+
+def idle_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """When idleness has lasted long enough to be said, or to hold the job back."""
+    stated, idle = find(status, ConditionType.IDLE), view.job.spec.idle
+    if stated is None or _is_held(status):
+        return None
+    if stated.status is not ConditionStatus.UNKNOWN:
+        return None if idle is None else _seconds_to_hold(view, status, idle)
+    since = stated.last_transition_time.datetime
+    return max(IDLE_SECONDS - (view.now - since) / timedelta(seconds=1), 0.0)
+
+
+def _is_held(status: TrainingJobStatus) -> bool:
+    return SuspendedBy.IDLE in (status.suspended_by or ())
+
+
+def _seconds_to_hold(view: View, status: TrainingJobStatus, idle: Idle) -> float | None:
+    """How much longer it may be idle; None: it is not. When it is said, some of that has passed."""
+    since = holds_since(status, ConditionType.IDLE)
+    if since is None:
+        return None
+    passed_seconds = (view.now - since) / timedelta(seconds=1)
+    return max(idle.suspend_after.seconds - IDLE_SECONDS - passed_seconds, 0.0)
+
+
+def _crew(view: View, status: TrainingJobStatus) -> list[Worker]:
+    """Those who train, if all of them are there and say so."""
+    crew, present = members(view, status), generation(status)
+    is_whole = len(crew) == len(training(status))
+    return crew if is_whole and all(has_arrived(worker, present) for worker in crew) else []
+
+
+def _used(job: JobSnapshot, worker: Worker) -> float | None:
+    """None where nobody can say: a share of a whole machine says nothing of one worker."""
+    if worker.used is not None:
+        resource = TargetResource.GPU if job.requests.devices else TargetResource.CPU
+        return used_by_pod(resource, worker.used)
+    if worker.agent is None:
+        return None
+    told = worker.agent.report.utilization
+    if job.requests.devices:
+        return used_share(TargetResource.GPU, job, worker, told)
+    if not worker.pod.requests.cpu:
+        return None
+    return used_share(TargetResource.CPU, job, worker, told)
+
+
+def _is_stuck(agent: Agent | None) -> bool:
+    """Whether its progress has not changed for far longer than a step takes."""
+    if agent is None or agent.progress_seconds is None or agent.report.progress is None:
+        return False
+    step_seconds = agent.report.progress.step_seconds or 0.0
+    return agent.progress_seconds >= max(IDLE_SECONDS, _MANY_STEPS * step_seconds)
+
+
+def _words(crew: list[Worker], *, is_stuck: bool) -> str:
+    if not is_stuck:
+        return (
+            f"for {_MINUTES} min {len(crew)} workers have used less than {IDLE_SHARE:.0%} of their "
+            f"GPUs, or of the CPU they request{_ADVICE}"
+        )
+    told = (worker.agent.report.progress for worker in crew if worker.agent is not None)
+    step = max((one.step for one in told if one is not None), default=0)
+    return f"for {_MINUTES} min no worker has made a step beyond step {step}{_ADVICE}"

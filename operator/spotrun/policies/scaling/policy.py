@@ -1,0 +1,141 @@
+"""Auto mode: the operator writes `workers.replicas` as an autoscaler would, and says why.
+
+What is to be written stands in the status first, with what it replaces; so an operator that dies
+before the write is followed by one that makes it, and whoever else writes meanwhile is heard.
+"""
+
+from datetime import timedelta
+
+from spotrun.api.names import ScalingReason
+from spotrun.api.scaling import ScalingStatus
+from spotrun.api.status import TrainingJobStatus
+from spotrun.api.workers import ScalingMode
+from spotrun.policies.scaling.choice import Choice, choose_size
+from spotrun.policies.scaling.gather import asked_size, needed_in_seconds, sizing_facts
+from spotrun.policies.scaling.size_history import changed
+from spotrun.state.actions import Announce, Resize
+from spotrun.state.conditions import record
+from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.view import FINISHED, View, holds_back
+from spotrun.state.world_members import training
+
+_SOONEST_SECONDS = 60.0
+"""Who is just fast enough stays so while all train: it is looked at no oftener."""
+GROW, SHRINK, STAY = "Grow", "Shrink", "Stay"
+DECISIONS = frozenset({GROW, SHRINK, STAY})
+"""What a decision about the size is called in status.decisions."""
+
+
+def choose_workers(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Conclude how many workers are justified; in mode Manual somebody else does."""
+    if not _is_auto(view.job) or status.phase in FINISHED or holds_back(status):
+        return status
+    status = _hear(view, status)
+    memory = status.scaling
+    if memory is not None and memory.replaces is not None:
+        return status  # what was decided has not been written yet
+    if memory is not None and not training(status):
+        return _remember(status, changed(memory, more_since=None, fewer_since=None))
+    facts = sizing_facts(view, status)
+    return _conclude(view, status, choose_size(facts, memory, view.now), facts.wanted)
+
+
+def resizes(view: View, status: TrainingJobStatus) -> tuple[Resize, ...]:
+    """Write the size that was decided, unless somebody has written another one since."""
+    memory = status.scaling
+    if not _is_auto(view.job) or status.phase in FINISHED or memory is None:
+        return ()
+    if memory.size is None or memory.replaces != _replicas(view.job):
+        return ()
+    return (Resize(memory.size, f"{memory.reason}: {_last_why(status)}"),)
+
+
+def scaling_news(old: TrainingJobStatus, new: TrainingJobStatus) -> tuple[Announce, ...]:
+    """Tell of every decision about the size, to keep it included, when the answer is another."""
+    before, now = old.scaling, new.scaling
+    counts = now.decisions if now is not None else None
+    if now is None or counts == (before.decisions if before is not None else None):
+        return ()
+    reason = next((one for one in ScalingReason if one.value == now.reason), None)
+    return (Announce(reason, _last_why(new)),) if reason is not None else ()
+
+
+def scaling_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """When a size has been justified for long enough, or the deadline may need another one."""
+    memory, scaling = status.scaling, view.job.spec.scaling
+    if memory is None or not _is_auto(view.job):
+        return None
+    after = (scaling.scale_up_after.seconds, scaling.scale_down_after.seconds)
+    begun = (memory.more_since, memory.fewer_since)
+    waits = (
+        seconds - (view.now - since.datetime) / timedelta(seconds=1)
+        for since in begun
+        if since is not None
+        for seconds in after  # a growth that was in vain is taken back as quickly as it was made
+    )
+    needed = needed_in_seconds(view, status)
+    later = (max(needed, _SOONEST_SECONDS),) if needed is not None and needed > 0 else ()
+    return min((wait for wait in (*waits, *later) if wait > 0), default=None)
+
+
+def _is_auto(job: JobSnapshot) -> bool:
+    return job.spec.scaling_mode is ScalingMode.AUTO
+
+
+def _replicas(job: JobSnapshot) -> int:
+    return job.spec.workers.replicas if job.asked_replicas is None else job.asked_replicas
+
+
+def _hear(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Find out whether the last size is written, is still to be, or somebody wrote another."""
+    memory, job = status.scaling, view.job
+    if memory is None or memory.size is None or memory.replaces == _replicas(job):
+        return status
+    size = asked_size(job)
+    if size == memory.size:
+        return _remember(status, changed(memory, replaces=None))
+    reason, before = ScalingReason.REPLICAS_SET, memory.size
+    memory = changed(memory, size=size, replaces=None, more_since=None, fewer_since=None)
+    why = f"{size} instead of {before} workers: {reason.purpose}"
+    numbers = {"reason": reason.value, "replicas": str(_replicas(job))}
+    status = record(view, status, _what(before, size), why, numbers)
+    return _remember(status, _counted(memory, reason))
+
+
+def _conclude(
+    view: View, status: TrainingJobStatus, choice: Choice, before: int
+) -> TrainingJobStatus:
+    """Remember what was chosen; what is another answer than the last one is recorded, too."""
+    memory, is_other = choice.memory, choice.size != before
+    if is_other:
+        memory = changed(memory, replaces=_replicas(view.job))
+    reason, last = choice.reason, status.scaling
+    is_news = last is None or choice.memory.reason != last.reason
+    if isinstance(reason, ScalingReason) and (is_other or is_news):
+        memory = _counted(memory, reason)
+        change = f"{before} -> {choice.size}" if is_other else f"{before}"
+        numbers = {"reason": reason.value, **choice.numbers}
+        why = f"{change} workers: {choice.why}"
+        status = record(view, status, _what(before, choice.size), why, numbers)
+    return _remember(status, memory)
+
+
+def _what(before: int, after: int) -> str:
+    if after == before:
+        return STAY
+    return GROW if after > before else SHRINK
+
+
+def _counted(memory: ScalingStatus, reason: ScalingReason) -> ScalingStatus:
+    counts = dict(memory.decisions or {})
+    counts[reason.value] = counts.get(reason.value, 0) + 1
+    return changed(memory, reason=reason.value, decisions=counts)
+
+
+def _remember(status: TrainingJobStatus, memory: ScalingStatus) -> TrainingJobStatus:
+    return status if memory is status.scaling else status.model_copy(update={"scaling": memory})
+
+
+def _last_why(status: TrainingJobStatus) -> str:
+    made = (one.why for one in reversed(status.decisions or ()) if one.what in DECISIONS)
+    return next(made, "")

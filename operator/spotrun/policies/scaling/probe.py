@@ -1,0 +1,83 @@
+"""Looks at one size up, where it would not show that more workers wait no longer.
+
+At its best size a job often only computes: data arrive in time, and communication hides. That more
+workers would wait is remembered from larger sizes. Were the storage to become faster, no step here
+would be shorter, and nobody would notice. So a look is taken, rarely, and if enough may be won.
+"""
+
+from datetime import datetime, timedelta
+from math import sqrt
+
+from spotrun.api.names import ScalingReason
+from spotrun.api.scaling import ScalingStatus
+from spotrun.policies.scaling.benefit import Curve
+from spotrun.policies.scaling.facts import SizingFacts
+from spotrun.policies.scaling.options import Options, Wish
+from spotrun.policies.scaling.size_history import KEPT_FOR, OTHER_JOB, changed, curve
+from spotrun.policies.scaling.worth import Worth, horizon_seconds
+
+STAKE = 20.0
+"""Times its price a look has to have at stake. So looks cost no more than a twentieth of what they
+are to save, though all of them are in vain."""
+RARER = 1.25
+"""Times the pause before a look is the one after it: what has held for long will hold."""
+_HOUR = timedelta(hours=1)
+
+
+def probe(those: Options, found: Wish, memory: ScalingStatus, now: datetime) -> Wish | None:
+    """One size up, the next at which waiting shows, if it is time for a look."""
+    is_settled = found.reason in (ScalingReason.BEST_SIZE, ScalingReason.NO_BENEFIT)
+    if not is_settled or memory.last is None or not those.curve.is_unhindered(those.base):
+        return None
+    size = next((n for n in _to_be_had(those) if _shows(those.curve, n)), None)
+    if size is None or (those.tried is not None and size >= those.tried):
+        return None
+    worth = Worth.stated(those.facts) or Worth.implied(those.facts, those.base)
+    ratio = _possible_ratio(those, worth)
+    hours = min((now - memory.last.time.datetime) / _HOUR, horizon_seconds(those.facts) / 3600)
+    stake = (1 - ratio) * worth.per_hour(those.base) * hours
+    there_and_back = 2 * those.change(worth, size).price
+    if stake < STAKE * there_and_back:
+        return None
+    why = f"more than {those.base} waited; whether they still do shows at {size} workers, not here"
+    return Wish(size, ScalingReason.PROBING, why, {"possibleCostRatio": f"{ratio:.3f}"})
+
+
+def next_probe(memory: ScalingStatus, now: datetime) -> datetime:
+    """The earliest moment of another look, should the one that begins now be in vain."""
+    assert memory.last is not None, "there is no look before the first change"
+    return now + max(RARER * (now - memory.last.time.datetime), KEPT_FOR)
+
+
+def heed(memory: ScalingStatus, facts: SizingFacts) -> ScalingStatus:
+    """Forget what larger sizes showed, if a look shows that it is over."""
+    last, step = memory.last, facts.step
+    if last is None or step is None or last.reason != ScalingReason.PROBING.value:
+        return memory
+    size, measured = last.after, memory.measured or ()
+    others = tuple(one for one in measured if one.workers != size)
+    known = curve(changed(memory, measured=others), facts)
+    if step.workers != size or known is None or not _shows(known, size):
+        return memory
+    if step.seconds > sqrt(known.seconds(size) * known.unhindered(size)):
+        return memory
+    kept = tuple(one for one in measured if one.workers < size)
+    return changed(memory, measured=kept, rejected=None)
+
+
+def _to_be_had(those: Options) -> list[int]:
+    cap, prudent = those.facts.cap, those.curve.prudent
+    most = prudent if cap is None else min(prudent, cap.size)
+    return [size for size in those.sizes if those.base < size <= most]
+
+
+def _shows(known: Curve, size: int) -> bool:
+    """Whether a step there is clearly longer for what is waited for."""
+    return known.seconds(size) >= known.unhindered(size) * (1 + OTHER_JOB)
+
+
+def _possible_ratio(those: Options, worth: Worth) -> float:
+    """What the same work would cost, against now, if no larger size waited."""
+    curve = those.curve
+    best = min(worth.per_hour(n) * curve.unhindered(n) for n in _to_be_had(those))
+    return best / (worth.per_hour(those.base) * curve.seconds(those.base))

@@ -1,0 +1,86 @@
+"""How much the workers use of what there is a target for, as far as they tell."""
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+
+from spotrun.api.workers import Target, TargetResource
+from spotrun.policies.scaling.facts import Gauge
+from spotrun.state.snapshot import JobSnapshot, Reading, Worker
+from spotrun.wire import Utilization
+
+_NAMES = {TargetResource.CPU: "cpu", TargetResource.MEMORY: "memory"}  # as containers limit them
+
+
+def gauges(job: JobSnapshot, crew: Sequence[Worker]) -> tuple[Gauge, ...]:
+    """One for each target."""
+    return tuple(_gauge(target, job, crew) for target in targets(job))
+
+
+def readings(crew: Iterable[Worker]) -> list[Reading]:
+    """Of those that have told anything."""
+    return [w.agent.reading for w in crew if w.agent is not None and w.agent.reading is not None]
+
+
+def targets(job: JobSnapshot) -> tuple[Target, ...]:
+    """Those that the user gives, or the one that goes without saying."""
+    if job.spec.scaling.targets:
+        return job.spec.scaling.targets
+    resource = TargetResource.GPU if job.requests.devices else TargetResource.CPU
+    return (Target(resource=resource),)
+
+
+def _gauge(target: Target, job: JobSnapshot, crew: Sequence[Worker]) -> Gauge:
+    shares = (_share(target.resource, job, worker) for worker in crew)
+    known = tuple(share for share in shares if share is not None)
+    return Gauge(
+        resource=target.resource,
+        target=target.utilization_percent / 100,
+        tolerance=target.tolerance_percent / 100,
+        told=known,
+        silent=len(crew) - len(known),
+    )
+
+
+def _share(resource: TargetResource, job: JobSnapshot, worker: Worker) -> float | None:
+    if worker.used is not None:
+        return used_by_pod(resource, worker.used)
+    reading = worker.agent.reading if worker.agent is not None else None
+    if reading is None or not reading.is_enough:
+        return None
+    return used_share(resource, job, worker, reading.utilization)
+
+
+def used_by_pod(resource: TargetResource, used: Utilization) -> float | None:
+    """As metrics.k8s.io says it: it knows no GPUs, and was compared with limit or request."""
+    return None if resource is TargetResource.GPU else getattr(used, _NAMES[resource])
+
+
+def used_share(
+    resource: TargetResource, job: JobSnapshot, worker: Worker, told: Utilization
+) -> float | None:
+    """Of what the worker may use, or requests; None if it does not tell."""
+    if resource is TargetResource.GPU:
+        return told.gpu
+    name = _NAMES[resource]
+    share: float | None = getattr(told, name)
+    part = _requested_part(worker, name)
+    if share is None or part is None or _is_limited(job, name):
+        return share
+    return min(share / part, 1.0)
+
+
+def _requested_part(worker: Worker, name: str) -> float | None:
+    """What a worker requests of its node: agents without a limit tell of the whole machine."""
+    node = worker.node.allocatable if worker.node is not None else None
+    if node is None:
+        return None
+    whole: Decimal = getattr(node, name)
+    part: Decimal = getattr(worker.pod.requests, name)
+    return float(part / whole) if part > 0 and whole > 0 else None
+
+
+def _is_limited(job: JobSnapshot, name: str) -> bool:
+    trainer = job.spec.workers.template.spec.trainer
+    resources = (trainer.model_extra or {}).get("resources") if trainer is not None else None
+    limits = resources.get("limits") if isinstance(resources, dict) else None
+    return isinstance(limits, dict) and name in limits

@@ -1,0 +1,71 @@
+"""What utilization proposes: more workers, fewer, or as many; as a HorizontalPodAutoscaler counts.
+
+    workers x utilization / target, rounded up; no change within the tolerance
+
+Of several targets the one that asks for most workers counts. Workers that tell nothing are taken
+to use nothing where more would be proposed, and all they have where fewer would be: ignorance is no
+reason for a change.
+"""
+
+import math
+from dataclasses import dataclass
+
+from spotrun.policies.scaling.facts import Gauge
+
+_ROUNDING = 1e-9  # ceil(4 x 0.35 / 0.7) is 2, whatever the floats say
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What follows from utilization alone."""
+
+    size: int
+    gauge: Gauge  # the one that asks for so many
+
+    @property
+    def why(self) -> str:
+        """In words."""
+        gauge = self.gauge
+        return f"{gauge.resource.value} {gauge.usage or 0:.0%} of a target of {gauge.target:.0%}"
+
+    @property
+    def why_neither(self) -> str:
+        """Why neither more nor fewer are proposed."""
+        silent = self.gauge.silent
+        if not silent:
+            return "as near as is asked"
+        return f"nothing is known of {silent} workers, and nothing is changed on a guess"
+
+    @property
+    def numbers(self) -> dict[str, str]:
+        """For those who decide."""
+        return {"utilization": f"{self.gauge.usage or 0:.2f}", "proposed": str(self.size)}
+
+
+def proposal(gauges: tuple[Gauge, ...], running: int) -> Proposal | None:
+    """The size that utilization asks for; None if the workers tell too little to say."""
+    asked = [(_asked(gauge, running), gauge) for gauge in gauges if gauge.told]
+    if not asked or not running:
+        return None
+    size, gauge = max(asked, key=lambda one: one[0])
+    if size < running and len(asked) < len(gauges):
+        return None  # what is not known might need them
+    return Proposal(size, gauge)
+
+
+def _asked(gauge: Gauge, running: int) -> int:
+    ratio = _ratio(gauge, assumed=None)
+    if abs(ratio - 1) <= gauge.tolerance:
+        return running
+    if gauge.silent:
+        cautious = _ratio(gauge, assumed=0.0 if ratio > 1 else 1.0)
+        is_turned = (cautious > 1) is not (ratio > 1)
+        if is_turned or abs(cautious - 1) <= gauge.tolerance:
+            return running
+        ratio = cautious
+    return max(math.ceil(running * ratio - _ROUNDING), 1)
+
+
+def _ratio(gauge: Gauge, *, assumed: float | None) -> float:
+    told, silent = sum(gauge.told), 0 if assumed is None else gauge.silent
+    return (told + silent * (assumed or 0.0)) / (len(gauge.told) + silent) / gauge.target

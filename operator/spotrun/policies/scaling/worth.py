@@ -1,0 +1,91 @@
+"""What a size costs for the same work, time's worth included, and whether a change pays for itself.
+
+    step seconds x (workers x price + what an hour is worth)
+
+The work is the same at every size, so a step stands for it. Who does not say what an hour is worth
+says by `minEfficiency` at least what it must be for the smallest efficiency to be accepted.
+"""
+
+from dataclasses import dataclass
+
+from spotrun.policies.scaling.benefit import Curve
+from spotrun.policies.scaling.facts import SizingFacts
+
+UNKNOWN_END_SECONDS = 6 * 3600.0
+"""A training that does not say how long it is, is taken to go on for as long as what was measured
+of it is believed."""
+_HOUR_SECONDS = 3600.0
+
+
+@dataclass(frozen=True)
+class Worth:
+    """Prices by which sizes are compared: dollars, or worker-hours where no price is known."""
+
+    usd_per_hour: float
+    hour_usd: float
+
+    @classmethod
+    def stated(cls, facts: SizingFacts) -> "Worth | None":
+        """As the user says; None if nothing is said, or no price is known to compare it with."""
+        if facts.hour_worth_usd is None:
+            return None
+        if facts.usd_per_hour is None:
+            return cls(1.0, 0.0) if facts.hour_worth_usd == 0 else None
+        return cls(facts.usd_per_hour, facts.hour_worth_usd)
+
+    @classmethod
+    def implied(cls, facts: SizingFacts, size: int) -> "Worth":
+        """At which one more worker of this size's efficiency is just worth its price."""
+        price = cls.money(facts).usd_per_hour
+        return cls(price, size * price * (1 / facts.min_efficiency - 1))
+
+    @classmethod
+    def money(cls, facts: SizingFacts) -> "Worth":
+        """Without time: for who wants to save."""
+        return cls(1.0 if facts.usd_per_hour is None else facts.usd_per_hour, 0.0)
+
+    def per_hour(self, size: int) -> float:
+        """What an hour costs at this size."""
+        return size * self.usd_per_hour + self.hour_usd
+
+    def per_step(self, curve: Curve, size: int) -> float:
+        """What a step costs at this size."""
+        return curve.seconds(size) * self.per_hour(size) / _HOUR_SECONDS
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a change of the size gains and takes in the time that it can be enjoyed."""
+
+    gain: float
+    price: float
+
+    @property
+    def net(self) -> float:
+        """What is left."""
+        return self.gain - self.price
+
+    @property
+    def is_repaid(self) -> bool:
+        """Whether it is worth it."""
+        return self.net > 0
+
+
+def change(facts: SizingFacts, curve: Curve, worth: Worth, before: int, after: int) -> Change:
+    """Compare going on as it is with standing still for a moment and going on at another size."""
+    if before == after:
+        return Change(0.0, 0.0)
+    horizon = horizon_seconds(facts)
+    steps = horizon / curve.seconds(before)
+    gain = steps * (worth.per_step(curve, before) - worth.per_step(curve, after))
+    stall = facts.stall_seconds * worth.per_hour(before) / _HOUR_SECONDS
+    added = max(after - before, 0) * worth.usd_per_hour
+    return Change(gain, stall + added * facts.changeover_seconds / _HOUR_SECONDS)
+
+
+def horizon_seconds(facts: SizingFacts) -> float:
+    """Until the end of the training at its present pace, or the next change by the market."""
+    ends = [facts.life_seconds]
+    if facts.remaining_samples is not None and facts.step is not None:
+        ends.append(facts.remaining_samples / facts.step.samples_per_second)
+    return min((end for end in ends if end is not None), default=UNKNOWN_END_SECONDS)

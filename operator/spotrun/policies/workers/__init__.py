@@ -1,0 +1,1 @@
+"""Which workers there should be, and who has to go."""

@@ -1,0 +1,80 @@
+"""Capacity: whether the wanted workers can be had, and in Kubernetes' words why not.
+
+Silent until it is known: the condition appears with the first world, or with the first worker for
+whom the scheduler finds no node.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from spotrun.api.meta import ConditionStatus
+from spotrun.api.names import ConditionType, Reason
+from spotrun.api.status import TrainingJobStatus
+from spotrun.policies.placement.excluded_zones import why_left_out
+from spotrun.policies.placement.policy import why_forbidden, why_no_pool
+from spotrun.policies.queueing.gang import must_wait
+from spotrun.policies.queueing.partial_capacity_status import asks_for_fewer
+from spotrun.policies.workers.policy import wants
+from spotrun.state.conditions import find, state
+from spotrun.state.view import FINISHED, View
+from spotrun.state.world_members import training
+
+
+def check_capacity(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Say whether as many workers as wanted can be had."""
+    if status.phase in FINISHED or must_wait(view, status) or asks_for_fewer(status):
+        return status  # who waits for its turn does not ask
+    kind, wanted = ConditionType.CAPACITY_AVAILABLE, wants(view, status)
+    placed = sum(worker.pod.node is not None for worker in view.staying)
+    # Beyond that it is only asked whether cheaper capacity is to be had.
+    forbidden = not_asked(view)
+    lack = (forbidden or no_node(view)) if placed < wanted else None
+    if lack is not None:
+        why = None if forbidden else _why_no_other_node(view, status, wanted)
+        message = f"of {wanted} workers {lack}" + (f"; {why}" if why else "")
+        return state(view, status, kind, Reason.WAITING_FOR_CAPACITY, message, holds=False)
+    stated = find(status, kind)
+    was_lacking = stated is not None and stated.status is ConditionStatus.FALSE
+    if placed < wanted or not (was_lacking or training(status)):
+        return status
+    message = "every worker has a node" if wanted else "no workers are wanted"
+    return state(view, status, kind, Reason.TRAINING, message, holds=True)
+
+
+def _why_no_other_node(view: View, status: TrainingJobStatus, wanted: int) -> str:
+    return why_no_pool(view, status, wanted) or why_left_out(view, status, wanted)
+
+
+def no_node(view: View) -> str | None:
+    """How many workers find no node, and why; None if that is said of none."""
+    waiting = [worker for worker in view.alive if worker.pod.node is None]
+    refusals = (view.job.turned_down.get(worker.serial, "") for worker in waiting)
+    said = (
+        _said("find no node", (worker.pod.unschedulable for worker in waiting)),
+        _said("get none from an autoscaler", refusals),
+    )
+    return "; ".join(filter(None, said)) or None
+
+
+def left_out(view: View, status: TrainingJobStatus) -> str | None:
+    """Why a free node is left out because of its zone; None if none is."""
+    return why_left_out(view, status, wants(view, status)) or None
+
+
+def not_asked(view: View) -> str | None:
+    """Why no node is asked for at all; None if one is."""
+    why = why_forbidden(view)
+    return f"none more is asked for: {why}" if why else None
+
+
+def no_start(view: View) -> str | None:
+    """How many workers cannot be started, and why; None if that is said of none."""
+    return _said("cannot start", [w.pod.stuck for w in view.alive if not w.is_ready])
+
+
+def _said(what: str, words: Iterable[str]) -> str | None:
+    """What concerns most of them: a gang mostly has one trouble, not hundreds."""
+    counted = Counter(filter(None, words))
+    if not counted:
+        return None
+    return f"{counted.total()} {what}: {counted.most_common(1)[0][0]}"

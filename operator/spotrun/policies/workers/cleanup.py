@@ -1,0 +1,91 @@
+"""After the end: the last workers go, and the job itself when its time is over.
+
+Told that the job has succeeded, workers end by themselves: who waits does so at once, who trained
+once its script has done what follows its loop. They cost until then, like any worker.
+"""
+
+from datetime import datetime, timedelta
+
+from spotrun.api.names import ConditionType, Phase
+from spotrun.api.status import TrainingJobStatus
+from spotrun.policies.budget.policy import is_spent
+from spotrun.policies.cost.charges.times import ended_at
+from spotrun.policies.lifecycle.suspension import may_remove, who_holds
+from spotrun.policies.workers.policy import removals
+from spotrun.state.actions import DeleteJob, Remove, Withdraw
+from spotrun.state.conditions import holds_since
+from spotrun.state.snapshot import Worker
+from spotrun.state.view import FINISHED, View, leaves_at
+from spotrun.state.world_members import training
+
+GOODBYE = timedelta(seconds=30)
+"""So long a worker may take that has nothing to do any more."""
+LAST_WORK = timedelta(minutes=10)
+"""So long the scripts of those who trained may take for what follows their loop. To write weights
+of 100 GB at 200 MB/s takes 8 min; whatever never ends should not cost for much longer."""
+
+
+def over_since(status: TrainingJobStatus) -> datetime | None:
+    """When the job ended; None while it has not."""
+    return holds_since(status, ConditionType.COMPLETE) or holds_since(status, ConditionType.FAILED)
+
+
+def departures(view: View, status: TrainingJobStatus) -> tuple[Remove | Withdraw, ...]:
+    """Remove the workers that are not wanted, but for those who may still end by themselves."""
+    if not may_remove(view, status):
+        return ()
+    left = {serial for serial, seconds in _goodbyes(view, status).items() if seconds > 0}
+    return tuple(one for one in removals(view, status) if one.serial not in left)
+
+
+def goodbye_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """When the next of them is removed, if it has not ended by then; None: there is none."""
+    return min((one for one in _goodbyes(view, status).values() if one > 0), default=None)
+
+
+def deletions(view: View, status: TrainingJobStatus) -> tuple[DeleteJob, ...]:
+    """Delete a finished job for whose deletion the user gave a time, once no worker runs."""
+    seconds = deletion_again_seconds(view, status)
+    if seconds is None or seconds > 0 or view.alive or not view.is_time_sure:
+        return ()
+    return (DeleteJob("the time of finished.deleteAfter has passed"),)
+
+
+def deletion_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """When a finished job is to be deleted; None: never."""
+    finished, end = view.job.spec.finished, over_since(status)
+    if status.phase not in FINISHED or end is None:
+        return None
+    if finished is None or finished.delete_after is None:
+        return None
+    return finished.delete_after.seconds - (view.now - end).total_seconds()
+
+
+def _goodbyes(view: View, status: TrainingJobStatus) -> dict[int, float]:
+    """How long each worker of a job that succeeded may still take; those of others may not."""
+    end = over_since(status)
+    if status.phase is not Phase.SUCCEEDED or end is None:
+        return {}
+    there = [worker for worker in view.job.workers if ended_at(view, worker) is None]
+    if not there:
+        return {}
+    busy = frozenset() if _is_called_off(view, status) else frozenset(training(status))
+    ends = {one.serial: _goes_at(one, end, is_busy=one.serial in busy) for one in there}
+    return {serial: (moment - view.now).total_seconds() for serial, moment in ends.items()}
+
+
+def _goes_at(worker: Worker, end: datetime, *, is_busy: bool) -> datetime:
+    """When a worker is removed that still runs; sooner where its node goes away, and waits for it.
+
+    Who has ended, and whose side containers run on, has no last work to do.
+    """
+    if not is_busy or worker.pod.end is not None:
+        return end + GOODBYE
+    notice = leaves_at(worker)
+    latest = end + LAST_WORK
+    return latest if notice is None else max(end + GOODBYE, min(latest, notice))
+
+
+def _is_called_off(view: View, status: TrainingJobStatus) -> bool:
+    """Whether what would hold a job back that still trains holds for its last work as well."""
+    return bool(who_holds(view, status)) or is_spent(view, status)

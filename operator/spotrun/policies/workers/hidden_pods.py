@@ -1,0 +1,24 @@
+"""Workers that have a pod which nobody shows us: somebody took its label off, or changed it.
+
+Caches follow the pods with our label. A pod that has lost it looks like one that is gone, while it
+trains, costs, and waits for us to be released.
+"""
+
+from spotrun.policies.cost.charges.rates import priced_workers
+from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.worker_ids import ranges
+from spotrun.state.world_members import counted_on
+
+
+def hidden(job: JobSnapshot, shown_before: frozenset[int]) -> frozenset[int]:
+    """Return the numbers that had a pod, are not settled, and are not shown any more.
+
+    The pod of such a number cannot have gone: until it is settled our finalizer holds it.
+    """
+    status, shown = job.status, {worker.serial for worker in job.workers}
+    missing = ranges(status.settled).missing(status.next_serial or 0)
+    open_numbers = frozenset(missing) - shown
+    if not open_numbers:
+        return open_numbers  # as nearly always
+    priced = priced_workers(status.accumulators)
+    return open_numbers & (counted_on(status) | shown_before | priced)

@@ -1,0 +1,103 @@
+"""Nodes that new workers keep away from: who was lost, blamed, rejected or given notice there.
+
+Kubernetes calls a node that died ready for another 40 s, and no dialect of notices but a taint
+keeps new pods away. What a pod keeps away from is fixed when it is made; so one that then finds no
+node is taken back once it may go where it was not to go.
+"""
+
+from collections.abc import Iterable
+
+from spotrun.api.names import Reason
+from spotrun.api.status import MOST_AVOIDED, TrainingJobStatus
+from spotrun.api.values import Serials
+from spotrun.policies.failures.backoff import nodes_to_avoid
+from spotrun.policies.failures.node_rejections import nodes_that_reject
+from spotrun.policies.placement.supply import patience_seconds, waits_seconds
+from spotrun.state.actions import Withdraw
+from spotrun.state.snapshot import Worker
+from spotrun.state.view import View
+from spotrun.state.worker_ids import numbers, ranges
+
+_ALIVE_SECONDS = 0.5
+"""Who is asked for a sign of life, and lives, gives it within milliseconds."""
+
+
+def note_lost(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Remember who was given up but may still run, until it is settled.
+
+    Once the others train without it nobody misses it any more, so nothing else would tell.
+    """
+    known, settled = numbers(status.lost), ranges(status.settled)
+    given_up = {
+        serial
+        for serial, fate in view.ends.items()
+        if fate.cause is Reason.NODE_LOST and not fate.is_final
+    }
+    lost = {n for n in known | given_up if n in view.by_serial and n not in settled}
+    if lost == known:
+        return status
+    return status.model_copy(update={"lost": Serials.of(tuple(sorted(lost))) if lost else None})
+
+
+def avoided(view: View, status: TrainingJobStatus) -> tuple[str, ...]:
+    """The host names of the nodes on which no worker is to be made now."""
+    dead, leaving = _dead(view, status), _leaving(view)
+    nodes = dict.fromkeys((*sorted(dead), *sorted(leaving)))
+    bad = (*nodes_to_avoid(status), *nodes_that_reject(view, status))
+    return tuple(dict.fromkeys((*bad, *tuple(nodes)[:MOST_AVOIDED])))
+
+
+def kept_away_in_vain(view: View, status: TrainingJobStatus) -> tuple[Withdraw, ...]:
+    """Take back the workers that find no node, and would no longer keep away from all of theirs."""
+    why = "it found no other node, and those that it kept away from may be used again"
+    return tuple(
+        Withdraw(w.serial, w.pod.uid, w.pod.version, Reason.BETTER_POOL, why)
+        for w, seconds in _kept_away_in_vain(view, status)
+        if seconds <= 0
+    )
+
+
+def kept_away_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """When the next of them has waited for so long that it is taken back."""
+    waits = (seconds for _, seconds in _kept_away_in_vain(view, status))
+    return min((seconds for seconds in waits if seconds > 0), default=None)
+
+
+def _kept_away_in_vain(view: View, status: TrainingJobStatus) -> list[tuple[Worker, float]]:
+    """Who waits for a node, and for how long it still may."""
+    waiting = [w for w in view.staying if w.node is None and w.pod.unschedulable and w.pod.avoids]
+    if not waiting:
+        return []
+    still = set(avoided(view, status))
+    return [
+        (w, patience_seconds(view, w) - waits_seconds(view, w))
+        for w in waiting
+        if not still.issuperset(w.pod.avoids)
+    ]
+
+
+def _dead(view: View, status: TrainingJobStatus) -> set[str]:
+    """Where a worker was lost, and nothing has been heard since: neither its end nor another's."""
+    lost = (view.by_serial[n] for n in numbers(status.lost) if n in view.by_serial)
+    dead = set(_hosts(w for w in lost if w.pod.end is None and not w.pod.is_over))
+    return dead.difference(_hosts(filter(_gives_signs_of_life, view.alive))) if dead else dead
+
+
+def _leaving(view: View) -> set[str]:
+    return set(_hosts(filter(_leaves_with_its_node, view.alive)))
+
+
+def _leaves_with_its_node(worker: Worker) -> bool:
+    """Whether the node was given notice, or may be shutting down: it says so to nobody."""
+    has_notice = worker.node is not None and worker.node.leaves_at is not None
+    is_leaving = worker.agent is not None and worker.agent.report.leaving
+    return has_notice or (is_leaving and not worker.pod.deleting)
+
+
+def _hosts(workers: Iterable[Worker]) -> Iterable[str]:
+    nodes = (worker.node for worker in workers)
+    return (node.hostname or node.name for node in nodes if node is not None and not node.gone)
+
+
+def _gives_signs_of_life(worker: Worker) -> bool:
+    return worker.agent is not None and worker.agent.heard_seconds <= _ALIVE_SECONDS

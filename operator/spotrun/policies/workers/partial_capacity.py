@@ -1,0 +1,212 @@
+"""Unused nodes: those that no world can use, for others do not come. They cost, and do nothing.
+
+A job of sizes 2, 6 and 8 that is given five has three of them; a gang that lacks one has all. Soon
+the others may come, so it keeps them for a while. Then it gives them back, so that others may have
+them, and asks for all that it wants again after a pause, which grows while that is in vain.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from spotrun.api.names import Reason
+from spotrun.api.status import TrainingJobStatus, Unused
+from spotrun.api.values import Time
+from spotrun.policies.deadline.course import full_size, full_step_seconds
+from spotrun.policies.placement.policy import fallback_again_seconds, missing
+from spotrun.policies.placement.supply import (
+    SCALED_SECONDS,
+    is_scaled,
+    offered,
+    patience_seconds,
+    waits_seconds,
+)
+from spotrun.state.conditions import record
+from spotrun.state.replicas import holds_all, whole
+from spotrun.state.sizes import largest, smallest, wanted
+from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.view import View, holds_back
+from spotrun.state.world_members import all_in_process, gone, holders, members, some_unheard
+
+FIRST_PAUSE = timedelta(minutes=10)
+LONGEST_PAUSE = timedelta(minutes=80)
+LOOK_SECONDS = 30.0
+"""As often it is looked meanwhile whether nodes have become free."""
+_PLACES = 3.0
+"""Nodes of one place after the other may be asked for: spot, other spot, and on-demand."""
+
+
+@dataclass(frozen=True)
+class _Held:
+    """How many workers have a node, and how many of these may train together."""
+
+    nodes: int
+    usable: int
+    wanted: int
+
+    @property
+    def unused(self) -> int:
+        return self.nodes - self.usable
+
+
+def within_reach(view: View) -> JobSnapshot:
+    """The job with as many workers as it keeps to for now."""
+    job = view.job
+    known, workers = _remembered(job), job.spec.workers
+    if known is None or not _is_pausing(view, known) or known.size >= wanted(workers):
+        return job
+    fewer = max(known.size, smallest(workers))
+    limited = job.limited_to(fewer, Reason.WAITING_FOR_CAPACITY)
+    return replace(limited, full_size=wanted(workers))
+
+
+def give_back_unused(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Keep to the workers that can train, once the others have had nodes in vain for long."""
+    known, held = _remembered(view.job), _held(view, status)
+    if holds_back(status) or held.usable >= full_size(view):
+        return _note(status, None)
+    if known is not None and known.retry_at is not None:
+        if not _is_pausing(view, known):
+            retried = {"retry_at": None, "retried_at": Time.of(view.now)}
+            return _note(status, known.model_copy(update=retried))
+        if held.usable >= known.size:
+            return _note(status, known)
+    wait = _wait_seconds(view, status, held)
+    if wait is None or wait > 0:
+        return _note(status, known)
+    return _give_back(view, status, held)
+
+
+def unused_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """When nodes that are of no use are given back, or asked for again."""
+    known, waits = status.unused, [_wait_seconds(view, status, _held(view, status))]
+    if known is not None and known.retry_at is not None:
+        waits += [LOOK_SECONDS, (known.retry_at.datetime - view.now) / timedelta(seconds=1)]
+    return min((wait for wait in waits if wait is not None), default=None)
+
+
+def _held(view: View, status: TrainingJobStatus) -> _Held:
+    return view.once("held", (status.world,), lambda: _look_at(view, status))
+
+
+def _look_at(view: View, status: TrainingJobStatus) -> _Held:
+    """Who trains is of use to its end, also under notice."""
+    workers = view.job.spec.workers
+    placed = [worker for worker in view.staying if worker.pod.node is not None]
+    if not view.job.may_hold_nodes:
+        placed = []  # they go back to those who come first
+    train = len(members(view, status))
+    usable = max(len(whole(placed, workers)), train)
+    return _Held(max(len(placed), train), usable, wanted(workers))
+
+
+def _remembered(job: JobSnapshot) -> Unused | None:
+    """What was learned of nodes; for another spec it says nothing."""
+    return job.status.unused if job.status.observed_generation == job.generation else None
+
+
+def _is_pausing(view: View, known: Unused) -> bool:
+    """Whether no more are asked for yet: it is too early, and no nodes have become free."""
+    if known.retry_at is None or view.now >= known.retry_at.datetime:
+        return False
+    free = _room(view)
+    return free <= known.room or largest(view.job.spec.workers, known.size + free) <= known.size
+
+
+def _room(view: View) -> int:
+    """For how many more workers there seems to be room on nodes that are there."""
+    return sum(pool.free_slots for pool in (*offered(view).spot, *offered(view).lasting))
+
+
+def _wait_seconds(view: View, status: TrainingJobStatus, held: _Held) -> float | None:
+    """How long nodes are kept yet that are of no use; None: as long as nothing changes."""
+    if not held.unused or gone(view, status):
+        return None
+    if not view.job.market.pools:
+        return None  # nobody knows of nodes that become free, nor what they cost
+    since = _since(view, status)
+    if since is None:
+        return None
+    again = fallback_again_seconds(view, status, held.wanted)
+    if again is not None and again < FIRST_PAUSE / timedelta(seconds=1):
+        return None  # on-demand capacity is about to fill the gap
+    lost_seconds = _lost_seconds(view, status, held)
+    if lost_seconds is None:
+        return None
+    waited_seconds = (view.now - since) / timedelta(seconds=1)
+    kept_seconds = view.job.spec.placement.give_back_after.seconds + lost_seconds
+    hoped_seconds = _hoped_seconds(view, status, held, waited_seconds)
+    return max(kept_seconds - waited_seconds, hoped_seconds)
+
+
+def _hoped_seconds(
+    view: View, status: TrainingJobStatus, held: _Held, waited_seconds: float
+) -> float:
+    """How long yet nodes may usually take to come for those who wait for one, or are to be made.
+
+    They may be asked for in one place after the other, but not for ever.
+    """
+    waiting = [worker for worker in view.staying if worker.node is None]
+    usual = {worker.serial: patience_seconds(view, worker) for worker in waiting}
+    left = [usual[worker.serial] - waits_seconds(view, worker) for worker in waiting]
+    if view.job.refusal is None and missing(view, status, held.wanted):
+        left.append(SCALED_SECONDS)
+    longest = max([SCALED_SECONDS, *usual.values()])
+    return min(max(left, default=0.0), _PLACES * longest - waited_seconds)
+
+
+def _since(view: View, status: TrainingJobStatus) -> datetime | None:
+    """Since when they wait: a node that comes, a world and asking again give hope anew."""
+    placed = (worker.pod for worker in view.staying if worker.pod.node is not None)
+    moments = [pod.scheduled_at or pod.created_at for pod in placed]
+    if status.world is not None and status.world.formed_at is not None:
+        moments.append(status.world.formed_at.datetime)
+    if status.unused is not None and status.unused.retried_at is not None:
+        moments.append(status.unused.retried_at.datetime)
+    return max((moment for moment in moments if moment is not None), default=None)
+
+
+def _lost_seconds(view: View, status: TrainingJobStatus, held: _Held) -> float | None:
+    """How long the unused nodes cost as much as it would to do again what is not saved."""
+    keepers, workers = holders(view, status), view.job.spec.workers
+    if some_unheard(view, keepers):
+        return None
+    keepers = [w for w in keepers if w.serial in view.staying_serials and w.agent is not None]
+    if held.usable or not (holds_all(keepers, workers) and all_in_process(keepers)):
+        return 0.0  # nobody has a state with which others could go on
+    step_seconds = full_step_seconds(view, status)
+    if step_seconds is None or view.job.spec.checkpoint is None or status.progress is None:
+        return None
+    saved = status.checkpoint.step if status.checkpoint is not None else 0
+    unsaved = max((status.progress.step or 0) - saved, 0)
+    return unsaved * step_seconds * held.wanted / held.unused
+
+
+def _give_back(view: View, status: TrainingJobStatus, held: _Held) -> TrainingJobStatus:
+    before, size = _remembered(view.job), full_size(view)
+    is_in_vain = before is not None and held.usable <= before.size
+    times = before.count + 1 if before is not None and is_in_vain else 1
+    retry_at = Time.of(view.now + _pause(view, status, held, times))
+    status = _note(
+        status,
+        Unused(count=times, size=held.usable, room=_room(view) + held.unused, retry_at=retry_at),
+    )
+    others = f"{held.usable} of {held.nodes} workers with a node can train: the others go back"
+    why = f"{others}, and {size} are asked for again at {retry_at}"
+    said = {"times": str(times), "nodes": str(held.unused)}
+    return record(view, status, Reason.WAITING_FOR_CAPACITY.value, why, said)
+
+
+def _pause(view: View, status: TrainingJobStatus, held: _Held, times: int) -> timedelta:
+    """Until it is asked again: no longer than spot may be waited for.
+
+    Where nobody makes nodes asking costs nothing.
+    """
+    longest = LONGEST_PAUSE if is_scaled(view) else FIRST_PAUSE
+    again = fallback_again_seconds(view, status, held.wanted)
+    if again is not None:
+        longest = min(longest, timedelta(seconds=again))
+    return min(FIRST_PAUSE * (1 << min(times - 1, 10)), longest)
+
+
+def _note(status: TrainingJobStatus, known: Unused | None) -> TrainingJobStatus:
+    return status if known == status.unused else status.model_copy(update={"unused": known})

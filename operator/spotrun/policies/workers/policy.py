@@ -1,0 +1,184 @@
+"""The workers there should be: numbers for new ones, and who has to go."""
+
+from collections.abc import Iterable
+
+from spotrun.api.capacitypool import Capacity
+from spotrun.api.names import Reason
+from spotrun.api.status import TrainingJobStatus
+from spotrun.policies.failures.backoff import nodes_to_avoid
+from spotrun.policies.failures.node_rejections import waits_after_rejection
+from spotrun.policies.failures.policy import waits_for_retry
+from spotrun.policies.lifecycle.suspension import why_suspended
+from spotrun.policies.placement.policy import lasting, missing, retiring, why_placed, withdrawals
+from spotrun.policies.queueing.gang import gives_back, must_wait
+from spotrun.policies.queueing.partial_capacity_status import asks_for_fewer, rests
+from spotrun.policies.workers.device_claims import lacks_processes
+from spotrun.policies.workers.node_avoidance import avoided, kept_away_in_vain
+from spotrun.policies.workers.settlement import owed
+from spotrun.policies.workers.volume_check import is_refused
+from spotrun.state.actions import Create, Remove, Withdraw
+from spotrun.state.conditions import read_reason, record
+from spotrun.state.replicas import by_slot, new_slots
+from spotrun.state.sizes import wanted
+from spotrun.state.snapshot import Worker
+from spotrun.state.view import View, holds_back, leaves_at
+from spotrun.state.worker_ids import numbers
+from spotrun.state.world_members import counted_on, relied_on
+
+_OF_NO_USE = "no others came with whom it could train"
+
+
+def give_numbers(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Give out a number for every worker that is missing; the pods are made once this is stored.
+
+    A worker under notice is replaced while it still trains, so for a while there may be more
+    workers than `max`.
+    """
+    size = wants(view, status)
+    new = len(missing(view, status, size)) - len(owed(view, status)) if size else 0
+    if new <= 0:
+        return status
+    status = status.model_copy(update={"next_serial": (status.next_serial or 0) + new})
+    reason, why = why_placed(view, status, size)
+    return record(view, status, reason.value, why, {"workers": str(new)}) if why else status
+
+
+def wants(view: View, status: TrainingJobStatus) -> int:
+    """How many workers there should be now."""
+    if holds_back(status) or must_wait(view, status):
+        return 0
+    if is_refused(view, status) or lacks_processes(view, status):
+        return 0
+    return wanted(view.job.spec.workers)
+
+
+def creations(view: View, status: TrainingJobStatus) -> tuple[Create, ...]:
+    """Make the workers whose numbers are given out, new ones and such that were never made.
+
+    A member whose pod has vanished is made again only when no world counts on it any more: the new
+    one knows nothing of what the old one had.
+    """
+    size = wants(view, status)
+    if not size or waits_for_retry(view, status) or waits_after_rejection(view, status):
+        return ()
+    new = [serial for serial in owed(view, status) if serial not in relied_on(status)]
+    if not new:
+        return ()
+    nodes, places = avoided(view, status), missing(view, status, size)
+    taken_back = {one.serial for one in withdrawals(view, status, size)}
+    staying = [one for one in lasting(view, status, size) if one.serial not in taken_back]
+    slots = new_slots(staying, view.job.spec.workers, len(new))
+    return tuple(
+        Create(serial, nodes, place, slot)
+        for serial, place, slot in zip(new, places, slots, strict=False)
+    )
+
+
+def removals(view: View, status: TrainingJobStatus) -> tuple[Remove | Withdraw, ...]:
+    """Remove the workers that are not wanted, once no world counts on them."""
+    gone = [remove for remove in _leaving(view, status) if not _is_going(view, remove)]
+    known, size = {remove.serial for remove in gone}, wants(view, status)
+    taken = [*withdrawals(view, status, size), *kept_away_in_vain(view, status)] if size else []
+    once = {one.serial: one for one in taken if one.serial not in known}
+    return (*gone, *once.values())
+
+
+def _leaving(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
+    yield from _fenced(view, status)
+    if holds_back(status):
+        yield from (_remove(worker, *_why_all_go(status)) for worker in view.alive)
+        return
+    if must_wait(view, status):
+        why = _why_it_waits(view, status)
+        yield from (_remove(worker, *why) for worker in view.alive)
+        return
+    inside = counted_on(status)
+    free = [worker for worker in view.alive if worker.serial not in inside]
+    yield from (
+        _remove(w, *_why_it_goes(view, w)) for w in free if w.serial not in view.staying_serials
+    )
+    yield from _surplus(view, status)
+
+
+def _surplus(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
+    """Who is replaced by other capacity, and who is one too many."""
+    needed = relied_on(status)  # newcomers for whom a world is prepared may be too many
+    size = wants(view, status)
+    replaced = retiring(view, status, size)
+    free = [worker for worker in view.staying if worker.serial not in needed]
+    workers, why = view.job.spec.workers, "the job needs fewer workers"
+    if asks_for_fewer(status):
+        why = _OF_NO_USE
+        yield from (_remove(w, Reason.RESIZING, why) for w in free if w.serial in replaced)
+    else:
+        yield from (_replaced(worker) for worker in free if worker.serial in replaced)
+    for slot in by_slot(lasting(view, status, size), workers):
+        surplus = max(len(slot) - size // workers.per_replica, 0)
+        spare = sorted((w for w in slot if w.serial not in needed), key=_least_useful_first)
+        yield from (_remove(worker, Reason.RESIZING, why) for worker in spare[:surplus])
+
+
+def _replaced(worker: Worker) -> Remove:
+    if _is_spot(worker):
+        return _remove(worker, Reason.FALLBACK, "on-demand capacity has taken over")
+    return _remove(worker, Reason.BACK_TO_SPOT, "spot capacity has taken over")
+
+
+def _fenced(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
+    """Who was given up but may still run: it must not come back beside its replacement.
+
+    Or it trains no more, and side containers keep its pod, and its node, busy. That it has failed
+    is stored before: of a pod that is being deleted nobody could tell any more.
+    """
+    failed = numbers(status.failed)
+    for serial, fate in view.ends.items():
+        worker = view.by_serial[serial]
+        if worker.pod.is_over or (fate.is_failure and serial not in failed):
+            continue
+        reason = Reason.RESIZING if worker.pod.end is None else Reason.COMPLETED
+        yield _remove(worker, fate.cause or reason, fate.message or "its training has ended")
+
+
+def _is_going(view: View, remove: Remove) -> bool:
+    return view.by_serial[remove.serial].pod.deleting
+
+
+def _least_useful_first(worker: Worker) -> tuple[bool, bool, bool, int]:
+    return (worker.is_ready, worker.pod.node is not None, _is_spot(worker), -worker.serial)
+
+
+def _is_spot(worker: Worker) -> bool:
+    return worker.node is not None and worker.node.capacity is Capacity.SPOT
+
+
+def _why_all_go(status: TrainingJobStatus) -> tuple[Reason, str]:
+    if status.suspended_by:
+        return why_suspended(status), f"the job is suspended by {', '.join(status.suspended_by)}"
+    why = f"the job has {str(status.phase).lower()}"
+    return read_reason(status.reason, Reason.COMPLETED), why
+
+
+def _why_it_waits(view: View, status: TrainingJobStatus) -> tuple[Reason, str]:
+    if rests(status):
+        return Reason.WAITING_FOR_CAPACITY, _OF_NO_USE
+    if gives_back(view.job, view.now):
+        return Reason.QUOTA_EXCEEDED, "the quota has no room for all of the smallest world"
+    return Reason.WAITING_FOR_GANG, "gangs that come first need the nodes"
+
+
+def _why_it_goes(view: View, worker: Worker) -> tuple[Reason, str]:
+    if worker.node is not None and leaves_at(worker) is not None:
+        return Reason.RECLAIMED, f"node {worker.node.name} goes away, and no world needs it"
+    if not view.is_current(worker):
+        return Reason.TEMPLATE_CHANGED, "it was made from an older template"
+    if _has_failed(worker) and worker.pod.node in nodes_to_avoid(view.job.status):
+        return Reason.EXIT_CODE, f"node {worker.pod.node} is blamed for two failures"
+    return Reason.HUNG, "it was late for two worlds"
+
+
+def _has_failed(worker: Worker) -> bool:
+    return worker.agent is not None and worker.agent.report.failed is not None
+
+
+def _remove(worker: Worker, reason: Reason, why: str) -> Remove:
+    return Remove(worker.serial, worker.pod.uid, reason, why)

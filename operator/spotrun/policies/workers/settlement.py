@@ -1,0 +1,105 @@
+"""Settling: an ended worker's cost is added to the sums once, together with its number.
+
+One conditional status write does both; only then the pod's finalizer goes. A number that is settled
+is never charged and never made again.
+"""
+
+from collections.abc import Collection, Mapping
+
+from spotrun.api.amounts import Amount
+from spotrun.api.cost import Accumulators
+from spotrun.api.status import TrainingJobStatus
+from spotrun.policies.cost.absent_workers import absent, vanished
+from spotrun.policies.cost.bill import charged
+from spotrun.policies.cost.charges.rates import read_book, write_book
+from spotrun.policies.cost.charges.times import may_still_cost, started_at
+from spotrun.policies.cost.spent import Spent, priced
+from spotrun.policies.placement.policy import missing
+from spotrun.state.actions import Release
+from spotrun.state.sizes import wanted
+from spotrun.state.snapshot import Worker
+from spotrun.state.view import View, holds_back
+from spotrun.state.worker_ids import ranges, union
+
+
+def settle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Settle who has ended or vanished, and the numbers that are owed but no longer wanted."""
+    return _settled(view, status, _owed_in_vain(view, status))
+
+
+def settle_ended(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Settle the workers that have ended or vanished; whether others are wanted is not asked."""
+    return _settled(view, status, ())
+
+
+def has_ended(view: View, worker: Worker) -> bool:
+    """Return whether nothing of a worker runs, costs or comes back any more."""
+    end = view.ends.get(worker.serial)
+    return end is not None and end.is_final and not may_still_cost(view, worker)
+
+
+def releases(view: View, status: TrainingJobStatus) -> tuple[Release, ...]:
+    """Let go of the pods whose numbers are settled."""
+    settled = ranges(status.settled)
+    return tuple(
+        Release(worker.serial, worker.pod.uid)
+        for worker in view.job.workers
+        if worker.pod.metered and worker.serial in settled
+    )
+
+
+def owed(view: View, status: TrainingJobStatus) -> tuple[int, ...]:
+    """The numbers that were given out, are not settled and have no pod: to be made (again)."""
+    settled, given_out = status.settled, status.next_serial or 0
+
+    def find() -> tuple[int, ...]:
+        return tuple(n for n in ranges(settled).missing(given_out) if n not in view.by_serial)
+
+    return view.once("owed", (settled, status.next_serial), find)
+
+
+def _settled(view: View, status: TrainingJobStatus, surplus: Collection[int]) -> TrainingJobStatus:
+    known = ranges(status.settled)
+    ended = [
+        worker.serial
+        for worker in view.job.workers
+        if worker.serial not in known and has_ended(view, worker)
+    ]
+    gone = vanished(view, status)
+    if not ended and not gone and not surplus:
+        return status
+    charged = _charged(view, status.accumulators or Accumulators(), ended, gone)
+    settled = union(status.settled, (*ended, *gone, *surplus))
+    return status.model_copy(update={"settled": settled, "accumulators": charged})
+
+
+def _charged(
+    view: View, sums: Accumulators, ended: Collection[int], gone: Mapping[int, Spent]
+) -> Accumulators | None:
+    """The sums with those who have ended; their prices need not be remembered any more."""
+    book = read_book(view, sums)
+    present = priced(view, [view.by_serial[serial] for serial in ended], book)
+    new = sum(gone.values(), present)
+    update: dict[str, object] = {}
+    if not book.keys().isdisjoint({*ended, *gone}):
+        update |= charged(sums, new)
+        kept = book.keys() - ended - gone.keys()
+        update["rates"] = write_book({n: book[n] for n in kept})
+    if any(serial not in book and started_at(view.by_serial[serial]) for serial in ended):
+        unpriced = new.unpriced_seconds + (sums.unpriced_seconds or Amount("0")).decimal
+        update["unpriced_seconds"] = Amount.of(unpriced)
+    if not update and sums == Accumulators():
+        return None
+    return sums.model_copy(update=update)
+
+
+def _owed_in_vain(view: View, status: TrainingJobStatus) -> tuple[int, ...]:
+    """Numbers whose pods were never made and are not wanted any more cost nothing."""
+    open_numbers = owed(view, status)
+    if not open_numbers:
+        return ()
+    is_unwanted = holds_back(status) or view.job.deleting
+    size = 0 if is_unwanted else wanted(view.job.spec.workers)
+    surplus = open_numbers[len(missing(view, status, size)) if size else 0 :]
+    unseen = absent(view, status)
+    return tuple(serial for serial in surplus if serial not in unseen)

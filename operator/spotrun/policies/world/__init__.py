@@ -1,0 +1,1 @@
+"""Which workers train together: start, loss, resize, and checkpoints out of turn."""

@@ -1,0 +1,81 @@
+"""Orders: a checkpoint out of turn, before state is lost that nobody else has."""
+
+from datetime import timedelta
+
+from spotrun.api.names import ConditionType
+from spotrun.api.status import How, Orders, TrainingJobStatus
+from spotrun.api.values import Time
+from spotrun.policies.placement.on_demand_need import checkpoint_would_help
+from spotrun.policies.placement.policy import retiring
+from spotrun.state.conditions import holds_since
+from spotrun.state.replicas import holds_all, whole
+from spotrun.state.sizes import wanted
+from spotrun.state.view import FINISHED, View
+from spotrun.state.worker_ids import ordered
+from spotrun.state.world_members import members, training
+
+AGAIN_SECONDS = 60.0
+"""A notice that lasts longer is worth another checkpoint."""
+
+
+def order_checkpoint(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Ask for a checkpoint before a suspension, and before more leave than a world can spare."""
+    if status.phase in FINISHED or view.job.spec.checkpoint is None or not training(status):
+        return status
+    last = status.orders.time.datetime if status.orders is not None else None
+    if since := holds_since(status, ConditionType.SUSPENDED):
+        is_due = last is None or last < since
+    else:
+        is_wanted = _leaves_too_few(view, status) or _hands_over(view, status)
+        is_wanted = is_wanted or checkpoint_would_help(view, status)
+        is_wanted = is_wanted or (is_restart_planned(view, status) and not is_saved(view, status))
+        is_due = is_wanted and (last is None or view.now - last >= timedelta(seconds=AGAIN_SECONDS))
+    if not is_due:
+        return status
+    count = (status.orders.checkpoint if status.orders is not None else 0) + 1
+    return status.model_copy(update={"orders": Orders(checkpoint=count, time=Time.of(view.now))})
+
+
+def is_saved(view: View, status: TrainingJobStatus) -> bool:
+    """Whether hardly anything would be lost if all went on from the last checkpoint."""
+    saved, done, order = status.checkpoint, status.progress, status.orders
+    if saved is None:
+        return False
+    if done is None or saved.step >= (done.step or 0):
+        return True
+    is_fresh = view.now - saved.time.datetime < timedelta(seconds=AGAIN_SECONDS)
+    return is_fresh and order is not None and saved.time.datetime >= order.time.datetime
+
+
+def is_restart_planned(view: View, status: TrainingJobStatus) -> bool:
+    """Whether a world is prepared that starts again from the last checkpoint, and all are ready."""
+    world = status.world
+    if world is None or world.switch or world.how is not How.RESTART or not training(status):
+        return False
+    if view.job.spec.checkpoint is None:
+        return False
+    crew = training(status)
+    joining = [n for n in ordered(world.members) if n not in crew]
+    return bool(world.members) and all(
+        n in view.by_serial and view.by_serial[n].is_ready for n in joining
+    )
+
+
+def _hands_over(view: View, status: TrainingJobStatus) -> bool:
+    """Whether a part of the state is with those only who leave, and others wait to go on."""
+    size, crew = wanted(view.job.spec.workers), set(training(status))
+    going = retiring(view, status, size) | (crew - view.staying_serials)
+    workers = view.job.spec.workers
+    stay = [view.by_serial[n] for n in crew - going if n in view.by_serial]
+    if not crew or holds_all(stay, workers) or is_saved(view, status):
+        return False
+    newcomers = (w for w in view.staying if w.is_ready and w.serial not in crew)
+    return len(whole([*stay, *newcomers], workers)) == size
+
+
+def _leaves_too_few(view: View, status: TrainingJobStatus) -> bool:
+    if all(w.serial in view.staying_serials for w in members(view, status)):
+        return False
+    crew = training(status)
+    rest = [worker for worker in view.staying if worker.is_ready or worker.serial in crew]
+    return not whole(rest, view.job.spec.workers)

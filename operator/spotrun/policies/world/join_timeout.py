@@ -1,0 +1,141 @@
+"""Arrival: a world that does not come together is followed by one that can.
+
+Boundary is escalated to Abort, Abort to Restart. Who is late once others have arrived is left out.
+Where the others hold the newest state and are too few without it, they wait with that state.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from spotrun.api.status import How, TrainingJobStatus, World
+from spotrun.state.replicas import bring_all, holds_all, whole
+from spotrun.state.snapshot import Worker
+from spotrun.state.view import View, left_out
+from spotrun.state.worker_ids import numbers
+from spotrun.state.world_members import (
+    all_outlive_a_break,
+    has_arrived,
+    holders,
+    members,
+    missing,
+    some_unheard,
+)
+from spotrun.state.world_transitions import publish
+
+LATE_SECONDS = 2.0
+"""In process all leave one step together, so they arrive within a step of each other."""
+RESTART_LATE_SECONDS = 120.0
+"""Processes that start again import and build; some take much longer than others."""
+LET_GO_SECONDS = 2.0
+"""Who was left out tells within this that its process has not let go of the world before."""
+NOBODY_SECONDS = {How.BOUNDARY: 30.0, How.ABORT: 30.0, How.RESTART: 600.0}
+"""So long nobody may arrive; a boundary comes only after the step, which adds its own time."""
+_ALLOWED_STEPS = {How.BOUNDARY: 3.0, How.ABORT: 1.0}
+"""Newcomers come at once, the others after their step; who breaks off does so at a microbatch."""
+
+_STRONGER = {
+    How.BOUNDARY: How.ABORT,
+    How.ABORT: How.RESTART,
+    How.RESTART: How.RESTART,
+}
+
+
+def is_overdue(view: View, status: TrainingJobStatus) -> bool:
+    """Whether it was waited long enough for those who have not arrived."""
+    seconds = arrival_again_seconds(view, status)
+    return seconds is not None and seconds <= 0
+
+
+def arrival_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """How long it is still waited for members; None if all are there, or it cannot be known."""
+    world, absent = status.world, missing(view, status)
+    if world is None or not absent or some_unheard(view, absent):
+        return None
+    formed_seconds = _formed_seconds(view, world)
+    how = How.RESTART if any(map(_is_starting, absent)) else world.how
+    present = [w for w in members(view, status) if has_arrived(w, world.generation)]
+    if not present:
+        return NOBODY_SECONDS[how] + _step_allowance(view, status) - formed_seconds
+    ages = [w.agent.arrived_seconds for w in present if w.agent is not None]
+    first = max((age for age in ages if age is not None), default=None)
+    if first is None:
+        return RESTART_LATE_SECONDS - formed_seconds
+    if how is How.RESTART:
+        return RESTART_LATE_SECONDS - first
+    return LATE_SECONDS + _step_allowance(view, status) - first
+
+
+def leave_out_the_late(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Try again, without the late ones or, where that leaves too few or nobody came, harder."""
+    world, absent = status.world, missing(view, status)
+    assert world is not None, "somebody is late for it"
+    everybody = members(view, status)
+    late = {worker.serial for worker in absent}
+    present = [worker for worker in everybody if worker.serial not in late]
+    how = How.RESTART if world.how is How.RESTART else How.ABORT
+    why = f"{len(late)} of {len(everybody)} workers did not arrive by {world.how}"
+    on_time = whole(present, view.job.spec.workers)
+    if on_time and _can_enter(view, status, on_time, how):
+        return publish(view, status, on_time, how, why, switch=True, late=absent)
+    if how is How.ABORT and _can_wait(view, status, present):
+        why += "; too few are left to train, and they keep the state"
+        return publish(view, status, [], How.RESTART, why, switch=False, late=absent)
+    # Nobody is to blame where nobody came in process; whom a restart does not bring is broken.
+    blamed = absent if present or world.how is How.RESTART else []
+    late_before = numbers(world.late)
+    doomed = {worker.serial for worker in blamed if worker.serial in late_before}
+    crew = [worker for worker in everybody if worker.serial not in doomed]
+    inside = {worker.serial for worker in everybody}
+    if all(view.is_current(worker) for worker in crew):  # a world has one template
+        crew += [w for w in view.staying if w.is_ready and w.serial not in inside]
+    chosen = whole(crew, view.job.spec.workers)
+    harder = _STRONGER[world.how]
+    how = harder if _can_enter(view, status, chosen, harder) else How.RESTART
+    return publish(view, status, chosen, how, why, switch=bool(chosen), late=blamed)
+
+
+def just_left_out(view: View, status: TrainingJobStatus) -> frozenset[int]:
+    """Who was left out a moment ago: what it said before tells nothing of where its process is."""
+    return left_out(status) if let_go_again_seconds(view, status) else frozenset()
+
+
+def let_go_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """How long it is still waited to hear whether those who were left out have let go."""
+    world = status.world
+    if world is None or not left_out(status):
+        return None
+    return max(LET_GO_SECONDS - _formed_seconds(view, world), 0.0) or None
+
+
+def _can_wait(view: View, status: TrainingJobStatus, present: Sequence[Worker]) -> bool:
+    """Whether those who came have all of the newest state, and keep it until there are enough."""
+    brings_all = bring_all(holders(view, status), present, view.job.spec.workers)
+    return brings_all and all_outlive_a_break(present)
+
+
+def _is_starting(worker: Worker) -> bool:
+    """Whether its process cannot come at once: it has to be started first."""
+    return worker.agent is not None and not worker.agent.report.in_process
+
+
+def _formed_seconds(view: View, world: World) -> float:
+    formed_at = world.formed_at.datetime if world.formed_at is not None else view.now
+    return (view.now - formed_at) / timedelta(seconds=1)
+
+
+def _can_enter(view: View, status: TrainingJobStatus, chosen: Sequence[Worker], how: How) -> bool:
+    """In process only together with those who have the state, all of it."""
+    if how is How.RESTART:
+        return True
+    inside = {worker.serial for worker in chosen}
+    keepers = [worker for worker in holders(view, status) if worker.serial in inside]
+    return holds_all(keepers, view.job.spec.workers) and all_outlive_a_break(keepers)
+
+
+def _step_allowance(view: View, status: TrainingJobStatus) -> float:
+    steps_allowed = _ALLOWED_STEPS.get(status.world.how) if status.world is not None else None
+    if steps_allowed is None:
+        return 0.0
+    reports = (w.agent.report for w in members(view, status) if w.agent is not None)
+    steps = (r.progress.step_seconds for r in reports if r.progress is not None)
+    return steps_allowed * max((seconds for seconds in steps if seconds), default=0.0)

@@ -1,0 +1,143 @@
+"""Loss: members are gone, or their processes failed, and the others go on at once."""
+
+from spotrun.api.names import Reason
+from spotrun.api.status import How, TrainingJobStatus
+from spotrun.policies.failures.joining_workers import held_back
+from spotrun.policies.failures.policy import waits_for_retry
+from spotrun.state.replicas import bring_all, holds_all, led_by, whole
+from spotrun.state.snapshot import Worker
+from spotrun.state.view import View
+from spotrun.state.world_members import (
+    all_outlive_a_break,
+    failed,
+    generation,
+    gone,
+    holders,
+    is_prepared,
+    members,
+    some_unheard,
+    training,
+)
+from spotrun.state.world_transitions import publish
+
+DEBOUNCE_SECONDS = 0.3
+"""Losses come in groups (an event in recorded markets takes 7-11 of 16): wait for the others."""
+DEBOUNCE_IN_PROCESS_SECONDS = 0.05
+"""Where another world costs the survivors a tenth of a second, waiting is dearer than trying."""
+
+
+def after_loss(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Go on with the survivors, and with spares that are warm already."""
+    survivors = members(view, status)
+    if loss_again_seconds(view, status) > 0 or some_unheard(view, survivors):
+        return status
+    why = f"{len(gone(view, status))} of {len(training(status))} workers are gone"
+    return _go_on(view, status, survivors, why)
+
+
+def after_failure(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Go on without the one that failed, or else all start again after the pause."""
+    if some_unheard(view, members(view, status)):
+        return status
+    why = f"a training process of {failed(view, status)[0].pod.name} failed"
+    if _goes_on_in_process(view, holders(view, status)):
+        return _go_on(view, status, members(view, status), why)
+    if waits_for_retry(view, status):
+        return status
+    return _go_on(view, status, _without_failed_newcomers(view, status), why)
+
+
+def after_hang(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Have all break off: who hangs does not, and is left out as late; the others keep the state.
+
+    Where nobody could go on in process, or that has just been tried, all start again after the
+    pause.
+    """
+    crew = members(view, status)
+    if len(crew) > 1 and _goes_on_in_process(view, crew) and not _hangs_again(view, status):
+        why = "no step was finished for long; who hangs is left out"
+        return publish(view, status, crew, How.ABORT, why, switch=True)
+    if waits_for_retry(view, status):
+        return status
+    crew = [*_staying_first(view, crew), *_spares(view, status, crew, in_process=False)]
+    return _enter(view, status, crew, How.RESTART, "no step was finished for long")
+
+
+def _hangs_again(view: View, status: TrainingJobStatus) -> bool:
+    """Whether the world before this one hung as well, and nobody was found who does."""
+    before, now = view.job.status.restarts, status.restarts
+    if before is None or now is None or before.last_reason != Reason.HUNG:
+        return False
+    is_forgiven = now.failures == 1 and now.counted_since != before.counted_since
+    return not is_forgiven and (before.last_generation or 0) >= generation(status) - 1
+
+
+def loss_again_seconds(view: View, status: TrainingJobStatus) -> float:
+    """How long it is still waited for further losses after the first."""
+    seen = (view.job.lost_seconds.get(serial, 0.0) for serial in gone(view, status))
+    in_process = _goes_on_in_process(view, holders(view, status))
+    wait = DEBOUNCE_IN_PROCESS_SECONDS if in_process else DEBOUNCE_SECONDS
+    return wait - max(seen, default=0.0)
+
+
+def _go_on(
+    view: View, status: TrainingJobStatus, survivors: list[Worker], why: str
+) -> TrainingJobStatus:
+    """The largest world of whom there is; those with the state come first, for it must be in."""
+    keepers = [worker for worker in holders(view, status) if worker.agent is not None]
+    in_process = _goes_on_in_process(view, keepers)
+    if keepers and not holds_all(keepers, view.job.spec.workers):
+        why += "; a part of the model is lost with them"
+    broken = {worker.serial for worker in failed(view, status)} if in_process else set()
+    kept = {worker.serial for worker in keepers}
+    others = [
+        worker
+        for worker in survivors
+        if worker.serial not in kept | broken and is_prepared(worker, in_process=in_process)
+    ]
+    crew = [*keepers, *others] if in_process else [w for w in survivors if w.agent is not None]
+    spares = _spares(view, status, crew, in_process=in_process)
+    crew = [*_staying_first(view, crew), *(w for w in spares if w.serial not in broken)]
+    if not in_process:
+        return _enter(view, status, crew, How.RESTART, why)
+    workers = view.job.spec.workers
+    if not bring_all(keepers, whole(crew, workers), workers):
+        crew = led_by(keepers, crew, workers)
+    return _enter(view, status, crew, How.ABORT, why)
+
+
+def _goes_on_in_process(view: View, keepers: list[Worker]) -> bool:
+    """Whether those with the state have all of it, and none needs to be started again."""
+    return holds_all(keepers, view.job.spec.workers) and all_outlive_a_break(keepers)
+
+
+def _without_failed_newcomers(view: View, status: TrainingJobStatus) -> list[Worker]:
+    crew, held = members(view, status), held_back(view, status)
+    well = [worker for worker in crew if worker.serial not in held]
+    return well if whole(well, view.job.spec.workers) else crew
+
+
+def _enter(
+    view: View, status: TrainingJobStatus, crew: list[Worker], how: How, why: str
+) -> TrainingJobStatus:
+    """The first of them, as many as are allowed; nobody where they are too few."""
+    chosen = whole(crew, view.job.spec.workers)
+    if not chosen:
+        why += "; too few are left to train"
+        return publish(view, status, [], How.RESTART, why, switch=False)
+    return publish(view, status, chosen, how, why, switch=True)
+
+
+def _staying_first(view: View, crew: list[Worker]) -> list[Worker]:
+    return sorted(crew, key=lambda worker: worker.serial not in view.staying_serials)
+
+
+def _spares(
+    view: View, status: TrainingJobStatus, crew: list[Worker], *, in_process: bool
+) -> list[Worker]:
+    """Workers outside the world that hold nobody up, of the same template as those in it."""
+    inside = {worker.serial for worker in crew} | held_back(view, status)
+    if not all(view.is_current(worker) for worker in crew):
+        return []
+    others = (worker for worker in view.staying if worker.serial not in inside)
+    return [worker for worker in others if is_prepared(worker, in_process=in_process)]

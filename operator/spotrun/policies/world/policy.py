@@ -1,0 +1,109 @@
+"""The world: which workers train together, and how they come to.
+
+A world without members stands for "nobody trains": its number is kept, for generations only grow,
+and so is who holds the newest state (`trained`). While `switch` is false the members of the last
+world train on, and the newcomers get warm.
+"""
+
+from collections.abc import Callable
+
+from spotrun.api.status import How, TrainingJobStatus
+from spotrun.policies.failures.hang import hang_again_seconds, is_hung
+from spotrun.policies.world.join_timeout import (
+    arrival_again_seconds,
+    is_overdue,
+    leave_out_the_late,
+    let_go_again_seconds,
+)
+from spotrun.policies.world.loss import after_failure, after_hang, after_loss, loss_again_seconds
+from spotrun.policies.world.resize import (
+    follow_wishes,
+    growth_again_seconds,
+    leave_again_seconds,
+    newcomers_again_seconds,
+    save_again_seconds,
+)
+from spotrun.policies.world.start import start, start_again_seconds
+from spotrun.state.view import Policy, View, holds_back
+from spotrun.state.worker_outcomes import FOUND_LEADER_SECONDS, NEW_LEADER_SECONDS
+from spotrun.state.world_members import counted_on, failed, gone, relied_on, some_unheard, training
+from spotrun.state.world_transitions import publish
+
+__all__ = ["again_seconds", "counted_on", "is_restart", "next_world", "training"]
+
+
+def next_world(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Form, shrink, grow or keep the world; restart one only when it is this job's turn."""
+    after = _next(view, status)
+    if view.job.restart_seconds > 0 and is_restart(status, after):
+        return status
+    return after
+
+
+def is_restart(before: TrainingJobStatus, after: TrainingJobStatus) -> bool:
+    """Whether processes that train are started again.
+
+    When a file system or a switch fails, a thousand worlds would do so in the same second and load
+    what they restore from the same place.
+    """
+    old, new = before.world, after.world
+    if new is None or not new.switch or new.how is not How.RESTART or not training(before):
+        return False
+    return old is None or not old.switch or old.generation < new.generation
+
+
+def _next(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    if holds_back(status):
+        return _disband(view, status)
+    if not training(status):
+        return start(view, status)
+    for has_happened, answer in _TROUBLES:
+        if has_happened(view, status):
+            return answer(view, status)
+    return follow_wishes(view, status)
+
+
+_TROUBLES: tuple[tuple[Callable[[View, TrainingJobStatus], object], Policy], ...] = (
+    (gone, after_loss),
+    (failed, after_failure),
+    (is_overdue, leave_out_the_late),
+    (is_hung, after_hang),
+)
+"""What befalls those who train; only the first of them is answered, for it may explain the rest."""
+
+
+def again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """When the world may change though nothing happens."""
+    if holds_back(status):
+        return None
+    waits: list[float | None] = [
+        leave_again_seconds(view),
+        let_go_again_seconds(view, status),
+        view.job.restart_seconds,
+    ]
+    if some_unheard(view, view.alive):
+        led_seconds = view.job.leading_seconds
+        waits += [FOUND_LEADER_SECONDS - led_seconds, NEW_LEADER_SECONDS - led_seconds]
+    if not training(status):
+        waits.append(start_again_seconds(view))
+    elif gone(view, status):
+        waits.append(loss_again_seconds(view, status))
+    else:
+        waits += [
+            arrival_again_seconds(view, status),
+            growth_again_seconds(view, status),
+            save_again_seconds(view, status),
+            newcomers_again_seconds(view, status),
+            hang_again_seconds(view, status),
+        ]
+    return min((wait for wait in waits if wait is not None and wait > 0), default=None)
+
+
+def _disband(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Until its workers are gone a suspended job's world stands, and takes orders."""
+    world = status.world
+    if world is None or not relied_on(status).isdisjoint(view.alive_serials):
+        return status
+    if not world.members and not world.trained:
+        return status
+    return publish(view, status, [], How.RESTART, "no workers are wanted", switch=False)

@@ -1,0 +1,258 @@
+"""Growth and notices: newcomers join, departing and surplus workers leave, at a step boundary.
+
+Growth has two phases. The next world is published with `switch: false`, so that newcomers get warm
+while the others train; once they are ready it is entered.
+"""
+
+from datetime import timedelta
+
+from spotrun.api.status import How, TrainingJobStatus
+from spotrun.policies.failures.joining_workers import held_back
+from spotrun.policies.failures.policy import waits_for_retry
+from spotrun.policies.lifecycle.suspension import CHECKPOINT_SECONDS
+from spotrun.policies.placement.policy import retiring
+from spotrun.policies.world.checkpoint_requests import is_restart_planned, is_saved
+from spotrun.policies.world.join_timeout import just_left_out
+from spotrun.state.replicas import bring_all, led_by, whole
+from spotrun.state.sizes import wanted
+from spotrun.state.snapshot import Worker
+from spotrun.state.view import View, leaves_at
+from spotrun.state.worker_ids import numbers, ordered
+from spotrun.state.world_members import (
+    all_in_process,
+    has_failed_in,
+    holders,
+    is_prepared,
+    members,
+    missing,
+    some_unheard,
+    training,
+)
+from spotrun.state.world_transitions import fill_in, publish
+
+LEAD_SECONDS = 8.0
+"""A departing worker is left out so long before its node's end; some clouds give 15 s of notice."""
+TOGETHER_SECONDS = 5.0
+"""Notices come in groups: who has to leave so soon after another one leaves with it, in one round.
+"""
+NEWCOMERS_SECONDS = 1.0
+"""Newcomers come in groups, as losses do: so long it is waited for another one after the last."""
+NEWCOMERS_AT_MOST_SECONDS = 5.0
+"""But no longer for all of them."""
+PREPARE_SECONDS = 300.0
+"""So long newcomers that are ready wait for others that are not."""
+
+
+def follow_wishes(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Take in newcomers, let departing and surplus workers go."""
+    world = status.world
+    assert world is not None, "somebody trains"
+    hurry = _somebody_must_leave_now(view, status)
+    if some_unheard(view, members(view, status)):
+        return status
+    if missing(view, status) and not hurry:
+        return fill_in(view, status, switch=False)  # one change at a time
+    chosen = _choose(view, status, with_unready=True)
+    if (hurry or growth_again_seconds(view, status) == 0.0) and not _all_ready(
+        view, status, chosen
+    ):
+        at_once = _choose(view, status, with_unready=False)
+        if {worker.serial for worker in at_once} != set(training(status)):
+            chosen = at_once
+    if not hurry and _are_more_to_come(view, status, chosen):
+        return fill_in(view, status, switch=False)
+    return _change_to(view, status, chosen)
+
+
+def growth_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+    """When those who are ready join without the others; 0: now. None: nothing is prepared."""
+    world = status.world
+    if world is None or world.switch or not world.members or world.formed_at is None:
+        return None
+    waited_seconds = (view.now - world.formed_at.datetime) / timedelta(seconds=1)
+    # Others may come and fail meanwhile: each time another world is prepared, and those wait on.
+    ready = _newcomers(view, status, set(training(status)), with_unready=False)
+    ages = [w.agent.ready_seconds or 0.0 for w in ready if w.agent is not None]
+    return max(PREPARE_SECONDS - max([waited_seconds, *ages]), 0.0)
+
+
+def newcomers_again_seconds(view: View, status: TrainingJobStatus) -> float:
+    """How long it is still waited for more newcomers; 0: no longer."""
+    world, crew = status.world, set(training(status))
+    outside = [w.agent for w in view.staying if w.serial not in crew and w.is_ready]
+    ages = [agent.ready_seconds or 0.0 for agent in outside if agent is not None]
+    waits = [0.0]
+    if ages:
+        last, first = NEWCOMERS_SECONDS - min(ages), NEWCOMERS_AT_MOST_SECONDS - max(ages)
+        waits.append(min(last, first))
+    if world is not None and not world.switch and world.formed_at is not None:
+        # Those who are not ready are heard one after the other, too, and each would be a world.
+        prepared_seconds = (view.now - world.formed_at.datetime) / timedelta(seconds=1)
+        waits.append(NEWCOMERS_SECONDS - prepared_seconds)
+    return max(waits)
+
+
+def leave_again_seconds(view: View) -> float | None:
+    """When the next departing worker has to be left out."""
+    moments = (leaves_at(worker) for worker in view.alive)
+    waits = [(at - view.now) / timedelta(seconds=1) - LEAD_SECONDS for at in moments if at]
+    return min((wait for wait in waits if wait > 0), default=None)
+
+
+def _are_more_to_come(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> bool:
+    """Whether a world of these would soon be followed by a larger one, or by one that stays."""
+    serials = {worker.serial for worker in chosen}
+    is_whole = len(chosen) >= wanted(view.job.spec.workers) and serials <= view.staying_serials
+    if serials <= set(training(status)) or is_whole:
+        return False
+    return newcomers_again_seconds(view, status) > 0
+
+
+def _change_to(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> TrainingJobStatus:
+    world, crew = status.world, set(training(status))
+    assert world is not None, "somebody trains"
+    serials = {worker.serial for worker in chosen}
+    switch = _all_ready(view, status, chosen)
+    is_world = serials == numbers(world.members)
+    # A process that failed while it got warm comes to no world that it was in before.
+    if is_world and not any(has_failed_in(worker, world.generation) for worker in chosen):
+        waits = save_again_seconds(view, status) > 0
+        return fill_in(view, status, switch=switch and not waits)
+    if serials == crew:
+        # What was prepared has lost its newcomers, or they are not wanted any more. It stands until
+        # there is something to prepare again: to enter a world without a change costs a stall.
+        return status
+    joins, stay = len(serials - crew), len(serials & crew)
+    brings_state = stay and _with_the_state(view, status, chosen)
+    how = How.BOUNDARY if brings_state and _is_in_process(view, status) else How.RESTART
+    why = f"{joins} join, {len(crew)} train, {len(serials)} will"
+    if how is How.RESTART and _should_save_first(view, status):
+        switch = False
+    return publish(view, status, chosen, how, why, switch=switch)
+
+
+def save_again_seconds(view: View, status: TrainingJobStatus) -> float:
+    """How long a restart that is planned still waits for the checkpoint it was ordered to await.
+
+    Not longer than saving may take: a script may not know how to.
+    """
+    if not is_restart_planned(view, status) or is_saved(view, status):
+        return 0.0
+    world, crew = status.world, set(training(status))
+    if world is None or world.formed_at is None or _somebody_must_leave_now(view, status):
+        return 0.0
+    joining = [view.by_serial[n] for n in ordered(world.members) if n not in crew]
+    ages = [w.agent.ready_seconds or 0.0 for w in joining if w.agent is not None]
+    waited_seconds = min([(view.now - world.formed_at.datetime) / timedelta(seconds=1), *ages])
+    return max(CHECKPOINT_SECONDS - waited_seconds, 0.0)
+
+
+def _should_save_first(view: View, status: TrainingJobStatus) -> bool:
+    can_save = view.job.spec.checkpoint is not None
+    is_hurried = _somebody_must_leave_now(view, status)
+    return can_save and not is_hurried and not is_saved(view, status)
+
+
+def _choose(view: View, status: TrainingJobStatus, *, with_unready: bool) -> list[Worker]:
+    """Who trains keeps its place; newcomers come before workers that are about to leave."""
+    crew = members(view, status)
+    inside = {worker.serial for worker in crew}
+    newcomers = _newcomers(view, status, inside, with_unready=with_unready)
+    workers = view.job.spec.workers
+    if not all(view.is_current(worker) for worker in crew):  # a world has one template
+        renewed = whole(newcomers, workers)
+        return renewed if len(renewed) == wanted(workers) else crew
+    going = retiring(view, status, wanted(workers))
+    staying, replaced = _parted([w for w in crew if w.serial in view.staying_serials], going)
+    # A newcomer that is to go as well takes nobody's place: they would change it for ever.
+    lasting, passing = _parted(newcomers, going)
+    candidates = [*staying, *lasting, *replaced, *passing]
+    leaving = _who_can_stay(view, status, candidates)
+    candidates += leaving
+    chosen = whole(candidates, workers)
+    if chosen and _with_the_state(view, status, chosen):
+        return chosen
+    keepers = [*replaced, *leaving]
+    return (_hand_over(view, status, chosen, keepers) if chosen and keepers else None) or crew
+
+
+def _parted(workers: list[Worker], serials: frozenset[int]) -> tuple[list[Worker], list[Worker]]:
+    """Those whose number is none of these, and those whose number is."""
+    others = [worker for worker in workers if worker.serial not in serials]
+    return others, [worker for worker in workers if worker.serial in serials]
+
+
+def _hand_over(
+    view: View, status: TrainingJobStatus, chosen: list[Worker], keepers: list[Worker]
+) -> list[Worker] | None:
+    """How nobody but newcomers can go on: who has the state stays a while, or a checkpoint does.
+
+    None while that cannot be: then those who train go on.
+    """
+    workers = view.job.spec.workers
+    if len(chosen) > workers.per_replica and all_in_process(members(view, status)):
+        handed = whole(led_by(keepers, chosen, workers), workers)
+        if _with_the_state(view, status, handed):
+            return handed
+    is_ready = all(worker.is_ready for worker in chosen)
+    return chosen if is_ready and is_saved(view, status) else None
+
+
+def _newcomers(
+    view: View, status: TrainingJobStatus, inside: set[int], *, with_unready: bool
+) -> list[Worker]:
+    """Who may join: not who failed just now, and while failures repeat themselves nobody."""
+    restarts = status.restarts
+    if waits_for_retry(view, status) and restarts is not None and (restarts.failures or 0) > 1:
+        return []
+    in_process, held = _is_in_process(view, status), held_back(view, status)
+    if held and not in_process:
+        return []  # each try is a restart of all
+    outside = inside | held | just_left_out(view, status)
+    heard = [w for w in view.staying if w.serial not in outside and w.agent is not None]
+    prepared = [worker for worker in heard if is_prepared(worker, in_process=in_process)]
+    if not with_unready:
+        return prepared
+    first = {worker.serial for worker in prepared}
+    return [*prepared, *(worker for worker in heard if worker.serial not in first)]
+
+
+def _with_the_state(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> bool:
+    """Whether those who have the state, all of it, are in the next world, if there are such."""
+    keepers = holders(view, status)
+    return not keepers or bring_all(keepers, chosen, view.job.spec.workers)
+
+
+def _all_ready(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> bool:
+    crew = training(status)
+    newcomers = [worker for worker in chosen if worker.serial not in crew]
+    # Where nobody stays all start from what was saved: no process gets warm before that.
+    in_process = len(newcomers) < len(chosen) and _is_in_process(view, status)
+    return all(is_prepared(worker, in_process=in_process) for worker in newcomers)
+
+
+def _is_in_process(view: View, status: TrainingJobStatus) -> bool:
+    return all_in_process(members(view, status))
+
+
+def _somebody_must_leave_now(view: View, status: TrainingJobStatus) -> bool:
+    return any(_leaves_now(view, worker) for worker in members(view, status))
+
+
+def _who_can_stay(view: View, status: TrainingJobStatus, others: list[Worker]) -> list[Worker]:
+    """Those of the departing who have some time left yet; as they leave together where they may."""
+    crew = [w for w in members(view, status) if w.serial not in view.staying_serials]
+    stay = [worker for worker in crew if not _leaves_now(view, worker)]
+    if len(stay) == len(crew):
+        return stay
+    longest = [w for w in stay if not _leaves_within(view, w, LEAD_SECONDS + TOGETHER_SECONDS)]
+    return longest if whole([*others, *longest], view.job.spec.workers) else stay
+
+
+def _leaves_now(view: View, worker: Worker) -> bool:
+    return _leaves_within(view, worker, LEAD_SECONDS)
+
+
+def _leaves_within(view: View, worker: Worker, seconds: float) -> bool:
+    moment = leaves_at(worker)
+    return moment is not None and (moment - view.now) / timedelta(seconds=1) <= seconds

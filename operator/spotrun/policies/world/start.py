@@ -1,0 +1,69 @@
+"""Start: the first world of a job, or the next one after nobody trained for a while."""
+
+from spotrun.api.status import How, TrainingJobStatus
+from spotrun.api.values import Serials
+from spotrun.policies.failures.policy import waits_for_retry
+from spotrun.policies.world.join_timeout import just_left_out
+from spotrun.state.replicas import holds_all, whole
+from spotrun.state.sizes import smallest, wanted
+from spotrun.state.view import View
+from spotrun.state.worker_ids import numbers, ordered
+from spotrun.state.world_members import all_outlive_a_break, holders, some_unheard
+from spotrun.state.world_transitions import publish
+
+GATHER_SECONDS = 30.0
+"""So long a job whose smallest world is ready waits for the rest of its gang."""
+
+
+def start(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Start once everybody is there, or the smallest world has waited long enough for the rest.
+
+    Where the last world became too small its survivors keep its state: they go on as soon as there
+    are enough, and the rest joins later.
+    """
+    status = _forget_the_dead(view, status)
+    keepers = holders(view, status)
+    if waits_for_retry(view, status) or some_unheard(view, keepers):
+        return status
+    survivors = [w for w in keepers if w.serial in view.staying_serials and w.agent is not None]
+    workers = view.job.spec.workers
+    goes_on = holds_all(survivors, workers) and all_outlive_a_break(survivors)
+    known = {worker.serial for worker in survivors} if goes_on else set()
+    passed = known | just_left_out(view, status)
+    ready = [w for w in view.staying if w.is_ready and w.serial not in passed]
+    crew = [*survivors, *ready] if goes_on else ready
+    chosen = whole(crew, workers)
+    if not chosen:
+        return status
+    if goes_on:
+        new = sum(worker.serial not in known for worker in chosen)
+        why = f"{len(chosen) - new} with the state, {new} others"
+        return publish(view, status, chosen, How.ABORT, why, switch=True)
+    everybody = len(chosen) >= wanted(workers)
+    if not everybody and _gathers_seconds(view) > 0:
+        return status
+    why = "all workers are ready" if everybody else "the rest did not come in time"
+    return publish(view, status, chosen, How.RESTART, why, switch=True)
+
+
+def _forget_the_dead(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Who held the state and is gone may be made anew, and holds nothing then."""
+    world = status.world
+    if world is None or numbers(world.trained) <= view.alive_serials:
+        return status
+    alive = tuple(n for n in ordered(world.trained) if n in view.alive_serials)
+    left = world.model_copy(update={"trained": Serials.of(alive) if alive else None})
+    return status.model_copy(update={"world": left})
+
+
+def start_again_seconds(view: View) -> float | None:
+    """When the gather window ends; None while too few are ready for one."""
+    ready = sum(worker.is_ready for worker in view.staying)
+    return _gathers_seconds(view) if ready >= smallest(view.job.spec.workers) else None
+
+
+def _gathers_seconds(view: View) -> float:
+    """The rest of the window, which began when the smallest world was ready."""
+    ages = [w.agent.ready_seconds or 0.0 for w in view.staying if w.agent and w.is_ready]
+    ages.sort(reverse=True)
+    return GATHER_SECONDS - ages[smallest(view.job.spec.workers) - 1]

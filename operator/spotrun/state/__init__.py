@@ -1,0 +1,1 @@
+"""What every policy reads: a job's snapshot, its workers and world, the actions there are."""

@@ -1,0 +1,86 @@
+"""Writing into status: conditions that remember when they changed, decisions with their numbers."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from spotrun.api.meta import Condition, ConditionStatus, ReasonText
+from spotrun.api.names import ConditionType, Reason
+from spotrun.api.status import Decision, TrainingJobStatus
+from spotrun.api.values import Time
+from spotrun.state.view import View
+
+_KEPT_DECISIONS = 10
+_VALUES = {
+    True: ConditionStatus.TRUE,
+    False: ConditionStatus.FALSE,
+    None: ConditionStatus.UNKNOWN,
+}
+_REASONS = {reason.value: reason for reason in Reason}
+
+
+def record(
+    view: View, status: TrainingJobStatus, what: str, why: str, numbers: Mapping[str, str]
+) -> TrainingJobStatus:
+    """Add a decision to the last ten."""
+    decision = Decision(time=Time.of(view.now), what=what, why=why, numbers=dict(numbers))
+    kept = (*(status.decisions or ()), decision)[-_KEPT_DECISIONS:]
+    return status.model_copy(update={"decisions": kept})
+
+
+def state(
+    view: View,
+    status: TrainingJobStatus,
+    kind: ConditionType,
+    reason: str,
+    message: str,
+    *,
+    holds: bool | None,
+) -> TrainingJobStatus:
+    """Say whether a condition holds (None: nobody knows).
+
+    Its transition time moves only when that changes.
+    """
+    old = find(status, kind)
+    value = _VALUES[holds]
+    is_same = old is not None and old.status is value
+    said = (value, reason, message, view.job.generation)
+    if old and said == (old.status, old.reason, old.message, old.observed_generation):
+        return status
+    condition = Condition(
+        type=ReasonText(kind.value),
+        status=value,
+        observed_generation=view.job.generation,
+        last_transition_time=old.last_transition_time if old and is_same else Time.of(view.now),
+        reason=ReasonText(reason),
+        message=message,
+    )
+    others = tuple(c for c in status.conditions or () if c.type != kind.value)
+    ordered = tuple(sorted((*others, condition), key=lambda c: c.type))
+    return status.model_copy(update={"conditions": ordered})
+
+
+def unsay(status: TrainingJobStatus, kind: ConditionType) -> TrainingJobStatus:
+    """Take a condition away that is stated only while it has something to say."""
+    if find(status, kind) is None:
+        return status
+    others = tuple(one for one in status.conditions or () if one.type != kind.value)
+    return status.model_copy(update={"conditions": others or None})
+
+
+def read_reason(text: str | None, default: Reason) -> Reason:
+    """A reason as status holds it."""
+    return _REASONS.get(text or "", default)
+
+
+def find(status: TrainingJobStatus, kind: ConditionType) -> Condition | None:
+    """The condition of that type, if it was ever stated."""
+    name = kind.value
+    return next((c for c in status.conditions or () if c.type == name), None)
+
+
+def holds_since(status: TrainingJobStatus, kind: ConditionType) -> datetime | None:
+    """Since when a condition is true; None if it is not."""
+    condition = find(status, kind)
+    if condition is None or condition.status is not ConditionStatus.TRUE:
+        return None
+    return condition.last_transition_time.datetime

@@ -1,0 +1,62 @@
+"""Replicas: whole copies of the model, of `perReplica` workers that each hold a part of it.
+
+Which part that is a worker's *slot* says, and it keeps it for ever: its process is built around it.
+Where every worker holds a whole model all have slot 0.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from spotrun.api.workers import Workers
+from spotrun.state.sizes import largest, wanted
+from spotrun.state.snapshot import Worker
+
+
+def slot_of(worker: Worker, workers: Workers) -> int:
+    """The part of the model that a worker holds."""
+    return worker.pod.slot % workers.per_replica
+
+
+def by_slot(those: Iterable[Worker], workers: Workers) -> list[list[Worker]]:
+    """Workers by the part that they hold, each in the order given."""
+    slots: list[list[Worker]] = [[] for _ in range(workers.per_replica)]
+    for worker in those:
+        slots[slot_of(worker, workers)].append(worker)
+    return slots
+
+
+def whole(candidates: Sequence[Worker], workers: Workers) -> list[Worker]:
+    """The largest world of those that is wanted and allowed: of each slot the first so many."""
+    slots = by_slot(candidates, workers)
+    there = min(map(len, slots)) * workers.per_replica
+    replicas = largest(workers, min(there, wanted(workers))) // workers.per_replica
+    inside = {worker.serial for slot in slots for worker in slot[:replicas]}
+    return [worker for worker in candidates if worker.serial in inside]
+
+
+def led_by(keepers: Sequence[Worker], others: Sequence[Worker], workers: Workers) -> list[Worker]:
+    """Of the keepers the first of each slot, and then the others."""
+    first = [slot[0] for slot in by_slot(keepers, workers) if slot]
+    known = {worker.serial for worker in first}
+    return [*first, *(worker for worker in others if worker.serial not in known)]
+
+
+def holds_all(those: Sequence[Worker], workers: Workers) -> bool:
+    """Whether they hold a whole model together."""
+    return all(by_slot(those, workers))
+
+
+def bring_all(keepers: Iterable[Worker], chosen: Iterable[Worker], workers: Workers) -> bool:
+    """Whether those of the keepers who are chosen hold a whole model together."""
+    known = {worker.serial for worker in keepers}
+    return holds_all([worker for worker in chosen if worker.serial in known], workers)
+
+
+def new_slots(staying: Sequence[Worker], workers: Workers, number: int) -> list[int]:
+    """The slots that so many new workers get: those that fewest of the staying have come first."""
+    counts = [len(slot) for slot in by_slot(staying, workers)]
+    found = []
+    for _ in range(number):
+        slot = counts.index(min(counts))
+        counts[slot] += 1
+        found.append(slot)
+    return found

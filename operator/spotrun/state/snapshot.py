@@ -1,0 +1,266 @@
+"""Everything a decision may know: gathered beforehand, frozen, without a way to ask for more."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+
+from spotrun.api.capacitypool import Capacity
+from spotrun.api.names import ConditionType, Reason
+from spotrun.api.status import TrainingJobStatus
+from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.money.prices import PriceHistory
+from spotrun.money.shares import Resources
+from spotrun.money.units import UsdPerHour
+from spotrun.state.market import Market
+from spotrun.wire import LastWords, Report, Utilization
+
+
+class PodPhase(StrEnum):
+    """As Kubernetes says it."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True)
+class PodEnd:
+    """How a pod's trainer container ended, or why the pod did without it."""
+
+    exit_code: int | None = None
+    container_reason: str = ""  # OOMKilled, Error, Completed
+    pod_reason: str = ""  # Terminated, Evicted, NodeLost, ...
+    pod_message: str = ""
+    words: LastWords | None = None
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A worker's pod."""
+
+    serial: int
+    name: str
+    uid: str
+    version: str
+    template: str  # the hash of the template it was made from
+    phase: PodPhase = PodPhase.PENDING
+    node: str | None = None
+    address: str | None = None
+    deleting: bool = False
+    killed_at: datetime | None = None  # while deleting: the end of its grace, until then it may run
+    is_forced: bool = False  # it was deleted without any grace, as who gives it up does
+    metered: bool = True  # our finalizer is still there
+    disrupted: str | None = None  # reason of its DisruptionTarget condition
+    end: PodEnd | None = None
+    unschedulable: str = ""  # the scheduler's words, while it finds no node
+    stuck: str = ""  # Kubernetes' words, while it cannot start a container
+    created_at: datetime | None = None
+    scheduled_at: datetime | None = None  # when it was bound to its node
+    ended_at: datetime | None = None  # when the last of its containers ended
+    end_is_guessed: bool = False  # it was found ended: that is when, and it may have been long over
+    disrupted_at: datetime | None = None  # since when it has its DisruptionTarget condition
+    requests: Resources = field(default_factory=Resources)
+    asked: Capacity | None = None  # the capacity it was asked from; None: any that will do
+    pools: tuple[str, ...] = ()  # the names of the pools it was asked from; none: any node
+    zone: str = ""  # the only one it was asked from; "": any
+    avoids: tuple[str, ...] = ()  # the host names of nodes that it keeps away from
+    slot: int = 0  # which part of a copy of the model it holds
+
+    @cached_property
+    def is_over(self) -> bool:
+        """Whether it has ended with all its containers."""
+        return self.phase in {PodPhase.SUCCEEDED, PodPhase.FAILED}
+
+
+@dataclass(frozen=True)
+class Node:
+    """The node of a worker."""
+
+    name: str
+    gone: bool = False  # the Node object is no more
+    ready: bool = True
+    capacity: Capacity = Capacity.ON_DEMAND
+    zone: str = ""
+    leaves_at: datetime | None = None  # a notice was given: then, or at once if in the past
+    hostname: str = ""  # the label by which pods can keep away from it
+    pool: str = ""  # the CapacityPool it belongs to; "": none
+    instance_type: str = ""
+    region: str = ""
+    created_at: datetime | None = None
+    stated_price: str | None = None  # as its own annotation has it, readable or not
+    allocatable: Resources | None = None
+    gone_at: datetime | None = None  # when it was first missed
+    unreachable_at: datetime | None = None  # since when Kubernetes hears nothing of its kubelet
+    ready_at: datetime | None = None  # since when its kubelet says that it is well
+    # Of the whole node, by the first source that knows it.
+    prices: PriceHistory = field(default_factory=PriceHistory)
+    on_demand_usd_per_hour: UsdPerHour | None = None  # of the like of it on demand
+
+
+ENOUGH_WINDOWS = 3
+"""From which something may be concluded."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a worker told in the world it is in: medians over windows of 20 steps."""
+
+    generation: int
+    windows: int = 0  # that do not overlap; the first steps after a change are in none
+    step_seconds: float | None = None
+    samples_per_step: float | None = None
+    # Shares of a step, whose sum is 1; None: it does not say.
+    compute: float | None = None
+    data: float | None = None
+    communicate: float | None = None
+    utilization: Utilization = field(default_factory=Utilization)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether something may be concluded from it."""
+        return self.windows >= ENOUGH_WINDOWS
+
+
+@dataclass(frozen=True)
+class Agent:
+    """What is heard from a worker; the ages are measured on the operator's own clock."""
+
+    report: Report
+    # Since the last sign of life. A held poll is one for as long as it is open; of a worker that is
+    # `in_doubt` it is answered at once, and silence counts from then.
+    heard_seconds: float
+    ready_seconds: float | None = None  # since it first said that it is ready
+    arrived_seconds: float | None = None  # since it first said that it arrived where it is now
+    progress_seconds: float | None = None  # since it last said anything new of its progress
+    reading: Reading | None = None  # None until it trains
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One worker as seen from all sides."""
+
+    pod: Pod
+    node: Node | None = None  # None while it is not scheduled
+    agent: Agent | None = None  # None until it has called
+    speaks_old_wire: bool = False  # its reports are refused: their version is no longer served
+    # By metrics.k8s.io, smoothed; asked only of jobs whose workers tell nothing of their steps.
+    used: Utilization | None = None
+
+    @cached_property
+    def serial(self) -> int:
+        """Its number in the job, for ever."""
+        return self.pod.serial
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it could enter a world now."""
+        return self.agent is not None and self.agent.report.ready
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Kubernetes refused a pod of ours, in its own words."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Undone:
+    """A write that has failed several times in a row."""
+
+    what: str  # was to be written
+    words: str  # the API server's, or a webhook's
+
+
+@dataclass(frozen=True)
+class Broken:
+    """Why a job cannot be decided; it is only let go of."""
+
+    message: str
+    kind: ConditionType = ConditionType.TEMPLATE_ACCEPTED  # the condition that does not hold
+    reason: Reason = Reason.TEMPLATE_REFUSED
+    has_ledger: bool = True  # False: its status cannot be read, or cannot be true
+    may_be_said: bool = True  # False: its status must not be written
+    has_template: bool = True  # False: how its workers are made is not known
+
+
+@dataclass(frozen=True)
+class JobSnapshot:
+    """A job and all that belongs to it."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    generation: int
+    created_at: datetime
+    spec: TrainingJobSpec
+    status: TrainingJobStatus = field(default_factory=TrainingJobStatus)
+    template: str = ""  # the hash of the template as it is now
+    deleting: bool = False
+    workers: tuple[Worker, ...] = ()  # those with a pod of ours, by serial
+    refusal: Refusal | None = None  # of the last attempt, until one succeeds
+    undone: Undone | None = None  # the write that has failed most often, once it is no accident
+    written_seconds: float = float("inf")  # since status was last written
+    is_time_sure: bool = True  # whether what cannot be taken back may follow from the time
+    leading_seconds: float = 0.0  # silence says nothing before agents had time to come over
+    lost_seconds: Mapping[int, float] = field(default_factory=dict)  # since each loss was seen
+    # The workers whose pods are gone without our release, and since when each is missed; None: it
+    # went while no operator watched.
+    vanished: Mapping[int, datetime | None] = field(default_factory=dict)
+    missed_seconds: Mapping[int, float] = field(default_factory=dict)  # by both neighbours
+    restart_seconds: float = 0.0  # until worlds may be restarted again: all jobs share an allowance
+    may_hold_nodes: bool = True  # False: other gangs come first, this one waits without nodes
+    turned_down: Mapping[int, str] = field(default_factory=dict)  # why autoscalers make no node
+    volume_is_shared: bool | None = None  # whether several nodes can mount checkpoint.volume
+    volume_zones: frozenset[str] | None = None  # where its claims can be mounted; None: anywhere
+    market: Market = field(default_factory=Market)  # the pools that its workers may come from
+    annotated: Mapping[str, str] = field(default_factory=dict)  # with its cost, by an earlier write
+    cost_labels: Mapping[str, str] = field(default_factory=dict)  # by which costs are grouped
+    limited_by: Reason | None = None  # why `spec` has fewer replicas here than were asked for
+    asked_replicas: int | None = None  # how many that were, where they are limited
+    full_size: int | None = None  # wanted workers, where `spec` has fewer for want of nodes
+    most_lasting: int | None = None  # workers that may be on demand or reserved; None: no limit
+    requests: Resources = field(default_factory=Resources)  # of one worker, as its template says
+    claimed: int = 0  # devices that each worker is given by claims (DRA)
+    claims_uncounted: str = ""  # why it is not known how many those are
+    shared_nodes: frozenset[str] = frozenset()  # nodes of its workers that other jobs have as well
+    # Of gradients, that all workers add up in a step; None: not measured.
+    sync_bytes_per_step: float | None = None
+    is_mute: bool = False  # its script does not train through `Run`: nobody tells of steps
+    use_unknown: str = ""  # why then not even what its workers use is known
+    broken: Broken | None = None  # why it cannot be decided; `spec` is what of it can be read
+
+    @property
+    def has_ledger(self) -> bool:
+        """Whether anything may be concluded from `status`."""
+        return self.broken is None or self.broken.has_ledger
+
+    @property
+    def may_be_told(self) -> bool:
+        """Whether its workers can be told of their world."""
+        return self.broken is None or (self.broken.has_ledger and self.broken.has_template)
+
+    @property
+    def processes(self) -> int:
+        """How many each of its workers runs."""
+        return self.spec.workers.processes or self.requests.gpus or self.claimed or 1
+
+    def limited_to(self, replicas: int, why: Reason) -> "JobSnapshot":
+        """The same job as if fewer workers had been asked for."""
+        workers = self.spec.workers.model_copy(update={"replicas": replicas})
+        asked = self.asked_replicas
+        return replace(
+            self,
+            spec=self.spec.model_copy(update={"workers": workers}),
+            limited_by=why,
+            asked_replicas=self.spec.workers.replicas if asked is None else asked,
+        )
+
+    def worker(self, serial: int) -> Worker | None:
+        """The worker of that number, if it has a pod."""
+        return next((worker for worker in self.workers if worker.serial == serial), None)

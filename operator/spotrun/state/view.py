@@ -1,0 +1,149 @@
+"""What every policy looks at: the snapshot, the moment, and what became of each worker."""
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, TypeVar
+
+from spotrun.api.names import Phase
+from spotrun.api.status import TrainingJobStatus
+from spotrun.state.snapshot import JobSnapshot, Worker
+from spotrun.state.worker_ids import ordered
+from spotrun.state.worker_outcomes import Fate, fates
+
+T = TypeVar("T")
+
+FINISHED = frozenset({Phase.SUCCEEDED, Phase.FAILED})
+PATIENCE = 2  # who is late so often is replaced
+_CLOCKS_APART = timedelta(seconds=10)  # of two replicas that both keep time
+_AT_ONCE = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class View:
+    """One look at a job; everything in it is derived from the snapshot, once."""
+
+    job: JobSnapshot
+    now: datetime
+    unlimited: "View | None" = None  # of the job before anything limited it, if `job` is limited
+
+    @cached_property
+    def is_time_sure(self) -> bool:
+        """Whether what cannot be taken back may follow from the time.
+
+        Not while clocks disagree, or where it was later already when the cost was stored.
+        """
+        cost = self.job.status.cost
+        stored = cost.as_of.datetime if cost is not None and cost.as_of is not None else _AT_ONCE
+        return self.job.is_time_sure and self.now + _CLOCKS_APART >= stored
+
+    @cached_property
+    def by_serial(self) -> dict[int, Worker]:
+        """The workers that have a pod."""
+        return {worker.serial: worker for worker in self.job.workers}
+
+    @cached_property
+    def ends(self) -> dict[int, Fate]:
+        """The ends of the workers that have ended, by serial."""
+        return fates(self.job, self.now)
+
+    @cached_property
+    def alive(self) -> tuple[Worker, ...]:
+        """The workers that have not ended."""
+        return tuple(worker for worker in self.job.workers if worker.serial not in self.ends)
+
+    @cached_property
+    def alive_serials(self) -> frozenset[int]:
+        """The numbers of those alive."""
+        return frozenset(worker.serial for worker in self.alive)
+
+    @cached_property
+    def staying(self) -> tuple[Worker, ...]:
+        """Those of them that nothing calls away."""
+        replaced = given_up(self.job.status)
+        return tuple(
+            worker
+            for worker in self.alive
+            if self.is_current(worker)
+            and leaves_at(worker) is None
+            and worker.serial not in replaced
+        )
+
+    @cached_property
+    def staying_serials(self) -> frozenset[int]:
+        """The numbers of those that stay."""
+        return frozenset(worker.serial for worker in self.staying)
+
+    def once(self, what: Hashable, parts: tuple[object, ...], make: Callable[[], T]) -> T:
+        """Conclude once for all policies what depends only on this view and parts of a status.
+
+        Of these only the identity is compared: policies replace what they change.
+        """
+        known = self._concluded.get(what)
+        if known is not None:
+            for before, part in zip(known[0], parts, strict=True):
+                if before is not part:
+                    break
+            else:
+                return known[1]  # type: ignore[no-any-return]
+        made = make()
+        self._concluded[what] = (parts, made)
+        return made
+
+    @cached_property
+    def _concluded(self) -> dict[Hashable, tuple[tuple[object, ...], Any]]:
+        return {}
+
+    def once_unlimited(self, what: Hashable, parts: tuple[object, ...], make: Callable[[], T]) -> T:
+        """Do the same with what is no other where fewer workers may be wanted."""
+        return (self.unlimited or self).once(what, parts, make)
+
+    def limited(self, job: JobSnapshot) -> "View":
+        """Look at the same job with its limits; about its workers it is known what was known."""
+        view = View(job, self.now, self.unlimited or self)
+        vars(view).update({name: getattr(self, name) for name in _OF_WORKERS})
+        return view
+
+    def is_current(self, worker: Worker) -> bool:
+        """Whether a worker was made from the template as it is now."""
+        return worker.pod.template == self.job.template
+
+
+_OF_WORKERS = ("by_serial", "ends", "alive", "alive_serials", "staying", "staying_serials")
+
+Policy = Callable[[View, TrainingJobStatus], TrainingJobStatus]
+"""Concludes a next status from what is known and the status as it would be without it."""
+
+
+def leaves_at(worker: Worker) -> datetime | None:
+    """When a worker has to be gone: its node was given notice, or its pod is being deleted.
+
+    At once where it was told to end by a signal, whoever sent it.
+    """
+    of_node = worker.node.leaves_at if worker.node is not None else None
+    of_pod = worker.pod.killed_at if worker.pod.deleting else None
+    is_leaving = worker.agent is not None and worker.agent.report.leaving
+    moments = (of_node, of_pod, _AT_ONCE if is_leaving else None)
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+def given_up(status: TrainingJobStatus) -> frozenset[int]:
+    """Who was late so often that it is replaced."""
+    times = Counter(ordered(status.world.late)) if status.world is not None else {}
+    return frozenset(serial for serial, count in times.items() if count >= PATIENCE)
+
+
+def left_out(status: TrainingJobStatus) -> frozenset[int]:
+    """Who came too late to a world and is in none since, while others have the newest state."""
+    world = status.world
+    if world is None or not world.late:
+        return frozenset()
+    counted = ordered(world.trained) + (ordered(world.members) if world.switch else ())
+    return frozenset(ordered(world.late)) - frozenset(counted)
+
+
+def holds_back(status: TrainingJobStatus) -> bool:
+    """Whether no workers are wanted: the job is over, or somebody suspends it."""
+    return status.phase in FINISHED or bool(status.suspended_by)

@@ -1,0 +1,283 @@
+"""What became of each worker: alive, or ended and why.
+
+What the platform did to a worker (Reclaimed, NodeLost, Drained, Preempted) is an interruption and
+never counts as a failure; what the worker did itself does. Whom a node did not take in the first
+place is neither: nothing of it ever ran.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from spotrun.api.names import Phase, Reason
+from spotrun.api.status import How
+from spotrun.state.snapshot import JobSnapshot, Pod, PodEnd, PodPhase, Worker
+from spotrun.state.worker_ids import numbers, ordered, ranges
+from spotrun.wire import Ending
+
+INTERRUPTIONS = frozenset({Reason.RECLAIMED, Reason.NODE_LOST, Reason.DRAINED, Reason.PREEMPTED})
+FAILURES = frozenset({Reason.OOM_KILLED, Reason.EVICTED, Reason.EXIT_CODE, Reason.HUNG})
+
+_SILENT_SECONDS = 1.0  # a suspected agent that is well answers its held poll within this
+CUT_OFF_SECONDS = 10.0
+"""A worker that answers us, but whom both its neighbours miss for so long, trains with nobody."""
+NEW_LEADER_SECONDS = 60.0  # agents need time to find a new leader: until they have, or for so long
+FOUND_LEADER_SECONDS = 10.0
+"""Where another worker of the job has found it, a suspected one had time enough: agents try again
+after 5 s at most, for 5 s each time."""
+
+_DISRUPTIONS: Mapping[str, Reason] = {
+    "PreemptionByScheduler": Reason.PREEMPTED,
+    "EvictionByEvictionAPI": Reason.DRAINED,
+    "DeletionByTaintManager": Reason.NODE_LOST,
+    "DeletionByPodGC": Reason.NODE_LOST,
+}
+# A node that shuts down gracefully and one under pressure give the same condition; only the
+# words differ (kubelet, nodeshutdown_manager: "...in response to imminent node shutdown.", and
+# "Pod was rejected as the node is shutting down." of whom it does not take any more).
+_SHUTDOWN = ("node shutdown", "node is shutting down")
+_PREEMPTING = "Preempting"  # by a kubelet, for a static or critical pod
+_OWN_DEADLINE = "DeadlineExceeded"  # activeDeadlineSeconds of the template
+
+
+@dataclass(frozen=True)
+class Fate:
+    """A worker's end; `cause` is None if it ended as it should.
+
+    It is not final while containers may still run and cost: no world counts on such a worker any
+    more, but it is not settled yet.
+    """
+
+    cause: Reason | None
+    exit_code: int | None = None
+    message: str = ""
+    is_final: bool = True
+
+    @property
+    def is_interruption(self) -> bool:
+        """Whether the platform took it."""
+        return self.cause in INTERRUPTIONS
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it is to be counted against the job."""
+        return self.cause in FAILURES
+
+
+def fates(job: JobSnapshot, now: datetime | None = None) -> dict[int, Fate]:
+    """The ends of those workers that have ended, by serial; without a time a deletion is an end."""
+    doubted, settled = _doubted(job), ranges(job.status.settled)
+    failed = numbers(job.status.failed)
+    found = {
+        worker.serial: _fate(
+            worker,
+            now,
+            lost=_why_lost(worker, job, doubted),
+            is_settled=worker.serial in settled,
+            has_failed=worker.serial in failed,
+        )
+        for worker in job.workers
+    }
+    return {serial: fate for serial, fate in found.items() if fate is not None}
+
+
+def is_rejected(pod: Pod) -> bool:
+    """Whether its node did not take it: nothing of it was started.
+
+    The kubelet says why in one word: OutOfcpu, UnexpectedAdmissionError, NodeAffinity, and Evicted
+    where the node was short of something before. Whom it ended later has an exit code, or is said
+    to be the target of a disruption.
+    """
+    end = pod.end
+    if end is None or end.exit_code is not None or end.words is not None:
+        return False
+    return pod.disrupted is None and end.pod_reason not in {"", _OWN_DEADLINE}
+
+
+def in_doubt(job: JobSnapshot) -> frozenset[int]:
+    """The workers of whom a sign of life is wanted: their node is not ready, or peers miss them.
+
+    Or peers miss somebody who is on the same node, or their world's group broke, or they were to
+    join it and are not there.
+    """
+    doubted = _doubted(job)
+    nodes = {worker.pod.node for worker in job.workers if worker.serial in doubted}
+    return frozenset(
+        w.serial for w in job.workers if w.pod.node is not None and w.pod.node in nodes
+    )
+
+
+def missed_by_both(job: JobSnapshot) -> frozenset[int]:
+    """The workers whom both neighbours in the ring miss.
+
+    Of two workers each has one neighbour: which of them is cut off, nobody can say.
+    """
+    return frozenset(serial for serial, by in _suspects(job).items() if len(by) > 1)
+
+
+def _fate(
+    worker: Worker, now: datetime | None, *, lost: str | None, is_settled: bool, has_failed: bool
+) -> Fate | None:
+    if worker.pod.end is not None or worker.pod.is_over:
+        is_told_to_end = worker.pod.deleting and not has_failed
+        return _end_of(worker.pod, worker.pod.end or PodEnd(), is_told_to_end=is_told_to_end)
+    if worker.node is not None and worker.node.gone:
+        return Fate(Reason.NODE_LOST, message=f"node {worker.node.name} is gone")
+    if is_settled:
+        return Fate(None, message="its number is settled")  # made by a write believed to be lost
+    is_buried = _is_buried(worker)
+    if lost is not None:
+        return Fate(Reason.NODE_LOST, message=lost, is_final=is_buried)
+    if worker.pod.deleting and not _has_time_left(worker, now):
+        cause = _DISRUPTIONS.get(worker.pod.disrupted or "")
+        never_ran = worker.pod.node is None
+        return Fate(cause, message="its pod was deleted", is_final=never_ran or is_buried)
+    return None
+
+
+def _is_buried(worker: Worker) -> bool:
+    """Whether somebody says that a worker's machine is dead, and nobody contradicts.
+
+    `kubectl delete pod --force` is Kubernetes' way to give up a pod whose node does not answer.
+    Where the node does, its kubelet ends the pod, and says so.
+    """
+    node = worker.node
+    return worker.pod.is_forced and node is not None and node.unreachable_at is not None
+
+
+def _doubted(job: JobSnapshot) -> frozenset[int]:
+    """The workers whose silence counts; alone it proves nothing, and neither do these doubts."""
+    on_bad_nodes = (w.serial for w in job.workers if w.node is not None and not w.node.ready)
+    return frozenset(_suspects(job)).union(on_bad_nodes, _out_of_touch(job), _awaited(job))
+
+
+def _out_of_touch(job: JobSnapshot) -> tuple[int, ...]:
+    """All who train, if the group of one of them broke: one of the others may be lost.
+
+    Whoever is lost right after a world was entered is missed by no neighbour: none has heard a
+    heartbeat of it in that world.
+    """
+    members, generation = _crew(job)
+    reports = (worker.agent.report for worker in job.workers if worker.agent is not None)
+    return members if any(report.broken == generation for report in reports) else ()
+
+
+def _awaited(job: JobSnapshot) -> Iterator[int]:
+    """Those who join a world in process and are not there: they are warm, and come at once."""
+    world = job.status.world
+    if world is None or not world.switch or world.how is How.RESTART:
+        return
+    joined = numbers(world.joined)
+    for worker in job.workers:
+        report = worker.agent.report if worker.agent is not None else None
+        if worker.serial in joined and report and report.arrived < world.generation:
+            yield worker.serial
+
+
+def _has_time_left(worker: Worker, now: datetime | None) -> bool:
+    """Whether a pod that is being deleted trains on: the deletion is a notice then."""
+    killed_at = worker.pod.killed_at
+    if killed_at is None or now is None or worker.agent is None:
+        return False
+    return now < killed_at
+
+
+def _why_lost(worker: Worker, job: JobSnapshot, doubted: frozenset[int]) -> str | None:
+    """What the doubts about a worker come to; who was given up once is not believed again."""
+    if worker.serial in numbers(job.status.lost):
+        return f"{worker.pod.name} was given up"
+    if worker.serial not in doubted:
+        return None
+    if _is_silent(worker, job):
+        return f"no sign of life from {worker.pod.name}"
+    if job.missed_seconds.get(worker.serial, 0.0) >= CUT_OFF_SECONDS:
+        return f"neither neighbour reaches {worker.pod.name}"
+    return None
+
+
+def _is_silent(worker: Worker, job: JobSnapshot) -> bool:
+    agent = worker.agent
+    if not _has_come(worker, job) and job.leading_seconds < _time_to_come(job):
+        return False
+    if agent is None:  # it trained under another leader, and has not come over to this one
+        return worker.serial in _crew(job)[0]
+    return agent.heard_seconds > _SILENT_SECONDS
+
+
+def _has_come(worker: Worker, job: JobSnapshot) -> bool:
+    """Whether it was heard since this leader leads."""
+    return worker.agent is not None and worker.agent.heard_seconds < job.leading_seconds
+
+
+def _time_to_come(job: JobSnapshot) -> float:
+    is_found = any(_has_come(worker, job) for worker in job.workers)
+    return FOUND_LEADER_SECONDS if is_found else NEW_LEADER_SECONDS
+
+
+def _suspects(job: JobSnapshot) -> dict[int, set[int]]:
+    """The workers whose heartbeats are missed in the present world, and who misses them."""
+    members, generation = _crew(job)
+    found: dict[int, set[int]] = {}
+    for worker in job.workers:
+        report = worker.agent.report if worker.agent is not None else None
+        if report is None or not report.suspects or report.arrived != generation:
+            continue
+        for rank in report.suspects:
+            if rank < len(members):
+                found.setdefault(members[rank], set()).add(worker.serial)
+    return found
+
+
+def _crew(job: JobSnapshot) -> tuple[tuple[int, ...], int]:
+    """Who trains, by rank, and in which world; while another is prepared in the one before.
+
+    Once the job has succeeded nobody does: who has ended by itself is missed by the others for a
+    moment, and is not lost.
+    """
+    world = job.status.world
+    if world is None or job.status.phase is Phase.SUCCEEDED:
+        return (), 0
+    if world.switch:
+        return ordered(world.members), world.generation
+    return ordered(world.trained), world.trains or world.generation
+
+
+def _end_of(pod: Pod, end: PodEnd, *, is_told_to_end: bool) -> Fate:
+    """What the platform did comes first, then the worker's own words, then the exit code."""
+    if end.container_reason == "OOMKilled":
+        return Fate(Reason.OOM_KILLED, end.exit_code, "a container exceeded its memory limit")
+    cause, said = _by_the_platform(pod, end), end.pod_message
+    if cause is Reason.REJECTED:
+        return Fate(cause, message=": ".join(filter(None, (end.pod_reason, said))))
+    if cause is not None:
+        return Fate(cause, end.exit_code, said)
+    return _own_end(pod, end, is_told_to_end=is_told_to_end)
+
+
+def _by_the_platform(pod: Pod, end: PodEnd) -> Reason | None:
+    if pod.disrupted is not None and pod.disrupted in _DISRUPTIONS:
+        return _DISRUPTIONS[pod.disrupted]
+    if any(words in end.pod_message for words in _SHUTDOWN):
+        return Reason.RECLAIMED
+    if end.pod_reason == _PREEMPTING:
+        return Reason.PREEMPTED
+    if is_rejected(pod):
+        return Reason.REJECTED
+    is_pressed = end.pod_reason == "Evicted" or pod.disrupted == "TerminationByKubelet"
+    return Reason.EVICTED if is_pressed else None
+
+
+def _own_end(pod: Pod, end: PodEnd, *, is_told_to_end: bool) -> Fate:
+    words = end.words
+    if is_told_to_end:  # whatever it says
+        return Fate(None, end.exit_code, words.message if words is not None else end.pod_message)
+    if words is not None and words.reason in {Ending.COMPLETED, Ending.DEPARTED}:
+        return Fate(None, end.exit_code, words.message)
+    if words is not None and words.reason is Ending.PREEMPTED:
+        return Fate(Reason.RECLAIMED, end.exit_code, words.message)
+    # Its own code, whatever became of containers beside it; where nobody found it, all ended so.
+    if words is None and (end.exit_code == 0 or pod.phase is PodPhase.SUCCEEDED):
+        return Fate(None, 0)
+    code = words.exit_code if words is not None and words.exit_code is not None else end.exit_code
+    message = words.message if words is not None else end.pod_message
+    return Fate(Reason.EXIT_CODE, code, message or f"exit code {code}")

@@ -1,0 +1,199 @@
+"""The crew: who trains now, who of them is gone, failed or late, and who holds the newest state."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from spotrun.api.status import How, TrainingJobStatus
+from spotrun.state.replicas import whole
+from spotrun.state.snapshot import Worker
+from spotrun.state.view import View, given_up
+from spotrun.state.worker_ids import numbers, ordered
+from spotrun.state.worker_outcomes import NEW_LEADER_SECONDS
+from spotrun.wire import Progress
+
+TRIAL_SECONDS = 600.0
+"""So long a member that says nothing of its steps counts as one that has just joined: it is waited
+as long for processes that start again."""
+
+
+def training(status: TrainingJobStatus) -> tuple[int, ...]:
+    """The workers that train now, by rank."""
+    world = status.world
+    if world is None:
+        return ()
+    if world.switch or not world.members:
+        return ordered(world.members)
+    return ordered(world.trained)
+
+
+def generation(status: TrainingJobStatus) -> int:
+    """The world that trains now; while the next one is prepared it is an older one."""
+    world = status.world
+    if world is None:
+        return 0
+    return world.generation if world.switch or world.trains is None else world.trains
+
+
+def members(view: View, status: TrainingJobStatus) -> list[Worker]:
+    """Those who train and are alive, by rank."""
+    return [view.by_serial[n] for n in training(status) if n in view.alive_serials]
+
+
+def progress_told(view: View, status: TrainingJobStatus) -> list[Progress]:
+    """How far those who train say that they are; who has said nothing is left out."""
+    told = (w.agent.report.progress for w in members(view, status) if w.agent is not None)
+    return [progress for progress in told if progress is not None]
+
+
+def last_crew(view: View, status: TrainingJobStatus) -> list[Worker]:
+    """Who trains, and who has ended: the last steps may be told when the processes are gone."""
+    return [view.by_serial[serial] for serial in training(status) if serial in view.by_serial]
+
+
+def last_told(view: View, status: TrainingJobStatus) -> list[Progress]:
+    """How far those say that they are, or were at their end."""
+    told = (w.agent.report.progress for w in last_crew(view, status) if w.agent is not None)
+    return [progress for progress in told if progress is not None]
+
+
+def gone(view: View, status: TrainingJobStatus) -> tuple[int, ...]:
+    """Those who trained and are not alive any more."""
+    return tuple(n for n in training(status) if n not in view.alive_serials)
+
+
+def failed(view: View, status: TrainingJobStatus) -> list[Worker]:
+    """The members whose processes failed in the world that trains, or on their way into it."""
+    world, present = status.world, generation(status)
+    in_process = world is not None and world.switch and world.how is not How.RESTART
+    bringing = numbers(world.trained) if world is not None and in_process else frozenset()
+    return [
+        worker
+        for worker in members(view, status)
+        if has_failed_in(worker, present) or (worker.serial in bringing and _is_broken(worker))
+    ]
+
+
+def holders(view: View, status: TrainingJobStatus) -> list[Worker]:
+    """The workers that have the newest state; only they may be its source.
+
+    Who trained in the last world has it, and so has a newcomer once it says that it trains in this
+    one. A restart leaves nothing in memory: after it only those have state who train.
+    """
+    world = status.world
+    if world is None:
+        return []
+    present = generation(status)
+    keepers = () if world.switch and world.how is How.RESTART else ordered(world.trained)
+    trained = [n for n in ordered(world.members) if _trains_in(view, n, present)]
+    if trained and world.switch and view.job.spec.workers.per_replica > 1:
+        # Who was left out is behind by now, and cannot stand in for a part that is lost.
+        keepers = tuple(n for n in keepers if n in ordered(world.members))
+    serials = dict.fromkeys((*keepers, *trained))
+    alive = (view.by_serial[n] for n in serials if n in view.alive_serials)
+    return [worker for worker in alive if not _is_broken(worker) and not _is_new(worker)]
+
+
+def missing(view: View, status: TrainingJobStatus) -> list[Worker]:
+    """The members of the present world that have not arrived in it yet."""
+    world = status.world
+    if world is None or not world.switch:
+        return []
+    return [worker for worker in members(view, status) if not has_arrived(worker, world.generation)]
+
+
+def has_arrived(worker: Worker, generation: int) -> bool:
+    """Whether a worker says that it is in a world."""
+    return worker.agent is not None and worker.agent.report.arrived >= generation
+
+
+def has_failed_in(worker: Worker, generation: int) -> bool:
+    """Whether a worker says that its process ended with an error in that world."""
+    failure = worker.agent.report.failed if worker.agent is not None else None
+    return failure is not None and failure.generation == generation
+
+
+def on_trial(view: View, status: TrainingJobStatus) -> frozenset[int]:
+    """Who came with the present world and has made no step in it; the others need none of them."""
+    world = status.world
+    if world is None or not world.switch or not world.joined or world.formed_at is None:
+        return frozenset()
+    if view.now - world.formed_at.datetime > timedelta(seconds=TRIAL_SECONDS):
+        return frozenset()
+    crew = members(view, status)
+    stepped = {w.serial for w in crew if has_stepped_in(w, world.generation)}
+    new = numbers(world.joined) - stepped
+    rest = [worker for worker in crew if worker.serial not in new]
+    return new if whole(rest, view.job.spec.workers) else frozenset()
+
+
+def has_stepped_in(worker: Worker, generation: int) -> bool:
+    """Whether a worker says how long its steps take in that world, or in a later one."""
+    progress = worker.agent.report.progress if worker.agent is not None else None
+    return (
+        progress is not None
+        and progress.generation >= generation
+        and progress.step_seconds is not None
+    )
+
+
+def all_in_process(workers: Iterable[Worker]) -> bool:
+    """Whether all can go on without a restart."""
+    return all(w.agent is not None and w.agent.report.in_process for w in workers)
+
+
+def all_outlive_a_break(workers: Iterable[Worker]) -> bool:
+    """Whether all can go on without a restart though their world has broken."""
+    agents = [worker.agent for worker in workers]
+    return all(one is not None and one.report.outlives_a_break for one in agents)
+
+
+def is_prepared(worker: Worker, *, in_process: bool) -> bool:
+    """Whether a newcomer holds nobody up: where others wait in process, its own has to be warm."""
+    report = worker.agent.report if worker.agent is not None else None
+    return report is not None and report.ready and (report.in_process or not in_process)
+
+
+def some_unheard(view: View, workers: Iterable[Worker]) -> bool:
+    """Whether some have not come over to a new leader yet: what they hold is not known."""
+    if view.job.leading_seconds >= NEW_LEADER_SECONDS:
+        return False
+    return any(worker.agent is None for worker in workers)
+
+
+def counted_on(status: TrainingJobStatus) -> frozenset[int]:
+    """The members of the world, and those with the state until that world is entered.
+
+    A world that is prepared stands while nobody takes the places of those who were given up.
+    """
+    if status.world is None:
+        return frozenset()
+    return relied_on(status) | (numbers(status.world.members) - given_up(status))
+
+
+def relied_on(status: TrainingJobStatus) -> frozenset[int]:
+    """Those who train, or hold the state while nobody does: none of them can be made anew."""
+    world = status.world
+    if world is None:
+        return frozenset()
+    return numbers(world.members if world.switch else world.trained)
+
+
+def _is_broken(worker: Worker) -> bool:
+    """Whether its process failed since it entered a world: what it held is lost."""
+    report = worker.agent.report if worker.agent is not None else None
+    return (
+        report is not None
+        and report.failed is not None
+        and (report.failed.generation >= report.arrived)
+    )
+
+
+def _is_new(worker: Worker) -> bool:
+    """Whether it has been in no world: a pod that was made anew under the number of a lost one."""
+    return worker.agent is not None and not worker.agent.report.arrived
+
+
+def _trains_in(view: View, serial: int, generation: int) -> bool:
+    worker = view.by_serial.get(serial)
+    progress = worker.agent.report.progress if worker and worker.agent else None
+    return progress is not None and progress.generation >= generation > 0

@@ -1,0 +1,316 @@
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from spotrun.api.amounts import Amount
+from spotrun.api.capacitypool import Capacity
+from spotrun.api.cost import Accumulators, Cost
+from spotrun.api.names import Phase
+from spotrun.money.units import UsdPerHour
+from spotrun.policies.report.cost_announcements import cost_of_deleted
+from spotrun.state.actions import Annotate, Decision
+from spotrun.wire import Ending, Progress
+from tests.policy_builders import NOW, ON_CLAIM, JobBuilder, a_job, an_end
+from tests.priced_nodes import a_node, at_work
+
+# Two workers at $1 an hour each, steps of 10 s; the like of their node on demand: $3 each.
+NODE = replace(a_node(), on_demand_usd_per_hour=UsdPerHour(12))
+
+
+def training_at(
+    step: int, generation: int = 1, job: JobBuilder | None = None, **worker: Any
+) -> JobBuilder:
+    progress = Progress(generation, step, total=1000, samples=step, step_seconds=10.0)
+    job = job or a_job(2).training(0, 1).with_world("0-1", restore="step-100.g0", store="x:1")
+    trains = {"ready": True, "arrived": generation, "progress": progress, "node": NODE, **worker}
+    return at_work(job, 0, 1, **trains).with_facts(written_seconds=91.0)
+
+
+def after(job: JobBuilder, decision: Decision) -> JobBuilder:
+    return job.with_status(**dict(decision.status))
+
+
+def lives(*steps: tuple[int, int, float]) -> Decision:
+    """What is said after looks at (step, generation, seconds since the first)."""
+    first, generation, _ = steps[0]
+    job = training_at(first, generation)
+    decision = job.decide()
+    for step, present, seconds in steps[1:]:
+        job = after(job, decision)
+        if present != generation:
+            job = job.with_world("0-1", present, store="x:1")
+            generation = present
+        moved = training_at(step, present, job)
+        decision = moved.decide(NOW + timedelta(seconds=seconds))
+    return decision
+
+
+def cost(decision: Decision) -> Cost:
+    assert decision.status.cost is not None
+    return decision.status.cost
+
+
+def sums(decision: Decision) -> Accumulators:
+    assert decision.status.accumulators is not None
+    return decision.status.accumulators
+
+
+def test_useful_steps_are_compared_with_their_price_on_demand() -> None:
+    decision = lives((100, 1, 0), (136, 1, 360))
+    assert cost(decision).on_demand_usd == "0.6"  # 360 s at $6/h
+    assert cost(decision).saved_usd == "-1.6"  # $2.20 were paid: an hour went before that
+    assert cost(decision).lost_work_usd is None
+
+
+@pytest.mark.parametrize(
+    ("step", "restore", "usd"),
+    [
+        pytest.param(36, None, "0.6", id="from its beginning"),
+        pytest.param(136, "step-100.g0", "0.6", id="from what its world restored"),
+        pytest.param(9_000, None, "0.6", id="as many as it can have done, of a state of its own"),
+        pytest.param(50, "step-100.g0", None, id="none, where that checkpoint was damaged"),
+    ],
+)
+def test_the_steps_before_the_first_report_count_if_the_job_has_done_them(
+    step: int, restore: str | None, usd: str | None
+) -> None:
+    started = a_job(2).training(0, 1)
+    started = started.with_world("0-1", restore=restore, store="x:1", formed=365.0)
+    decision = training_at(step, job=started).decide()
+    assert (sums(decision).on_demand_usd, sums(decision).useful_step) == (usd, step)
+
+
+def test_the_steps_that_are_told_with_the_end_count_as_well() -> None:
+    job = training_at(100)
+    job = after(job, job.decide())
+    told = Progress(1, 136, total=136, samples=136, step_seconds=10.0)
+    ended = {"ready": True, "arrived": 1, "progress": told, "completed": True}
+    end, later = an_end(Ending.COMPLETED), NOW + timedelta(seconds=360)
+    last = at_work(job, 0, 1, node=NODE, **ended, **end, ended_at=later).decide(later)
+    assert last.status.phase is Phase.SUCCEEDED
+    assert sums(last).on_demand_usd == "0.6"
+
+
+def short_training(first: Progress) -> JobBuilder:
+    """54 s before its end, with a place for checkpoints or none, and nobody looks in between."""
+    started = a_job(2).training(0, 1).with_world("0-1", store="x:1", formed=4.0)
+    job = at_work(started, 0, 1, ready=True, arrived=1, progress=first, node=NODE)
+    return after(job, job.decide())
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(Progress(1, 0, 5), id="nothing is done at the only look before"),
+        pytest.param(Progress(1, 1, 5), id="a step is done that nobody has timed"),
+    ],
+)
+def test_of_a_training_that_is_over_before_a_second_look_is_told_what_it_saved(
+    first: Progress,
+) -> None:
+    job, later = short_training(first), NOW + timedelta(seconds=54)
+    told = Progress(1, 5, total=5, samples=5, step_seconds=10.0)
+    ended = {"ready": True, "arrived": 1, "progress": told, "completed": True}
+    end = an_end(Ending.COMPLETED)
+    last = at_work(job, 0, 1, node=NODE, **ended, **end, ended_at=later).decide(later)
+    assert last.status.phase is Phase.SUCCEEDED
+    assert cost(last).on_demand_usd == "0.0833"  # 50 s at $6 an hour
+    assert cost(last).saved_usd is not None
+    assert cost(last).goodput is not None
+    again = after(job, last).decide(later + timedelta(seconds=60))
+    assert sums(again).on_demand_usd == sums(last).on_demand_usd, "once"
+
+
+def test_of_a_training_that_its_user_suspends_as_soon_the_same_is_told() -> None:
+    job, later = short_training(Progress(1, 0, 50)), NOW + timedelta(seconds=54)
+    told = Progress(1, 5, total=50, samples=5, step_seconds=10.0)
+    held = at_work(job.with_spec(2, suspend=True), 0, 1, ready=True, arrived=1, progress=told)
+    held = at_work(held, 0, 1, ready=True, arrived=1, progress=told, node=NODE)
+    assert cost(held.decide(later)).on_demand_usd == "0.0833"
+
+
+def test_steps_that_are_done_again_are_lost_and_useful_only_once() -> None:
+    decision = lives((100, 1, 0), (136, 1, 360), (100, 2, 360), (136, 2, 720))
+    assert sums(decision).on_demand_usd == "0.6"
+    assert sums(decision).lost_work_usd == "0.2"  # 36 steps of 10 s at $2/h
+    interruptions = decision.status.interruptions
+    assert interruptions is not None
+    assert interruptions.lost_steps == 36
+
+
+def test_steps_that_are_caught_up_within_moments_have_been_done_again_all_the_same() -> None:
+    job = training_at(100)
+    job = training_at(136, job=after(job, job.decide()))
+    job = after(job, job.decide(NOW + timedelta(seconds=360)))
+    again = training_at(100, 2, job.with_world("0-1", 2, store="x:1"))
+    again = again.with_facts(written_seconds=0.5)  # as the world was
+    seen = again.decide(NOW + timedelta(seconds=365))
+    caught_up = training_at(140, 2, after(again, seen)).decide(NOW + timedelta(seconds=366))
+    interruptions, waste = caught_up.status.interruptions, cost(caught_up).waste
+    assert interruptions is not None
+    assert waste is not None
+    assert (interruptions.lost_steps, waste.redone_usd) == (36, "0.2")  # 360 s at $2/h
+
+
+def test_the_standstill_around_a_change_of_worlds_is_lost() -> None:
+    calm = lives((100, 1, 0), (101, 1, 100))
+    assert sums(calm).lost_work_usd is None
+    changed = lives((100, 1, 0), (101, 2, 100))
+    assert sums(changed).lost_work_usd == "0.05"  # 90 s at $2/h
+
+
+def test_what_was_lost_does_not_fall_with_a_cost_that_was_corrected() -> None:
+    job = training_at(100)
+    job = after(job, job.decide())
+    known = job.status.accumulators
+    assert known is not None
+    corrected = known.model_copy(update={"lost_work_usd": Amount("5"), "redone_usd": Amount("1")})
+    job = replace(job, status=job.status.model_copy(update={"accumulators": corrected}))
+    changed = training_at(60, 2, job.with_world("0-1", 2, store="x:1"))
+    found = sums(changed.decide(NOW + timedelta(seconds=100)))
+    assert (found.lost_work_usd, found.redone_usd) == ("5", "1")
+
+
+def test_the_time_in_which_a_job_is_held_back_is_no_standstill() -> None:
+    job = training_at(100)
+    job = after(job, job.decide())
+    held = replace(job, spec=job.spec.model_copy(update={"suspend": True}))
+    paused = after(held, held.decide())
+    gone = paused.without(0).without(1)
+    gone = after(gone, gone.decide(NOW + timedelta(hours=5)))
+    resumed = replace(gone, spec=job.spec).with_world("2-3", 3, store="x:1")
+    trains = {
+        "node": NODE,
+        "ready": True,
+        "arrived": 3,
+        "progress": Progress(3, 110, step_seconds=10.0),
+    }
+    resumed = at_work(resumed, 2, 3, **trains)  # type: ignore[arg-type]
+    later = resumed.decide(NOW + timedelta(hours=5, seconds=10))
+    assert sums(later).lost_work_usd is None
+
+
+def test_without_a_price_on_demand_nothing_is_compared() -> None:
+    spot = replace(NODE, on_demand_usd_per_hour=None, capacity=Capacity.SPOT)
+    job = training_at(100, node=spot)
+    moved = training_at(136, 1, after(job, job.decide()), node=spot)
+    decision = moved.decide(NOW + timedelta(seconds=360))
+    assert (cost(decision).on_demand_usd, cost(decision).saved_usd) == (None, None)
+
+
+def test_the_forecast_goes_on_as_of_late() -> None:
+    decision = lives((100, 1, 0), (136, 1, 360))
+    # 36 steps for $0.20: 864 more cost $4.80, besides the $2.20 that are spent.
+    assert cost(decision).forecast_usd == "7"
+
+
+NIGHT = timedelta(hours=20)
+CLOSED = {"windows": [{"from": "08:00", "to": "12:06", "timeZone": "UTC"}]}
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        pytest.param({"suspend": True}, id="suspended"),
+        pytest.param({"schedule": CLOSED}, id="outside of its windows"),
+    ],
+)
+def test_a_night_in_which_a_job_is_held_back_makes_nothing_dearer(held: dict[str, Any]) -> None:
+    evening, morning = NOW + timedelta(seconds=360), NOW + NIGHT
+    job = training_at(100)
+    moved = training_at(136, 1, after(job, job.decide()))
+    before = moved.decide(evening)
+    night = after(moved.with_spec(2, checkpoint=ON_CLAIM, **held), before)
+    night = after(night, night.decide(evening))
+    assert night.status.suspended_by
+    left = an_end(Ending.DEPARTED)
+    night = at_work(night, 0, 1, node=NODE, **left, ended_at=evening)
+    for hours in (0, 1, 10):
+        night = after(night, night.decide(evening + timedelta(hours=hours)))
+    assert night.status.settled == "0-1"
+    rested = night.without(0).without(1).with_spec(2).with_world("2-3", 2, store="x:1")
+    for step, seconds in ((136, 0), (172, 360)):
+        told = Progress(2, step, total=1000, samples=step, step_seconds=10.0)
+        trains = {"ready": True, "arrived": 2, "progress": told, "scheduled_at": morning}
+        rested = at_work(rested, 2, 3, node=NODE, **trains)
+        decision = rested.decide(morning + timedelta(seconds=seconds))
+        rested = after(rested, decision)
+    assert (cost(before).usd, cost(before).forecast_usd) == ("2.2", "7")
+    assert (cost(decision).usd, cost(decision).forecast_usd) == ("2.4", "7")
+
+
+def annotated(decision: Decision) -> dict[str, str] | None:
+    found = [dict(one.annotations) for one in decision.actions if isinstance(one, Annotate)]
+    return found[0] if found else None
+
+
+def told(usd: str) -> dict[str, dict[str, str]]:
+    return {"annotated": {"spotrun.dev/cost-usd": usd, "spotrun.dev/cost-usd-per-hour": "2"}}
+
+
+@pytest.mark.parametrize(
+    ("usd", "is_due"),
+    [
+        pytest.param("2", False, id="as it is"),
+        pytest.param("1.95", False, id="by less than 5 percent"),
+        pytest.param("1.9", True, id="by more"),
+        pytest.param("0", True, id="for the first time"),
+        pytest.param("999999999999", True, id="where somebody has written more"),
+        *(
+            pytest.param(text, True, id=f"where somebody has written {text}")
+            for text in ("NaN", "-Infinity", "1e999999999", "free", "")
+        ),
+    ],
+)
+def test_annotations_follow_the_cost_in_steps(usd: str, is_due: bool) -> None:
+    job = training_at(100).with_facts(**told(usd))
+    found = annotated(job.decide())
+    assert (found is not None) is is_due
+    if found is not None:
+        assert found["spotrun.dev/cost-usd"] == "2"
+        assert found["spotrun.dev/cost-as-of"] == "2026-03-02T12:00:00Z"
+
+
+def test_annotations_follow_phases() -> None:
+    job = training_at(100).with_facts(**told("1.95")).with_status(phase=Phase.RECOVERING)
+    assert annotated(job.decide()) is not None
+
+
+def test_a_small_job_is_not_annotated_cent_by_cent() -> None:
+    job = training_at(100, scheduled_at=NOW - timedelta(seconds=10)).with_facts(**told("0.001"))
+    assert annotated(job.decide()) is None
+
+
+def test_the_last_annotations_are_exact_and_the_last_event_says_the_cost() -> None:
+    job = training_at(100, **an_end(None, 0), ended_at=NOW).with_facts(**told("1.9999"))
+    job = job.with_status(phase=Phase.SUCCEEDED, reason="Completed")
+    decision = job.decide()
+    found = annotated(decision)
+    assert found is not None
+    assert found["spotrun.dev/cost-usd"] == "2"
+    [last] = decision.announcements
+    assert (last.reason, last.message) == ("Completed", "the job has cost $2.00 in all")
+    again = after(job, decision).with_facts(annotated=found)
+    assert (annotated(again.decide()), again.decide().announcements) == (None, ())
+
+
+def test_a_job_of_unknown_price_is_not_annotated() -> None:
+    unknown = replace(NODE, prices=a_node(usd_per_hour=None).prices)
+    assert annotated(training_at(100, node=unknown).decide()) is None
+
+
+def test_of_a_deleted_job_is_told_what_it_had_cost_by_then() -> None:
+    job = training_at(100)
+    stored = after(job, job.decide())
+    [told] = cost_of_deleted(stored.snapshot(), NOW + timedelta(minutes=30))
+    words = "the job was deleted: it has cost $3.00 by then, $2.00/h at last"
+    assert (told.reason, told.message) == ("Deleted", words)
+
+
+def test_of_a_job_that_cost_nothing_any_more_nothing_is_told_when_it_is_deleted() -> None:
+    job = training_at(100, **an_end(None, 0), ended_at=NOW)
+    over = after(job, job.decide())
+    assert cost_of_deleted(over.snapshot(), NOW) == ()
+    assert cost_of_deleted(a_job(1).snapshot(), NOW) == ()

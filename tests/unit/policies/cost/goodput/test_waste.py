@@ -1,0 +1,164 @@
+"""What was paid and bought nothing has names, and what nobody measures has none."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spotrun.api.amounts import Amount
+from spotrun.api.cost import Accumulators, Cost, Waste
+from spotrun.api.status import TrainingJobStatus
+from spotrun.policies.cost.goodput.waste import waste_shown
+from spotrun.state.actions import Decision
+from spotrun.wire import Ending, Progress
+from tests.policy_builders import JobBuilder, a_job, an_end, later
+from tests.priced_nodes import at_work
+
+
+def at_step(
+    step: int, job: JobBuilder | None = None, generation: int = 1, **shares: Any
+) -> JobBuilder:
+    """Two workers at $1 an hour each since an hour ago, of whom a step takes 10 s."""
+    told = Progress(generation, step, total=1000, step_seconds=10.0, **shares)
+    job = job or a_job(2).training(0, 1).with_world("0,1", formed=2000.0, store="x:1")
+    trains = at_work(job, 0, 1, ready=True, arrived=generation, progress=told)
+    return trains.with_facts(written_seconds=600.0)
+
+
+def then(
+    before: Decision, step: int, seconds: float, generation: int = 1, **shares: Any
+) -> Decision:
+    """What is said later on."""
+    job = at_step(step).with_status(**dict(before.status))
+    if generation > 1:
+        job = job.with_world("0,1", generation, store="x:1")
+    return at_step(step, job, generation, **shares).decide(later(seconds))
+
+
+def cost(decision: Decision) -> Cost:
+    assert decision.status.cost is not None
+    return decision.status.cost
+
+
+def test_lost_work_is_steps_done_twice_and_standstills() -> None:
+    first = then(at_step(100).decide(), 136, 360)
+    lost = then(first, 100, 450, generation=2)
+    # 36 steps of 10 s, and 90 s in which nothing was done, at $2/h.
+    assert cost(lost).waste == Waste(redone_usd=Amount("0.2"), standstill_usd=Amount("0.05"))
+    assert cost(lost).lost_work_usd == "0.25"
+
+
+def test_waiting_inside_of_steps_is_a_part_of_what_useful_steps_cost() -> None:
+    shares: dict[str, Any] = {"compute": 0.7, "data": 0.1, "communicate": 0.2}
+    first = at_step(0, **shares).decide()
+    decision = then(then(first, 180, 1800, **shares), 360, 3600, **shares)
+    # $2 for new steps.
+    assert cost(decision).waste == Waste(peers_usd=Amount("0.4"), data_usd=Amount("0.2"))
+
+
+def test_waiting_that_is_told_with_the_end_counts_as_well() -> None:
+    shares: dict[str, Any] = {"compute": 0.7, "data": 0.1, "communicate": 0.2}
+    before, end = at_step(0, **shares).decide(), later(1800)
+    told = Progress(1, 180, total=180, step_seconds=10.0, **shares)
+    ended = {"ready": True, "arrived": 1, "progress": told, **an_end(Ending.COMPLETED)}
+    job = at_step(0).with_status(**dict(before.status))
+    last = at_work(job, 0, 1, completed=True, ended_at=end, **ended).decide(end)
+    # $1 for new steps.
+    assert cost(last).waste == Waste(peers_usd=Amount("0.2"), data_usd=Amount("0.1"))
+
+
+def test_steps_that_are_done_again_are_not_waited_in_twice() -> None:
+    shares: dict[str, Any] = {"compute": 0.5, "data": 0.0, "communicate": 0.5}
+    first = then(at_step(0, **shares).decide(), 180, 1800, **shares)
+    again = then(then(first, 90, 1800, 2, **shares), 180, 2700, 2, **shares)
+    assert cost(first).waste == Waste(peers_usd=Amount("0.5"))
+    waste = cost(again).waste
+    assert waste is not None
+    assert (waste.peers_usd, waste.redone_usd) == ("0.5", "0.5")
+
+
+def saved(
+    seconds: float, at: float, before: Decision | None = None, generation: int = 1
+) -> Decision:
+    """So much of the time of two who do a step in 10 s has gone into saving, as they say."""
+    step = 100 + int(at - seconds) // 10
+    if before is None:
+        return at_step(step, checkpoint_seconds=seconds).decide(later(at))
+    return then(before, step, at, generation, checkpoint_seconds=seconds)
+
+
+def checkpoints(decision: Decision) -> str | None:
+    waste = cost(decision).waste
+    return waste.checkpoint_usd if waste is not None else None
+
+
+def test_the_time_in_which_training_stands_still_to_save_has_a_price() -> None:
+    first = saved(18, 360)
+    assert checkpoints(first) == "0.01"  # 18 s at $2/h
+    assert checkpoints(saved(18, 720, first)) == "0.01"
+    assert checkpoints(saved(54, 1080, first)) == "0.03"
+
+
+def test_each_world_counts_the_time_of_its_saves_from_its_beginning() -> None:
+    first = saved(36, 360)
+    again = saved(18, 720, first, generation=2)
+    assert checkpoints(again) == "0.03"
+    assert checkpoints(saved(18, 1080, again, generation=2)) == "0.03"
+
+
+def test_the_time_of_a_save_is_in_no_standstill() -> None:
+    first = then(at_step(100, checkpoint_seconds=0.0).decide(), 136, 360, checkpoint_seconds=0.0)
+    second = then(first, 136 + 27, 720, generation=2, checkpoint_seconds=36.0)
+    # Of the 90 s in which no step was done.
+    assert cost(second).waste == Waste(standstill_usd=Amount("0.03"), checkpoint_usd=Amount("0.02"))
+
+
+def test_what_the_world_before_has_said_of_its_saves_is_not_taken_for_this_ones() -> None:
+    job = at_step(100).with_world("0,1", 2, store="x:1")
+    assert checkpoints(at_step(100, job, 1, checkpoint_seconds=60.0).decide()) is None
+
+
+def test_saving_has_cost_no_more_than_what_nothing_else_explains() -> None:
+    first = at_step(0, checkpoint_seconds=0.0).decide()
+    decision = then(first, 180, 1800, checkpoint_seconds=1e8)
+    assert (checkpoints(decision), cost(decision).usd) == ("2", "3")  # a dollar was useful
+    assert checkpoints(then(decision, 360, 3600, checkpoint_seconds=1e9)) == "2"
+    assert checkpoints(then(decision, 180, 3600, checkpoint_seconds=1e9)) == "3"
+
+
+def test_a_trainer_that_measures_nothing_names_no_waste() -> None:
+    assert cost(then(at_step(100).decide(), 136, 360)).waste is None
+
+
+def test_who_says_that_all_is_waiting_has_not_waited_for_more_than_was_paid() -> None:
+    shares: dict[str, Any] = {"communicate": 1.0, "data": 1.0}
+    decision = then(at_step(0, **shares).decide(), 10**9, 60, **shares)
+    waste, paid = cost(decision).waste, cost(decision).usd
+    assert waste is not None
+    assert waste.peers_usd == waste.data_usd == paid
+
+
+def test_what_was_a_standstill_stays_one_when_no_more_can_have_been_lost() -> None:
+    calm = then(at_step(100).decide(), 136, 360)
+    stood = then(calm, 137, 1000, generation=2)
+    back = then(stood, 1, 1100, generation=3)
+    gone_far = then(back, 10**9, 1200, generation=3)
+    again = then(gone_far, 1, 1300, generation=4)
+    wastes = [cost(one).waste or Waste() for one in (stood, back, again)]
+    assert wastes[0].standstill_usd is not None
+    standstills = [one.standstill_usd.decimal for one in wastes if one.standstill_usd]
+    assert standstills == sorted(standstills)
+    assert len(standstills) == 3
+    assert cost(again).lost_work_usd == cost(again).usd
+
+
+amounts = st.decimals(0, 1000, places=12).map(Amount.of)
+
+
+@given(st.none() | amounts, st.none() | amounts)
+def test_what_has_no_sum_has_no_name(lost: Amount | None, redone: Amount | None) -> None:
+    sums = Accumulators(lost_work_usd=lost, redone_usd=redone)
+    shown = waste_shown(TrainingJobStatus(accumulators=sums)) or Waste()
+    assert shown.peers_usd is None
+    assert (shown.redone_usd is None) is (redone is None or not redone.decimal)
+    assert shown.standstill_usd is None or shown.standstill_usd.decimal >= 0

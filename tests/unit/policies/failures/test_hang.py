@@ -1,0 +1,351 @@
+"""When a world counts as hung, and what is done about it."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spotrun.api.names import Phase, Reason
+from spotrun.api.status import How, Restarts
+from spotrun.api.values import Time
+from spotrun.money.shares import Resources
+from spotrun.policies.failures.hang import hang_again_seconds, is_hung
+from spotrun.policies.failures.hang_report import CLEARLY_SECONDS
+from spotrun.state.view import left_out
+from spotrun.wire import Progress
+from tests.policy_builders import JobBuilder, a_job, ago, later
+
+LIMIT = 600.0
+
+
+def standing(*seconds: float | None, step_seconds: float | None = 1.0, **spec: Any) -> JobBuilder:
+    """A world in which each worker has said nothing new of its progress for so long."""
+    job = a_job(len(seconds), **spec).training(*range(len(seconds)))
+    progress = Progress(1, 100, step_seconds=step_seconds)
+    for serial, stands in enumerate(seconds):
+        changes = {"progress": progress, "progress_for": stands}
+        job = job.with_worker(serial, ready=True, arrived=1, **changes)
+    return job
+
+
+def left(job: JobBuilder) -> float | None:
+    return hang_again_seconds(job.view(), job.status)
+
+
+@pytest.mark.parametrize(
+    ("stands", "step_seconds", "hang_after", "expected"),
+    [
+        ((500.0, 590.0), 1.0, "Auto", 100.0),
+        ((600.0, 601.0), 1.0, "Auto", 0.0),
+        ((900.0, 0.0), 1.0, "Auto", 600.0),
+        ((900.0, 900.0), None, "Auto", -300.0),
+        ((900.0, 900.0), 60.0, "Auto", 300.0),
+        ((900.0, 900.0), 60.0, "30m", 900.0),
+        ((900.0, 900.0), 60.0, "5s", -895.0),
+    ],
+)
+def test_a_world_may_stand_for_so_long(
+    stands: tuple[float, ...], step_seconds: float | None, hang_after: str, expected: float
+) -> None:
+    job = standing(*stands, step_seconds=step_seconds, failures={"hangAfter": hang_after})
+    assert left(job) == expected
+    assert is_hung(job.view(), job.status) is (expected <= 0)
+
+
+def test_the_usual_step_is_the_median_one() -> None:
+    job = standing(0.0, 0.0, 0.0)
+    for serial, seconds in enumerate((1.0, 40.0, 3_000.0)):
+        progress = Progress(1, 100, step_seconds=seconds)
+        job = job.with_worker(serial, ready=True, arrived=1, progress=progress, progress_for=0.0)
+    assert left(job) == 800.0
+
+
+@pytest.mark.parametrize(
+    ("why", "job"),
+    [
+        ("a member has not arrived", standing(999.0, 999.0).with_worker(1, ready=True)),
+        ("a member is gone", standing(999.0, 999.0).without(1)),
+        (
+            "an agent is silent, so what its process does is not known",
+            standing(999.0, 999.0).with_worker(1, ready=True, arrived=1, heard=61.0),
+        ),
+        (
+            "an agent has not come over to a new leader",
+            standing(999.0, 999.0).with_worker(1),
+        ),
+        (
+            "nobody has finished a step of this world",
+            standing(999.0, 999.0).with_world("0-1", restore="step-100.g0"),
+        ),
+        ("the progress is that of another world", standing(999.0, 999.0).with_world("0-1", 2)),
+        ("the job is suspended", standing(999.0, 999.0, suspend=True).with_status(
+            suspended_by=("User",)
+        )),
+        ("nobody trains", a_job(2).with_workers(0, 1, ready=True)),
+    ],
+)  # fmt: skip
+def test_a_hang_is_not_concluded_where(why: str, job: JobBuilder) -> None:
+    assert left(job) is None, why
+
+
+@pytest.mark.parametrize(("step", "expected"), [(100, None), (101, -399.0)])
+def test_the_clock_starts_with_the_first_step_after_what_was_restored(
+    step: int, expected: float | None
+) -> None:
+    progress = Progress(1, step)
+    job = standing(999.0).with_world("0", restore="step-100.g0")
+    job = job.with_worker(0, ready=True, arrived=1, progress=progress, progress_for=999.0)
+    assert left(job) == expected
+
+
+@pytest.mark.parametrize(("step_seconds", "expected"), [(None, None), (1.0, -399.0)])
+def test_while_the_next_world_is_prepared_the_last_one_can_hang(
+    step_seconds: float | None, expected: float | None
+) -> None:
+    job = standing(999.0, step_seconds=step_seconds).with_worker(1, ready=False)
+    job = job.with_world("0-1", 2, switch=False, trained="0", trains=1)
+    assert left(job) == expected
+
+
+def that_start_again(job: JobBuilder, **why: bool) -> JobBuilder:
+    """The same with processes that do not outlive a break."""
+    for serial, worker in job.workers.items():
+        assert worker.agent is not None
+        progress, stands = worker.agent.report.progress, worker.agent.progress_seconds
+        told = {"progress": progress, "progress_for": stands}
+        job = job.with_worker(serial, ready=True, arrived=1, **told, **why)
+    return job
+
+
+def test_all_break_off_at_once_so_that_who_hangs_is_found() -> None:
+    status = standing(999.0, 999.0, 999.0).decide().status
+    assert status.restarts is not None
+    assert (status.restarts.failures, status.restarts.last_reason) == (1, Reason.HUNG)
+    assert status.world is not None
+    world = status.world
+    assert (world.how, world.members, world.trained) == (How.ABORT, "0-2", "0-2")
+    decision = (status.decisions or ())[-1]
+    assert decision.why == "no step was finished for long; who hangs is left out"
+
+
+def broken_off(*serials: int, workers: int = 3, least: int = 1) -> JobBuilder:
+    """A hung world that all were told to leave, 4 s ago; these have."""
+    job = standing(*[999.0] * workers, min=least)
+    job = job.with_status(**vars(job.decide().status))
+    assert job.status.world is not None
+    job = job.with_status(world=job.status.world.model_copy(update={"formed_at": Time.of(ago(4))}))
+    for serial in serials:
+        told = {"progress": Progress(1, 100, step_seconds=0.5), "progress_for": 999.0}
+        job = job.with_worker(serial, ready=True, arrived=2, arrived_for=3.1, **told)
+    return job
+
+
+def test_who_hangs_is_left_out_and_the_others_keep_every_step() -> None:
+    world = broken_off(0, 2).decide().status.world
+    assert world is not None
+    assert (world.how, world.members, world.trained, world.late) == (How.ABORT, "0,2", "0,2", "1")
+
+
+def test_where_too_few_are_left_they_wait_with_the_state_for_who_hung() -> None:
+    job = broken_off(0, 2, least=3)
+    status = job.decide().status
+    assert status.world is not None
+    assert (status.world.members, status.world.trained, status.world.late) == ("", "0,2", "1")
+    assert left_out(status) == {1}
+
+    job = job.with_status(**vars(status)).with_workers(0, 2, ready=True, arrived=2)
+    stuck = job.with_worker(1, ready=True, arrived=1, ready_for=999.0)
+    soon = stuck.decide(later(1))
+    assert soon.status.world == status.world, "what it said before it was left out does not count"
+    stuck = job.with_worker(1, ready=False, arrived=1)
+    assert stuck.decide(later(60)).status.world == status.world
+    again = job.with_worker(1, ready=True, arrived=1, in_process=False)
+    world = again.decide(later(60)).status.world
+    assert world is not None
+    assert (world.how, world.members, world.trained) == (How.ABORT, "0-2", "0,2")
+
+
+def test_where_nobody_breaks_off_all_start_again() -> None:
+    job = broken_off()
+    assert job.status.world is not None
+    world = job.decide(later(60)).status.world
+    assert world is not None
+    assert (world.how, world.members, world.late) == (How.RESTART, "0-2", None)
+
+
+def test_a_world_that_hangs_again_though_all_broke_off_starts_again() -> None:
+    job = broken_off(0, 1, 2)
+    for serial in range(3):
+        told = {"progress": Progress(2, 100, step_seconds=1.0), "progress_for": 999.0}
+        job = job.with_worker(serial, ready=True, arrived=2, **told)
+    first = job.decide(later(999))
+    assert first.status.restarts is not None
+    assert first.status.restarts.failures == 2
+    again = job.with_status(**vars(first.status)).decide(later(1_100))
+    assert again.status.world is not None
+    assert (again.status.world.generation, again.status.world.how) == (3, How.RESTART)
+
+
+def test_who_hangs_alone_starts_again() -> None:
+    job = standing(999.0)
+    job = job.with_status(**vars(job.decide().status))
+    world = job.decide(later(10)).status.world
+    assert world is not None
+    assert (world.generation, world.how) == (2, How.RESTART)
+
+
+@pytest.mark.parametrize("why", [{"in_process": False}, {"needs_boundary": True}])
+def test_a_hang_is_a_failure_and_all_start_again_after_the_pause(why: dict[str, bool]) -> None:
+    """A plain script's, and those that speak by NCCL."""
+    job = that_start_again(standing(999.0, 999.0), **why)
+    decision = job.decide()
+    restarts, world = decision.status.restarts, decision.status.world
+    assert restarts is not None
+    assert (restarts.failures, restarts.last_reason) == (1, Reason.HUNG)
+    assert restarts.retry_at == Time.of(later(10))
+    assert restarts.blamed is None
+    assert world is not None
+    assert world.generation == 1
+
+    after = job.with_status(**vars(decision.status)).decide(later(10))
+
+    assert after.status.restarts == restarts, "it is counted once"
+    world = after.status.world
+    assert world is not None
+    assert (world.generation, world.how, world.members) == (2, How.RESTART, "0-1")
+
+
+def test_a_step_finished_in_the_pause_ends_the_hang() -> None:
+    job = that_start_again(standing(999.0, 999.0), in_process=False)
+    stored = job.decide().status
+    moved = that_start_again(standing(1.0, 1.0), in_process=False).with_status(**vars(stored))
+    world = moved.decide(later(10)).status.world
+    assert world is not None
+    assert world.generation == 1
+
+
+def test_it_is_looked_again_when_the_time_is_over() -> None:
+    assert standing(590.0, 595.0).decide().again_seconds == 10.0
+
+
+def test_one_hang_too_many_ends_the_job() -> None:
+    before = Restarts(failures=4, counted_since=Time.of(ago(5)), last_reason="Hung")
+    job = standing(0.0).with_status(restarts=before)
+    status = job.decide().status
+    assert (status.phase, status.reason) == (Phase.FAILED, Reason.TOO_MANY_RESTARTS)
+    assert "Hung" in (status.message or "")
+
+
+# what is said of it ------------------------------------------------------------------------------
+
+RANK_0, RANK_1, RANK_2 = (f"rank {n} (job-{n} on node node-{n})" for n in range(3))
+STOOD = "no step was finished for"
+
+
+def message(job: JobBuilder) -> str:
+    restarts = job.decide().status.restarts
+    assert restarts is not None
+    assert restarts.blamed is None, "whoever stopped first"
+    return restarts.last_message or ""
+
+
+def at_steps(*told: tuple[int, float], step_seconds: float = 1.0) -> JobBuilder:
+    """A world in which each worker has told of a step, so many seconds ago."""
+    job = a_job(len(told)).training(*range(len(told)))
+    for serial, (step, seconds) in enumerate(told):
+        progress = Progress(1, step, step_seconds=step_seconds)
+        changes = {"progress": progress, "progress_for": seconds}
+        job = job.with_worker(serial, ready=True, arrived=1, **changes)
+    return job
+
+
+@pytest.mark.parametrize(
+    ("job", "expected"),
+    [
+        pytest.param(standing(640.4), f"{STOOD} 10m40s at step 100", id="one alone"),
+        pytest.param(
+            standing(640.0, 649.9, 642.0),
+            f"{STOOD} 10m40s at step 100: all stopped together",
+            id="together, as far as reports can tell",
+        ),
+        pytest.param(
+            standing(640.0, 700.0, 642.0),
+            f"{STOOD} 10m40s at step 100: {RANK_1} stopped 58s before the others",
+            id="one before the others",
+        ),
+        pytest.param(
+            standing(610.0, 700.0, 702.0),
+            f"{STOOD} 10m10s at step 100: {RANK_0} went on 1m30s longer than the others",
+            id="one longer than the others",
+        ),
+        pytest.param(
+            standing(700.0, 610.0, 690.0, 611.0),
+            f"{STOOD} 10m10s at step 100: {RANK_0}, {RANK_2} stopped 1m19s before the others",
+            id="two before the others",
+        ),
+        pytest.param(
+            at_steps((40, 700.0), (41, 640.0), (41, 641.0)),
+            f"{STOOD} 10m40s at step 41: {RANK_0} stopped at step 40, 59s before the others",
+            id="one at an earlier step",
+        ),
+        pytest.param(
+            at_steps((41, 640.0), (40, 642.0), (41, 641.0)),
+            f"{STOOD} 10m40s at step 41: {RANK_1} stopped at step 40, the others at 41",
+            id="one at an earlier step, of which it told no earlier",
+        ),
+        pytest.param(
+            at_steps((41, 640.0), (37, 642.0), (41, 641.0), step_seconds=0.1),
+            f"{STOOD} 10m40s at step 41: all stopped together",
+            id="short steps are not all told",
+        ),
+        pytest.param(
+            at_steps((40, 700.0), (43, 610.0), (40, 701.0)),
+            f"{STOOD} 10m10s at step 43: {RANK_1} went on to step 43, 1m30s longer than the others",
+            id="one told of more steps",
+        ),
+        pytest.param(
+            standing(640.0, 700.0).with_facts(leading_seconds=750.0),
+            f"{STOOD} 10m40s at step 100",
+            id="who has come over to a new leader since then says nothing of when it stopped",
+        ),
+        pytest.param(
+            at_steps((41, 640.0), (40, 640.0)).with_facts(leading_seconds=690.0),
+            f"{STOOD} 10m40s at step 41: {RANK_1} stopped at step 40, the others at 41",
+            id="but at which step",
+        ),
+        pytest.param(
+            standing(640.0, 640.0, 900.0).with_worker(2, ready=True, arrived=1,
+                progress=Progress(0, 7), progress_for=900.0),
+            f"{STOOD} 10m40s at step 100",
+            id="who tells of no step in this world is compared with nobody",
+        ),
+        pytest.param(
+            standing(640.0, 700.0).with_facts(requests=Resources(gpus=2)),
+            f"{STOOD} 10m40s at step 100: ranks 2-3 (job-1 on node node-1) stopped 1m before the "
+            "others",
+            id="a worker's processes speak with one voice",
+        ),
+    ],
+)  # fmt: skip
+def test_it_is_said_for_how_long_and_who_stopped_first(job: JobBuilder, expected: str) -> None:
+    assert message(job) == expected
+
+
+def test_of_many_the_first_are_named() -> None:
+    named = f"{RANK_0}, {RANK_1}, {RANK_2} and 2 more stopped 1m30s before the others"
+    assert message(standing(*[700.0] * 5, *[610.0] * 6)).endswith(f": {named}")
+
+
+@given(st.lists(st.floats(600, 5_000), min_size=2, max_size=6))
+def test_whoever_is_named_stopped_at_another_time_than_all_who_are_not(stands: list[float]) -> None:
+    said = message(standing(*stands).with_facts(leading_seconds=10_000.0))
+    named = [f"rank {n} " in said for n in range(len(stands))]
+    assert any(named) is ("all stopped together" not in said)
+    inside = [one for one, is_named in zip(stands, named, strict=True) if is_named]
+    outside = [one for one, is_named in zip(stands, named, strict=True) if not is_named]
+    assert outside, "somebody is compared with"
+    if "before the others" in said:
+        assert min(inside) - max(outside) >= CLEARLY_SECONDS
+    if "longer than the others" in said:
+        assert min(outside) - max(inside) >= CLEARLY_SECONDS

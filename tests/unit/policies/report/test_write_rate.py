@@ -1,0 +1,149 @@
+"""How soon a status is written."""
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from spotrun.api.amounts import Amount
+from spotrun.api.cost import Accumulators
+from spotrun.api.names import ConditionType, Phase, Reason
+from spotrun.api.status import (
+    CheckpointStatus,
+    How,
+    Interruptions,
+    Pace,
+    Progress,
+    TrainingJobStatus,
+    WorkersStatus,
+    World,
+)
+from spotrun.api.values import Serials, Time
+from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
+from spotrun.state.conditions import state
+from tests.policy_builders import ON_CLAIM, a_job
+
+SAVED = CheckpointStatus(name="step-3.g1", step=3, time=Time("2026-03-01T08:00:00Z"))
+IN_WORLD_2 = Accumulators(generation=2)
+
+
+@pytest.mark.parametrize(
+    ("change", "seconds"),
+    [
+        ({}, float("inf")),
+        ({"phase": Phase.RUNNING}, 0.0),
+        ({"next_serial": 4}, 0.0),
+        ({"settled": Serials("0")}, 1.0),
+        ({"progress": Progress(step=0, total_steps=9)}, 59.0),
+        ({"progress": Progress(step=3)}, 4.0),
+        ({"checkpoint": SAVED}, 4.0),
+        ({"pace": Pace(changeovers=(90,))}, 1.0),
+        ({"interruptions": Interruptions(lost_steps=9)}, 1.0),
+        ({"interruptions": Interruptions(lost_steps=9), "accumulators": IN_WORLD_2}, 0.0),
+        ({"interruptions": Interruptions(count=1), "accumulators": IN_WORLD_2}, 1.0),
+        ({"pace": Pace(step_seconds=Amount("1"))}, 59.0),
+    ],
+)
+def test_what_others_act_on_is_written_at_once(change: dict[str, Any], seconds: float) -> None:
+    old = TrainingJobStatus(phase=Phase.PENDING)
+    assert seconds_to_write(old, old.model_copy(update=change), 1.0) == seconds
+
+
+STARTING = {"phase": Phase.STARTING, "workers": WorkersStatus(summary="3/8")}
+
+
+@pytest.mark.parametrize(
+    ("change", "seconds"),
+    [
+        pytest.param({"message": "1 has a node"}, 59.0, id="only the words are others"),
+        pytest.param({"workers": WorkersStatus(summary="3/8")}, 9.0, id="some run"),
+        pytest.param(STARTING, 4.0, id="some have a node"),
+        pytest.param({**STARTING, "reason": "WaitingForWorkers"}, 4.0, id="enough have a node"),
+        pytest.param({"reason": "WaitingForGang"}, 0.0, id="another comes first"),
+        pytest.param({**STARTING, "reason": "CannotStart"}, 0.0, id="its image is not there"),
+        pytest.param({**STARTING, "phase": Phase.RUNNING}, 0.0, id="it trains"),
+        pytest.param({**STARTING, "next_serial": 9}, 0.0, id="one more is to be made"),
+        pytest.param({**STARTING, "failed": Serials("0")}, 1.0, id="one of them has failed"),
+    ],
+)
+def test_how_far_a_gang_is_that_starts_is_told_in_seconds_and_not_at_each_step(
+    change: dict[str, Any], seconds: float
+) -> None:
+    old = TrainingJobStatus(phase=Phase.PENDING, reason="WaitingForCapacity", next_serial=8)
+    stated = state_of(old)
+    assert seconds_to_write(stated, state_of(old.model_copy(update=change)), 1.0) == seconds
+
+
+def state_of(status: TrainingJobStatus) -> TrainingJobStatus:
+    """With the condition that says the same."""
+    kind, reason = ConditionType.RUNNING, status.reason or ""
+    return state(a_job(1).view(), status, kind, reason, "", holds=False)
+
+
+def test_how_many_of_a_job_that_trains_run_is_told_sooner() -> None:
+    old = TrainingJobStatus(phase=Phase.RUNNING, workers=WorkersStatus(summary="8/8"))
+    fewer = old.model_copy(update={"workers": WorkersStatus(summary="7/8")})
+    assert seconds_to_write(old, fewer, 1.0) == 1.0
+
+
+def test_first_steps_and_a_first_checkpoint_are_told_in_seconds_and_later_ones_with_the_rest() -> (
+    None
+):
+    begun = TrainingJobStatus(phase=Phase.RUNNING, progress=Progress(step=3), checkpoint=SAVED)
+    more = begun.model_copy(update={"progress": Progress(step=4)})
+    saved = SAVED.model_copy(update={"name": "step-4.g1", "step": 4})
+    assert seconds_to_write(begun, more, 1.0) == 59.0
+    assert seconds_to_write(begun, more.model_copy(update={"checkpoint": saved}), 1.0) == 29.0
+
+
+def test_the_empty_world_of_a_job_that_has_succeeded_is_written_with_the_ends_of_its_workers() -> (
+    None
+):
+    world = World(generation=1, members=Serials("0"), how=How.RESTART, switch=True)
+    empty = World(generation=2, members=Serials(""), how=How.RESTART, switch=False)
+    over = TrainingJobStatus(phase=Phase.SUCCEEDED, world=world, next_serial=3)
+    assert seconds_to_write(over, over.model_copy(update={"world": empty}), 0.5) == 4.5
+    for settled, seconds in (("0-1", 4.5), ("0-2", 1.5)):
+        ends = {"world": empty, "settled": Serials(settled)}
+        assert seconds_to_write(over, over.model_copy(update=ends), 0.5) == seconds
+    running = over.model_copy(update={"phase": Phase.RUNNING})
+    assert seconds_to_write(running, running.model_copy(update={"world": empty}), 0.5) == 0.0
+
+
+def test_that_a_template_is_accepted_waits_for_the_next_write_unless_it_was_refused() -> None:
+    job, kind = a_job(1), ConditionType.TEMPLATE_ACCEPTED
+    accepted = state(job.view(), job.status, kind, Reason.TRAINING, "fine", holds=True)
+    refused = state(job.view(), job.status, kind, Reason.TEMPLATE_REFUSED, "no", holds=False)
+    assert seconds_to_write(job.status, accepted, 1.0) == 59.0
+    assert seconds_to_write(job.status, refused, 1.0) == 0.0
+    assert seconds_to_write(accepted, refused, 1.0) == 0.0
+    assert seconds_to_write(refused, accepted, 1.0) == 0.0
+
+
+def test_why_a_job_does_not_start_is_told_in_seconds_and_of_one_that_trains_with_the_rest() -> None:
+    def lacking(why: str) -> TrainingJobStatus:
+        kind, reason = ConditionType.CAPACITY_AVAILABLE, Reason.WAITING_FOR_CAPACITY
+        return state(job.view(), job.status, kind, reason, why, holds=False)
+
+    job = a_job(1)
+    unplaced, turned_down = lacking("no node"), lacking("no node; no autoscaler makes one")
+    assert seconds_to_write(unplaced, turned_down, 1.0) == 9.0
+    world = World(generation=1, members=Serials("0"), how=How.RESTART, switch=True)
+    trains = {"world": world}
+    both = (unplaced.model_copy(update=trains), turned_down.model_copy(update=trains))
+    assert seconds_to_write(*both, 1.0) == 59.0
+
+
+def test_jobs_that_started_together_are_not_refreshed_together() -> None:
+    job = a_job(1).snapshot()
+    paces = sorted(refresh_seconds(replace(job, uid=f"uid-{number}")) for number in range(600))
+    assert paces[0] >= 60
+    assert paces[-1] <= 90
+    assert all(late - early < 1 for early, late in pairwise(paces)), "some in each second"
+    assert refresh_seconds(replace(job, uid="uid-7")) == refresh_seconds(replace(job, uid="uid-7"))
+
+
+def test_workers_with_a_budget_are_told_every_minute_until_when_they_may_stay() -> None:
+    job = a_job(1, budget={"maxCostUsd": "5"}, checkpoint=ON_CLAIM).snapshot()
+    assert {refresh_seconds(replace(job, uid=f"uid-{number}")) for number in range(9)} == {60.0}

@@ -1,0 +1,214 @@
+"""Notices: make before break, in one round, with the state saved where only a restart helps."""
+
+from typing import Any
+
+import pytest
+
+from spotrun.api.status import How, Orders
+from spotrun.api.values import Time
+from spotrun.policies.lifecycle.suspension import CHECKPOINT_SECONDS
+from spotrun.policies.world.policy import again_seconds
+from spotrun.state.actions import Create, Remove
+from spotrun.wire import Progress
+from tests.policy_builders import ON_CLAIM, JobBuilder, a_job, ago, later
+
+
+def members(job: JobBuilder) -> str:
+    world = job.decide().status.world
+    assert world is not None
+    return world.members
+
+
+def created(job: JobBuilder) -> list[Create]:
+    return [one for one in job.decide().actions if isinstance(one, Create)]
+
+
+def removed(job: JobBuilder) -> list[int]:
+    return [one.serial for one in job.decide().actions if isinstance(one, Remove)]
+
+
+def a_notice(job: JobBuilder, *serials: int, leaves_in: float) -> JobBuilder:
+    for serial in serials:
+        job = job.with_worker(serial, ready=True, arrived=1, leaves_in=leaves_in)
+    return job
+
+
+def test_replacements_for_all_who_leave_are_made_at_once_and_elsewhere() -> None:
+    job = a_notice(a_job(4).training(0, 1, 2, 3), 1, 2, leaves_in=120)
+    assert job.decide().status.next_serial == 6
+    made = created(job.with_status(next_serial=6))
+    assert [one.serial for one in made] == [4, 5]
+    assert {one.avoid_nodes for one in made} == {("node-1", "node-2")}
+
+
+def test_a_notice_for_several_is_one_swap() -> None:
+    job = a_notice(a_job(4).training(0, 1, 2, 3), 1, 2, leaves_in=120)
+    job = job.with_worker(4, ready=True, ready_for=3).with_worker(5, ready=False)
+    prepared = job.decide().status
+    assert prepared.world is not None
+    assert (prepared.world.members, prepared.world.switch) == ("0,3-5", False)
+    done = job.with_status(world=prepared.world).with_worker(5, ready=True).decide().status
+    assert done.world is not None
+    assert (done.world.generation, done.world.switch) == (2, True)
+    assert done.world.how is How.BOUNDARY
+
+
+def test_the_first_replacement_of_several_waits_a_moment_for_the_others() -> None:
+    job = a_notice(a_job(4).training(0, 1, 2, 3), 1, 2, 3, leaves_in=120)
+    assert members(job.with_worker(4, ready=True, ready_for=0.2)) == "0-3"
+    assert members(job.with_worker(4, ready=True, ready_for=1)) == "0-2,4"
+    both = job.with_worker(4, ready=True, ready_for=0.9).with_worker(5, ready=True, ready_for=0.2)
+    assert members(both) == "0-3"
+    alone = a_notice(a_job(4).training(0, 1, 2, 3), 1, leaves_in=120)
+    assert members(alone.with_worker(4, ready=True)) == "0,2-4"
+
+
+def test_who_leaves_within_seconds_of_another_leaves_with_it() -> None:
+    job = a_notice(a_job(4, min=1).training(0, 1, 2, 3), 2, leaves_in=8)
+    job = a_notice(job, 3, leaves_in=12)
+    assert members(job) == "0-1"
+    assert members(a_notice(job, 3, leaves_in=14)) == "0-1,3"
+
+
+def test_who_has_seconds_left_stays_where_the_others_would_be_too_few() -> None:
+    job = a_notice(a_job(4, min=3).training(0, 1, 2, 3), 2, leaves_in=8)
+    job = a_notice(job, 3, leaves_in=12)
+    assert members(job) == "0-1,3"
+
+
+def test_a_departing_worker_is_removed_with_the_swap_and_not_before() -> None:
+    job = a_notice(a_job(2).training(0, 1), 1, leaves_in=60).with_worker(2, ready=False)
+    assert removed(job) == []
+    assert removed(job.with_worker(2, ready=True)) == [1]
+
+
+def test_who_is_told_to_end_by_a_signal_is_left_out_at_once() -> None:
+    """A machine that shuts down sends SIGTERM to all, and its kubelet may say nothing."""
+    job = a_job(2, min=1).training(0, 1).with_worker(1, ready=True, arrived=1, leaving=True)
+    world = job.decide().status.world
+    assert world is not None
+    assert (world.members, world.how, world.switch) == ("0", How.BOUNDARY, True)
+    (made,) = created(job.with_status(next_serial=3))
+    assert made.avoid_nodes == ("node-1",)
+
+
+def test_who_is_told_to_end_and_deleted_may_be_followed_on_its_node() -> None:
+    job = a_job(2, min=1).training(0, 1)
+    gone = {"deleting": True, "killed_at": later(100)}
+    job = job.with_worker(1, ready=True, arrived=1, leaving=True, **gone)
+    assert members(job) == "0"
+    (made,) = created(job.with_status(next_serial=3))
+    assert made.avoid_nodes == ()
+
+
+# when all who train leave -------------------------------------------------------------------------
+
+
+def test_of_several_who_all_leave_one_hands_the_state_over() -> None:
+    job = a_notice(a_job(2, min=1).training(0, 1), 0, 1, leaves_in=120)
+    job = job.with_workers(2, 3, ready=True, ready_for=5)
+    world = job.decide().status.world
+    assert world is not None
+    assert (world.members, world.how, world.switch) == ("0,2", How.BOUNDARY, True)
+    after = job.with_status(world=world).with_worker(0, ready=True, arrived=2, leaves_in=110)
+    after = after.with_worker(2, ready=True, arrived=2, progress=Progress(2, 120))
+    assert members(after) == "2-3"
+
+
+def test_one_that_trains_alone_saves_for_its_replacement() -> None:
+    job = a_notice(a_job(1, checkpoint=ON_CLAIM).training(0), 0, leaves_in=120)
+    # Its process starts with the world: there is nothing to get warm with before that.
+    job = job.with_worker(1, ready=True, ready_for=5, in_process=False)
+    ordered = job.decide().status
+    assert ordered.orders is not None
+    assert members(job) == "0"
+    order = Orders(checkpoint=1, time=Time.of(ago(3)))
+    world = job.with_status(orders=order).with_checkpoint(100, 1).decide().status.world
+    assert world is not None
+    assert (world.members, world.how, world.switch) == ("1", How.RESTART, True)
+    assert world.restore == "step-100.g1"
+
+
+def test_one_that_trains_alone_and_cannot_save_trains_to_the_end() -> None:
+    job = a_notice(a_job(1).training(0), 0, leaves_in=9).with_worker(1, ready=True, ready_for=5)
+    assert members(job) == "0"
+
+
+# planned restarts ---------------------------------------------------------------------------------
+
+
+def a_script(**worker: Any) -> JobBuilder:
+    """Two workers that cannot go on in process; one leaves, and its replacement is ready."""
+    ready_for = worker.pop("ready_for", 5.0)
+    job = a_job(2, checkpoint=ON_CLAIM).training(0, 1, in_process=False)
+    job = job.with_worker(
+        1, ready=True, arrived=1, in_process=False, **{"leaves_in": 120, **worker}
+    )
+    return job.with_worker(2, ready=True, ready_for=ready_for, in_process=False)
+
+
+def test_before_a_planned_restart_they_save() -> None:
+    status = a_script().with_checkpoint(50).decide().status
+    world = status.world
+    assert world is not None
+    assert (world.members, world.how, world.switch) == ("0,2", How.RESTART, False)
+    told = a_script().with_checkpoint(50).with_status(world=world)
+    ordered = told.decide().status
+    assert ordered.orders is not None
+    assert ordered.orders.checkpoint == 1
+    assert ordered.world is not None
+    assert not ordered.world.switch
+    order = Orders(checkpoint=1, time=Time.of(ago(3)))
+    saved = told.with_status(orders=order).with_checkpoint(100, 1).decide().status.world
+    assert saved is not None
+    assert (saved.switch, saved.restore) == (True, "step-100.g1")
+
+
+def test_it_is_not_waited_for_ever_for_a_script_that_does_not_save() -> None:
+    world = a_script().decide().status.world
+    waits = a_script(ready_for=CHECKPOINT_SECONDS - 1).with_status(world=world)
+    assert waits.snapshot().status.world is not None
+    formed = waits.with_world(
+        "0,2", 2, switch=False, how=How.RESTART, trained="0-1", trains=1, formed=200
+    )
+    assert again_seconds(formed.view(), formed.status) == 1
+    assert _switches(formed) is False
+    patient = formed.with_worker(2, ready=True, ready_for=CHECKPOINT_SECONDS, in_process=False)
+    assert _switches(patient) is True
+
+
+@pytest.mark.parametrize(
+    ("job", "why"),
+    [
+        (a_script(leaves_in=8), "its node ends"),
+        (a_script(progress=Progress(1, 50)).with_checkpoint(100), "all is saved already"),
+    ],
+    ids=["hurried", "saved"],
+)
+def test_it_is_not_waited_where_that_gains_nothing(job: JobBuilder, why: str) -> None:
+    world = job.decide().status.world
+    assert world is not None, why
+    assert world.switch, why
+
+
+def test_without_a_place_for_checkpoints_there_is_nothing_to_wait_for() -> None:
+    job = a_job(2).training(0, 1, in_process=False).with_worker(2, ready=True, ready_for=5)
+    job = job.with_worker(1, ready=True, arrived=1, in_process=False, leaves_in=120)
+    assert _switches(job) is True
+
+
+def test_nothing_is_late_by_the_time_a_node_ends() -> None:
+    job = a_notice(a_job(2).training(0, 1), 1, leaves_in=60)
+    wait = again_seconds(job.view(), job.status)
+    assert wait == 52
+    assert members(a_notice(job, 1, leaves_in=60)) == "0-1"
+    assert job.decide(later(52)).status.world is not None
+    world = job.decide(later(52)).status.world
+    assert world is not None
+    assert world.members == "0"
+
+
+def _switches(job: JobBuilder) -> bool:
+    world = job.decide().status.world
+    assert world is not None
+    return world.switch
