@@ -27,8 +27,8 @@ from spotrun.state.snapshot import JobSnapshot, Worker
 from spotrun.state.worker_outcomes import fates, in_doubt, missed_by_both
 from spotrun.state.world_members import training
 from spotrun.wire import Answer, read_report
-from spotrun_trainer.agent.link import NoAnswerError
-from spotrun_trainer.resolver import wait_shortly
+from spotrun_trainer.agent.operator_connection import NoAnswerError
+from spotrun_trainer.process.dns import wait_shortly
 from tests.policy_builders import a_spec
 
 LOOK_SECONDS = 0.02  # of the operator, also where nothing is heard

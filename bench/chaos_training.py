@@ -20,10 +20,11 @@ from torch.nn import functional
 from torch.utils.data import TensorDataset
 
 from bench import chaos_links
-from spotrun_trainer import Run, agreement
-from spotrun_trainer.tracked import Tracked
-from spotrun_trainer.treed import Treed
-from spotrun_trainer.worlds import Worlds
+from spotrun_trainer import Run
+from spotrun_trainer.elastic.membership import Worlds
+from spotrun_trainer.loop import state_sync
+from spotrun_trainer.state.tracked import Tracked
+from spotrun_trainer.step.deterministic_reduce import Treed
 
 SAMPLES, FEATURES, CLASSES = 960, 8, 3
 GLOBAL_BATCH, MICROBATCH = 16, 2
@@ -79,7 +80,7 @@ def _train(folder: Path, worker: str, alone: Alone | None, pause_seconds: float)
                 time.sleep(pause_seconds)
                 step.update(optimizer, clip=1.0)
             if run.every(1):
-                found = agreement.checksum(tracked)
+                found = state_sync.checksum(tracked)
                 lines.write(json.dumps({"step": step.number, "sum": found}) + "\n")
             if run.step in alone.evaluated if alone else run.every(EVALUATE_EVERY):
                 mean = run.evaluate(model, data, evaluate, microbatch=64)

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 from bench import chaos_links
 from spotrun.state.snapshot import Node, Pod, PodEnd, PodPhase
 from spotrun.wire import Answer, Ending, LastWords, World
-from spotrun_trainer.addresses import split_address
 from spotrun_trainer.agent.agent import Agent
-from spotrun_trainer.agent.link import NoAnswerError
+from spotrun_trainer.agent.operator_connection import NoAnswerError
 from spotrun_trainer.agent.settings import Settings
-from spotrun_trainer.files import Telling, read_telling
+from spotrun_trainer.process.addresses import split_address
+from spotrun_trainer.process.ipc_files import Telling, read_telling
 from tests.trainer_world import Process
 
 MONITOR_SECONDS = 0.1  # torchrun's own

@@ -32,7 +32,7 @@ from torch.distributed.checkpoint.state_dict_saver import async_save, save
 from bench.operator_bench import say
 from devcluster.argument_types import existing_folder, how_many
 from spotrun_trainer.checkpoint import Checkpoints
-from spotrun_trainer.tracked import Tracked
+from spotrun_trainer.state.tracked import Tracked
 
 WINDOW_SECONDS = 30.0
 STEPS_BEFORE = 4

@@ -18,9 +18,9 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in i
 
 from bench.operator_bench import say
 from devcluster.argument_types import how_many
-from spotrun_trainer.arrival import meet
-from spotrun_trainer.resolver import wait_shortly
-from spotrun_trainer.seat import Seat
+from spotrun_trainer.elastic.rank_info import Seat
+from spotrun_trainer.elastic.store_rendezvous import meet
+from spotrun_trainer.process.dns import wait_shortly
 
 TIMEOUT_SECONDS = 60.0
 

@@ -26,7 +26,7 @@ from bench.operator_bench import say
 from devcluster.argument_types import how_many
 from spotrun_trainer import Run
 from spotrun_trainer.checkpoint import Checkpoints
-from spotrun_trainer.tracked import Tracked
+from spotrun_trainer.state.tracked import Tracked
 
 WIDTH, LAYERS, HEADS, VOCABULARY, CONTEXT = 768, 12, 12, 32_000, 512
 MICROBATCHES, MICROBATCH = 4, 32

@@ -44,12 +44,12 @@ from bench.overhead_ddp import CASES
 from devcluster.argument_types import how_many
 from spotrun.wire import Answer, How, World
 from spotrun_trainer import Run
-from spotrun_trainer.agreement import checksum_of_weights
-from spotrun_trainer.files import write_world
-from spotrun_trainer.step import Step
+from spotrun_trainer.loop.state_sync import checksum_of_weights
+from spotrun_trainer.loop.step_votes import CHECKSUM_STEPS, PART_STEPS
+from spotrun_trainer.process.ipc_files import write_world
+from spotrun_trainer.step.step import Step
 from spotrun_trainer.telemetry.meter import Meter
 from spotrun_trainer.telemetry.trace import Trace
-from spotrun_trainer.wishes import CHECKSUM_STEPS, PART_STEPS
 
 STEP_MS, COMPARED_STEP_MS = 100.0, 50.0
 MICROBATCHES = 4

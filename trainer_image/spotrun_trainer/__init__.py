@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spotrun_trainer.replica import random_of_part
+    from spotrun_trainer.elastic.replica_group import random_of_part
     from spotrun_trainer.run import Run
 
 __all__ = ["Run", "random_of_part"]
@@ -16,7 +16,7 @@ def __getattr__(name: str) -> object:
 
         return Run
     if name == "random_of_part":
-        from spotrun_trainer.replica import random_of_part  # noqa: PLC0415 - see above
+        from spotrun_trainer.elastic.replica_group import random_of_part  # noqa: PLC0415 - see above
 
         return random_of_part
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

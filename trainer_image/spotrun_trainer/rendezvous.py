@@ -17,6 +17,6 @@ def get_handler() -> RendezvousHandlerCreator:
 
 
 def _make(parameters: RendezvousParameters) -> RendezvousHandler:
-    from spotrun_trainer.agent.handler import make_handler  # noqa: PLC0415 - see above
+    from spotrun_trainer.agent.rendezvous_handler import make_handler  # noqa: PLC0415 - see above
 
     return make_handler(parameters)

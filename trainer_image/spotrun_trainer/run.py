@@ -8,27 +8,27 @@ from typing import Literal, ParamSpec, TypeVar, get_args, overload
 import torch
 from torch import Tensor, nn
 
-from spotrun_trainer import plateau
-from spotrun_trainer.batch import Batch, total_steps
-from spotrun_trainer.cadence import Cadence
-from spotrun_trainer.context import open_context
-from spotrun_trainer.evaluate import (
+from spotrun_trainer.data.run_data import Collate, Data, Sources
+from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.elastic.world_context import open_context
+from spotrun_trainer.loop.evaluate import (
     LossFunction,
     MetricsFunction,
     Together,
     in_whichever_world,
     metrics,
 )
-from spotrun_trainer.group import Group
-from spotrun_trainer.logbook import Value
-from spotrun_trainer.loop import Loop
-from spotrun_trainer.once import first_of_a_worker
-from spotrun_trainer.saves import Saves
-from spotrun_trainer.sources import Collate, Data, Sources
-from spotrun_trainer.step import Step
-from spotrun_trainer.tracked import Rule, Stateful
-from spotrun_trainer.tree import check_leaves
-from spotrun_trainer.wrappers import check_plain, check_unwrapped
+from spotrun_trainer.loop.local_first import first_of_a_worker
+from spotrun_trainer.loop.loop import Loop
+from spotrun_trainer.loop.save_schedule import Cadence
+from spotrun_trainer.loop.saving import Saves
+from spotrun_trainer.state.tracked import Rule, Stateful
+from spotrun_trainer.state.wrapper_check import check_plain, check_unwrapped
+from spotrun_trainer.step import schedule_check
+from spotrun_trainer.step.batch import Batch, total_steps
+from spotrun_trainer.step.step import Step
+from spotrun_trainer.step.tree_sum import check_leaves
+from spotrun_trainer.telemetry.console import Value
 
 M = TypeVar("M", bound=nn.Module)
 P = ParamSpec("P")
@@ -166,7 +166,7 @@ class Run:
                 " else has to be in a checkpoint"
             )
         check_unwrapped(self._context.things)
-        plateau.check_tracked(self._context.things)
+        schedule_check.check_tracked(self._context.things)
         batch = Batch(global_batch, microbatch)
         if self._context.deterministic:
             check_leaves(batch.microbatches)

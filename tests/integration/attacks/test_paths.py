@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from spotrun.wire import Ending, read_last_words
-from spotrun_trainer.checkpoint.names import Name
-from spotrun_trainer.checkpoint.place import open_place
+from spotrun_trainer.checkpoint.format.directory import open_place
+from spotrun_trainer.checkpoint.format.names import Name
 from tests.api_cases import job as a_job
 from tests.integration.attacks.helpers import Tenant
 from tests.integration.attacks.test_tenants import refused

@@ -8,7 +8,7 @@ from pathlib import Path
 LAUNCHER = """
 import sys
 from torch.distributed.run import main
-from spotrun_trainer.agent.failures import watch_failures
+from spotrun_trainer.agent.processes.exit_codes import watch_failures
 
 def tell(code, message):
     print(f"told: {code}, {message}", flush=True)

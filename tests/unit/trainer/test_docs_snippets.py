@@ -17,7 +17,7 @@ from torch.utils.data import TensorDataset
 
 from spotrun.policies.workers.cleanup import LAST_WORK
 from spotrun_trainer import Run
-from spotrun_trainer.step import Step
+from spotrun_trainer.step.step import Step
 from tests.trainer_world import run_world
 
 ROOT = Path(__file__).parents[3]

@@ -4,16 +4,16 @@ import ssl
 from collections.abc import Callable
 
 from spotrun.wire import Ending, LastWords, World
-from spotrun_trainer.agent import moves
-from spotrun_trainer.agent.conversation import Conversation, Operator
-from spotrun_trainer.agent.ending import TerminationLog
-from spotrun_trainer.agent.farewell import Farewell
+from spotrun_trainer.agent import next_action
+from spotrun_trainer.agent.exit_barrier import Farewell
 from spotrun_trainer.agent.heartbeat import Heartbeats
-from spotrun_trainer.agent.link import Contact, Link
-from spotrun_trainer.agent.moves import Known
+from spotrun_trainer.agent.next_action import Known
+from spotrun_trainer.agent.operator_connection import Contact, Link
+from spotrun_trainer.agent.operator_threads import Conversation, Operator
 from spotrun_trainer.agent.settings import Settings
 from spotrun_trainer.agent.state import State
 from spotrun_trainer.agent.stores import Stores
+from spotrun_trainer.agent.termination_log import TerminationLog
 
 _POLL_SECONDS = 40.0  # the operator holds a poll for 24 s at most
 _REPORT_SECONDS = 10.0
@@ -50,7 +50,7 @@ class Agent:
         state = self._state
         with state.news:
             state.wait()
-            while (found := moves.next_world(self._known())) is None:
+            while (found := next_action.next_world(self._known())) is None:
                 state.news.wait(_LOOK_SECONDS)
             if isinstance(found, World):
                 state.enter(found)
@@ -63,7 +63,7 @@ class Agent:
         with state.news:
             if state.entered is not None:
                 self._heartbeats.follow(state.entered)  # its neighbours' addresses may come later
-            return moves.must_stop(self._known())
+            return next_action.must_stop(self._known())
 
     def may_restart(self) -> bool:
         """Whether another world is likely to be one for new processes."""
@@ -90,22 +90,24 @@ class Agent:
             state.look()  # the world that its processes were in last may not be known yet
             known = self._known()
         if known.telling.exiting is not None or state.entered is None:
-            return moves.words(Ending(known.telling.exiting or "departed"), known)
+            return next_action.words(Ending(known.telling.exiting or "departed"), known)
         farewell = Farewell(state.entered, tell=state.complete)
         while True:
             with state.news:
                 known = self._known()
-                is_left_behind = moves.is_left_behind(known)
-                is_done = moves.has_succeeded(known) or (is_left_behind and moves.is_saved(known))
+                is_left_behind = next_action.is_left_behind(known)
+                is_done = next_action.has_succeeded(known) or (
+                    is_left_behind and next_action.is_saved(known)
+                )
                 if farewell.all_are_done or is_done:
                     break
                 if is_left_behind:
-                    return moves.words(Ending.DEPARTED, known, "the others go on without it")
+                    return next_action.words(Ending.DEPARTED, known, "the others go on without it")
                 state.news.wait(_LOOK_SECONDS)
         state.complete()
         self._conversation.flush(_FLUSH_SECONDS)
         farewell.wait()
-        return moves.words(Ending.COMPLETED, known)
+        return next_action.words(Ending.COMPLETED, known)
 
     def end(self, words: LastWords | None = None) -> None:
         """Say the last words; None: the worker was told to end by a signal."""
@@ -113,7 +115,7 @@ class Agent:
             return
         self._conversation.flush(_FLUSH_SECONDS)
         with self._state.news:
-            words = words or moves.end_by_signal(self._known())
+            words = words or next_action.end_by_signal(self._known())
         self._termination_log.write(words)
         self._conversation.close()
         self._heartbeats.close()

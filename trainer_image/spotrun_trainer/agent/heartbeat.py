@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from spotrun.wire import World
-from spotrun_trainer.agent.moves import place, workers
+from spotrun_trainer.agent.next_action import place, workers
 
 log = logging.getLogger(__name__)
 

@@ -22,11 +22,11 @@ from spotrun.wire import (
     World,
     step_of,
 )
-from spotrun_trainer.agent import moves
-from spotrun_trainer.agent.moves import Known
+from spotrun_trainer.agent import next_action
+from spotrun_trainer.agent.next_action import Known
 from spotrun_trainer.agent.settings import Settings
 from spotrun_trainer.agent.stores import Stores
-from spotrun_trainer.files import ProgressFile, Telling, write_world
+from spotrun_trainer.process.ipc_files import ProgressFile, Telling, write_world
 
 log = logging.getLogger(__name__)
 
@@ -241,7 +241,7 @@ class State:
             self._terminate()
         self._look_for_arrival()
         self._look_for_a_broken_group()
-        clings = moves.clings(self._answer, self.telling)
+        clings = next_action.clings(self._answer, self.telling)
         self._clings_since = (self._clings_since or self._clock()) if clings else None
 
     def _look_for_arrival(self) -> None:
@@ -280,7 +280,7 @@ class State:
         saved = told.checkpoint
         # What a process said that has ended is no news of the next one.
         is_up = not self._is_waiting and self._failed is None
-        can_enter = is_up and not moves.clings(self._answer, told)
+        can_enter = is_up and not next_action.clings(self._answer, told)
         progress = Progress(**{name: getattr(told, name) for name in _TOLD})
         return Report(
             ready=self._is_waiting or (told.ready and can_enter),

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in its __all__
 
-from spotrun_trainer.addresses import split_address
+from spotrun_trainer.process.addresses import split_address
 
 _TIMEOUT = timedelta(seconds=300)
 

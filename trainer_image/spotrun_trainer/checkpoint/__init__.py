@@ -17,9 +17,9 @@ from spotrun_trainer.checkpoint.errors import (
     DamagedCheckpointError,
     UnreadableCheckpointError,
 )
-from spotrun_trainer.checkpoint.folder import make_writable
+from spotrun_trainer.checkpoint.folder_check import make_writable
+from spotrun_trainer.checkpoint.format.directory import open_place
 from spotrun_trainer.checkpoint.interval import interval_seconds
-from spotrun_trainer.checkpoint.place import open_place
 from spotrun_trainer.checkpoint.saver import Saved
 
 __all__ = [

@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from spotrun_trainer.checkpoint.completion import find_marker
-from spotrun_trainer.checkpoint.manifest import Content
-from spotrun_trainer.checkpoint.names import Name
-from spotrun_trainer.checkpoint.patience import patiently, reading
-from spotrun_trainer.checkpoint.place import Place, open_place
-from spotrun_trainer.checkpoint.plan import Slice, plan
-from spotrun_trainer.checkpoint.reader import load
+from spotrun_trainer.checkpoint.format.completion import find_marker
+from spotrun_trainer.checkpoint.format.directory import Place, open_place
+from spotrun_trainer.checkpoint.format.manifest import Content
+from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.format.reader import load
+from spotrun_trainer.checkpoint.format.shard_plan import Slice, plan
+from spotrun_trainer.checkpoint.format.writer import Part
 from spotrun_trainer.checkpoint.retention import superseded
 from spotrun_trainer.checkpoint.saver import Saved, Saver
-from spotrun_trainer.checkpoint.writer import Part
-from spotrun_trainer.flat import Flat, Spec
-from spotrun_trainer.tracked import Tracked
+from spotrun_trainer.checkpoint.storage_retries import patiently, reading
+from spotrun_trainer.state.flatten import Flat, Spec
+from spotrun_trainer.state.tracked import Tracked
 
 PATIENCE_SECONDS = 600.0
 """Ranks write parts of equal size, so one that takes so much longer than another will not come."""

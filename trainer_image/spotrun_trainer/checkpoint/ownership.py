@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from spotrun_trainer.checkpoint.patience import patiently, reading
-from spotrun_trainer.logbook import say
+from spotrun_trainer.checkpoint.storage_retries import patiently, reading
+from spotrun_trainer.telemetry.console import say
 
 OWNER = "OWNER"
 BEAT_SECONDS = 2.0

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from spotrun_trainer.checkpoint.names import Name
+from spotrun_trainer.checkpoint.format.names import Name
 
 
 def superseded(

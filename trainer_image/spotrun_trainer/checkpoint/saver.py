@@ -11,16 +11,16 @@ import threading
 import time
 from dataclasses import dataclass
 
-from spotrun_trainer import threads
-from spotrun_trainer.checkpoint.completion import Completion, is_complete_already
 from spotrun_trainer.checkpoint.errors import CheckpointError
-from spotrun_trainer.checkpoint.memory import bytes_of
-from spotrun_trainer.checkpoint.names import Name
-from spotrun_trainer.checkpoint.pace import Pace, Stopwatch
-from spotrun_trainer.checkpoint.place import Place
+from spotrun_trainer.checkpoint.format.completion import Completion, is_complete_already
+from spotrun_trainer.checkpoint.format.directory import Place
+from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.format.writer import Part, write_part
+from spotrun_trainer.checkpoint.host_memory import bytes_of
+from spotrun_trainer.checkpoint.save_duration import Pace, Stopwatch
 from spotrun_trainer.checkpoint.staging import HostBuffer, Staging
-from spotrun_trainer.checkpoint.writer import Part, write_part
-from spotrun_trainer.flat import Flat
+from spotrun_trainer.process import threads
+from spotrun_trainer.state.flatten import Flat
 
 NICER = 10
 """A tenth of a core's share against a thread of training."""

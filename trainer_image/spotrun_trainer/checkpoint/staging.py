@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from spotrun_trainer.checkpoint.memory import copy_bytes
-from spotrun_trainer.checkpoint.plan import Slice
-from spotrun_trainer.flat import Flat, Layout
+from spotrun_trainer.checkpoint.format.shard_plan import Slice
+from spotrun_trainer.checkpoint.host_memory import copy_bytes
+from spotrun_trainer.state.flatten import Flat, Layout
 
 PIECE_BYTES = 8 << 20
 """About a millisecond of copying: so finely two threads share the work."""

@@ -5,11 +5,11 @@ from collections.abc import Container, Iterable, Iterator
 from contextlib import nullcontext
 from typing import Protocol
 
-from spotrun_trainer.data.ahead import Ahead, Key
-from spotrun_trainer.data.deal import Block, earliest, upcoming
 from spotrun_trainer.data.load import Batch, Json, Load, Loaded, Request
-from spotrun_trainer.data.pin import pin
+from spotrun_trainer.data.pin_memory import pin
+from spotrun_trainer.data.prefetch import Ahead, Key
 from spotrun_trainer.data.seeds import generators_kept
+from spotrun_trainer.data.sharding import Block, earliest, upcoming
 
 
 class Feed(Protocol):

@@ -6,12 +6,12 @@ from typing import Literal, Protocol, cast
 import torch
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
-from spotrun_trainer.data.cpus import usable_cpus
-from spotrun_trainer.data.deal import Block
+from spotrun_trainer.data.cpu_count import usable_cpus
+from spotrun_trainer.data.iterable_dataset import FromStream
 from spotrun_trainer.data.load import Batch, Collate, Json
 from spotrun_trainer.data.loader import Loader
-from spotrun_trainer.data.mapped import FromMap, MapDataset, is_in_memory
-from spotrun_trainer.data.stream import FromStream
+from spotrun_trainer.data.map_dataset import FromMap, MapDataset, is_in_memory
+from spotrun_trainer.data.sharding import Block
 
 MOST_WORKERS = 8
 """Of one training process, where nothing is said: more seldom help, and each has its memory."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spotrun_trainer.files import Telling, write_telling
+from spotrun_trainer.process.ipc_files import Telling, write_telling
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from spotrun.wire import Answer, How, Report, World, read_report
-from spotrun_trainer.agent.link import NoAnswerError
+from spotrun_trainer.agent.operator_connection import NoAnswerError
 from spotrun_trainer.agent.settings import Settings
 
 WORLD = World(

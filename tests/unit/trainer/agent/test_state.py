@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spotrun.wire import Answer, Failure, How, LastWords, Progress
-from spotrun_trainer.agent.moves import HANGS_SECONDS, must_stop, next_world
+from spotrun_trainer.agent.next_action import HANGS_SECONDS, must_stop, next_world
 from spotrun_trainer.agent.state import (
     ARRIVED_SECONDS,
     BROKEN_SECONDS,
@@ -14,7 +14,7 @@ from spotrun_trainer.agent.state import (
     State,
 )
 from spotrun_trainer.agent.stores import Stores
-from spotrun_trainer.files import Telling, WorldFile, write_telling
+from spotrun_trainer.process.ipc_files import Telling, WorldFile, write_telling
 from tests.unit.trainer.agent.builders import a_world, an_answer, settings
 
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from spotrun_trainer.checkpoint import Checkpoints
-from spotrun_trainer.flat import Flat
-from spotrun_trainer.tracked import Tracked
+from spotrun_trainer.state.flatten import Flat
+from spotrun_trainer.state.tracked import Tracked
 
 NAME = "step-10.g1"
 

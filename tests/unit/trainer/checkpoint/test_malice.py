@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from spotrun_trainer.checkpoint import DamagedCheckpointError
-from spotrun_trainer.flat import Spec
+from spotrun_trainer.state.flatten import Spec
 from tests.unit.trainer.checkpoint.states import (
     NAME,
     Held,

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun_trainer.checkpoint.names import Name
+from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.retention import superseded
 
 NAMES = st.builds(Name, st.integers(0, 30), st.integers(0, 3))

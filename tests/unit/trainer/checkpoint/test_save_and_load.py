@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from spotrun_trainer.checkpoint import DamagedCheckpointError
-from spotrun_trainer.flat import DTYPES
+from spotrun_trainer.state.flatten import DTYPES
 from tests.unit.trainer.checkpoint.states import (
     NAME,
     Held,

@@ -16,13 +16,13 @@ from spotrun_trainer.checkpoint import (
     DamagedCheckpointError,
     Saved,
     saver,
-    writer,
 )
-from spotrun_trainer.checkpoint.names import Name
-from spotrun_trainer.checkpoint.pace import ASSUMED_BYTES_PER_SECOND, Pace
-from spotrun_trainer.checkpoint.place import Place
+from spotrun_trainer.checkpoint.format import writer
+from spotrun_trainer.checkpoint.format.directory import Place
+from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.save_duration import ASSUMED_BYTES_PER_SECOND, Pace
 from spotrun_trainer.checkpoint.saver import NICER
-from spotrun_trainer.flat import Flat
+from spotrun_trainer.state.flatten import Flat
 from tests.unit.trainer.checkpoint.states import (
     NAME,
     Held,

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from spotrun_trainer.checkpoint import staging
-from spotrun_trainer.checkpoint.memory import copy_bytes
-from spotrun_trainer.checkpoint.plan import Slice
+from spotrun_trainer.checkpoint.format.shard_plan import Slice
+from spotrun_trainer.checkpoint.host_memory import copy_bytes
 from spotrun_trainer.checkpoint.staging import PIECE_BYTES, HostBuffer, Staging
-from spotrun_trainer.flat import Flat
+from spotrun_trainer.state.flatten import Flat
 from tests.unit.trainer.checkpoint.states import eventually
 
 LARGE = 3 * PIECE_BYTES // 4  # elements of 4 bytes: three pieces

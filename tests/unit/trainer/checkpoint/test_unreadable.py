@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spotrun_trainer.checkpoint import Checkpoints, UnreadableCheckpointError, patience
-from spotrun_trainer.checkpoint.place import Place
+from spotrun_trainer.checkpoint import Checkpoints, UnreadableCheckpointError, storage_retries
+from spotrun_trainer.checkpoint.format.directory import Place
 from tests.unit.trainer.checkpoint.states import (
     NAME,
     checkpoints,
@@ -60,7 +60,7 @@ def test_what_cannot_be_read_for_a_moment_is_read_again(
 def test_what_cannot_be_read_at_all_is_an_error_and_no_damage(
     saved: Checkpoints, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
-    monkeypatch.setattr(patience, "READ_SECONDS", 0.1)
+    monkeypatch.setattr(storage_retries, "READ_SECONDS", 0.1)
     Refusing(monkeypatch, file, 1000, errno.EACCES)
     with pytest.raises(
         UnreadableCheckpointError, match=f"{file} cannot be read: Permission denied"
@@ -94,22 +94,22 @@ def test_the_minute_for_other_tries_begins_with_the_first_that_failed(
     monkeypatch: pytest.MonkeyPatch, seconds: float, refused: int
 ) -> None:
     server = SlowServer(seconds, refused)
-    monkeypatch.setattr(patience, "time", server)
-    assert patience.patiently(server.read) == "content"
+    monkeypatch.setattr(storage_retries, "time", server)
+    assert storage_retries.patiently(server.read) == "content"
 
 
 def test_after_that_minute_there_is_no_other_try(monkeypatch: pytest.MonkeyPatch) -> None:
     server = SlowServer(61.0, 10)
-    monkeypatch.setattr(patience, "time", server)
+    monkeypatch.setattr(storage_retries, "time", server)
     with pytest.raises(UnreadableCheckpointError, match="stale"):
-        patience.patiently(server.read)
+        storage_retries.patiently(server.read)
     assert server.reads == 2
 
 
 def test_who_cannot_read_a_marker_does_not_say_that_there_is_no_checkpoint(
     saved: Checkpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "READ_SECONDS", 0.1)
+    monkeypatch.setattr(storage_retries, "READ_SECONDS", 0.1)
     Refusing(monkeypatch, "COMPLETE", 1000, errno.EACCES)
     for ask in (saved.complete, saved.newest):
         with pytest.raises(UnreadableCheckpointError, match="COMPLETE cannot be read"):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotrun_trainer.data.deal import Block, block_of
-from spotrun_trainer.data.order import Order, Sample
+from spotrun_trainer.data.sharding import Block, block_of
+from spotrun_trainer.data.shuffle import Order, Sample
 
 
 @dataclass

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotrun_trainer.data.deal import Block, block_of
+from spotrun_trainer.data.sharding import Block, block_of
 from spotrun_trainer.data.source import Source, open_source
 from tests.unit.trainer.data.datasets import Augmented, Numbers
 

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset
 from typing_extensions import override
 
 from spotrun_trainer.data import source
-from spotrun_trainer.data.deal import Block
+from spotrun_trainer.data.sharding import Block
 from spotrun_trainer.data.source import is_stream, open_source, workers_for
 from tests.unit.trainer.data.datasets import Forgetful, Numbers, Stream
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from spotrun_trainer import Run
-from spotrun_trainer.step import Step
+from spotrun_trainer.step.step import Step
 from tests.unit.trainer.run.scripts import dataset
 
 Made = tuple[Run, nn.Linear, torch.optim.Optimizer]

@@ -16,7 +16,9 @@ torch.set_num_threads(1)  # two cores are shared with other tests
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
     """A run that is about to begin, with a model and its optimizer."""
-    monkeypatch.setattr("spotrun_trainer.context.install_failure_note", lambda _reporter: None)
+    monkeypatch.setattr(
+        "spotrun_trainer.elastic.world_context.install_failure_note", lambda _reporter: None
+    )
     run = Run()
     model = run.prepare(nn.Linear(FEATURES, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

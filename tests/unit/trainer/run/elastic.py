@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in __all__
 
 from spotrun.wire import Answer, How, World
-from spotrun_trainer.files import Telling, read_telling, write_world
-from spotrun_trainer.resolver import wait_shortly
+from spotrun_trainer.process.dns import wait_shortly
+from spotrun_trainer.process.ipc_files import Telling, read_telling, write_world
 from tests.trainer_world import Ended, Process
 
 PATIENCE_SECONDS = 60.0

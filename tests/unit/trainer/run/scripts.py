@@ -12,8 +12,8 @@ from torch.nn import functional
 from torch.utils.data import TensorDataset
 
 from spotrun_trainer import Run
-from spotrun_trainer.data.order import Order
-from spotrun_trainer.lost import PeerLostError
+from spotrun_trainer.data.shuffle import Order
+from spotrun_trainer.elastic.errors import PeerLostError
 
 SAMPLES, FEATURES, CLASSES = 96, 6, 3
 

@@ -10,7 +10,7 @@ from torch.nn import functional
 from typing_extensions import override
 
 from spotrun_trainer import Run
-from spotrun_trainer.worlds import Worlds
+from spotrun_trainer.elastic.membership import Worlds
 from tests.unit.trainer.run.elastic import die, this_is
 from tests.unit.trainer.run.scripts import CLASSES, FEATURES, Nuisance, Trained, dataset
 

@@ -9,7 +9,7 @@ from torch.utils.data import TensorDataset
 from typing_extensions import override
 
 from spotrun_trainer import Run
-from spotrun_trainer.tracked import Rule
+from spotrun_trainer.state.tracked import Rule
 from tests.trainer_world import run_alone, run_world
 
 

@@ -10,17 +10,17 @@ import pytest
 import torch
 from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in __all__
 
-from spotrun_trainer.group import Group
-from spotrun_trainer.lost import PeerLostError
-from spotrun_trainer.seat import find_seat
+from spotrun_trainer.elastic.errors import PeerLostError
+from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.elastic.rank_info import find_seat
 from tests.trainer_world import Process, place_of
 from tests.unit.trainer.ending import LINGER, PATIENCE_SECONDS, run_script
 from tests.unit.trainer.run.test_newcomers import wait_for
 
 FAILS_AMID = """
 import os, torch
-from spotrun_trainer.group import Group
-from spotrun_trainer.seat import find_seat
+from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.elastic.rank_info import find_seat
 
 group = Group.form(find_seat(os.environ, None), device=torch.device("cpu"))
 group.all_gather(torch.ones(1))  # so the other one is there

@@ -13,16 +13,16 @@ from torch._C._distributed_c10d import ErrorType
 from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in __all__
 
 from spotrun.wire import How
-from spotrun_trainer.arrival import Backend, meet
-from spotrun_trainer.buckets import Bucket
-from spotrun_trainer.connections import Connections
-from spotrun_trainer.device import default_device
-from spotrun_trainer.group import Group
-from spotrun_trainer.loop import Loop
-from spotrun_trainer.lost import PeerLostError
+from spotrun_trainer.elastic.connections import Connections
+from spotrun_trainer.elastic.errors import PeerLostError
+from spotrun_trainer.elastic.pending_collectives import Pending, Work
+from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.elastic.rank_info import Seat
+from spotrun_trainer.elastic.store_rendezvous import Backend, meet
+from spotrun_trainer.loop.loop import Loop
+from spotrun_trainer.process.device import default_device
 from spotrun_trainer.run import Run
-from spotrun_trainer.seat import Seat
-from spotrun_trainer.work import Pending, Work
+from spotrun_trainer.step.gradient_buckets import Bucket
 from tests.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.elastic import Jobs, die, this_is
 from tests.unit.trainer.run.scripts import Plan, train, train_until_it_breaks

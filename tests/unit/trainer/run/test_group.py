@@ -14,13 +14,13 @@ import torch
 from torch.distributed import Store  # type: ignore[attr-defined]  # not in its __all__
 from typing_extensions import override
 
-from spotrun_trainer import group as group_module
-from spotrun_trainer.arrival import Backend, meet
-from spotrun_trainer.connections import Connections
-from spotrun_trainer.group import CONNECT_SECONDS, Group
-from spotrun_trainer.lost import PeerLostError
-from spotrun_trainer.seat import Seat, find_seat
-from spotrun_trainer.work import SLICE
+from spotrun_trainer.elastic import process_group as group_module
+from spotrun_trainer.elastic.connections import Connections
+from spotrun_trainer.elastic.errors import PeerLostError
+from spotrun_trainer.elastic.pending_collectives import SLICE
+from spotrun_trainer.elastic.process_group import CONNECT_SECONDS, Group
+from spotrun_trainer.elastic.rank_info import Seat, find_seat
+from spotrun_trainer.elastic.store_rendezvous import Backend, meet
 from tests.trainer_world import run_world
 from tests.unit.trainer.run.elastic import die
 

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.amp import GradScaler
 
-from spotrun_trainer import Run, guard
-from spotrun_trainer.guard import MOST_IN_A_ROW, Scaler
+from spotrun_trainer import Run
+from spotrun_trainer.step import loss_guard
+from spotrun_trainer.step.loss_guard import MOST_IN_A_ROW, Scaler
 from tests.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.scripts import FEATURES, dataset
 
@@ -136,14 +137,14 @@ def test_steps_that_were_skipped_keep_no_good_weights_from_being_saved(
 def test_one_number_among_many_that_is_not_finite_is_found(
     monkeypatch: pytest.MonkeyPatch, value: float, dtype: torch.dtype
 ) -> None:
-    monkeypatch.setattr(guard, "_ASKED_AT_ONCE", 4)
+    monkeypatch.setattr(loss_guard, "_ASKED_AT_ONCE", 4)
     tensors = [torch.zeros(0), torch.ones((), dtype=dtype), torch.ones(3, 3, dtype=dtype)]
-    assert guard.are_finite([])
-    assert guard.are_finite(tensors)
+    assert loss_guard.are_finite([])
+    assert loss_guard.are_finite(tensors)
     for place in range(9):
         spoiled = torch.ones(9, dtype=dtype)
         spoiled[place] = value
-        assert not guard.are_finite([*tensors, spoiled.reshape(3, 3)])
+        assert not loss_guard.are_finite([*tensors, spoiled.reshape(3, 3)])
 
 
 @dataclass(frozen=True)

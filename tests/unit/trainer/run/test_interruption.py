@@ -10,13 +10,15 @@ import pytest
 import torch
 from torch.nn import functional
 
-from spotrun_trainer import Run, loop
-from spotrun_trainer.checkpoint import patience, saver, writer
-from spotrun_trainer.checkpoint.names import Name
-from spotrun_trainer.checkpoint.place import Place
-from spotrun_trainer.checkpoint.writer import Part
-from spotrun_trainer.lost import PeerLostError
-from spotrun_trainer.worlds import Worlds
+from spotrun_trainer import Run
+from spotrun_trainer.checkpoint import saver, storage_retries
+from spotrun_trainer.checkpoint.format import writer
+from spotrun_trainer.checkpoint.format.directory import Place
+from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.format.writer import Part
+from spotrun_trainer.elastic.errors import PeerLostError
+from spotrun_trainer.elastic.membership import Worlds
+from spotrun_trainer.loop import loop
 from tests.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.scripts import (
     Nuisance,
@@ -272,7 +274,7 @@ def train_where_a_file_is_stale(plan: Plan, times: int) -> Trained:
         return whole(place, name, file)
 
     Place.open = stale  # type: ignore[method-assign,assignment]
-    patience.READ_SECONDS = 2.0
+    storage_retries.READ_SECONDS = 2.0
     return train(plan)
 
 

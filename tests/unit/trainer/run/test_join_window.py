@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from spotrun.wire import How
-from spotrun_trainer import arrival, group, handover, worlds
-from spotrun_trainer.context import Context
-from spotrun_trainer.loop import Loop
+from spotrun_trainer.elastic import membership, process_group, state_transfer, store_rendezvous
+from spotrun_trainer.elastic.membership import Worlds
+from spotrun_trainer.elastic.world_context import Context
+from spotrun_trainer.loop.loop import Loop
 from spotrun_trainer.run import Run
-from spotrun_trainer.worlds import Worlds
 from tests.unit.trainer.run.elastic import Jobs, die, this_is
 from tests.unit.trainer.run.scripts import Plan, train
 from tests.unit.trainer.run.test_newcomers import AT, NEWCOMER, wait_for
@@ -57,37 +57,37 @@ def after(owner: Any, name: str) -> None:
 
 
 def counted() -> None:
-    connect = arrival._connect
-    arrival._connect = lambda *args: CountedThenGone(connect(*args))  # type: ignore[assignment]
+    connect = store_rendezvous._connect
+    store_rendezvous._connect = lambda *args: CountedThenGone(connect(*args))  # type: ignore[assignment]
 
 
 Deadly = Callable[[], None]
 """Lets this process die the next time that it comes to a point."""
 MEETING: dict[str, Deadly] = {
     "told of the world": lambda: before(Context, "_meet"),
-    "told that it enters": lambda: before(arrival, "_connect"),
+    "told that it enters": lambda: before(store_rendezvous, "_connect"),
     "counted as there": counted,
-    "all have met": lambda: before(group, "_connect"),
-    "connected": lambda: after(group, "_connect"),
+    "all have met": lambda: before(process_group, "_connect"),
+    "connected": lambda: after(process_group, "_connect"),
     "formed": lambda: before(Worlds, "_exchange"),
     "standings known": lambda: after(Worlds, "_exchange"),
 }
 TRAINING: dict[str, Deadly] = {
     "before the commit": lambda: before(Worlds, "commit"),
-    "in the commit": lambda: after(worlds, "_sum"),
+    "in the commit": lambda: after(membership, "_sum"),
     "committed": lambda: after(Worlds, "commit"),
 }
 OF_NEWCOMER = MEETING | {
-    "about to take": lambda: before(handover, "take_header"),
-    "with the header": lambda: before(handover, "take"),
-    "not yet loaded": lambda: before(handover, "_unpack"),
-    "with the state": lambda: after(handover, "take"),
+    "about to take": lambda: before(state_transfer, "take_header"),
+    "with the header": lambda: before(state_transfer, "take"),
+    "not yet loaded": lambda: before(state_transfer, "_unpack"),
+    "with the state": lambda: after(state_transfer, "take"),
     "arrived": lambda: after(Loop, "arrived"),
     **TRAINING,
 }
 OF_MEMBER = MEETING | {
-    "about to give": lambda: before(handover, "pack"),
-    "amid giving": lambda: after(handover, "_together"),
+    "about to give": lambda: before(state_transfer, "pack"),
+    "amid giving": lambda: after(state_transfer, "_together"),
     "arrived": lambda: after(Loop, "arrived"),
     "given": lambda: after(Worlds, "finish_giving"),
     **TRAINING,

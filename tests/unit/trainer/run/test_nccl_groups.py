@@ -10,12 +10,12 @@ from torch import distributed
 from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # not in __all__
 from typing_extensions import override
 
-from spotrun_trainer import group
-from spotrun_trainer.arrival import Backend
-from spotrun_trainer.connections import Connections
-from spotrun_trainer.group import Group
-from spotrun_trainer.lost import PeerLostError
-from spotrun_trainer.seat import Seat
+from spotrun_trainer.elastic import process_group
+from spotrun_trainer.elastic.connections import Connections
+from spotrun_trainer.elastic.errors import PeerLostError
+from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.elastic.rank_info import Seat
+from spotrun_trainer.elastic.store_rendezvous import Backend
 
 GPU = torch.device("cuda", 0)
 WATCHDOG = "TORCH_NCCL_ASYNC_ERROR_HANDLING"
@@ -54,10 +54,10 @@ def store() -> TCPStore:
 def all_have_met(monkeypatch: pytest.MonkeyPatch, store: TCPStore) -> Seat:
     """A place in a world of two, each with a GPU, that have met and are to connect."""
     met = PrefixStore("world", store), Backend.NCCL
-    monkeypatch.setattr(group, "meet", lambda *_: met)
-    monkeypatch.setattr(group, "name_of_gpu", lambda _device: "a")
+    monkeypatch.setattr(process_group, "meet", lambda *_: met)
+    monkeypatch.setattr(process_group, "name_of_gpu", lambda _device: "a")
     if not torch.cuda.is_available():
-        monkeypatch.setattr(group, "with_index", lambda device: device)
+        monkeypatch.setattr(process_group, "with_index", lambda device: device)
     return Seat(size=2, store=("127.0.0.1", store.port), generation=1)
 
 

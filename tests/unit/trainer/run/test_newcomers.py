@@ -11,7 +11,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from spotrun.wire import How
-from spotrun_trainer import handover
+from spotrun_trainer.elastic import state_transfer
 from spotrun_trainer.run import Run
 from tests.unit.trainer.run.elastic import PATIENCE_SECONDS, Job, Jobs, die, this_is
 from tests.unit.trainer.run.scripts import Plan, train
@@ -41,7 +41,7 @@ class Meanwhile:
     then: Callable[["Meanwhile"], None]
 
     def __call__(self, run: Run, step: int, count: int) -> None:
-        if handover.parts is PARTS:
+        if state_transfer.parts is PARTS:
             self._hold_what_is_sent()
         if this_is(NEWCOMER):
             return
@@ -56,7 +56,7 @@ class Meanwhile:
         (self.folder / name).touch()
 
     def _hold_what_is_sent(self) -> None:
-        take = handover.take
+        take = state_transfer.take
 
         def held(tensors: Sequence[Tensor], part_bytes: int) -> Iterator[list[Tensor]]:
             wait_for(self.folder / "computing")
@@ -67,11 +67,11 @@ class Meanwhile:
             take(*args)  # type: ignore[arg-type]
             self.note("taken")
 
-        handover.parts = held
-        handover.take = noted  # type: ignore[assignment]
+        state_transfer.parts = held
+        state_transfer.take = noted  # type: ignore[assignment]
 
 
-PARTS = handover.parts
+PARTS = state_transfer.parts
 
 
 def until_taken(meanwhile: Meanwhile) -> None:
@@ -135,7 +135,7 @@ class DieTaking(Meanwhile):
     def __call__(self, run: Run, step: int, count: int) -> None:
         super().__call__(run, step, count)
         if this_is(NEWCOMER):
-            handover.take = lambda *_: die()
+            state_transfer.take = lambda *_: die()
 
 
 def test_a_newcomer_dies_amid_it_and_the_others_go_on(jobs: Jobs, tmp_path: Path) -> None:
@@ -163,12 +163,12 @@ def test_another_change_comes_amid_it_and_the_newcomer_begins_anew(
 
 def test_small_tensors_go_together_and_a_large_one_as_it_is() -> None:
     small, large, whole = torch.zeros(2), torch.zeros(9), torch.zeros(1, dtype=torch.int64)
-    parts = handover.parts([small, small, large, small, whole, whole], 16)
+    parts = state_transfer.parts([small, small, large, small, whole, whole], 16)
     assert [[one.numel() for one in part] for part in parts] == [[2, 2], [9], [2], [1, 1]]
 
 
 def test_what_lies_on_several_devices_is_sent_from_one() -> None:
     meta = torch.device("meta")
     counters, moments = torch.zeros(2), torch.zeros(3, device=meta)
-    sent = handover._together([counters, moments], meta)
+    sent = state_transfer._together([counters, moments], meta)
     assert (sent.device, sent.numel()) == (meta, 5)

@@ -12,14 +12,15 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from spotrun.wire import How
-from spotrun_trainer import Run, rig
-from spotrun_trainer.gradients import Bucketed
-from spotrun_trainer.step import Step
+from spotrun_trainer import Run
+from spotrun_trainer.step import step_context
+from spotrun_trainer.step.gradients import Bucketed
+from spotrun_trainer.step.step import Step
 from tests.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.elastic import Jobs
 from tests.unit.trainer.run.scripts import FEATURES, dataset
-from tests.unit.trainer.run.test_gradients import WrittenDown, bucketed, expect_last, layers
 from tests.unit.trainer.run.test_newcomers import wait_for
+from tests.unit.trainer.step.test_gradients import WrittenDown, bucketed, expect_last, layers
 
 Loss = Callable[[nn.Sequential], Tensor]
 
@@ -139,7 +140,7 @@ def train_with(
 ) -> tuple[list[Tensor], list[int]]:
     """The weights, and how many buckets each step had sent before its last gradient."""
     sent = [0] * total
-    vars(rig)["Bucketed"] = partial(Bucketed, bucket_bytes=128)
+    vars(step_context)["Bucketed"] = partial(Bucketed, bucket_bytes=128)
     run = Run(seed=1)
     model = run.prepare(network())
     optimizers = optimizers_of(model)

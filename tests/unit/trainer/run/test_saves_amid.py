@@ -12,12 +12,12 @@ from torch import Tensor
 from spotrun.wire import How
 from spotrun_trainer import Run
 from spotrun_trainer.checkpoint import Checkpoints
-from spotrun_trainer.checkpoint.completion import Completion
-from spotrun_trainer.checkpoint.memory import bytes_of
+from spotrun_trainer.checkpoint.format.completion import Completion
+from spotrun_trainer.checkpoint.format.writer import Part
+from spotrun_trainer.checkpoint.host_memory import bytes_of
 from spotrun_trainer.checkpoint.saver import Saver
 from spotrun_trainer.checkpoint.staging import Staging
-from spotrun_trainer.checkpoint.writer import Part
-from spotrun_trainer.flat import Flat
+from spotrun_trainer.state.flatten import Flat
 from tests.unit.trainer.run.elastic import Jobs, die, this_is
 from tests.unit.trainer.run.scripts import Plan, train
 from tests.unit.trainer.run.test_newcomers import wait_for

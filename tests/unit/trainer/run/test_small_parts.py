@@ -12,22 +12,22 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun_trainer import platform_facts
-from spotrun_trainer.batch import Batch, total_steps
-from spotrun_trainer.cadence import Cadence, parse
 from spotrun_trainer.checkpoint import Saved
-from spotrun_trainer.evaluate import plan
-from spotrun_trainer.files import read_telling
-from spotrun_trainer.group import Group
-from spotrun_trainer.interrupt import Interrupt
-from spotrun_trainer.logbook import Logbook
-from spotrun_trainer.once import run_first
-from spotrun_trainer.resolver import wait_shortly
-from spotrun_trainer.saves import Saves
-from spotrun_trainer.seat import Seat
+from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.elastic.rank_info import Seat
+from spotrun_trainer.loop import reproducibility
+from spotrun_trainer.loop.evaluate import plan
+from spotrun_trainer.loop.local_first import run_first
+from spotrun_trainer.loop.save_schedule import Cadence, parse
+from spotrun_trainer.loop.saving import Saves
+from spotrun_trainer.process.dns import wait_shortly
+from spotrun_trainer.process.interrupt import Interrupt
+from spotrun_trainer.process.ipc_files import read_telling
+from spotrun_trainer.state.tracked import Tracked
+from spotrun_trainer.step.batch import Batch, total_steps
+from spotrun_trainer.telemetry.console import Logbook
 from spotrun_trainer.telemetry.meter import Meter
 from spotrun_trainer.telemetry.reporter import Reporter
-from spotrun_trainer.tracked import Tracked
 
 NOBODY = 2**31 - 1  # greater than the number of any process
 
@@ -284,12 +284,12 @@ def test_what_processes_left_that_are_gone_makes_nobody_the_second(tmp_path: Pat
 
 
 def test_deterministic_mode_goes_on_only_under_the_same_conditions() -> None:
-    here = platform_facts.facts(torch.device("cpu"))
-    platform_facts.check(here, here)
+    here = reproducibility.facts(torch.device("cpu"))
+    reproducibility.check(here, here)
     with pytest.raises(ValueError, match="threads was 99 and is "):
-        platform_facts.check({**here, "threads": 99}, here)
+        reproducibility.check({**here, "threads": 99}, here)
     with pytest.raises(ValueError, match="made without it"):
-        platform_facts.check(None, here)
+        reproducibility.check(None, here)
 
 
 @pytest.mark.parametrize(

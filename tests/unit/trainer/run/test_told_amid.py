@@ -11,14 +11,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from spotrun.wire import How
-from spotrun_trainer import Run, handover
+from spotrun_trainer import Run
 from spotrun_trainer.checkpoint import Checkpoints
-from spotrun_trainer.evaluate import Together
-from spotrun_trainer.files import WorldFile, write_world
-from spotrun_trainer.group import Group
-from spotrun_trainer.loop import Loop
-from spotrun_trainer.lost import PeerLostError
-from spotrun_trainer.tracked import Tracked
+from spotrun_trainer.elastic import state_transfer
+from spotrun_trainer.elastic.errors import PeerLostError
+from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.loop.evaluate import Together
+from spotrun_trainer.loop.loop import Loop
+from spotrun_trainer.process.ipc_files import WorldFile, write_world
+from spotrun_trainer.state.tracked import Tracked
 from tests.unit.trainer.run.elastic import Jobs, die, this_is
 from tests.unit.trainer.run.scripts import Plan, dataset, train
 from tests.unit.trainer.run.test_newcomers import wait_for
@@ -186,7 +187,7 @@ class DieGiving:
 
     def __call__(self, _run: Run, step: int, count: int) -> None:
         if this_is("n"):
-            handover.take = self._take  # type: ignore[assignment]
+            state_transfer.take = self._take  # type: ignore[assignment]
         elif (step, count) == (3, 0):
             (self.folder / "held").touch()
             wait_for(self.folder / "go")

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from spotrun.wire import Answer, How, Orders
-from spotrun_trainer.files import WorldFile, write_world
-from spotrun_trainer.flat import Flat
-from spotrun_trainer.tracked import Tracked
+from spotrun_trainer.process.ipc_files import WorldFile, write_world
+from spotrun_trainer.state.flatten import Flat
+from spotrun_trainer.state.tracked import Tracked
 from tests.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.elastic import Jobs, this_is
 from tests.unit.trainer.run.scripts import Plan, Trained, train

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from spotrun.wire import Answer, How, Orders, World
-from spotrun_trainer.context import open_context
-from spotrun_trainer.files import read_telling, write_world
+from spotrun_trainer.elastic.world_context import open_context
+from spotrun_trainer.process.ipc_files import read_telling, write_world
 from spotrun_trainer.run import Run
 from tests.trainer_world import Ended, run_world
 from tests.unit.trainer.run.scripts import SAMPLES, Plan, kill_in_forward, train
@@ -84,7 +84,9 @@ def test_a_complete_training_is_told_with_its_checkpoint(tmp_path: Path) -> None
 def test_a_save_in_the_world_before_is_not_told_of_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spotrun_trainer.context.install_failure_note", lambda _reporter: None)
+    monkeypatch.setattr(
+        "spotrun_trainer.elastic.world_context.install_failure_note", lambda _reporter: None
+    )
     alone = answer(0)
     assert alone.world is not None
     write_world(tmp_path, replace(alone, world=replace(alone.world, size=1)))

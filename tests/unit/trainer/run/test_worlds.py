@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from spotrun.wire import How
-from spotrun_trainer.group import Group
-from spotrun_trainer.lost import PeerLostError
+from spotrun_trainer.elastic.errors import PeerLostError
+from spotrun_trainer.elastic.pending_collectives import Pending
+from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.run import Run
-from spotrun_trainer.work import Pending
 from tests.trainer_world import run_alone
 from tests.unit.trainer.run.elastic import PATIENCE_SECONDS, Job, Jobs, die, this_is
 from tests.unit.trainer.run.scripts import Plan, Trained, train

@@ -14,10 +14,10 @@ from torch.nn import functional
 from spotrun.wire import How
 from spotrun_trainer import Run
 from spotrun_trainer.checkpoint import Checkpoints
-from spotrun_trainer.group import Group
-from spotrun_trainer.lost import PeerLostError
-from spotrun_trainer.work import Pending
-from spotrun_trainer.worlds import Worlds
+from spotrun_trainer.elastic.errors import PeerLostError
+from spotrun_trainer.elastic.membership import Worlds
+from spotrun_trainer.elastic.pending_collectives import Pending
+from spotrun_trainer.elastic.process_group import Group
 from tests.trainer_world import run_alone
 from tests.unit.trainer.run.elastic import Jobs, die, this_is
 from tests.unit.trainer.run.scripts import Plan, dataset, train

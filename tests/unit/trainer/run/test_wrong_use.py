@@ -282,7 +282,9 @@ def keeping_no_checkpoints(_made: Made) -> None:
 def test_a_place_that_is_not_built_is_refused_before_the_device_is_touched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("spotrun_trainer.context.install_failure_note", lambda _reporter: None)
+    monkeypatch.setattr(
+        "spotrun_trainer.elastic.world_context.install_failure_note", lambda _reporter: None
+    )
     touched: list[object] = []
     monkeypatch.setattr("torch.cuda.set_device", touched.append)
     monkeypatch.setenv("SPOTRUN_CHECKPOINT", "s3://your-bucket/a")

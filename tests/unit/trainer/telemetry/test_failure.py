@@ -10,9 +10,9 @@ from types import TracebackType
 import pytest
 from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 
-from spotrun_trainer.files import Telling, read_telling
-from spotrun_trainer.once import first_of_a_worker
-from spotrun_trainer.seat import Seat
+from spotrun_trainer.elastic.rank_info import Seat
+from spotrun_trainer.loop.local_first import first_of_a_worker
+from spotrun_trainer.process.ipc_files import Telling, read_telling
 from spotrun_trainer.telemetry.failure import NOTE_CHARACTERS, failure_note, install_failure_note
 from spotrun_trainer.telemetry.reporter import Reporter
 

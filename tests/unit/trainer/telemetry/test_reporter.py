@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spotrun.wire import Utilization
-from spotrun_trainer.files import PROGRESS_FILE, Telling, read_telling
+from spotrun_trainer.process.ipc_files import PROGRESS_FILE, Telling, read_telling
 from spotrun_trainer.telemetry.reporter import CALM_SECONDS, Reporter
 
 

@@ -1,0 +1,97 @@
+"""Objects and their tensors from process to process."""
+
+import multiprocessing
+import os
+import resource
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+import torch
+
+from spotrun_trainer.data.shared_memory import pack, receive, send
+
+torch.set_num_threads(1)
+
+Pair = tuple[Connection, Connection]
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    ours, theirs = multiprocessing.Pipe()
+    with ours, theirs:
+        yield ours, theirs
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_structure_arrives_as_it_was(pair: Pair) -> None:
+    tensor = torch.arange(6.0)
+    thing = {"whole": tensor, "part": tensor[2:4], "more": [2, 0.5], "empty": torch.zeros(0)}
+
+    send(pair[0], pack(thing))
+    received = receive(pair[1])
+
+    torch.testing.assert_close(received, thing)
+
+
+def test_tensors_arrive_in_shared_memory(pair: Pair) -> None:
+    tensor = torch.zeros(3)
+    send(pair[0], pack(tensor))
+    received = receive(pair[1])
+    assert isinstance(received, torch.Tensor)
+
+    tensor[1] = 7.0  # packing has moved it there as well
+
+    assert received.tolist() == [0.0, 7.0, 0.0]
+
+
+def test_more_tensors_than_a_message_can_take(pair: Pair) -> None:
+    tensors = [torch.tensor([number]) for number in range(600)]
+    files = open_files()
+
+    send(pair[0], pack(tensors))
+    received = receive(pair[1])
+
+    assert isinstance(received, list)
+    assert [int(tensor) for tensor in received] == [*range(600)]
+    del received, tensors
+    assert open_files() == files
+
+
+def test_what_was_sent_outlives_its_sender(pair: Pair) -> None:
+    pid = os.fork()
+    if not pid:
+        send(pair[0], pack(torch.tensor([4, 2])))
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+    received = receive(pair[1])
+
+    assert isinstance(received, torch.Tensor)
+    assert received.tolist() == [4, 2]
+
+
+def test_what_does_not_pickle_leaves_no_file_open() -> None:
+    files = open_files()
+
+    with pytest.raises(Exception, match="pickle"):
+        pack([torch.zeros(3), lambda: None])
+
+    assert open_files() <= files + 1  # the tensor's own, in case something still holds it
+
+
+def test_too_few_open_files_are_an_error_and_leave_none_open(pair: Pair) -> None:
+    send(pair[0], pack([torch.tensor([number]) for number in range(50)]))
+    files = open_files()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files + 5, limits[1]))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            receive(pair[1])
+        assert open_files() == files
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)

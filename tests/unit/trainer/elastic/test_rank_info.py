@@ -1,0 +1,135 @@
+"""Where a process is, by what stands in its environment and in world.json."""
+
+from pathlib import Path
+
+import pytest
+
+from spotrun.wire import Answer, How, World
+from spotrun_trainer.elastic.rank_info import (
+    OutdatedSeatError,
+    Seat,
+    find_seat,
+    seat_in,
+    with_shards,
+)
+
+SECRET = "from the operator"  # noqa: S105
+TORCHRUN = {
+    "RANK": "2",
+    "WORLD_SIZE": "4",
+    "LOCAL_RANK": "0",
+    "LOCAL_WORLD_SIZE": "2",
+    "MASTER_ADDR": "10.0.0.7",
+    "MASTER_PORT": "29500",
+    "TORCHELASTIC_RUN_ID": "abc",
+    "TORCHELASTIC_RESTART_COUNT": "1",
+}
+SPOTRUN = {
+    **TORCHRUN,
+    "SPOTRUN_DIR": "/run/spotrun",
+    "SPOTRUN_GENERATION": "7",
+    "TORCHELASTIC_USE_AGENT_STORE": "True",
+}
+
+
+def answer(generation: int) -> Answer:
+    world = World(
+        generation=generation,
+        rank=2,
+        size=4,
+        processes=2,
+        store="10.0.0.7:29500",
+        secret=SECRET,
+        neighbours=(),
+        how=How.RESTART,
+        switch=True,
+        restore="step-40.g6",
+    )
+    return Answer(version="v", phase="Running", world=world)
+
+
+def test_without_torchrun_a_process_is_alone() -> None:
+    assert Seat() == find_seat({"SPOTRUN_DIR": "/run/spotrun"}, None)
+
+
+def test_under_plain_torchrun_the_environment_says_it_all() -> None:
+    expected = Seat(
+        rank=2,
+        size=4,
+        local_rank=0,
+        local_size=2,
+        store=("10.0.0.7", 29500),
+        secret=f"abc.{1}",
+    )
+    assert expected == find_seat(TORCHRUN, None)
+
+
+def test_rank_0_hosts_the_store_unless_an_agent_does() -> None:
+    first = {**TORCHRUN, "RANK": "0"}
+    assert find_seat(first, None).hosts_store
+    assert not find_seat({**first, "TORCHELASTIC_USE_AGENT_STORE": "True"}, None).hosts_store
+
+
+def test_under_spotrun_the_world_adds_its_secret_and_what_to_restore() -> None:
+    expected = Seat(
+        rank=2,
+        size=4,
+        local_rank=0,
+        local_size=2,
+        generation=7,
+        store=("10.0.0.7", 29500),
+        secret=SECRET,
+        restore="step-40.g6",
+        directory=Path("/run/spotrun"),
+        elastic=True,
+    )
+    assert expected == find_seat(SPOTRUN, answer(7))
+
+
+@pytest.mark.parametrize("generation", [6, 8])
+def test_a_process_does_not_sit_down_in_a_world_it_was_not_started_for(generation: int) -> None:
+    with pytest.raises(OutdatedSeatError, match=f"for world 7, but there is world {generation}"):
+        find_seat(SPOTRUN, answer(generation))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"RANK": ""}, "RANK is not set, though .* start the script with torchrun"),
+        ({"RANK": "two"}, "RANK is a whole number, not 'two'"),
+        ({"RANK": "4"}, "RANK is 4, but there are only 4 ranks"),
+        ({"MASTER_PORT": ""}, "MASTER_PORT is not set"),
+    ],
+)
+def test_a_bad_environment_is_said(changed: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        find_seat({**TORCHRUN, **changed}, None)
+
+
+@pytest.mark.parametrize(
+    ("rank", "place"), [(0, (0, 0)), (1, (1, 0)), (2, (0, 1)), (3, (1, 1))], ids=str
+)
+def test_neighbours_hold_one_copy_of_the_model(rank: int, place: tuple[int, int]) -> None:
+    seat = with_shards(Seat(rank=rank, size=4), 2)
+    assert (seat.shard, seat.replica) == place
+    assert seat.replicas == 2
+
+
+@pytest.mark.parametrize(
+    ("shards", "message"), [(3, "4 processes cannot hold whole copies"), (0, "shards=0")]
+)
+def test_only_whole_copies_are_held(shards: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        with_shards(Seat(size=4), shards)
+
+
+@pytest.mark.parametrize(("local_rank", "fits"), [(0, True), (1, False)])
+def test_a_process_keeps_its_part_of_the_model(local_rank: int, fits: bool) -> None:
+    world = answer(8).world  # where this worker's first process has rank 2
+    assert world is not None
+    seat = Seat(rank=0, size=2, local_rank=local_rank, shards=2)
+    if fits:
+        assert (seat_in(world, seat).rank, seat_in(world, seat).shards) == (2, 2)
+        return
+    with pytest.raises(ValueError, match=r"holds part 0 of 2 .* world 8 has no place for that"):
+        seat_in(world, seat)

@@ -1,0 +1,37 @@
+"""A process ends well, whatever its threads are at: else torch (2.15) would abort it."""
+
+import pytest
+
+from tests.unit.trainer.ending import LINGER, run_script
+
+WAITS_IN_TORCH = """
+from datetime import timedelta
+from torch.distributed import TCPStore
+from spotrun_trainer.elastic import background_call as leaving
+from spotrun_trainer.process import threads
+
+store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+waiting, waiting_too = (TCPStore("127.0.0.1", store.port) for _ in range(2))
+
+
+def wait_for(key):
+    waiting.wait([key])
+    print(key)
+"""
+COME_BACK = """
+threads.start(lambda: wait_for("end"), name="is asked", end=lambda: store.set("end", ""))
+leaving.begin(lambda: waiting_too.wait(["nothing"], timedelta(seconds=0.3)))
+threads.start(lambda: None, name="has ended", end=lambda: print("not asked")).join()
+"""
+HANGS = """
+threads.start(lambda: wait_for("nothing"), name="hangs", seconds=0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "said"), [(COME_BACK, "end\n"), (HANGS, "")], ids=["come back", "hangs"]
+)
+def test_a_process_does_not_end_before_its_threads_unless_they_hang(script: str, said: str) -> None:
+    ended = run_script(LINGER + WAITS_IN_TORCH + script)
+
+    assert (ended.returncode, ended.stdout) == (0, said), ended.stderr

@@ -1,0 +1,143 @@
+"""What was found out about a state is kept as long as it holds, and no longer."""
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from spotrun_trainer.state.flatten import Layout, Spec
+from spotrun_trainer.state.tracked import Tracked
+
+
+class Held:
+    """A thing of one's own, with dicts of tensors at two depths."""
+
+    def __init__(self) -> None:
+        self.state: dict[str, Any] = {
+            "flat": {"x": torch.zeros(2, 2), "y": torch.ones(2, 2)},
+            "deep": {0: {"a": torch.zeros(3)}, 1: {"a": torch.ones(3)}},
+            "rate": 0.1,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.state = state_dict
+
+
+def stepped() -> tuple[nn.Module, torch.optim.Optimizer, Held, Tracked]:
+    """A model after one step, and what has been asked for once."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Linear(3, 3, bias=False))
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.randn(4, 3)).sum().backward()
+    optimizer.step()
+    held, tracked = Held(), Tracked()
+    things: dict[str, Any] = {"model": model, "opt": optimizer, "held": held}
+    for name, thing in things.items():
+        tracked.add(name, thing)
+    tracked.flatten()
+    return model, optimizer, held, tracked
+
+
+def anew(*things: Any) -> Tracked:
+    """Of the same things, asked for the first time."""
+    tracked = Tracked()
+    for name, thing in zip(("model", "opt", "held"), things, strict=True):
+        tracked.add(name, thing)
+    return tracked
+
+
+def test_the_second_time_no_tensor_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    *_, tracked = stepped()
+    layout = tracked.flatten().layout
+    asked: list[object] = []
+    monkeypatch.setattr(Spec, "of", asked.append)
+    monkeypatch.setattr(Layout, "of", asked.append)
+    monkeypatch.setattr("spotrun_trainer.state.flatten._unfit", asked.append)
+    assert tracked.flatten().layout is layout
+    assert asked == []
+
+
+def replace_by_another_type(_model: Any, optimizer: Any, _held: Held) -> None:
+    state = next(iter(optimizer.state.values()))
+    state["exp_avg"] = state["exp_avg"].double()
+
+
+def turn_in_place(model: Any, _optimizer: Any, _held: Held) -> None:
+    model[0].weight.data = model[0].weight.data.t()
+
+
+def put_elsewhere(_model: Any, optimizer: Any, _held: Held) -> None:
+    state = next(iter(optimizer.state.values()))
+    state["exp_avg"].data = state["exp_avg"].data.clone().fill_(7)
+
+
+def tie(model: Any, _optimizer: Any, _held: Held) -> None:
+    model[2].weight.data = model[0].weight.data
+
+
+def replace_by_a_like_one(_model: Any, _optimizer: Any, held: Held) -> None:
+    held.state["flat"]["x"] = torch.full((2, 2), 5.0)
+    held.state["deep"][1]["a"] = torch.full((3,), 5.0)
+
+
+def add(_model: Any, _optimizer: Any, held: Held) -> None:
+    held.state["deep"][2] = {"a": torch.ones(1)}
+
+
+def rename(_model: Any, _optimizer: Any, held: Held) -> None:
+    held.state["deep"][1] = {"b": held.state["deep"][1]["a"]}
+
+
+def renumber(_model: Any, _optimizer: Any, held: Held) -> None:
+    held.state["deep"] = dict(zip((0, True), held.state["deep"].values(), strict=True))
+
+
+def change_a_value(_model: Any, optimizer: Any, held: Held) -> None:
+    held.state["rate"] = optimizer.param_groups[0]["lr"] = 0.01
+
+
+def ask_for_gradients(_model: Any, _optimizer: Any, held: Held) -> None:
+    held.state["flat"]["x"] = torch.ones(2, 2, requires_grad=True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(replace_by_another_type, turn_in_place, put_elsewhere, tie, replace_by_a_like_one),
+        *(add, rename, renumber, change_a_value, ask_for_gradients),
+    ],
+)
+def test_a_change_is_seen(change: Callable[..., None]) -> None:
+    *things, tracked = stepped()
+    change(*things)
+    for _ in range(2):  # also after what was seen is known
+        found, expected = tracked.flatten(), anew(*things).flatten()
+        assert found.layout == expected.layout
+        assert (found.values, found.volatile) == (expected.values, expected.volatile)
+        assert repr(found.values) == repr(expected.values)  # 1 is not True
+        assert list(found.tensors) == list(expected.tensors)
+        for name, tensor in found.tensors.items():
+            assert torch.equal(tensor, expected.tensors[name])
+            assert not tensor.requires_grad
+
+
+def test_what_cannot_be_saved_is_refused_also_later() -> None:
+    *_, held, tracked = stepped()
+    held.state["flat"]["x"] = torch.zeros(2, 2).to_sparse()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="held/flat/x cannot be saved"):
+            tracked.flatten()
+
+
+def test_what_was_replaced_is_not_kept_in_memory() -> None:
+    *_, held, tracked = stepped()
+    old: Tensor = held.state["flat"].pop("x")
+    seen = weakref.ref(old)
+    del old
+    assert seen() is None
+    assert "held/flat/x" not in tracked.flatten().tensors

@@ -1,0 +1,1 @@
+"""Training processes as the agent has them: begun ahead, ended, and why they ended."""

@@ -1,0 +1,202 @@
+"""The processes that torchrun starts next, begun before they are needed.
+
+After a loss everybody waits for new processes, and those for their import of PyTorch: three seconds
+of a CPU. So an interpreter that has done that already waits beside each process that trains, and
+torchrun's next process is one of them (`warm_interpreter.py`). Each takes 0.4 GB, so they are kept
+only while there is room for twice that, and where the kernel ends single processes of a container
+they are the first.
+"""
+
+import logging
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from torch.distributed.elastic.multiprocessing.subprocess_handler.subprocess_handler import (
+    SubprocessHandler,
+)
+
+from spotrun_trainer.agent.processes.warm_interpreter import Told
+from spotrun_trainer.telemetry.container_usage import memory_left
+from spotrun_trainer.telemetry.trace import Trace
+
+log = logging.getLogger(__name__)
+
+SETTLED_SECONDS = 20.0
+"""After a start, until the next are begun: processes that start have need of the CPUs."""
+LOOK_SECONDS = 1.0
+VARIABLE = "SPOTRUN_BEGIN_AHEAD"
+IMPORTED = ("torch", "torch._dynamo", "torch.nn.parallel", "spotrun_trainer.run")
+"""What nearly every training imports; torch's optimizers and DistributedDataParallel the second."""
+BEGUN_AHEAD = "begun ahead"
+"""A mark in the trace: one more is ready."""
+ROOM_BYTES = 0.8e9
+"""Without so much memory left for each, none is kept; with twice as much, they are begun."""
+ANSWER_SECONDS = 30.0
+"""Who does not answer for so long hangs: an import takes three seconds of a CPU."""
+_PROGRAM = """
+import sys
+if not sys.flags.safe_path:
+    del sys.path[0]
+from spotrun_trainer.agent.processes.warm_interpreter import main
+main(int(sys.argv[1]), *sys.argv[2:])
+"""
+_OF_DEVICES = ("CUDA_", "GPU_", "HIP_", "ROCR_", "ZE_")
+Process = subprocess.Popen[bytes]
+
+
+@dataclass
+class _Waiting:
+    process: Process
+    control: socket.socket  # it says one byte when it has imported all, and one when it is told
+    is_ready: bool = False
+
+    def looks_ready(self) -> bool:
+        """Whether it has imported all by now."""
+        with suppress(OSError):  # nothing is said yet, or it has ended
+            self.is_ready = bool(self.control.recv(1, socket.MSG_DONTWAIT))
+        return self.is_ready
+
+    def takes(self, told: Told, outputs: Sequence[int]) -> bool:
+        """Whether it is alive and has taken what it is to run; it is ended if it has not."""
+        with self.control, suppress(OSError):
+            self.control.settimeout(ANSWER_SECONDS)
+            if self.is_ready or self.control.recv(1):
+                socket.send_fds(self.control, [b"."], outputs)
+                self.control.sendall(told.to_bytes())
+                self.control.shutdown(socket.SHUT_WR)
+                if self.control.recv(1):
+                    return True
+        self.end()
+        return False
+
+    def end(self) -> None:
+        self.control.close()
+        self.process.kill()
+        self.process.wait()
+
+
+class Interpreters:
+    """As many as a world's processes of this worker; called by torchrun's main thread only."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        *,
+        room: Callable[[], float] = lambda: memory_left(os.getpid()),
+        clock: Callable[[], float] = time.monotonic,
+        imported: Sequence[str] = IMPORTED,
+    ) -> None:
+        self._trace = trace
+        self._imported = imported
+        self._room = room
+        self._clock = clock
+        self._wanted = 1
+        self._waiting: list[_Waiting] = []
+        self._not_before = clock()
+        self._is_closed = False
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """Of those that wait."""
+        return frozenset(one.process.pid for one in self._waiting)
+
+    def follow(self, processes: int) -> None:
+        """A world is entered, with so many processes of this worker."""
+        self._wanted = processes
+
+    def look(self, *, are_of_use: bool = True) -> None:
+        """Begin one that is missing, or let go of them; to be called often."""
+        now = self._clock()
+        if self._is_closed or now < self._not_before:
+            return
+        self._not_before = now + LOOK_SECONDS
+        if any(one.process.poll() is not None for one in self._waiting):
+            log.info("a Python that waited to be needed has ended; no other one is begun ahead")
+            self.close()
+            return
+        room = self._room() if are_of_use else 0.0
+        number = len(self._waiting)
+        if room < number * ROOM_BYTES:
+            self._let_go()
+        elif self._are_ready() and number < self._wanted and room > 2 * (number + 1) * ROOM_BYTES:
+            self._waiting.append(_begin(self._imported))
+
+    def start(
+        self, command: Sequence[str], environment: Mapping[str, str], *outputs: int
+    ) -> Process | None:
+        """The process that torchrun wants, in one that waited; None: it is to be started."""
+        self._not_before = self._clock() + SETTLED_SECONDS
+        if not _is_script(command) or _devices(environment) != _devices(os.environ):
+            self.close()  # a worker's command line stays what it is
+            return None
+        # One that imports is waited for, but not where siblings are to start after it.
+        all_may = self._are_ready() or self._wanted == 1
+        able = [one for one in self._waiting if one.is_ready or all_may]
+        for one in able:
+            self._waiting.remove(one)
+            if one.takes(Told(command, environment), outputs):
+                return one.process
+        return None
+
+    def close(self) -> None:
+        """Have none from now on."""
+        self._is_closed = True
+        self._let_go()
+
+    def _are_ready(self) -> bool:
+        """They import one after the other, beside a training."""
+        for one in self._waiting:
+            if not one.is_ready and one.looks_ready():
+                self._trace.mark(BEGUN_AHEAD)
+        return all(one.is_ready for one in self._waiting)
+
+    def _let_go(self) -> None:
+        for one in self._waiting:
+            one.end()
+        self._waiting.clear()
+
+
+def begin_ahead(environment: Mapping[str, str], trace: Trace) -> Interpreters:
+    """Have torchrun's processes begun ahead, unless the environment says otherwise."""
+    interpreters = Interpreters(trace)
+    if environment.get(VARIABLE) == "0":
+        interpreters.close()
+        return interpreters
+    as_ever = SubprocessHandler._popen  # noqa: SLF001 - there is no other way in (2.10 to 2.15)
+
+    def begun(handler: SubprocessHandler, args: tuple[str, ...], env: dict[str, str]) -> Process:
+        files = zip((handler._stdout, handler._stderr), (1, 2), strict=True)  # noqa: SLF001
+        outputs = (usual if file is None else file.fileno() for file, usual in files)
+        return interpreters.start(args, env, *outputs) or as_ever(handler, args, env)
+
+    SubprocessHandler._popen = begun  # type: ignore[assignment,method-assign]  # noqa: SLF001 - see above
+    interpreters.look()
+    return interpreters
+
+
+def _begin(imported: Sequence[str]) -> _Waiting:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-u", "-c", _PROGRAM, str(theirs.fileno()), *imported],
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,  # as torchrun's processes are, which it ends by their sessions
+        )
+    return _Waiting(process, ours)
+
+
+def _is_script(command: Sequence[str]) -> bool:
+    """Whether it is this Python's `-u SCRIPT ...`; not with -m, nor bound to a part of the CPUs."""
+    python, *rest = command
+    return python == sys.executable and rest[:1] == ["-u"] and rest[1].endswith(".py")
+
+
+def _devices(environment: Mapping[str, str]) -> dict[str, str]:
+    """Which GPUs are seen, which may be settled by an import; --virtual-local-rank changes it."""
+    return {name: environment[name] for name in environment if name.startswith(_OF_DEVICES)}

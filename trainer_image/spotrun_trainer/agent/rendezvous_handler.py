@@ -1,0 +1,177 @@
+"""What torchrun asks its rendezvous, and what the agent answers.
+
+torchrun asks for the next world, and ten times a second whether there is another. Where torch has
+to be helped, the place is named, as read in version 2.15.
+"""
+
+import atexit
+import logging
+import os
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+from torch.distributed import HashStore  # type: ignore[attr-defined]  # not in its __all__
+from torch.distributed.elastic.multiprocessing.api import SignalException
+from torch.distributed.elastic.rendezvous.api import (
+    RendezvousHandler,
+    RendezvousInfo,
+    RendezvousParameters,
+    RendezvousStoreInfo,
+)
+from typing_extensions import override
+
+from spotrun.wire import Ending, LastWords, World
+from spotrun_trainer.agent.agent import Agent
+from spotrun_trainer.agent.next_action import place, workers
+from spotrun_trainer.agent.processes.exit_codes import watch_failures
+from spotrun_trainer.agent.processes.kill import kill_sessions
+from spotrun_trainer.agent.processes.signals import watch_signals
+from spotrun_trainer.agent.processes.warm_pool import Interpreters, begin_ahead
+from spotrun_trainer.agent.settings import Settings, read_settings
+from spotrun_trainer.agent.termination_log import TerminationLog
+from spotrun_trainer.checkpoint import make_writable
+from spotrun_trainer.process.addresses import split_address
+from spotrun_trainer.process.dns import wait_shortly
+from spotrun_trainer.telemetry.trace import Trace, open_trace
+
+BACKEND = "spotrun"
+
+_EXIT_BARRIER = "torchelastic/agent/terminal_state/last_member"
+
+
+class SpotrunRendezvous(RendezvousHandler):
+    """Torchrun's side of the agent; called by its main thread only."""
+
+    def __init__(self, agent: Agent, run_id: str, trace: Trace, interpreters: Interpreters) -> None:
+        self._agent = agent
+        self._interpreters = interpreters
+        self._run_id = run_id
+        self._trace = trace
+        self._was_stopped = False
+        self._words: LastWords | None = None
+
+    @override
+    def next_rendezvous(self) -> RendezvousInfo:
+        """Wait for a world that this worker is in, and say where it meets."""
+        if not self._was_stopped:
+            self._agent.fail_unless_known()
+        found = self._agent.next_world()
+        if isinstance(found, LastWords):
+            self._words = found
+            # Not RendezvousGracefulExitError: torchrun then fails over the missing result.
+            raise SystemExit(found.exit_code or 0)
+        self._was_stopped = False
+        self._interpreters.follow(found.processes)
+        os.environ["SPOTRUN_GENERATION"] = str(found.generation)
+        return _info(found)
+
+    @override
+    def num_nodes_waiting(self) -> int:
+        """1 if the processes are to be stopped, which is done here already."""
+        if not self._agent.must_stop():
+            self._interpreters.look(are_of_use=self._agent.may_restart())
+            return 0
+        self._was_stopped = True
+        kill_sessions(but=self._interpreters.pids)
+        self._trace.mark("killed")
+        return 1
+
+    @override
+    def shutdown(self) -> bool:
+        """Torchrun ends, but not by a signal: well, or with an exception on its way."""
+        error = sys.exc_info()[1]
+        try:
+            if self._words is None and error is None:
+                self._words = self._agent.finish()
+        except SignalException:
+            self._agent.end()
+            raise
+        if self._words is None:
+            why = f"torchrun ended with {type(error).__name__}: {error}"
+            self._words = LastWords(Ending.FAILED, exit_code=1, message=why)
+        self._agent.end(self._words)
+        return True
+
+    @property
+    @override
+    def use_agent_store(self) -> bool:
+        """Processes are clients of the world's store; an agent hosts it."""
+        return True
+
+    @override
+    def get_backend(self) -> str:
+        return BACKEND
+
+    @override
+    def get_run_id(self) -> str:
+        return self._run_id
+
+    @override
+    def is_closed(self) -> bool:
+        return False
+
+    @override
+    def set_closed(self) -> None:
+        """Only the operator ends a job."""
+
+
+def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
+    """Make the handler of this worker, and its agent; raises ValueError outside of a worker."""
+    _show_log()
+    wait_shortly(os.environ)
+    # All workers have equally many processes, so ranks need no exchange through a store: it would
+    # block for 300 s where a member is gone (`SimpleElasticAgent._assign_worker_ranks`).
+    os.environ["TORCH_ELASTIC_WORKER_IDENTICAL"] = "1"
+    settings = read_settings()
+    _make_folder(settings)
+    agent = Agent(settings)
+    trace = open_trace()
+    interpreters = begin_ahead(os.environ, trace)
+    watch_failures(agent.fail, spared=lambda: interpreters.pids)
+    watch_signals(agent.leave)
+    # torchrun handles signals only once processes run; a spare would die without a word, and as
+    # process 1 of a container not at all.
+    signal.signal(signal.SIGTERM, _raise_signal)
+    # A signal ends torchrun without `shutdown`.
+    atexit.register(agent.end)
+    return SpotrunRendezvous(agent, parameters.run_id, trace, interpreters)
+
+
+def _make_folder(settings: Settings) -> None:
+    """Any script finds the job's folder there, and can write to it; else the worker ends."""
+    if settings.checkpoints is None:
+        return
+    try:
+        make_writable(settings.checkpoints, is_shared=True)
+    except ValueError as error:
+        words = LastWords(Ending.FAILED, exit_code=1, message=str(error))
+        TerminationLog(settings.last_words).write(words)
+        raise SystemExit(1) from error
+
+
+def _info(world: World) -> RendezvousInfo:
+    assert world.store is not None, "a world is entered when it has one"
+    host, port = split_address(world.store)
+    # All that torchrun does with this store is a barrier at its end (`_exit_barrier`), of up to
+    # 300 s and not to be interrupted. It is passed at once; `Agent.finish` waits instead.
+    barrier = HashStore()
+    barrier.set(_EXIT_BARRIER, "")
+    return RendezvousInfo(barrier, place(world), workers(world), RendezvousStoreInfo(host, port))
+
+
+def _raise_signal(number: int, _frame: FrameType | None) -> NoReturn:
+    name = signal.Signals(number)
+    raise SignalException(f"Process {os.getpid()} got signal: {name}", sigval=name)
+
+
+def _show_log() -> None:
+    """Show our lines beside torchrun's own, which has set up its own loggers only."""
+    ours = logging.getLogger("spotrun_trainer")
+    if not ours.handlers and not logging.getLogger().handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s spotrun %(levelname)s %(message)s"))
+        ours.addHandler(handler)
+        ours.setLevel(logging.INFO)
+        ours.propagate = False

@@ -1,0 +1,1 @@
+"""Checkpoints on disk: names, manifests, who writes what, and how it is read."""

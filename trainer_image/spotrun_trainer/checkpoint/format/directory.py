@@ -1,0 +1,157 @@
+"""A directory that holds checkpoints: local, or on a network file system.
+
+Used is only what NFS keeps as well: exclusive creation, `link(2)`, replacing a *file* by renaming,
+fsync of files and directories. A listing may be a second old, so what must be seen is opened by its
+name. Symbolic links are not followed below the directory: whoever can put files there must not
+lead a training pod to others.
+"""
+
+import errno
+import os
+import re
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from spotrun_trainer.checkpoint.format.names import Name, names_among
+
+MARKER = "COMPLETE"
+SMALL_BYTES = 16 << 20
+"""No manifest is larger; parsed, JSON takes up to 25 times its size."""
+
+_OURS = re.compile(r"(rank-[0-9]{1,7}\.(safetensors|json)|COMPLETE)(\.[0-9]+\.part)?")
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+
+
+def open_place(where: str | Path) -> Path:
+    """The directory that a path or a file: address names; raises ValueError for other stores."""
+    text = str(where)
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return Path(where)
+    if scheme == "file" and rest.startswith("/"):
+        return Path(rest)
+    raise ValueError(
+        f"checkpoints cannot be kept in {text}: only paths, and file:/// addresses of them, are "
+        "built yet; mount a volume and give its path"
+    )
+
+
+class Place:
+    """The files of checkpoints, below one directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def names(self) -> list[Name]:
+        """All checkpoints, complete or not, oldest first; none if the directory is not there."""
+        try:
+            with os.scandir(self.root) as entries:
+                folders = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+        except FileNotFoundError:
+            return []
+        return names_among(folders)
+
+    def path(self, name: Name, file: str = "") -> Path:
+        """Where a checkpoint, or a file of it, lies."""
+        return self.root / str(name) / file
+
+    def make(self, name: Name) -> None:
+        """Make the checkpoint's directory durable, unless it is there."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        path = self.path(name)
+        with suppress(FileExistsError):
+            path.mkdir()
+            _sync(self.root)
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, "is a symbolic link", str(path))
+
+    def create(self, name: Name, file: str) -> int:
+        """A descriptor of a new file; one that an earlier try left is taken away."""
+        path = self.path(name, file)
+        path.unlink(missing_ok=True)
+        return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+
+    def open(self, name: Name, file: str) -> int:
+        """A descriptor for reading; raises OSError for what is no plain file."""
+        path = self.path(name, file)
+        if self.path(name).is_symlink():
+            raise OSError(errno.ELOOP, "is below a symbolic link", str(path))
+        # Without waiting: opening a named pipe would, until somebody writes.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "is no plain file", str(path))
+        return descriptor
+
+    def read(self, name: Name, file: str) -> bytes:
+        """A small file; raises OSError if it is not there, or not small."""
+        with os.fdopen(self.open(name, file), "rb") as stream:
+            content = stream.read(SMALL_BYTES + 1)
+        if len(content) > SMALL_BYTES:
+            raise OSError(errno.EFBIG, f"has more than {SMALL_BYTES >> 20} MiB", file)
+        return content
+
+    def write(self, name: Name, file: str, content: bytes, rank: int) -> None:
+        """Write a small file, durably and never seen by halves; no two ranks write at a time."""
+        part = self._write_part(name, file, content, rank)
+        part.replace(self.path(name, file))
+        _sync(self.path(name))
+
+    def write_once(self, name: Name, file: str, content: bytes, rank: int) -> None:
+        """The same, unless the file is there: of several writers the first one wins."""
+        part = self._write_part(name, file, content, rank)
+        try:
+            with suppress(FileExistsError):
+                self._link(name, part, file)
+        finally:
+            part.unlink(missing_ok=True)
+        _sync(self.path(name))
+
+    def remove_file(self, name: Name, file: str) -> None:
+        """Remove a file, if it is there."""
+        with suppress(FileNotFoundError):
+            self.path(name, file).unlink()
+
+    def remove(self, name: Name) -> None:
+        """Remove a checkpoint: its marker first, so that it is never complete by halves.
+
+        Files that are not ours stay, and so does then the directory.
+        """
+        self.remove_file(name, MARKER)
+        with suppress(FileNotFoundError), os.scandir(self.path(name)) as entries:
+            for entry in [one.name for one in entries if _OURS.fullmatch(one.name)]:
+                self.remove_file(name, entry)
+        with suppress(OSError):  # what is open elsewhere stays on NFS, under another name
+            self.path(name).rmdir()
+
+    def _write_part(self, name: Name, file: str, content: bytes, rank: int) -> Path:
+        part = f"{file}.{rank}.part"
+        with os.fdopen(self.create(name, part), "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        return self.path(name, part)
+
+    def _link(self, name: Name, part: Path, file: str) -> None:
+        try:
+            os.link(part, self.path(name, file), follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            # A file system without links (FUSE, SMB). Who reads it by halves finds it incomplete.
+            with self.path(name, file).open("xb") as stream:
+                stream.write(part.read_bytes())
+                stream.flush()
+                os.fsync(stream.fileno())
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems have none
+            raise
+    finally:
+        os.close(descriptor)

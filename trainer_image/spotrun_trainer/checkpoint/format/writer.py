@@ -1,0 +1,143 @@
+"""Writing one rank's part: its slices as a safetensors file, then the manifest that vouches for it.
+
+The file is written from the staged bytes as they lie, hashed on the way, and synced every 64 MiB:
+left to the end, a sync would find all of it in the page cache, where it also crowds out the data
+that is trained on.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from spotrun_trainer.checkpoint.errors import CheckpointError
+from spotrun_trainer.checkpoint.format.directory import SMALL_BYTES, Place
+from spotrun_trainer.checkpoint.format.manifest import (
+    Content,
+    Manifest,
+    data_file,
+    manifest_file,
+    sha256_of,
+    write_manifest,
+)
+from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.format.shard_plan import Slice
+from spotrun_trainer.state.flatten import Spec
+
+CHUNK_BYTES = 1 << 20
+"""Fits a core's cache, so that what was hashed is still there when it is written."""
+SYNC_BYTES = 64 << 20
+
+_CODES = {
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "complex64": "C64",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint64": "U64",
+    "uint32": "U32",
+    "uint16": "U16",
+    "uint8": "U8",
+    "bool": "BOOL",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one rank writes of a checkpoint."""
+
+    name: Name
+    attempt: str
+    rank: int
+    size: int
+    slices: tuple[Slice, ...]
+    layout: Mapping[str, Spec]
+    content: Content | None  # of the first rank of each part of the model
+    shards: int = 1  # ranks that hold one copy of the model
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its slices."""
+        return sum(self.layout[one.tensor].itemsize * one.numel for one in self.slices)
+
+
+def write_part(place: Place, part: Part, staged: memoryview) -> str:
+    """Write a rank's files durably; returns the hash of the manifest."""
+    head = header(part.slices, part.layout)
+    manifest = Manifest(
+        attempt=part.attempt,
+        rank=part.rank,
+        size=part.size,
+        header_bytes=len(head),
+        file_bytes=len(head) + len(staged),
+        sha256=_write_data(place, part, head, staged),
+        slices=part.slices,
+        content=part.content,
+        shards=part.shards,
+    )
+    text = write_manifest(manifest)
+    if (size := max(len(head), len(text))) > SMALL_BYTES:
+        raise CheckpointError(
+            f"{part.name} could not be written: names and plain values take {size} bytes of JSON, "
+            f"and at most {SMALL_BYTES} are read back; keep long lists in tensors"
+        )
+    place.write(part.name, manifest_file(part.rank), text, part.rank)
+    return sha256_of(text)
+
+
+def _write_data(place: Place, part: Part, head: bytes, staged: memoryview) -> str:
+    digest = hashlib.sha256()
+    unsynced = 0
+    descriptor = place.create(part.name, data_file(part.rank))
+    try:
+        for content in (memoryview(head), staged):
+            for start in range(0, len(content), CHUNK_BYTES):
+                chunk = content[start : start + CHUNK_BYTES]
+                digest.update(chunk)
+                _write_all(descriptor, chunk)
+                unsynced += len(chunk)
+                if unsynced >= SYNC_BYTES:
+                    os.fdatasync(descriptor)
+                    unsynced = 0
+        os.fsync(descriptor)
+    except OSError:
+        place.remove_file(part.name, data_file(part.rank))  # a full disk needs the room
+        raise
+    finally:
+        os.close(descriptor)
+    return digest.hexdigest()
+
+
+def _write_all(descriptor: int, chunk: memoryview) -> None:
+    while chunk:
+        chunk = chunk[os.write(descriptor, chunk) :]
+
+
+def header(slices: Sequence[Slice], layout: Mapping[str, Spec]) -> bytes:
+    """How a safetensors file begins; a slice of a tensor is a vector called `name[start:stop]`."""
+    entries: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    offset = 0
+    for one in slices:
+        spec = layout[one.tensor]
+        end = offset + spec.itemsize * one.numel
+        whole = one.numel == spec.numel
+        shape = [*spec.shape] if whole else [one.numel]
+        code = _CODES.get(spec.dtype)
+        entries[one.tensor if whole else f"{one.tensor}[{one.start}:{one.stop}]"] = {
+            "dtype": code or "U8",
+            "shape": shape if code else [*shape, spec.itemsize],
+            "data_offsets": [offset, end],
+        }
+        offset = end
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text

@@ -1,0 +1,76 @@
+"""Microbatches that are loaded by worker processes before they are asked for."""
+
+from collections.abc import Container, Iterable
+from concurrent.futures import Future
+
+from spotrun_trainer.data.load import Load, Loaded, Request
+from spotrun_trainer.data.pin_memory import Pinner
+from spotrun_trainer.data.worker_pool import Workers
+from spotrun_trainer.data.worker_process import Dropped, Failure, Outcome
+
+PER_WORKER = 2
+"""Microbatches that are loading or wait to be taken: one is loaded while one is sent for, as
+DataLoader's prefetch_factor has it."""
+
+Key = tuple[int, int]
+"""Which microbatch: the number of its first sample, and its size."""
+
+
+class Ahead:
+    """What is wanted soon, by whichever worker is free, kept until it is taken or dropped."""
+
+    def __init__(self, load: Load, *, num_workers: int, pinning: bool) -> None:
+        self._workers = Workers(load, num_workers)
+        self._pinner = Pinner() if pinning else None
+        self.capacity = PER_WORKER * num_workers
+        self._loading: dict[Key, int] = {}
+        self._keys: dict[int, Key] = {}  # by ticket, until it is answered
+        self._ready: dict[Key, Failure | Loaded | Future[Loaded]] = {}
+
+    def drop_all_but(self, kept: Container[Key]) -> None:
+        """Forget what has been loaded of other microbatches, and what is being loaded."""
+        self._ready = {key: loaded for key, loaded in self._ready.items() if key in kept}
+        dropped = [key for key in self._loading if key not in kept]
+        self._workers.drop(self._loading.pop(key) for key in dropped)
+
+    def want(self, requests: Iterable[Request]) -> None:
+        """Have these loaded, in this order, unless they are already."""
+        for request in requests:
+            key = (request.first, request.size)
+            if key not in self._loading and key not in self._ready:
+                ticket = self._workers.ask(request)
+                self._loading[key], self._keys[ticket] = ticket, key
+
+    def take(self, request: Request) -> Loaded:
+        """The microbatch, as soon as it is there. What the dataset raised for it is raised here."""
+        self.want([request])
+        self._hear(timeout_seconds=0.0)  # takes in what has come meanwhile, for it to be pinned
+        key = (request.first, request.size)
+        while key not in self._ready:
+            self._hear(timeout_seconds=None)
+        outcome = self._ready.pop(key)
+        if isinstance(outcome, Future):
+            outcome = outcome.result()
+        if isinstance(outcome, Failure):
+            raise outcome.error
+        return outcome
+
+    def close(self) -> None:
+        self._ready.clear()
+        self._workers.close()
+        if self._pinner:
+            self._pinner.close()
+
+    def _hear(self, *, timeout_seconds: float | None) -> None:
+        for ticket, outcome in self._workers.answers(timeout_seconds=timeout_seconds):
+            key = self._keys.pop(ticket)
+            # Otherwise it was dropped, and perhaps asked for again under another ticket.
+            if self._loading.get(key) == ticket:
+                del self._loading[key]
+                self._ready[key] = self._prepared(outcome)
+
+    def _prepared(self, outcome: Outcome) -> Failure | Loaded | Future[Loaded]:
+        assert not isinstance(outcome, Dropped)
+        if self._pinner and isinstance(outcome, Loaded):
+            return self._pinner.begin(outcome)
+        return outcome

@@ -1,0 +1,216 @@
+"""Loader workers as the training process has them: asked, heard, missed and ended."""
+
+import atexit
+import contextlib
+import multiprocessing
+import os
+import pickle
+import resource
+import shutil
+import signal
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkContext, SpawnContext
+from multiprocessing.process import BaseProcess
+from typing import cast
+
+from spotrun_trainer.data.load import Load, Request
+from spotrun_trainer.data.shared_memory import receive
+from spotrun_trainer.data.worker_process import Answer, Ask, Drop, Place, live, signals_held
+
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where Linux has it
+CLOSE_SECONDS = 2.0
+"""A worker may finish the sample that it is at; then it is killed."""
+END_SECONDS = 5.0
+"""A worker whose connection has ended is given so long to have ended itself, dumping core maybe."""
+
+_open: "weakref.WeakSet[Workers]" = weakref.WeakSet()
+
+
+class LoaderWorkerLostError(RuntimeError):
+    """A loader worker ended, though nobody had asked it to."""
+
+
+@dataclass(eq=False)
+class _Worker:
+    process: BaseProcess
+    connection: Connection
+    asked: set[int] = field(default_factory=set)
+
+
+class Workers:
+    """Processes that load microbatches with `load`."""
+
+    def __init__(self, load: Load, count: int) -> None:
+        self._owner = os.getpid()
+        self._last_ticket = 0
+        self._workers: list[_Worker] = []
+        _open.add(self)
+        try:
+            for number in range(count):
+                self._workers.append(_start(load, number, count))
+        except BaseException:
+            self.close()
+            raise
+
+    def ask(self, request: Request) -> int:
+        """Have a microbatch loaded by the worker that has the least to do; return the ticket."""
+        worker = min(self._workers, key=lambda worker: len(worker.asked))
+        self._last_ticket += 1
+        worker.asked.add(self._last_ticket)
+        self._send(worker, Ask(self._last_ticket, request))
+        return self._last_ticket
+
+    def drop(self, tickets: Iterable[int]) -> None:
+        """Spare the workers what they have not begun. Each ticket is answered all the same."""
+        dropped = set(tickets)
+        for worker in self._workers:
+            if theirs := worker.asked & dropped:
+                self._send(worker, Drop(tuple(theirs)))
+
+    def answers(self, *, timeout_seconds: float | None) -> list[Answer]:
+        """One answer of each worker that has one, after a wait for the first if need be."""
+        by_connection: dict[object, _Worker] = {
+            worker.connection: worker for worker in self._workers
+        }
+        connections = [worker.connection for worker in self._workers]
+        ready = wait(connections, timeout_seconds)
+        return [self._receive(by_connection[connection]) for connection in ready]
+
+    def close(self) -> None:
+        """End the workers, whatever they are at."""
+        if os.getpid() != self._owner:  # a fork of the training process, on its way out
+            return
+        for worker in self._workers:
+            with contextlib.suppress(OSError):  # it is gone already
+                worker.connection.send(None)
+            worker.connection.close()
+        deadline = time.monotonic() + CLOSE_SECONDS
+        for worker in self._workers:
+            worker.process.join(max(0.0, deadline - time.monotonic()))
+            worker.process.kill()
+            worker.process.join()
+            worker.process.close()
+        self._workers.clear()
+
+    def _send(self, worker: _Worker, message: Ask | Drop) -> None:
+        try:
+            worker.connection.send(message)
+        except OSError as error:
+            raise self._lost(worker) from error
+
+    def _receive(self, worker: _Worker) -> Answer:
+        try:
+            answer = cast("Answer", receive(worker.connection))
+        except (EOFError, ConnectionError) as error:
+            raise self._lost(worker) from error
+        except OSError as error:
+            soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            error.add_note(
+                "A microbatch could not be received from a loader worker. Each tensor of a"
+                f" microbatch that is kept takes an open file, of which {soft_limit} are allowed:"
+                " keep copies (tensor.clone()), or raise the limit (ulimit -n)."
+            )
+            raise
+        worker.asked.discard(answer[0])
+        return answer
+
+    def _lost(self, worker: _Worker) -> LoaderWorkerLostError:
+        worker.process.join(END_SECONDS)
+        return LoaderWorkerLostError(
+            f"{worker.process.name} (process {worker.process.pid}) {ended_how(worker.process)}"
+        )
+
+
+def _start(load: Load, number: int, count: int) -> _Worker:
+    context = _context()
+    if isinstance(context, SpawnContext):
+        resource_tracker.ensure_running()  # it would let signals through once it has started
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    place = Place(number, count, parent=os.getpid(), dies_with_thread=is_main_thread)
+    ours, theirs = context.Pipe()
+    process = context.Process(
+        target=live,
+        args=(theirs, load, place),
+        name=f"loader-{number}",
+        daemon=True,
+    )
+    try:
+        with signals_held(), warnings.catch_warnings():
+            # Python 3.12 warns of forks beside threads. A worker uses nothing that they may hold.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process.start()
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        ours.close()
+        raise ValueError(
+            f"the dataset cannot be sent to a loader worker: {error}. The program has chosen by"
+            " set_start_method() that processes do not begin as copies, so the dataset and the"
+            " collate function have to be picklable: no lambdas, no open files, and classes at the"
+            " top level of a module. num_workers=0 loads in the training process."
+        ) from error
+    finally:
+        theirs.close()
+    return _Worker(process, ours)
+
+
+def _context() -> ForkContext | SpawnContext:
+    """Fork, as DataLoader does, unless the program has chosen another way.
+
+    Then a training script needs no `if __name__ == "__main__":`, and its datasets no pickling. A
+    fork server is no choice: it would die of the SIGTERM that its children have to outlive.
+    """
+    if multiprocessing.get_start_method(allow_none=True) in {None, "fork"}:
+        return multiprocessing.get_context("fork")
+    return multiprocessing.get_context("spawn")
+
+
+def ended_how(process: BaseProcess) -> str:
+    """The sentence about a worker that has ended."""
+    match process.exitcode:
+        case code if code == -signal.SIGKILL:
+            return (
+                "was killed, most likely because memory ran out."
+                " Try fewer num_workers, a smaller microbatch, or a greater memory limit."
+            )
+        case code if code == -signal.SIGBUS:
+            return (
+                f"was ended by a bus error, as when {SHARED_MEMORY} is full ({_shared_memory()})."
+                f" Give the pod an emptyDir with `medium: Memory` at {SHARED_MEMORY}, or try"
+                " fewer num_workers, or a smaller microbatch."
+            )
+        case None:
+            return "has closed its connection: the dataset closes files that are not its own."
+        case code if code < 0:
+            return (
+                f"was ended by {signal.Signals(-code).name}, in native code that the dataset uses."
+                " With num_workers=0 it fails in the training process, where a debugger sees it."
+            )
+        case code:
+            return (
+                f"ended with exit code {code}. What it printed says why; if it was spawned, the"
+                ' script must begin its work below `if __name__ == "__main__":`.'
+            )
+
+
+def _shared_memory() -> str:
+    try:
+        space = shutil.disk_usage(SHARED_MEMORY)
+    except OSError:
+        return "there is none"
+    return f"{space.used >> 20} of {space.total >> 20} MB are used now"
+
+
+def _close_all() -> None:
+    for workers in list(_open):
+        workers.close()
+
+
+# Registered after multiprocessing's own, so it runs before: that one would send the workers a
+# SIGTERM, which they ignore, and wait for them.
+atexit.register(_close_all)

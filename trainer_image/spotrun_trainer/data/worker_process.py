@@ -1,0 +1,181 @@
+"""The life of a loader worker: it loads the microbatches it is asked for, and ends with its parent.
+
+Workers are forked where the program has not chosen otherwise, so they begin as copies of a
+training process with threads, sockets and signal handlers that are none of their business.
+"""
+
+import contextlib
+import ctypes
+import os
+import pickle
+import signal
+import stat
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from spotrun_trainer.data.load import Load, Loaded, Request
+from spotrun_trainer.data.shared_memory import Parcel, pack, send
+
+IGNORED = (signal.SIGTERM, signal.SIGINT)
+"""They go to the whole process group. Workers that died of them would take the training process
+along before it has saved."""
+
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What is wanted under which ticket. Every ticket is answered, once."""
+
+    ticket: int
+    request: Request
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Tickets whose microbatches are no longer wanted."""
+
+    tickets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What the dataset raised."""
+
+    error: Exception
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Not loaded, because it was dropped first."""
+
+
+Outcome = Loaded | Failure | Dropped
+Answer = tuple[int, Outcome]
+
+
+@contextlib.contextmanager
+def signals_held() -> Iterator[None]:
+    """A process started in here receives no signal before it ignores it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which of how many workers this is, and what may not end before it."""
+
+    number: int
+    num_workers: int
+    parent: int
+    dies_with_thread: bool
+    """Linux means the thread that forked when it says parent. Only the main one surely stays."""
+
+
+def live(connection: Connection, load: Load, place: Place) -> None:
+    """Be a loader worker until the training process says stop, or is gone."""
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED)
+    if place.dies_with_thread:
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != place.parent:  # it was gone before the line above
+        return
+    let_go_of_sockets(but=connection.fileno())
+    introduce(place, load.dataset)
+    torch.set_num_threads(1)  # as many workers as there are cores, each with as many threads
+    with contextlib.suppress(EOFError, ConnectionError):  # the training process is gone
+        answer(connection, load)
+
+
+def introduce(place: Place, dataset: object) -> None:
+    """Tell torch that this is a loader worker.
+
+    Datasets ask for it by `get_worker_info()`; and default_collate then puts batches into shared
+    memory at once, which spares a copy of each.
+    """
+    of_torch: Any = import_module("torch.utils.data._utils.worker")
+    info = of_torch.WorkerInfo(
+        id=place.number, num_workers=place.num_workers, seed=torch.initial_seed(), dataset=dataset
+    )
+    of_torch._worker_info = info  # noqa: SLF001 - there is no public way
+
+
+def let_go_of_sockets(*, but: int) -> None:
+    """Close sockets that came along with the fork.
+
+    Peers learn that a training process is gone, or has left their group, when its sockets close:
+    a copy in here would keep them open. Each descriptor goes on as /dev/null, so that an inherited
+    object that closes it later does not close what has got its number since.
+    """
+    null = os.open(os.devnull, os.O_RDWR)
+    for entry in list(Path("/proc/self/fd").iterdir()):
+        descriptor = int(entry.name)
+        with contextlib.suppress(OSError):  # the one that listed the directory
+            if descriptor not in {0, 1, 2, but} and stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                os.dup2(null, descriptor, inheritable=False)
+    os.close(null)
+
+
+def answer(connection: Connection, load: Load) -> None:
+    """Load what is asked for, in that order, and look for news before each microbatch."""
+    asked: dict[int, Request] = {}
+    while True:
+        while not asked or connection.poll():
+            match connection.recv():
+                case Ask(ticket, request):
+                    asked[ticket] = request
+                case Drop(tickets):
+                    for ticket in tickets:
+                        if asked.pop(ticket, None):
+                            send(connection, pack((ticket, Dropped())))
+                case None:
+                    return
+        ticket = next(iter(asked))
+        send(connection, packed(ticket, outcome(load, asked.pop(ticket))))
+
+
+def outcome(load: Load, request: Request) -> Outcome:
+    try:
+        return load(request)
+    except Exception as error:
+        return Failure(portable(error))
+
+
+def packed(ticket: int, outcome: Outcome) -> Parcel:
+    """The answer as bytes, its tensors in shared memory."""
+    try:
+        return pack((ticket, outcome))
+    except Exception as error:
+        error.add_note(
+            "A loader worker could not send a microbatch to the training process. What the dataset"
+            " gives must be picklable, and /dev/shm must have room for two microbatches of each"
+            " worker: in a pod, an emptyDir with `medium: Memory`. num_workers=0 needs neither."
+        )
+        return pack((ticket, Failure(portable(error))))
+
+
+def portable(error: Exception) -> Exception:
+    """The error with its traceback as a note, as something that another process can raise."""
+    text = "".join(traceback.format_exception(error)).strip()
+    error.__notes__ = [f"In the loader worker:\n{text}"]
+    try:
+        copy: object = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    except Exception:
+        copy = None
+    if type(copy) is type(error):
+        return error
+    name = type(error).__qualname__
+    substitute = RuntimeError(f"{name}: {error}")
+    substitute.__notes__ = error.__notes__
+    return substitute

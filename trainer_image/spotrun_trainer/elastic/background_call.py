@@ -1,0 +1,36 @@
+"""Calls that cannot be interrupted, made so that one can leave them."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import TypeVar
+
+from spotrun_trainer.process import threads
+
+T = TypeVar("T")
+
+_LOOK_SECONDS = 0.05
+
+
+def call(function: Callable[[], T], look: Callable[[], None]) -> T:
+    """Call a function in a thread of its own; `look` is called while it runs, and may raise.
+
+    Then the call is left to itself: it ends some time later, and its result is dropped.
+    """
+    result = begin(function)
+    while not wait([result], _LOOK_SECONDS).done:
+        look()
+    return result.result()
+
+
+def begin(function: Callable[[], T]) -> Future[T]:
+    """Begin to call a function in a thread of its own."""
+    result = Future[T]()
+
+    def run() -> None:
+        try:
+            result.set_result(function())
+        except Exception as error:
+            result.set_exception(error)
+
+    threads.start(run, name="spotrun-call")
+    return result

@@ -1,0 +1,164 @@
+"""The connections of a process group, to be cut when a collective would wait for ever.
+
+gloo frees a blocked collective of its own accord only when its time-out is over, and neither
+`abort` nor the group's end is quicker (torch 2.15). But once a connection has ended, whoever waits
+on it goes on with an error at once: every thread here, and the peer at its other end.
+
+Only one that could not write its message to the end is forgotten, and keeps its threads, its group
+and five descriptors until the time-out. So reading ends first, by which gloo lets go of everybody,
+and what a peer writes meanwhile is still taken, until it has done the same.
+"""
+
+import errno
+import os
+import select
+import socket
+import stat
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+
+from spotrun_trainer.elastic.errors import PeerLostError
+
+_HOLD_SECONDS = 0.5
+"""All hear of a next world within milliseconds; who does not notices an end after that."""
+
+
+class Connections:
+    """The sockets that were opened between `begin` and `complete`, or since, until it is called."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._before: set[int] | None = None
+        self._own: dict[int, int] | None = None
+        self._to_store = set[int]()
+        self._held = set[int]()
+        self._to_peers = dict[int, int]()
+        self._are_strangers_among_them = False
+        self.are_cut = False
+
+    def begin(self) -> None:
+        """From now on what is opened belongs to the group."""
+        with self._lock:
+            self._before, self._own = set(_sockets().values()), None
+            self.are_cut = False
+
+    def met(self, store_port: int) -> None:
+        """What was opened so far and leads to the store is the group's; what comes next, to peers.
+
+        The rest is not: to meet may take minutes, in which the user's threads connect anywhere.
+        """
+        with self._lock:
+            opened, before = self._opened(), self._before or set[int]()
+            leads_to = {inode: _port_of_peer(one) for one, inode in opened.items()}
+            self._to_store = {inode for inode, port in leads_to.items() if port == store_port}
+            self._before = before | (leads_to.keys() - self._to_store)
+
+    def complete(self, peers: int) -> None:
+        """The group has all its connections, so many to peers; what is opened later is another's.
+
+        Meanwhile a thread may have opened one of its own, or one that still tries to connect in a
+        world before this. The sockets do not tell which, so their ends say nothing then.
+        """
+        with self._lock:
+            self._own = self._opened()
+            self._to_peers = {
+                descriptor: inode
+                for descriptor, inode in self._own.items()
+                if inode not in self._to_store and _port_of_peer(descriptor) is not None
+            }
+            self._are_strangers_among_them = len(self._to_peers) > peers
+
+    @property
+    def are_left(self) -> bool:
+        """Whether one that led to a peer does so no more, whoever has closed it."""
+        with self._lock:
+            ends = any(_is_closed(*each) for each in self._to_peers.items())
+            return ends and not self._are_strangers_among_them
+
+    def check(self) -> None:
+        """Raise PeerLostError if they are cut."""
+        if self.are_cut:
+            raise PeerLostError("the connections of this world were cut")
+
+    def cut(self) -> None:
+        """Free who waits on them; may be called from any thread, and more than once."""
+        held = list[int]()
+        with self._lock:
+            self.are_cut = True
+            for descriptor, inode in self._opened().items():
+                with suppress(OSError):  # closed in the meantime, or never connected
+                    if self._to_peers.get(descriptor) != inode:
+                        _shut_down(descriptor, inode)
+                    elif inode not in self._held:
+                        held.append(_stop_reading(descriptor, inode))
+                        self._held.add(inode)
+        if held:
+            timer = threading.Timer(_HOLD_SECONDS, _close, [held])
+            timer.daemon = True
+            timer.start()
+
+    def _opened(self) -> dict[int, int]:
+        if self._own is not None or self._before is None:
+            return self._own or {}
+        before = self._before
+        return {one: inode for one, inode in _sockets().items() if inode not in before}
+
+
+def _sockets() -> dict[int, int]:
+    """The inodes of this process's sockets, by descriptor: a number is used again, an inode not."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - only the names are needed
+        with suppress(OSError):
+            status = os.fstat(int(name))
+            if stat.S_ISSOCK(status.st_mode):
+                found[int(name)] = status.st_ino
+    return found
+
+
+def _port_of_peer(descriptor: int) -> int | None:
+    """0 where there are no ports, as between processes of this machine; None: not connected."""
+    try:
+        with socket.socket(fileno=os.dup(descriptor)) as connection:
+            address = connection.getpeername()
+    except OSError:
+        return None
+    return address[1] if isinstance(address, tuple) else 0
+
+
+def _is_closed(descriptor: int, inode: int) -> bool:
+    try:
+        if os.fstat(descriptor).st_ino != inode:
+            return True
+    except OSError:
+        return True
+    ended = select.poll()
+    ended.register(descriptor, select.POLLRDHUP)
+    return bool(ended.poll(0))
+
+
+def _shut_down(descriptor: int, inode: int) -> None:
+    with socket.socket(fileno=_duplicate(descriptor, inode)) as connection:
+        # Not the listening one: gloo ends the process if that fails.
+        connection.getpeername()
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def _stop_reading(descriptor: int, inode: int) -> int:
+    """Let its reader find an end; returns a descriptor that keeps the connection open."""
+    with socket.socket(fileno=_duplicate(descriptor, inode)) as connection:
+        connection.shutdown(socket.SHUT_RD)
+        return connection.detach()
+
+
+def _duplicate(descriptor: int, inode: int) -> int:
+    duplicate = os.dup(descriptor)
+    if os.fstat(duplicate).st_ino == inode:
+        return duplicate
+    os.close(duplicate)
+    raise OSError(errno.EBADF, "it was closed, and its number is another one's")
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

@@ -1,0 +1,245 @@
+"""A training's way through worlds, in process: what is committed, and who brings what along.
+
+When a world breaks, its survivors meet in the next one, say what each has committed, and end with
+the same state: by applying what somebody has applied, or by discarding what nobody has. Newcomers
+get it from a survivor. Where nobody has any state, the training begins.
+
+While newcomers get the state the others compute the next step, alone. But it is committed by all,
+and by a newcomer only once it has everything: so what is sent is the state that the step began
+with, all apply the step to that, and no second state has to be kept or sent. In a world that comes
+together amid an evaluation that waits for the next step: scripts change state by what they find.
+"""
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from dataclasses import astuple
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from spotrun_trainer.data.sharding import NOBODY
+from spotrun_trainer.elastic import state_transfer
+from spotrun_trainer.elastic.errors import PeerLostError, StrandedError, WorldChangedError
+from spotrun_trainer.elastic.pending_collectives import Pending
+from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.elastic.recovery_plan import NOTHING, Commit, Part, Standing, Verdict, conclude
+from spotrun_trainer.elastic.world_context import Context
+
+
+class Cargo(Protocol):
+    """What is brought along beside what is tracked."""
+
+    def begin(self) -> None:
+        """Nobody has any state: begin, or go on from a checkpoint."""
+
+    def pack(self) -> dict[str, Any]:
+        """What a newcomer needs to know, as JSON."""
+
+    def unpack(self, extra: dict[str, Any]) -> None:
+        """Go on from there; what is tracked is about to change."""
+
+    def wait(self) -> None:
+        """Called again and again while there is no world to be in."""
+
+    def arrived(self) -> None:
+        """There is another group than before, and all hold the same state."""
+
+
+class Worlds:
+    """Knows what this process has committed, and takes it from one world into the next."""
+
+    def __init__(self, context: Context, cargo: Cargo) -> None:
+        self.evaluates_alone = False  # until the next step, of which alone newcomers know
+        self.idle: AbstractSet[int] = NOBODY  # copies of the model that get the state in this step
+        self._context = context
+        self._cargo = cargo
+        self._committed = NOTHING
+        self._numbers = torch.empty(0)  # that the last commit brought
+        self._is_evaluating = False
+        self._is_torn = False  # what is tracked is in part an old state, in part another one's
+        self._giving: list[Pending] = []
+        self._owed: tuple[Verdict, int] | None = None  # what this rank has yet to give, or to take
+
+    def enter(self) -> None:
+        """Enter the first world."""
+        try:
+            self._settle(NOTHING, None)
+        except PeerLostError as error:
+            self.change(error)
+        else:
+            self._cargo.arrived()
+
+    def commit(self, numbers: Tensor) -> None:
+        """Sum numbers over all processes, in place; all of them go on by the result, or none.
+
+        If the world breaks, that is found out with the survivors, in the next world. Raises
+        WorldChangedError if no survivor has gone on.
+        """
+        context = self._context
+        pending = Commit(context.seat.generation, self._committed.number + 1)
+        try:
+            self.finish_giving()
+            _sum(context.group, numbers)
+            self._committed, self.idle = pending, NOBODY
+        except PeerLostError as error:
+            if not self.change(error, pending, numbers):
+                raise WorldChangedError from error
+        self._numbers = numbers
+
+    def begin_step(self) -> None:
+        """Begin to give newcomers the state, or take it; raises PeerLostError.
+
+        In the midst of an evaluation that was put off until now.
+        """
+        self.evaluates_alone = False
+        if self._owed is None:
+            return
+        (verdict, rank), self._owed = self._owed, None
+        if verdict.parts[rank] is Part.KEEPS:
+            self._give_state(verdict, rank)
+        else:
+            self._take(verdict, rank)
+            self._committed, self.idle = verdict.agreed, verdict.idle
+
+    def finish_giving(self) -> None:
+        """Return once newcomers have what this process gives them: then it may change."""
+        self.begin_step()
+        for one in self._giving:
+            one.wait()
+        self._giving.clear()
+
+    @contextmanager
+    def evaluation(self) -> Iterator[None]:
+        """What is done in here is no part of a step, and newcomers know nothing of it."""
+        self._is_evaluating = True
+        try:
+            yield
+        finally:
+            self._is_evaluating = False
+
+    def change(
+        self,
+        error: Exception | None,
+        pending: Commit = NOTHING,
+        numbers: Tensor | None = None,
+    ) -> bool:
+        """Leave this world, which has broken, or None: which all leave together, for the next.
+
+        Returns whether what was pending has been committed: then `numbers` are those of the others.
+        """
+        context = self._context
+        self._leave(error)
+        while True:
+            with context.meter.span("wait"):
+                context.wait_for_seat(context.seat.generation, error, self._cargo.wait)
+            try:
+                part = self._settle(pending, numbers)
+            except PeerLostError as lost:
+                error = lost
+                self._leave(lost)
+            else:
+                break
+        self._cargo.arrived()
+        return part is Part.APPLIES
+
+    def _leave(self, error: Exception | None) -> None:
+        self._context.leave_world(error)
+        self._giving.clear()
+        self._owed = None
+
+    def _settle(self, pending: Commit, numbers: Tensor | None) -> Part:
+        """Meet the others, and come to the same state; raises PeerLostError."""
+        context = self._context
+        standing = Standing(self._committed, pending, self._is_evaluating)
+        standings = self._exchange(standing) if context.seat.elastic else ()
+        verdict = conclude(standings, context.seat.shards)
+        if verdict.is_beginning:
+            self._check_whole()
+            self._cargo.begin()
+            self._committed, self.idle = Commit(context.seat.generation, 0), NOBODY
+            return Part.KEEPS
+        rank = context.group.rank
+        if verdict.strands(rank, standings):
+            raise StrandedError(
+                f"world {context.seat.generation} has nobody who could bring this process to where "
+                "the others are; it is started again"
+            )
+        part = verdict.parts[rank]
+        if part is Part.APPLIES:
+            assert numbers is not None, "who has something pending holds on to it"
+            context.group.receive([numbers], _source(verdict, rank)).wait()
+            self._numbers = numbers
+        else:
+            self._give_numbers(verdict, rank)
+            self._owed = verdict, rank
+        if part is Part.TAKES:  # until all of it is here, it is nobody's state
+            self._committed, self._is_torn = NOTHING, True
+        else:
+            self._committed, self.idle = verdict.agreed, verdict.idle
+        if not self._is_evaluating:
+            self.begin_step()
+        # An older state than the others' is evaluated alone, too.
+        is_older = self._is_evaluating and part is Part.TAKES
+        self.evaluates_alone = is_older or (verdict.evaluation_is_passed and part is not Part.TAKES)
+        return part
+
+    def _exchange(self, own: Standing) -> Sequence[Standing]:
+        group = self._context.group
+        said = (*astuple(own.committed), *astuple(own.pending), int(own.is_evaluating))
+        table = group.all_gather(torch.tensor(said, device=self._context.device)).tolist()
+        return [Standing(Commit(*row[:2]), Commit(*row[2:4]), bool(row[4])) for row in table]
+
+    def _give_numbers(self, verdict: Verdict, rank: int) -> None:
+        group = self._context.group
+        for other, part in enumerate(verdict.parts):
+            if part is Part.APPLIES and verdict.source_of(other) == rank:
+                self._giving.append(group.send([self._numbers], other))
+
+    def _give_state(self, verdict: Verdict, rank: int) -> None:
+        """Begin to send what others need; `finish_giving` waits for it."""
+        context, group = self._context, self._context.group
+        parcel: state_transfer.Parcel | None = None
+        for other, part in enumerate(verdict.parts):
+            if part is Part.TAKES and verdict.source_of(other) == rank:
+                parcel = parcel or state_transfer.pack(context.tracked, self._cargo.pack())
+                self._giving.append(state_transfer.give(group, other, parcel, context.device))
+
+    def _take(self, verdict: Verdict, rank: int) -> None:
+        context = self._context
+        source = _source(verdict, rank)
+        with context.meter.span("restore"):
+            header = state_transfer.take_header(context.group, source, context.device)
+            # First: samples are loaded while weights arrive.
+            self._cargo.unpack(header.extra)
+            state_transfer.take(context.group, source, context.tracked, header, context.device)
+        self._is_torn = False
+
+    def _check_whole(self) -> None:
+        if self._is_torn:
+            raise StrandedError(
+                "whoever had the state was lost before this process had all of it, so it has "
+                "nothing to begin with; it is started again"
+            )
+
+
+def _sum(group: Group, numbers: Tensor) -> None:
+    """Sum over all processes, in place; raises PeerLostError, too, if one of them has no share.
+
+    A broken NCCL communicator ends its kernels early and stays broken. So a sum in which everybody
+    has a share says as much of all that went before it.
+    """
+    if group.size == 1:
+        return
+    shares = torch.cat([numbers, numbers.new_ones(1)])
+    group.all_reduce(shares).wait()
+    if (there := shares[-1].item()) != group.size:
+        raise PeerLostError(f"{there:g} of {group.size} processes took part in a sum")
+    numbers.copy_(shares[:-1])
+
+
+def _source(verdict: Verdict, rank: int) -> int:
+    source = verdict.source_of(rank)
+    assert source is not None, "who has none is stranded"
+    return source

@@ -1,0 +1,107 @@
+"""Collectives that are under way: waited for, and kept where they cannot be let go of."""
+
+import ctypes
+import time
+from datetime import timedelta
+from typing import Any, Protocol
+
+from torch._C._distributed_c10d import ErrorType
+
+from spotrun_trainer.elastic.connections import Connections
+from spotrun_trainer.elastic.errors import PeerLostError
+
+POLL_SECONDS = 0.0001
+SLICE = timedelta(seconds=0.1)
+_KEPT = list[tuple[Any, list[Any]]]()  # groups that cannot be let go of yet, with their works
+
+
+class Pending(Protocol):
+    """A collective that is under way."""
+
+    def wait(self) -> None:
+        """Return once its result is there for the host; raises PeerLostError."""
+
+
+class Done:
+    """Of who is alone."""
+
+    def wait(self) -> None:
+        """It is there already."""
+
+
+class Work:
+    """Of torch, waited for in slices: between them it is seen that a peer has left."""
+
+    def __init__(
+        self,
+        work: Any,  # noqa: ANN401 - torch's, untyped
+        connections: Connections,
+        *,
+        on_gpu_by: Any = None,  # noqa: ANN401 - torch's: NCCL's group, if it is a kernel of that
+    ) -> None:
+        self._work = work
+        self._connections = connections
+        self._on_gpu_by = on_gpu_by
+
+    def wait(self) -> None:
+        """Return once the host may use the result; raises PeerLostError."""
+        try:
+            if self._on_gpu_by is None:
+                self._wait_for_host()
+            else:
+                self._wait_for_gpu()
+        except RuntimeError as error:
+            raise PeerLostError(f"a peer is gone: {first_line(error)}") from error
+
+    def _wait_for_gpu(self) -> None:
+        """Wait for its kernel, of which torch's own wait only orders streams.
+
+        Kernels of a broken communicator end early, and what is enqueued after them would take
+        partial sums for results. torch calls a collective that has failed completed, too, and says
+        so only to who waits once more; `exception` cannot be called from Python.
+        """
+        self._work.wait()
+        while not self._work.is_completed():
+            self._connections.check()
+            time.sleep(POLL_SECONDS)
+        self._work.wait()
+        if (error := self._on_gpu_by.get_error()) != ErrorType.SUCCESS:
+            raise PeerLostError(f"a peer is gone: NCCL says {error.name}")
+
+    def _wait_for_host(self) -> None:
+        """Wait, but not for what gloo has forgotten: it misses an end in the moment of a begin."""
+        was_over = False
+        while not self._is_there():
+            if was_over:
+                raise PeerLostError("the connections of this world have ended")
+            was_over = self._connections.are_cut or self._connections.are_left
+
+    def _is_there(self) -> bool:
+        try:
+            self._work.wait(SLICE)
+        except RuntimeError:
+            if not self._work.is_completed():
+                return False
+            # It failed, or it ended in the moment in which the wait did: now it says which.
+            self._work.wait(SLICE)
+        return True
+
+
+def keep(backend: Any, works: list[Any]) -> None:  # noqa: ANN401 - torch's, untyped
+    """Nothing ends it before its works have ended, the end of the process included."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(backend))
+    _KEPT.append((backend, works))
+
+
+def let_go() -> None:
+    """Of groups whose works have ended by now."""
+    for kept in list(_KEPT):
+        backend, works = kept
+        if all(work.is_completed() for work in works):
+            _KEPT.remove(kept)
+            ctypes.pythonapi.Py_DecRef(ctypes.py_object(backend))
+
+
+def first_line(error: Exception) -> str:
+    """What there is to be said: torch adds its stack."""
+    return str(error).partition("\n")[0]

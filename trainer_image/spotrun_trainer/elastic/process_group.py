@@ -1,0 +1,291 @@
+"""The elastic dimension: one process group of our own, made for one world and dropped with it.
+
+torch's default group is left alone: it is the user's, and lives as long as the process. A process
+that is alone uses nothing of torch.distributed.
+"""
+
+import atexit
+import os
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]  # not in __all__
+
+from spotrun_trainer.data.sharding import NOBODY
+from spotrun_trainer.elastic import background_call
+from spotrun_trainer.elastic.connections import Connections
+from spotrun_trainer.elastic.errors import PeerLostError
+from spotrun_trainer.elastic.p2p_stream import Conversation
+from spotrun_trainer.elastic.pending_collectives import (
+    POLL_SECONDS,
+    Done,
+    Pending,
+    Work,
+    first_line,
+    keep,
+    let_go,
+)
+from spotrun_trainer.elastic.rank_info import Seat
+from spotrun_trainer.elastic.store_rendezvous import Backend, meet
+from spotrun_trainer.process.device import name_of_gpu, with_index
+
+ARRIVAL_SECONDS = 600.0  # as long as torchrun's own join_timeout
+# All are there when they connect, and who has died in between is not waited for so long (`form`).
+# But while the store looks up the name of a peer it answers nobody: see process/dns.py.
+CONNECT_SECONDS = 20.0
+CONNECT_SECONDS_EACH = 0.02
+# A lost peer breaks its connections, or the agent says so; waiting long is for slow microbatches.
+COLLECTIVE_SECONDS = 1800.0
+_END_SECONDS = 0.1  # a collective that was cut ends within a millisecond, or with its time-out
+_WATCHDOG = "TORCH_NCCL_ASYNC_ERROR_HANDLING"  # torch reads it when a group is made
+_open = weakref.WeakSet["Group"]()
+
+
+class Group:
+    """The processes of one world; alone every operation returns at once.
+
+    Where several of them hold one copy of the model together, `replica` are those, and `peers` are
+    those that hold the same part of it in the other copies. Else all are peers.
+    """
+
+    def __init__(
+        self,
+        rank: int = 0,
+        size: int = 1,
+        backend: Any = None,  # noqa: ANN401 - torch's, untyped
+        *,
+        is_nccl: bool = False,
+        connections: Connections | None = None,
+        peers: "Group | None" = None,
+        replica: "Group | None" = None,
+    ) -> None:
+        self.rank = rank
+        self.size = size
+        self.idle: AbstractSet[int] = NOBODY  # compute nothing in the present step
+        self.is_nccl = is_nccl
+        self.replica = replica
+        self._peers = peers
+        self._backend = backend
+        self._connections = connections or Connections()
+        self._begun: list[Any] = []  # torch's works, of which some may not have ended
+        if backend is not None:
+            _open.add(self)
+
+    @classmethod
+    def form(
+        cls,
+        seat: Seat,
+        *,
+        device: torch.device,
+        timeout_seconds: float = ARRIVAL_SECONDS,
+        look: Callable[[], None] = lambda: None,
+        connections: Connections | None = None,
+    ) -> "Group":
+        """Meet the other processes of the world; `look` is called while waiting, and may raise."""
+        connections = connections or Connections()
+        if seat.size == 1:
+            return cls(connections=connections)
+        assert seat.store is not None, "more than one process"
+        connections.begin()
+        try:
+            store, carried_by = meet(seat, timeout_seconds, look, name_of_gpu(device))
+            connections.met(seat.store[1])
+            is_nccl = carried_by is Backend.NCCL
+            # A peer that dies amid this holds the others up for five time-outs of gloo, cut or not,
+            # and those who connect by NCCL for ever.
+            gpu = with_index(device) if is_nccl else None
+            return background_call.call(
+                lambda: _connect(store, seat, connections, gpu), connections.check
+            )
+        except RuntimeError as error:  # its store or a peer went away in between
+            raise PeerLostError(f"world {seat.generation}: {first_line(error)}") from error
+        finally:
+            # Also if it failed: what is opened next is another world's.
+            connections.complete(_num_connections(seat))
+
+    @property
+    def peers(self) -> "Group":
+        """Those that hold the same part of the model."""
+        return self._peers or self  # never kept in itself: only the collector would free it
+
+    def check(self) -> None:
+        """Raise PeerLostError if the world is known to be broken."""
+        self._connections.check()
+
+    def begin(self, collective: Callable[[Any], Any], tensor: Tensor) -> Pending:
+        """Begin a collective of torch's own on what carries them."""
+        assert self.size > 1, "who is alone has nothing that carries collectives"
+        return self._begin(lambda: collective(self._backend), tensor)
+
+    def all_reduce(self, tensor: Tensor) -> Pending:
+        """Begin to sum a tensor over all processes, in place."""
+        if self.size == 1:
+            return Done()
+        return self._begin(lambda: self._backend.allreduce([tensor]), tensor)
+
+    def broadcast(self, tensor: Tensor, source: int) -> Pending:
+        """Begin to give all processes what one of them has, in place."""
+        if self.size == 1:
+            return Done()
+        options = distributed.BroadcastOptions()
+        options.rootRank = source
+        return self._begin(lambda: self._backend.broadcast([tensor], options), tensor)
+
+    def all_gather(self, tensor: Tensor) -> Tensor:
+        """What all processes have, in rank order along a new first dimension."""
+        gathered = tensor.new_empty((self.size, *tensor.shape))
+        if self.size == 1:
+            return gathered.copy_(tensor.unsqueeze(0))
+        parts = list(gathered.unbind(0))
+        self._begin(lambda: self._backend.allgather([parts], [tensor]), tensor).wait()
+        return gathered
+
+    def all_to_all(
+        self, output: Tensor, given: Tensor, output_sizes: list[int], given_sizes: list[int]
+    ) -> Pending:
+        """Begin to send each process its piece of `given`; pieces arrive in rank order."""
+        if self.size == 1:
+            output.copy_(given)
+            return Done()
+        return self._begin(
+            lambda: self._backend.alltoall_base(output, given, output_sizes, given_sizes), given
+        )
+
+    def send(self, tensors: Iterable[Tensor], rank: int) -> Pending:
+        """Begin to give tensors, one after the other, to one process, which receives them.
+
+        That goes on beside collectives; not on NCCL, where two communicators can block each other.
+        """
+        return self._converse(lambda tensor: self._backend.send([tensor], rank, 0), tensors)
+
+    def receive(self, tensors: Iterable[Tensor], rank: int) -> Pending:
+        """Begin to fill tensors with what one process sends."""
+        return self._converse(lambda tensor: self._backend.recv([tensor], rank, 0), tensors)
+
+    def text_from(self, source: int, text: str, *, device: torch.device) -> str:
+        """A text that one process has, for all."""
+        content = torch.tensor(list(text.encode()), dtype=torch.uint8, device=device)
+        length = torch.tensor([len(content)], device=device)
+        self.broadcast(length, source).wait()
+        message = content if self.rank == source else content.new_empty(int(length.item()))
+        if len(message):
+            self.broadcast(message, source).wait()
+        return bytes(message.tolist()).decode()
+
+    def cut(self) -> None:
+        """Free whoever waits in this world, here and later elsewhere; nothing in it succeeds."""
+        self._connections.cut()
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        for part in (self.replica, self._peers):
+            if part is not None:
+                part.close()
+        let_go()
+        if not self._is_quiet():
+            if self.is_nccl:  # its kernels would wait for the peer for ever, and all behind them
+                self._backend.abort()
+            keep(self._backend, self._begun)
+        self._backend = None
+        _open.discard(self)
+
+    def _converse(self, say: Callable[[Tensor], Any], tensors: Iterable[Tensor]) -> Pending:
+        if not self.is_nccl:
+            return self._begin(lambda: Conversation(say, tensors))
+        for tensor in tensors:
+            self._begin(partial(say, tensor), tensor).wait()
+        return Done()
+
+    def _begin(self, collective: Callable[[], Any], tensor: Tensor | None = None) -> Pending:
+        try:
+            work = collective()
+        except distributed.DistError as error:
+            raise PeerLostError(f"a peer is gone: {first_line(error)}") from error
+        self._begun = [one for one in self._begun if not one.is_completed()]
+        self._begun.append(work)
+        is_on_gpu = self.is_nccl and tensor is not None and tensor.is_cuda
+        return Work(work, self._connections, on_gpu_by=self._backend if is_on_gpu else None)
+
+    def _is_quiet(self) -> bool:
+        """Whether nothing is under way any more, also of what nobody waits for."""
+        until = time.monotonic() + _END_SECONDS
+        while not all(work.is_completed() for work in self._begun):
+            if time.monotonic() > until:
+                return False
+            time.sleep(POLL_SECONDS)
+        return True
+
+
+def _connect(store: Store, seat: Seat, connections: Connections, gpu: torch.device | None) -> Group:
+    """Connect to the others, by NCCL if each has a GPU."""
+
+    def group(name: str, rank: int, size: int, **parts: Group) -> Group:
+        if size == 1:
+            return Group(connections=connections)
+        own = PrefixStore(name, store)
+        backend = _gloo(own, rank, size) if gpu is None else _nccl(own, rank, size, gpu)
+        is_nccl = gpu is not None
+        return Group(rank, size, backend, is_nccl=is_nccl, connections=connections, **parts)
+
+    if seat.shards == 1:
+        return group("world", seat.rank, seat.size)
+    peers = group(f"shard{seat.shard}", seat.replica, seat.replicas)
+    replica = group(f"replica{seat.replica}", seat.shard, seat.shards)
+    return group("world", seat.rank, seat.size, peers=peers, replica=replica)
+
+
+def _num_connections(seat: Seat) -> int:
+    """Of gloo, which connects each to each in every group of `_connect`."""
+    in_parts = seat.replicas + seat.shards - 2 if seat.shards > 1 else 0
+    return seat.size - 1 + in_parts
+
+
+def _gloo(store: Store, rank: int, size: int) -> Any:  # noqa: ANN401
+    connect_seconds = CONNECT_SECONDS + CONNECT_SECONDS_EACH * size
+    gloo = distributed.ProcessGroupGloo(store, rank, size, timedelta(seconds=connect_seconds))
+    gloo._set_default_timeout(timedelta(seconds=COLLECTIVE_SECONDS))  # noqa: SLF001 - torch gives it no other name
+    return gloo
+
+
+def _nccl(store: Store, rank: int, size: int, gpu: torch.device) -> Any:  # noqa: ANN401
+    options = distributed.ProcessGroupNCCL.Options()
+    options._timeout = timedelta(seconds=COLLECTIVE_SECONDS)  # noqa: SLF001 - torch gives it no other name
+    with _without_watchdog():
+        nccl: Any = distributed.ProcessGroupNCCL(store, rank, size, options)
+    # Otherwise it connects in the first collective, and again in the first message to a peer: there
+    # the training's own thread waits for whoever is lost meanwhile, and cannot leave that.
+    nccl.bound_device_id = gpu
+    nccl.eager_connect_single_device(gpu)
+    return nccl
+
+
+@contextmanager
+def _without_watchdog() -> Iterator[None]:
+    """Make groups that leave it to us what to do when something broke.
+
+    torchrun asks for a watchdog that ends the process; groups of the user's own keep it.
+    """
+    asked = os.environ.get(_WATCHDOG)
+    os.environ[_WATCHDOG] = "0"
+    try:
+        yield
+    finally:
+        if asked is None:
+            del os.environ[_WATCHDOG]
+        else:
+            os.environ[_WATCHDOG] = asked
+
+
+@atexit.register
+def _close_all() -> None:
+    """Else gloo would not let the process end before what is under way has, whatever peers do."""
+    for group in list(_open):
+        group.close()

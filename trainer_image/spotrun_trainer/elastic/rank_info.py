@@ -1,0 +1,183 @@
+"""Where this process is: alone, under plain torchrun, or in a world of spotrun.
+
+A pure function of the environment and of what the agent wrote into world.json.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from spotrun import wire
+from spotrun_trainer.process.addresses import split_address
+
+
+class OutdatedSeatError(Exception):
+    """The world that this process was started for is no longer the world."""
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A process's place; the defaults are those of a process that is alone."""
+
+    rank: int = 0
+    size: int = 1  # processes of the world
+    local_rank: int = 0
+    local_size: int = 1  # processes of this worker
+    generation: int = 0  # of the world; 0 outside spotrun
+    store: tuple[str, int] | None = None  # where all processes of the world meet
+    hosts_store: bool = False  # nobody else does
+    secret: str = ""  # keeps the keys of two worlds in one store apart
+    restore: str | None = None  # the checkpoint that the operator names
+    directory: Path | None = None  # SPOTRUN_DIR
+    elastic: bool = False  # under spotrun: what breaks is followed by the next world
+    joins: bool = False  # the others bring the state along
+    shards: int = 1  # processes that hold one copy of the model together, in neighbouring ranks
+
+    @property
+    def shard(self) -> int:
+        """Which part of the model this process holds; it stays, whatever world comes."""
+        return self.rank % self.shards
+
+    @property
+    def replica(self) -> int:
+        """Which copy of the model this process has a part of."""
+        return self.rank // self.shards
+
+    @property
+    def replicas(self) -> int:
+        """How many copies of the model there are."""
+        return self.size // self.shards
+
+
+def with_shards(seat: Seat, shards: int) -> Seat:
+    """Where so many processes hold one copy of the model; raises ValueError if they cannot."""
+    if shards < 1:
+        raise ValueError(f"shards={shards}: at least one process holds the model")
+    if seat.size % shards:
+        raise ValueError(
+            f"{seat.size} processes cannot hold whole copies of a model that takes {shards} "
+            "(shards=): start a multiple of it with torchrun, or give the TrainingJob "
+            "workers.perReplica, so that it always has whole copies"
+        )
+    return replace(seat, shards=shards)
+
+
+def find_seat(env: Mapping[str, str], answer: wire.Answer | None) -> Seat:
+    """Find this process's place; raises OutdatedSeatError, or ValueError for a bad environment."""
+    if "RANK" not in env and "WORLD_SIZE" not in env:
+        return Seat()
+    rank, size = _number(env, "RANK"), _number(env, "WORLD_SIZE")
+    if rank >= size:
+        raise ValueError(f"RANK is {rank}, but there are only {size} ranks (WORLD_SIZE), from 0 on")
+    restarts = env.get("TORCHELASTIC_RESTART_COUNT", "0")
+    is_elastic = "SPOTRUN_GENERATION" in env
+    seat = Seat(
+        rank=rank,
+        size=size,
+        local_rank=_number(env, "LOCAL_RANK", "0"),
+        local_size=_number(env, "LOCAL_WORLD_SIZE", "1"),
+        store=(_text(env, "MASTER_ADDR"), _number(env, "MASTER_PORT")) if size > 1 else None,
+        # Else torchrun's agent on the first node does.
+        hosts_store=rank == 0 and env.get("TORCHELASTIC_USE_AGENT_STORE") != "True",
+        secret=f"{env.get('TORCHELASTIC_RUN_ID', 'run')}.{restarts}",
+    )
+    if not is_elastic:
+        return seat
+    generation = _number(env, "SPOTRUN_GENERATION")
+    world = _world_of(generation, answer)
+    seat = replace(seat, directory=Path(_text(env, "SPOTRUN_DIR")), elastic=True)
+    if world.generation > generation:
+        return seat_in(world, seat)
+    return replace(
+        seat,
+        generation=generation,
+        secret=world.secret,
+        restore=world.restore,
+        joins=world.how is not wire.How.RESTART,
+    )
+
+
+def seat_in(world: wire.World, seat: Seat) -> Seat:
+    """The place in another world of a process that lives on.
+
+    Raises ValueError for a bad store, and if another part of the model would have to be there.
+    """
+    there = _place_in(world, seat)
+    if seat.shards > 1 and (there.size % seat.shards or there.shard != seat.shard):
+        raise ValueError(
+            f"this process holds part {seat.shard} of {seat.shards} of the model, and world "
+            f"{world.generation} has no place for that: let workers.perReplica x processes of the "
+            "TrainingJob be a multiple of Run(shards=...)"
+        )
+    return there
+
+
+def _place_in(world: wire.World, seat: Seat) -> Seat:
+    return replace(
+        seat,
+        rank=world.rank + seat.local_rank,
+        size=world.size,
+        generation=world.generation,
+        store=split_address(world.store) if world.store and world.size > 1 else None,
+        hosts_store=False,
+        secret=world.secret,
+        restore=world.restore,
+        joins=world.how is not wire.How.RESTART,
+    )
+
+
+def is_newer(world: wire.World | None, generation: int) -> bool:
+    """Whether another world is to be entered, or was entered by others."""
+    return world is not None and world.switch and world.generation > generation
+
+
+def can_be_entered(world: wire.World | None, generation: int) -> bool:
+    """Whether a process that lives on has a place in a newer world, and it can be met there."""
+    return (
+        world is not None
+        and is_newer(world, generation)
+        and world.how is not wire.How.RESTART
+        and world.processes > 0
+        and world.store is not None
+    )
+
+
+def has_boundary(world: wire.World | None, generation: int) -> bool:
+    """Whether a newer world is to be entered by all together, at the end of a step."""
+    return world is not None and is_newer(world, generation) and world.how is wire.How.BOUNDARY
+
+
+def is_given_up(world: wire.World | None, generation: int, *, is_formed: bool) -> bool:
+    """Whether nobody is to be waited for in a world: only a boundary is reached together."""
+    return is_newer(world, generation) and not (is_formed and has_boundary(world, generation))
+
+
+def _world_of(generation: int, answer: wire.Answer | None) -> wire.World:
+    world = answer.world if answer is not None else None
+    if world is not None:
+        if world.generation == generation:
+            return world
+        # A newcomer that was started for a world which is prepared no more, but this one is.
+        if world.generation > generation and world.how is not wire.How.RESTART and world.processes:
+            return world
+    there = f"world {world.generation}" if world else "no world"
+    raise OutdatedSeatError(
+        f"this process was started for world {generation}, but there is {there} by now"
+    )
+
+
+def _text(env: Mapping[str, str], name: str) -> str:
+    value = env.get(name)
+    if not value:
+        raise ValueError(
+            f"{name} is not set, though RANK or WORLD_SIZE is: start the script with torchrun, "
+            "which sets them all, or with neither to train alone"
+        )
+    return value
+
+
+def _number(env: Mapping[str, str], name: str, default: str = "") -> int:
+    text = env.get(name, default) or _text(env, name)
+    if not text.isdecimal():
+        raise ValueError(f"{name} is a whole number, not {text!r}")
+    return int(text)

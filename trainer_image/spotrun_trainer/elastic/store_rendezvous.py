@@ -1,0 +1,134 @@
+"""The processes of a world meet: in a store, by one message of each, however many they are."""
+
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from enum import Enum
+
+from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined]  # not in __all__
+
+from spotrun_trainer.elastic import background_call
+from spotrun_trainer.elastic.errors import PeerLostError
+from spotrun_trainer.elastic.rank_info import Seat
+
+_LATENESS = 0.1
+"""Of the time waited so far: so few looks are made by a thousand, and none of them is felt.
+
+The store could tell by itself, but then each time-out of a wait is a warning in the log.
+"""
+_SHORTEST_SECONDS, _LONGEST_SECONDS = 0.001, 0.25
+_KNOCK_SECONDS, _KNOCK_AGAIN_SECONDS = 1.0, 0.02
+_VERDICT, _DROP = "verdict", "drop"
+_GPU, _SHARED_GPU = 1 << 24, 1 << 44
+"""So much does a process with a GPU, or with another one's, add to the number of those that have
+arrived: then who comes last knows of all. There are fewer processes than that."""
+
+
+class Backend(Enum):
+    """By what the processes of a world speak to each other, all the same."""
+
+    GLOO = "gloo"
+    NCCL = "nccl"
+    NONE = "none"  # some compute on a GPU, some do not
+
+
+def meet(
+    seat: Seat, timeout_seconds: float, look: Callable[[], None], gpu: str | None = None
+) -> tuple[Store, Backend]:
+    """Return the store of a world once all of its processes are there, and how they speak.
+
+    `gpu` is this process's GPU, by a name that no other one in the world has. NCCL needs one for
+    each process, and what a process sees says nothing of the others.
+
+    `look` is called while waiting, and may raise PeerLostError: then all give this world up, or if
+    all were there already, none.
+    """
+    store = _connect(seat, timeout_seconds, look)
+    arrived = store.add("arrived", _weight(store, gpu))
+    if arrived % _GPU == seat.size:
+        backend = _backend(arrived, seat.size).value
+        return store, _agreed(store.compare_set(_VERDICT, "", backend), seat)
+    began = time.monotonic()
+    while not store.check([_VERDICT]):
+        try:
+            look()
+        except PeerLostError:
+            # One verdict for all: else somebody might find everybody there, and connect alone.
+            if (verdict := store.compare_set(_VERDICT, "", _DROP)) == _DROP.encode():
+                raise
+            return store, Backend(verdict.decode())
+        waited_seconds = time.monotonic() - began
+        if waited_seconds > timeout_seconds:
+            raise _too_few(store, seat, timeout_seconds)
+        time.sleep(min(max(_LATENESS * waited_seconds, _SHORTEST_SECONDS), _LONGEST_SECONDS))
+    return store, _agreed(store.get(_VERDICT), seat)
+
+
+def _weight(store: Store, gpu: str | None) -> int:
+    if gpu is None:
+        return 1
+    is_shared = store.add(f"gpu/{gpu}", 1) > 1
+    return 1 + _GPU + is_shared * _SHARED_GPU
+
+
+def _backend(arrived: int, size: int) -> Backend:
+    shared, rest = divmod(arrived, _SHARED_GPU)
+    gpus = rest // _GPU
+    if gpus and gpus < size:
+        return Backend.NONE
+    return Backend.NCCL if gpus and not shared else Backend.GLOO
+
+
+def _connect(seat: Seat, timeout_seconds: float, look: Callable[[], None]) -> Store:
+    assert seat.store is not None, "more than one process"
+    host, port = seat.store
+    if seat.elastic:
+        _knock(seat.store, time.monotonic() + timeout_seconds, look)
+
+    def connect() -> TCPStore:
+        return TCPStore(
+            host,
+            port,
+            is_master=seat.hosts_store,
+            timeout=timedelta(seconds=timeout_seconds),
+            wait_for_workers=False,
+            multi_tenant=True,  # the user's own init_process_group may share it
+        )
+
+    # Its host may be lost right now, and then it is tried again until the time-out.
+    tcp = background_call.call(connect, look)
+    return PrefixStore(f"{seat.secret}/{seat.generation}", tcp)
+
+
+def _knock(address: tuple[str, int], until: float, look: Callable[[], None]) -> None:
+    """Wait until the store can be reached: torch's own attempt could not be given up."""
+    while True:
+        look()
+        with suppress(OSError):
+            socket.create_connection(address, timeout=_KNOCK_SECONDS).close()
+            return
+        if time.monotonic() > until:
+            raise PeerLostError(f"the store of this world at {address} cannot be reached")
+        time.sleep(_KNOCK_AGAIN_SECONDS)
+
+
+def _agreed(verdict: bytes, seat: Seat) -> Backend:
+    if verdict == _DROP.encode():
+        raise PeerLostError(f"world {seat.generation} was given up before all were there")
+    backend = Backend(verdict.decode())
+    if backend is Backend.NONE:
+        raise ValueError(
+            "some processes of this world compute on a GPU and some on the CPU, and these cannot "
+            "add up their gradients: give all workers GPUs, or none, or say Run(device=...)"
+        )
+    return backend
+
+
+def _too_few(store: Store, seat: Seat, timeout_seconds: float) -> PeerLostError:
+    there = store.add("arrived", 0) % _GPU
+    return PeerLostError(
+        f"only {there} of {seat.size} processes arrived within {timeout_seconds:.0f} s: "
+        "look at the logs of the others, and whether they can reach this one's store"
+    )

@@ -1,0 +1,301 @@
+"""What belongs to a process as long as it is in one world, and how it gets out of that."""
+
+import hashlib
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import torch
+
+from spotrun import wire
+from spotrun_trainer.checkpoint import Checkpoints, open_place
+from spotrun_trainer.elastic.errors import LeftError, PeerLostError
+from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.elastic.rank_info import (
+    OutdatedSeatError,
+    Seat,
+    can_be_entered,
+    find_seat,
+    is_newer,
+    seat_in,
+    with_shards,
+)
+from spotrun_trainer.elastic.replica_group import ReplicaGroup
+from spotrun_trainer.elastic.world_watch import Watch
+from spotrun_trainer.process.device import default_device
+from spotrun_trainer.process.dns import wait_shortly
+from spotrun_trainer.process.interrupt import GRACE_SECONDS, Interrupt
+from spotrun_trainer.process.ipc_files import WorldFile
+from spotrun_trainer.process.rng import seed_all
+from spotrun_trainer.state.tracked import Rule, Tracked
+from spotrun_trainer.telemetry.console import Logbook, say
+from spotrun_trainer.telemetry.device_time import device_time
+from spotrun_trainer.telemetry.failure import install_failure_note
+from spotrun_trainer.telemetry.meter import Meter
+from spotrun_trainer.telemetry.reporter import Reporter
+from spotrun_trainer.telemetry.trace import Trace, open_trace
+from spotrun_trainer.telemetry.utilization import open_vitals
+
+BROKEN_SECONDS = 600.0
+_LOOK_SECONDS = 0.005  # one stat
+# What shells make of SIGTERM: 0 would be taken for a training that is complete.
+_TERMINATED = 128 + 15
+
+
+@dataclass
+class Context:
+    """One process, and the world that it is in."""
+
+    seat: Seat
+    seed: int
+    deterministic: bool
+    device: torch.device
+    world_file: WorldFile | None
+    interrupt: Interrupt
+    meter: Meter
+    trace: Trace
+    reporter: Reporter
+    logbook: Logbook
+    place: str | None
+    keep: int
+    tracked: Tracked = field(default_factory=Tracked)
+    things: list[object] = field(default_factory=list)  # that are tracked
+    buffer_rules: dict[int, Rule] = field(default_factory=dict)  # by the id of a module
+    step: int = 0  # so many are done
+    is_at_boundary: bool = True  # between two steps, and the last one was not discarded
+    is_left_to_the_agent: bool = False  # only a new process can go on, in its place
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    replica: ReplicaGroup | None = None  # if several processes hold the model together
+    _group: Group | None = None
+    _watch: Watch | None = None
+    _checkpoints: Checkpoints | None = None
+
+    @property
+    def group(self) -> Group:
+        """The processes of this world; the first who asks waits for all to arrive."""
+        if self._group is None:
+            self._group = self._meet()
+        return self._group
+
+    @property
+    def checkpoints(self) -> Checkpoints | None:
+        """Where the training is saved; None if nobody said where."""
+        if self._checkpoints is None and self.place is not None:
+            self._checkpoints = Checkpoints(
+                self.place,
+                keep=self.keep,
+                attempt=self.attempt(),
+                shard=self.seat.shard,
+                shards=self.seat.shards,
+            )
+        return self._checkpoints
+
+    def attempt(self) -> str:
+        """A word that all ranks of this world share, and that none before them had."""
+        if self.seat.elastic:
+            return hashlib.blake2b(self.seat.secret.encode(), digest_size=8).hexdigest()
+        # Outside spotrun a start has no number; so ranks draw one.
+        return self.group.text_from(0, secrets.token_hex(8), device=self.device)
+
+    def answer(self) -> wire.Answer | None:
+        """What the operator said last; None outside spotrun."""
+        return self.world_file.read() if self.world_file is not None else None
+
+    def world(self) -> wire.World | None:
+        """The newest world that the agent knows of; None outside spotrun."""
+        answer = self.answer()
+        return answer.world if answer is not None else None
+
+    def acknowledged(self) -> str | None:
+        """The checkpoint that a world would begin with now; only that makes older ones useless."""
+        answer = self.answer()
+        return answer.acknowledged if answer is not None else None
+
+    def orders(self) -> int:
+        """How many checkpoints were ordered so far."""
+        answer = self.answer()
+        return answer.orders.checkpoint if answer is not None else 0
+
+    def check_seat(self) -> None:
+        """Raise PeerLostError if this world, formed or not, is not the world any more."""
+        if is_newer(self.world(), self.seat.generation):
+            raise PeerLostError(f"there is a newer world than {self.seat.generation}")
+
+    def leave(self, sentence: str) -> NoReturn:
+        """End this process on purpose."""
+        say(sentence)
+        self.reporter.tell(exiting=self.interrupt.reason() or "departed")
+        self.close()
+        if self._group is not None:
+            self._group.close()
+            self._group = None
+        # torchrun takes any other code for a failure; under spotrun the agent knows better.
+        raise SystemExit(0 if self.seat.elastic else _TERMINATED)
+
+    def leave_world(self, error: Exception | None) -> None:
+        """Drop the group, so that others that wait in it notice; None: all leave it together.
+
+        Elsewhere than under spotrun an error stays one: torchrun restarts all processes, if it was
+        told to.
+        """
+        if not self.seat.elastic:
+            assert error is not None, "only an operator changes worlds"
+            raise error
+        generation = self.seat.generation
+        if error is not None:
+            say(f"world {generation} broke ({error}); waiting for the next")
+            self.trace.mark("broken", generation=generation)
+        group, self._group = self._group, None
+        if self.replica is not None:
+            self.replica.enter(None)
+        if group is not None:
+            is_break = error is not None and not isinstance(error, LeftError)
+            if is_break or (error and not group.is_nccl):
+                group.cut()
+            # What NCCL still has in a queue cannot be trusted to end: only a new process can go on.
+            self.is_left_to_the_agent |= group.is_nccl and is_break
+            group.close()
+        self.reporter.tell(broken=generation, in_process=not self.is_left_to_the_agent)
+
+    def wait_for_seat(
+        self, after: int, error: Exception | None, meanwhile: Callable[[], None]
+    ) -> None:
+        """Wait for a world newer than `after` with a place in it, and take that place.
+
+        If the operator wants a restart instead, or this process can enter no world any more, the
+        agent ends it here.
+        """
+        seconds = float(self.env.get("SPOTRUN_BROKEN_SECONDS", BROKEN_SECONDS))
+        until = time.monotonic() + seconds
+        while True:
+            world = self.world()
+            can_enter = not self.is_left_to_the_agent and can_be_entered(world, after)
+            if world is not None and can_enter:
+                self.seat = seat_in(world, self.seat)
+                self.logbook.is_printed = self.seat.rank == 0
+                return
+            if world is None or world.generation > after:
+                until = time.monotonic() + seconds  # the operator knows, and will call when it can
+            if time.monotonic() > until:
+                raise TimeoutError(
+                    f"world {after} broke, and in {seconds:.0f} s no next one came "
+                    "(SPOTRUN_BROKEN_SECONDS): look at the log of the operator, and at the job's "
+                    "conditions"
+                ) from error
+            meanwhile()
+            time.sleep(_LOOK_SECONDS)
+
+    def _meet(self) -> Group:
+        """Raises PeerLostError if this world does not come together."""
+        generation, connections = self.seat.generation, None
+        if self.seat.elastic and self.seat.directory is not None:
+            # Before anybody counts on this process: if it dies from here on, it is too late for it.
+            self.reporter.tell(entering=generation)
+            self._watch = self._watch or Watch(self.seat.directory)
+            connections = self._watch.meets(generation)
+        with self.meter.span("wait"):
+            group = Group.form(
+                self.seat, device=self.device, look=self.check_seat, connections=connections
+            )
+        if self._watch is not None:
+            self._watch.formed()
+        if self.replica is not None:
+            self.replica.enter(group.replica)
+        self.trace.mark("group", generation=generation)
+        return group
+
+    def tell_arrived(self, **progress: int | None) -> None:
+        """Tell that this process trains in its world: it has the state.
+
+        Not before: who is told to has it may become the only one that others get it from.
+        """
+        self.meter.enter_world()  # first: what is measured is told of the world that is told
+        world = self.seat.generation
+        known = {"ready": True, "in_process": True, "needs_boundary": self.group.is_nccl}
+        self.reporter.tell(generation=world, **known, **progress)
+
+    def close(self) -> None:
+        """The loop is over; what was logged is printed, and signals are the program's again.
+
+        The group stays: the script may evaluate once more.
+        """
+        self.logbook.flush(is_last=True)
+        self.interrupt.unlisten()
+        self.reporter.close()
+
+
+def open_context(
+    seed: int,
+    *,
+    deterministic: bool,
+    place: str | None,
+    keep: int,
+    device: torch.device | str | None,
+    shards: int = 1,
+    env: Mapping[str, str] = os.environ,
+) -> Context:
+    """Find out where this process is, and seed it."""
+    directory = env.get("SPOTRUN_DIR") if "SPOTRUN_GENERATION" in env else None
+    world_file = WorldFile(directory) if directory else None
+    seat = with_shards(_find_seat(env, world_file), shards)
+    if seat.elastic:
+        wait_shortly(os.environ)
+    device = torch.device(device) if device else default_device(seat.local_rank)
+    trace = open_trace(env)
+    trace.mark("imported")
+    meter = Meter(trace, device=device_time(device))
+    reporter = Reporter(
+        seat.directory,
+        local_rank=seat.local_rank,
+        local_size=seat.local_size,
+        measured=open_vitals(meter, env),
+    )
+    install_failure_note(reporter)
+    if place is not None:
+        open_place(place)  # refused before a model is made, and before peers are met
+    _set_up_torch(device, deterministic=deterministic)
+    seed_all(seed, 0)
+    return Context(
+        seat=seat,
+        seed=seed,
+        deterministic=deterministic,
+        device=device,
+        world_file=world_file,
+        interrupt=_interrupt(env, world_file),
+        meter=meter,
+        trace=trace,
+        reporter=reporter,
+        logbook=Logbook(is_printed=seat.rank == 0),
+        place=place,
+        keep=keep,
+        replica=ReplicaGroup.make_default(seat.shard, shards) if shards > 1 else None,
+    )
+
+
+def _set_up_torch(device: torch.device, *, deterministic: bool) -> None:
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else cuBLAS refuses
+        torch.use_deterministic_algorithms(True)
+        torch.backends.cudnn.benchmark = False
+
+
+def _interrupt(env: Mapping[str, str], world_file: WorldFile | None) -> Interrupt:
+    def stop_at() -> float | None:
+        answer = world_file.read() if world_file is not None else None
+        return answer.stop_at if answer is not None else None
+
+    return Interrupt(float(env.get("SPOTRUN_GRACE_SECONDS", GRACE_SECONDS)), stop_at=stop_at)
+
+
+def _find_seat(env: Mapping[str, str], world_file: WorldFile | None) -> Seat:
+    try:
+        return find_seat(env, world_file.read() if world_file is not None else None)
+    except OutdatedSeatError as error:
+        say(f"{error}; waiting to be started for that one")
+        time.sleep(BROKEN_SECONDS)
+        raise

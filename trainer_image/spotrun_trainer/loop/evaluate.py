@@ -1,0 +1,176 @@
+"""Means and sums over a dataset, dealt to all processes of the world."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+from spotrun_trainer.data.sharding import Block, deal
+from spotrun_trainer.data.source import Source
+from spotrun_trainer.elastic.errors import PeerLostError, WorldChangedError
+from spotrun_trainer.elastic.membership import Worlds
+from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.elastic.world_context import Context
+from spotrun_trainer.loop.evaluation_metrics import Metric, Totals
+from spotrun_trainer.loop.loop import Loop
+from spotrun_trainer.process.device import moved
+
+LossFunction = Callable[[Any, Any], Metric]
+"""Of the model and a batch: the batch's mean loss, or a sum and its weight."""
+MetricsFunction = Callable[[Any, Any], Mapping[str, Metric]]
+"""The same of several numbers, by name."""
+R = TypeVar("R")
+
+
+class InterruptedEvaluationError(Exception):
+    """Some process has to end; all of them know, and none goes on evaluating."""
+
+
+class Together:
+    """The processes that come to one mean, which has no part in a training."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+
+    def commit(self, totals: Tensor) -> None:
+        """Sum over all of them, in place; raises WorldChangedError if nothing came of it."""
+        self.group.all_reduce(totals).wait()
+
+    def is_told_to_end(self) -> bool:
+        """Whether this process gives up: only who trains has to save what it has, and leave."""
+        return False
+
+
+class TrainingTogether(Together):
+    """The processes of a training's world: a mean is a commit of theirs."""
+
+    def __init__(self, context: Context, worlds: Worlds) -> None:
+        super().__init__(context.group)
+        self._context = context
+        self._worlds = worlds
+
+    @override
+    def commit(self, totals: Tensor) -> None:
+        self._worlds.commit(totals)
+
+    @override
+    def is_told_to_end(self) -> bool:
+        return self._context.interrupt.reason() is not None
+
+
+def in_whichever_world(context: Context, loop: Loop, attempt: Callable[[Together], R]) -> R:
+    """What all that train come to, in the world in which they do."""
+    worlds = loop.worlds
+    with worlds.evaluation():
+        while True:
+            try:
+                if worlds.evaluates_alone:
+                    # Nobody is there to give it up with: who is told to end does so in a step.
+                    return attempt(Together(Group()))
+                return _unless_told(loop, attempt, TrainingTogether(context, worlds))
+            except WorldChangedError:
+                continue
+            except PeerLostError as error:
+                worlds.change(error)
+
+
+def _unless_told(loop: Loop, attempt: Callable[[Together], R], together: Together) -> R:
+    try:
+        return attempt(together)
+    except InterruptedEvaluationError:
+        loop.leave_if_told()
+        raise WorldChangedError from None
+
+
+def metrics(
+    context: Context,
+    model: nn.Module,
+    source: Source,
+    microbatch: int,
+    function: LossFunction | MetricsFunction,
+    *,
+    together: Together,
+) -> float | dict[str, float]:
+    """Each metric over all samples, the same on all processes; raises WorldChangedError."""
+    if not source.length:
+        raise ValueError("run.evaluate needs a dataset with a length, and samples in it")
+    rounds = -(-source.length // microbatch)
+    totals = Totals(context.device)
+    peers = together.group.peers
+    own = _batches(source, plan(source.length, microbatch, peers.size, peers.rank))
+    alarm = _Alarm(together, context.device)
+    with evaluating(model), context.meter.span("evaluate"):
+        for _ in range(-(-rounds // peers.size)):  # as many as the busiest process has
+            for batch, samples in _at_most_one(own):
+                totals.add(function(model, moved(batch, context.device)), samples)
+            alarm.look()
+            context.reporter.sign()
+        # The first has a batch always.
+        totals.agree(together.group.text_from(0, totals.kinds(), device=context.device))
+        together.commit(numbers := totals.numbers())
+    return totals.results(numbers, copies=together.group.size // peers.size)
+
+
+def plan(length: int, microbatch: int, size: int, rank: int) -> list[Block]:
+    """A process's part of a dataset; the last microbatch is smaller, so that no sample is twice."""
+    whole, rest = divmod(length, microbatch)
+    dealt = deal(whole + bool(rest), size, rank)
+    count = min(dealt.stop, whole) - dealt.start
+    blocks = [Block(dealt.start * microbatch, count, microbatch)] if count > 0 else []
+    if rest and dealt and dealt.stop > whole:
+        blocks.append(Block(whole * microbatch, 1, rest))
+    return blocks
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """All modules in evaluation mode, without gradients; afterwards each in its own mode again."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+class _Alarm:
+    """Tells all processes in the same round that one has to end: the round before says so."""
+
+    def __init__(self, together: Together, device: torch.device) -> None:
+        self._together = together
+        self._device = device
+        self._raise = self._ring()
+
+    def look(self) -> None:
+        """Raise InterruptedEvaluationError if a process said so in the round before."""
+        self._together.group.check()
+        self._raise()
+        self._raise = self._ring()
+
+    def _ring(self) -> Callable[[], None]:
+        said = torch.tensor([float(self._together.is_told_to_end())], device=self._device)
+        pending = self._together.group.all_reduce(said)
+
+        def check() -> None:
+            pending.wait()
+            if said.item():
+                raise InterruptedEvaluationError
+
+        return check
+
+
+def _batches(source: Source, blocks: list[Block]) -> Iterator[tuple[Any, int]]:
+    for block in blocks:
+        for batch in source.microbatches(block):
+            yield batch, block.microbatch
+
+
+def _at_most_one(batches: Iterator[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
+    for one in batches:
+        yield one
+        return

@@ -1,0 +1,376 @@
+"""From the first step to the last: what happens between steps."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from spotrun_trainer.checkpoint import CheckpointError
+from spotrun_trainer.data.source import Source
+from spotrun_trainer.elastic.errors import LeftError, PeerLostError
+from spotrun_trainer.elastic.membership import Worlds
+from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.elastic.world_context import Context
+from spotrun_trainer.loop import reproducibility, state_sync
+from spotrun_trainer.loop.restore import naming, restore
+from spotrun_trainer.loop.saving import FINISH_SECONDS, MARGIN_SECONDS, Saves
+from spotrun_trainer.loop.step_votes import Wishes
+from spotrun_trainer.process.interrupt import InterruptedStepError
+from spotrun_trainer.step import commit, loss_guard, phase_results
+from spotrun_trainer.step.batch import Batch
+from spotrun_trainer.step.buffers import Buffers
+from spotrun_trainer.step.commit import Ballot
+from spotrun_trainer.step.loss_guard import NotFiniteError, Streak, scaler_in
+from spotrun_trainer.step.phase import Outcome
+from spotrun_trainer.step.step import Step
+from spotrun_trainer.step.step_context import Rig
+from spotrun_trainer.telemetry.console import say
+
+_LOOK_SECONDS = 0.1
+AGAIN_SECONDS = 5.0
+
+
+class Loop:
+    """The steps of a training: enter a world, step after step, and complete or leave."""
+
+    def __init__(
+        self,
+        context: Context,
+        saves: Saves,
+        source: Source,
+        batch: Batch,
+        total: int | None,
+        *,
+        sum_names: Sequence[str] = (),
+    ) -> None:
+        self.wishes = Wishes(context, saves)
+        self.settled: list[Outcome] = []
+        self.worlds = Worlds(context, self)
+        self._context = context
+        self._saves = saves
+        self._source = source
+        self._batch = batch
+        self._total = total
+        self._sum_names = sum_names
+        self._samples = 0
+        self._said = Ballot()  # by all together, in the step that was done last
+        self._began = 0.0
+        self._streak = Streak()
+        self._rig: Rig | None = None
+
+    def steps(self) -> Iterator[Step]:
+        """All steps that are left; one that was discarded comes again."""
+        try:
+            self._saves.check_place()
+            if self._context.seat.joins:
+                yield from self._rehearse()
+            self.worlds.enter()
+            # Until now there was nothing to lose, and SIGTERM ended the process as it always does.
+            self._context.interrupt.listen()
+            yield from self._steps_to_the_end()
+        finally:
+            self._source.close()
+            self._saves.leave_place()
+            self._context.close()
+
+    def done(self, said: Ballot) -> None:
+        """A step was applied, on all processes."""
+        self.wishes.step_seconds = time.monotonic() - self._began
+        self._context.step += 1
+        self._context.is_at_boundary = True
+        self._samples += self._batch.global_batch
+        self._said = said
+        skipped = [one.skipped for one in self.settled if one.skipped]
+        self.settled.clear()
+        try:
+            is_said = self._context.group.rank == 0
+            self._streak.note(skipped, step=self._context.step, is_said=is_said)
+        except NotFiniteError:
+            self._finish_saving()  # of a step before: it is what the next start goes on from
+            raise
+
+    def discarded(self, error: Exception) -> None:
+        """A step was not applied, on any process."""
+        if isinstance(error, PeerLostError):
+            self.worlds.change(error)
+        elif isinstance(error, InterruptedStepError):
+            # No phase of it was applied; and where there are others nobody saves alone.
+            if not self.settled and self._context.group.size == 1 and self._is_sound():
+                self._saves.begin_alone(self._extra())
+            self._leave(f"step {self._context.step + 1} is dropped: {error}")
+
+    def sum(self, values: Mapping[str, float | Tensor]) -> None:
+        """Add numbers of a microbatch up, for the step that is computed."""
+        if self._rig is None or self._rig.sums is None:
+            raise ValueError(
+                "run.sum belongs into the loop over a step's microbatches, `for batch in step`, of "
+                "which each is counted once; what an evaluation sums up its function returns, "
+                '{"hits": (hits, None)}'
+            )
+        self._rig.sums.add_numbers(values)
+
+    def leave_if_told(self) -> None:
+        """Outside of a step all processes have learned that one has to end: it saves, and leaves.
+
+        Under spotrun the others go on in the next world.
+        """
+        context = self._context
+        said = torch.tensor(
+            commit.encode(self.wishes.ballot()), dtype=torch.float64, device=context.device
+        )
+        context.group.all_reduce(said).wait()
+        self._said = commit.decode(said.tolist())
+        self._act()
+        self._saves.before_change()  # the script may, once the others have evaluated anew
+
+    # What comes along from world to world.
+
+    def begin(self) -> None:
+        """Nobody has any state: begin, or go on from a checkpoint."""
+        context = self._context
+        with context.meter.span("restore"):
+            restored = None
+            if context.checkpoints is not None:
+                self._saves.take_place()
+                restored = restore(
+                    context.seat,
+                    context.group,
+                    context.checkpoints,
+                    context.tracked,
+                    context.device,
+                )
+            if restored is None:
+                context.step = self._samples = 0
+                tensors = context.tracked.flatten().tensors
+                state_sync.share(tensors, context.group.peers, context.device)
+                return
+        is_found = context.seat.restore is None  # perhaps an earlier job's, as its orders were
+        if context.group.rank == 0:
+            where = f", which was in {restored.folder}" if is_found else ""
+            say(f"going on from {restored.name}{where}")
+        with naming(restored.folder):
+            self._go_on(restored.extra | ({"orders": 0} if is_found else {}))
+        self._saves.restored(restored.name, context.step)
+
+    def pack(self) -> dict[str, Any]:
+        """What a newcomer needs to know beside what is tracked."""
+        settled, stop = phase_results.pack(self.settled), self._said.stop
+        return {**self._extra(), "settled": settled, "stop": stop}
+
+    def unpack(self, extra: dict[str, Any]) -> None:
+        """Go on as the process from which this came."""
+        self._saves.before_change()  # what it has begun to save of another state
+        self._go_on(extra)
+        self.settled[:] = phase_results.unpack(extra["settled"], self._context.device)
+        self._said = Ballot(stop=extra["stop"])
+        self._context.is_at_boundary = False
+        # The step that comes first here the others compute alone.
+        samples, group = self._samples + self._batch.global_batch, self._context.group.peers
+        self._source.expect(self._batch.block(samples, group.size, group.rank))
+
+    def wait(self) -> None:
+        """There is no world to be in: what was saved before may become durable."""
+        if self._context.interrupt.reason() is not None:
+            self._leave("told to end while waiting for the next world")
+        self._saves.look_while_waiting()
+
+    def arrived(self) -> None:
+        """Another group than before trains on with the same state."""
+        context = self._context
+        self._said = commit.without_plans(self._said)
+        self.settled[:] = map(phase_results.without_plans, self.settled)
+        self._say_if_idle()
+        if context.seat.elastic:
+            self._saves.entered()
+        if self._rig is None or self._rig.is_rehearsal:
+            self._rig = self._make_rig(context.group)
+        else:
+            self._rig.enter(context.group)
+        context.group.peers.idle = self.worlds.idle
+        context.tell_arrived(step=context.step, total=self._total, samples=self._samples)
+
+    def _rehearse(self) -> Iterator[Step]:
+        """Go through one microbatch while the others train, so that they wait for nothing later."""
+        context = self._context
+        world = context.world()
+        if context.seat.shards > 1:  # a part of a model computes nothing before its mates are there
+            context.reporter.tell(ready=True, in_process=True)
+        elif world is not None and not world.switch:
+            context.is_at_boundary = False
+            context.logbook.is_printed = False
+            self._rig = self._make_rig(Group(), is_rehearsal=True)
+            yield Step(self._rig, self, context.step + 1, self._samples)
+            context.reporter.tell(ready=True, in_process=True)
+        context.wait_for_seat(context.seat.generation - 1, None, self.wait)
+
+    def _steps_to_the_end(self) -> Iterator[Step]:
+        context = self._context
+        is_complete = False
+        while not is_complete:
+            while self._goes_on():
+                assert self._rig is not None, "the world was entered"
+                self._began = time.monotonic()
+                context.is_at_boundary = False
+                context.group.peers.idle = self.worlds.idle
+                yield Step(self._rig, self, context.step + 1, self._samples)
+                if context.is_at_boundary:
+                    try:
+                        self._act()
+                    except PeerLostError as error:  # in what parts of a model ask each other
+                        self.worlds.change(error)
+            try:
+                self._complete()
+                is_complete = True
+            except PeerLostError as error:
+                self.worlds.change(error)
+
+    def _make_rig(self, group: Group, *, is_rehearsal: bool = False) -> Rig:
+        context = self._context
+        rig = Rig(
+            group=group,
+            source=self._source,
+            batch=self._batch,
+            buffers=Buffers(
+                (one for one in context.things if isinstance(one, nn.Module)), context.buffer_rules
+            ),
+            device=context.device,
+            seed=context.seed,
+            deterministic=context.deterministic and not is_rehearsal,
+            meter=context.meter,
+            check_time=self.wishes.check_time,
+            vote=self.wishes.ballot,
+            commit=self.worlds.commit,
+            before_change=self._saves.before_change,
+            scaler=scaler_in(context.things),
+            tracked=context.tracked,
+            things=context.things,
+            sum_names=self._sum_names,
+            is_rehearsal=is_rehearsal,
+        )
+        rig.use([one for one in context.things if isinstance(one, Optimizer)])
+        context.reporter.tell(
+            microbatches=self._batch.microbatches,
+            sync_bytes=rig.gradient_bytes(),
+            epoch_samples=self._source.length,
+        )
+        return rig
+
+    def _go_on(self, extra: dict[str, Any]) -> None:
+        context = self._context
+        if context.deterministic:
+            reproducibility.check(extra["platform"], reproducibility.facts(context.device))
+        context.step, self._samples = extra["step"], extra["samples"]
+        self._streak.steps = extra.get("not_finite", 0)
+        self.wishes.orders = extra["orders"] if context.seat.elastic else 0
+        self._source.restore(extra["data"], self._samples)
+
+    def _act(self) -> None:
+        """Do what all processes agreed on in the last step: save, leave, change worlds."""
+        said, context = self._said, self._context
+        self._report()
+        self._saves.look(self.wishes.step_seconds)
+        # What is not finite may have come from the weights, and takes no finite one's place.
+        is_wanted = said.leave or (said.save and not self._streak.steps)
+        if is_wanted and not said.hopeless and self._is_sound():
+            self.wishes.orders = context.orders()
+            self._saves.begin(self._extra())
+        if said.leave and (context.interrupt.reason() is not None or not context.seat.elastic):
+            hurry = ", with too little time to save it" if said.hopeless and context.place else ""
+            self._leave(f"told to end, after step {context.step}{hurry}")
+        elif said.leave:
+            self.worlds.change(LeftError("a process of it was told to end"))
+        elif said.change:
+            self.worlds.change(None)
+
+    def _report(self) -> None:
+        context = self._context
+        context.meter.step_done()
+        context.reporter.tell(step=context.step, total=self._total, samples=self._samples)
+
+    def _leave(self, why: str) -> NoReturn:
+        self._finish_saving()
+        self._context.leave(f"{why}; {self._saves.what_is_durable()}")
+
+    def _finish_saving(self) -> None:
+        """Wait for the last save as long as there is time."""
+        interrupt = self._context.interrupt
+        seconds = min(interrupt.seconds_left(), interrupt.grace_seconds) - MARGIN_SECONDS
+        try:
+            self._saves.finish(seconds)
+        except CheckpointError as error:  # what was durable before still is
+            say(str(error))
+
+    def _complete(self) -> None:
+        """The training is complete once its last state is durable."""
+        context = self._context
+        self.worlds.finish_giving()
+        if not self._is_sound():
+            self._finish_saving()  # of a step before: it is what the next start goes on from
+            raise NotFiniteError(
+                "the weights are not finite, so nothing is saved: go on from the last checkpoint "
+                "with clip= or a lower learning rate"
+            )
+        until, again_at, is_durable = time.monotonic() + FINISH_SECONDS, 0.0, False
+        while not is_durable:
+            try:
+                if time.monotonic() >= again_at:
+                    self._saves.begin(self._extra())
+                    is_durable = self._saves.finish(_LOOK_SECONDS)
+            except CheckpointError as error:  # a full disk is made larger, a server comes back
+                say(f"{error}; it is tried again")
+                self._saves.drop()
+                again_at = time.monotonic() + AGAIN_SECONDS
+            context.reporter.sign()  # no step is done any more, and this is no hang
+            context.check_seat()  # who is gone does not write its part any more
+            if not is_durable and time.monotonic() > until:
+                raise TimeoutError(
+                    "the training is complete, but its last checkpoint was not durable after "
+                    f"{FINISH_SECONDS:.0f} s; start it again, and it goes on from the one before"
+                )
+            time.sleep(0.0 if is_durable or time.monotonic() >= again_at else _LOOK_SECONDS)
+        self._saves.is_complete = True
+        context.reporter.tell(step=context.step, completed=True)
+
+    def _is_sound(self) -> bool:
+        """Whether the weights are finite, for all processes alike; else it is said."""
+        context = self._context
+        optimizers = [one for one in context.things if isinstance(one, Optimizer)]
+        is_sound = loss_guard.are_finite(state_sync.weights_of(optimizers))
+        if context.seat.shards > 1:  # others hold other parts of them
+            said = torch.tensor([float(not is_sound)], dtype=torch.float64, device=context.device)
+            context.group.all_reduce(said).wait()
+            is_sound = said.item() == 0
+        if not is_sound and context.group.rank == 0:
+            say(f"step {context.step} is not saved: the weights are not finite")
+        return is_sound
+
+    def _extra(self) -> dict[str, Any]:
+        context = self._context
+        return {
+            "step": context.step,
+            "samples": self._samples,
+            "orders": self.wishes.orders,
+            "not_finite": self._streak.steps,
+            "data": self._source.state(),
+            "platform": reproducibility.facts(context.device) if context.deterministic else None,
+        }
+
+    def _goes_on(self) -> bool:
+        """Whether there is another step, once all have the same state."""
+        try:
+            self.worlds.begin_step()
+        except PeerLostError as error:
+            self.worlds.change(error)
+        is_last = self._total is not None and self._context.step >= self._total
+        return not is_last and not self._said.stop
+
+    def _say_if_idle(self) -> None:
+        size, microbatches = self._context.group.peers.size, self._batch.microbatches
+        if size > microbatches and self._context.group.rank == 0:
+            say(
+                f"{size} processes share {microbatches} microbatches, so {size - microbatches} of "
+                "them have nothing to compute: choose a smaller microbatch, or fewer workers"
+            )

@@ -1,0 +1,91 @@
+"""Which checkpoint training begins at."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from spotrun_trainer.checkpoint import (
+    Checkpoints,
+    DamagedCheckpointError,
+    UnreadableCheckpointError,
+)
+from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.elastic.rank_info import Seat
+from spotrun_trainer.state.tracked import Tracked
+from spotrun_trainer.telemetry.console import say
+
+
+class Restored(NamedTuple):
+    """A checkpoint that was loaded, and what was saved beside it."""
+
+    name: str
+    extra: dict[str, Any]
+    folder: Path  # that it is in
+
+
+def restore(
+    seat: Seat, group: Group, checkpoints: Checkpoints, tracked: Tracked, device: torch.device
+) -> Restored | None:
+    """Load the checkpoint to start from; None: there is none.
+
+    All load the same one: rank 0 proposes, and one that is damaged for anybody is passed over.
+    """
+    candidates = _candidates(seat, checkpoints) if group.rank == 0 else iter(())
+    damaged = None
+    while name := group.text_from(0, next(candidates, ""), device=device):
+        extra, damage = _try_load(name, checkpoints, tracked)
+        is_unreadable = isinstance(damage, UnreadableCheckpointError)
+        said = torch.tensor([float(damage is not None), float(is_unreadable)], device=device)
+        group.all_reduce(said).wait()
+        num_damaged, num_unreadable = said.tolist()
+        if not num_damaged:
+            return Restored(name, extra, checkpoints.folder)
+        if num_unreadable:  # for nobody it may be damaged, and to go further back loses work
+            raise damage or UnreadableCheckpointError(f"another rank could not read {name}")
+        damaged = damage or DamagedCheckpointError(f"{name} is damaged, as another rank found")
+        say(f"{damaged}; trying the one before")
+    if damaged is not None:  # from scratch would be a surprise that costs days
+        raise DamagedCheckpointError(f"{damaged}; {_afresh(checkpoints.folder)}") from damaged
+    return None
+
+
+@contextmanager
+def naming(folder: Path) -> Iterator[None]:
+    """Say of a checkpoint that does not fit what is trained where it lies, and what to do."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{error}; {_afresh(folder)}") from error
+
+
+def _afresh(folder: Path) -> str:
+    return (
+        f"to train afresh choose another place than {folder} (in a TrainingJob: give the job "
+        "another name), or remove that folder"
+    )
+
+
+def _candidates(seat: Seat, checkpoints: Checkpoints) -> Iterator[str]:
+    """Newest first, under spotrun from that on which the world names.
+
+    If it names none, nothing was acknowledged yet: there may be those of an earlier job of that
+    name, or of a world that was lost before the operator heard of them.
+    """
+    if seat.restore is None:
+        yield from checkpoints.complete()
+    else:
+        yield seat.restore
+        yield from checkpoints.complete_before(seat.restore)
+
+
+def _try_load(
+    name: str, checkpoints: Checkpoints, tracked: Tracked
+) -> tuple[dict[str, Any], DamagedCheckpointError | UnreadableCheckpointError | None]:
+    try:
+        with naming(checkpoints.folder):
+            return checkpoints.load(name, tracked), None
+    except (DamagedCheckpointError, UnreadableCheckpointError) as error:
+        return {}, error

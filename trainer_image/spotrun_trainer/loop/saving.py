@@ -1,0 +1,223 @@
+"""Saving the training: when, under which name, and what is said about it."""
+
+import threading
+import time
+from typing import Any
+
+from spotrun_trainer.checkpoint import (
+    CheckpointError,
+    Checkpoints,
+    Saved,
+    make_writable,
+    open_place,
+)
+from spotrun_trainer.elastic.world_context import Context
+from spotrun_trainer.loop.checkpoint_owner import owner_of
+from spotrun_trainer.loop.save_schedule import Cadence
+from spotrun_trainer.telemetry.console import say
+
+MARGIN_SECONDS = 2.0  # for the last report, and for the process to end
+FINISH_SECONDS = 1800.0
+_SIGN_SECONDS = 5.0
+
+
+class Saves:
+    """The checkpoints of one training, as seen by one process."""
+
+    def __init__(self, context: Context, cadence: Cadence) -> None:
+        self._context = context
+        self._cadence = cadence
+        self._in_flight: str | None = None
+        self._begun_step = -1
+        self._durable: str | None = None
+        self._acknowledged: str | None = None
+        self._pruning: threading.Thread | None = None
+        place = context.place
+        self._owner = owner_of(context, open_place(place)) if place is not None else None
+        self.is_complete = False  # and its last checkpoint is durable
+
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether a save is on its way."""
+        return self._in_flight is not None
+
+    def check_place(self) -> None:
+        """Refuse a place where nothing can be saved, before there is anything to lose."""
+        if self._context.place is not None:
+            make_writable(open_place(self._context.place))
+
+    def take_place(self) -> None:
+        """Keep other trainings out, before anything there is read; raises FolderInUseError.
+
+        Under spotrun it is waited first for workers of a job that was deleted: they have that time.
+        """
+        interrupt, is_of_a_job = self._context.interrupt, self._context.seat.elastic
+        if self._owner is not None and self._context.group.rank == 0:
+            self._owner.take(patience_seconds=interrupt.grace_seconds if is_of_a_job else 0.0)
+
+    def leave_place(self) -> None:
+        """This process trains no more; others of a job may."""
+        seat = self._context.seat
+        if self._owner is not None:
+            self._owner.leave(is_over=self.is_complete or not seat.elastic or seat.size == 1)
+
+    def is_due(self, step: int) -> bool:
+        """Whether to save at the end of this step; the clock of rank 0 is everybody's."""
+        context = self._context
+        if context.checkpoints is None or context.group.rank != 0 or self.is_in_flight:
+            return False
+        return self._cadence.is_due(step)
+
+    def fits(self, seconds: float) -> bool:
+        """Whether a save that begins now is durable in so many seconds."""
+        context = self._context
+        if context.checkpoints is None:
+            return False
+        needed = context.checkpoints.estimate_seconds(
+            context.tracked.flatten(), size=context.group.size
+        )
+        return needed + MARGIN_SECONDS <= seconds
+
+    def begin(self, extra: dict[str, Any]) -> None:
+        """Begin to save the step that was done last."""
+        context = self._context
+        if context.checkpoints is None or self._begun_step == context.step:
+            return
+        self._check_owner()
+        name = f"step-{context.step}.g{context.seat.generation}"
+        with context.meter.span("checkpoint"):
+            context.checkpoints.save(
+                name,
+                context.tracked.flatten(),
+                rank=context.group.rank,
+                size=context.group.size,
+                extra=extra,
+            )
+        self._in_flight, self._begun_step = name, context.step
+        self._cadence.begun()
+
+    def begin_alone(self, extra: dict[str, Any]) -> None:
+        """The same, if there is time for it and nobody else, whose part would be missing."""
+        context = self._context
+        has_time = self.fits(context.interrupt.seconds_left())
+        if context.group.size == 1 and context.step > 0 and has_time:
+            self.begin(extra)
+
+    def before_change(self) -> None:
+        """Return once tensors may change."""
+        if self._context.checkpoints is not None:
+            self._context.checkpoints.before_change()
+
+    def look(self, step_seconds: float) -> None:
+        """Take note of what has become durable."""
+        self._cadence.step_took(step_seconds, is_saving=self.is_in_flight)
+        self._check_owner()
+        if self._context.checkpoints is None or not self.is_in_flight:
+            return
+        try:
+            saved = self._context.checkpoints.finished()
+        except CheckpointError as error:  # training is unharmed, and the next one may succeed
+            say(str(error))
+            self.drop()
+            return
+        if saved is not None:
+            self._note(saved)
+        self._prune_acknowledged()
+
+    def look_while_waiting(self) -> None:
+        """Take note of what has become durable, and of nothing else."""
+        if not self.is_in_flight:
+            return
+        try:
+            self.finish(0.0)
+        except CheckpointError as error:  # what was durable before still is
+            say(str(error))
+            self.drop()
+
+    def drop(self) -> None:
+        """What was begun has come to nothing: the same step may be saved anew."""
+        self._in_flight, self._begun_step = None, -1
+
+    def finish(self, seconds: float) -> bool:
+        """Wait until what was begun is durable; raises CheckpointError."""
+        context = self._context
+        if context.checkpoints is None or not self.is_in_flight:
+            return True
+        with context.meter.span("checkpoint"):
+            is_done = self._wait(context.checkpoints, seconds)
+        saved = context.checkpoints.finished()
+        if saved is not None:
+            self._note(saved)
+        return is_done
+
+    def _wait(self, checkpoints: Checkpoints, seconds: float) -> bool:
+        """Wait, with signs of life: this is no hang, it has an end of its own."""
+        until = time.monotonic() + seconds
+        while not checkpoints.wait(max(0.0, min(until - time.monotonic(), _SIGN_SECONDS))):
+            if time.monotonic() >= until:
+                return False
+            self._context.reporter.sign()
+        return True
+
+    def entered(self) -> None:
+        """There is another world: parts of those who are in none will not come any more."""
+        if self._context.checkpoints is not None:
+            self._context.checkpoints.enter(self._context.attempt())
+        if self._owner is not None and self._context.group.rank == 0:
+            self._owner.keep()
+        elif self._owner is not None:
+            self._owner.leave(is_over=False)
+        if self.is_in_flight:
+            self.drop()
+            self._cadence.dropped()
+
+    def restored(self, name: str, step: int) -> None:
+        """The training began at a checkpoint, which need not be saved again."""
+        self._durable, self._begun_step = name, step
+        if self._context.seat.restore is None:  # the operator did not know of it
+            self._context.reporter.tell(step=step, checkpoint=name, restored=name)
+
+    def what_is_durable(self) -> str:
+        """For the log: from where it will go on."""
+        if self._context.checkpoints is None:
+            return "nothing was saved, for no place for checkpoints is known (checkpoint=...)"
+        return f"durable is {self._durable or 'no checkpoint'}"
+
+    def _check_owner(self) -> None:
+        if self._owner is not None:
+            self._owner.check()
+
+    def _note(self, saved: Saved) -> None:
+        self._cadence.saved(saved)
+        self._context.reporter.tell(checkpoint=saved.name)
+        self._durable = saved.name
+        if saved.name == self._in_flight:
+            self._in_flight = None
+        if not self._context.seat.elastic:
+            self._prune(saved.name)
+
+    def _prune(self, acknowledged: str) -> None:
+        checkpoints = self._context.checkpoints
+        if checkpoints is None or self._context.group.rank != 0:
+            return
+        if self._pruning is not None and self._pruning.is_alive():
+            return  # the next one deletes what this one would have
+        self._acknowledged = acknowledged
+        world, here = self._context.world(), self._context.seat.generation
+        generation = max(here, world.generation if world is not None else 0)
+
+        def prune() -> None:
+            try:
+                checkpoints.prune(acknowledged, generation=generation)
+            except OSError as error:
+                say(f"old checkpoints could not be deleted: {error}")
+
+        # Beside training: on a network file system deleting takes as long as writing.
+        self._pruning = threading.Thread(target=prune, name="prune", daemon=True)
+        self._pruning.start()
+
+    def _prune_acknowledged(self) -> None:
+        """Only what the operator acknowledged deletes older ones."""
+        acknowledged = self._context.acknowledged()
+        if acknowledged not in {None, self._acknowledged}:
+            self._prune(str(acknowledged))

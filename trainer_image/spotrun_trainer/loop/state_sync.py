@@ -1,0 +1,98 @@
+"""The same state on all processes: given by one, and compared now and then."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.elastic.state_transfer import parts
+from spotrun_trainer.process.rng import key_of
+from spotrun_trainer.state.tracked import Tracked
+from spotrun_trainer.step.commit import CHECKSUM_BITS
+
+_CHUNK_BYTES = 64 * 2**20
+_SUMMED_AT_ONCE = 2**24  # numbers, of which the sum makes a copy with 8 bytes for each
+_SMALL = 2**14  # numbers; tensors of more are summed by themselves
+_TOGETHER = 2**8  # tensors, put end to end
+_ROW = 2**10  # numbers of them in one sum
+_WHOLE_NUMBERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def share(tensors: Mapping[str, Tensor], group: Group, device: torch.device) -> None:
+    """Give all processes the values that rank 0 has; raises ValueError if layouts differ."""
+    if group.size == 1:
+        return
+    layout = repr([(name, tensor.dtype, tensor.shape) for name, tensor in tensors.items()])
+    own = key_of(*layout.encode()) >> (64 - CHECKSUM_BITS)
+    said = torch.tensor([own], dtype=torch.float64, device=device)
+    group.all_reduce(said).wait()
+    if said.item() != own * group.size:
+        raise ValueError(
+            "the processes track different things: all of them have to build the same model, in "
+            "the same order and sizes, whatever their rank"
+        )
+    for part in parts(list(tensors.values()), _CHUNK_BYTES):
+        flat = torch.cat([tensor.detach().flatten().to(device) for tensor in part])
+        group.broadcast(flat, 0).wait()
+        pieces = torch.split(flat, [tensor.numel() for tensor in part])
+        for tensor, piece in zip(part, pieces, strict=True):
+            tensor.detach().copy_(piece.view_as(tensor))
+
+
+def checksum(tracked: Tracked) -> int:
+    """A number that hardly stays the same if a bit of the state changes."""
+    return _number_of(tracked.flatten().tensors.values())
+
+
+def checksum_of_weights(optimizers: Sequence[Optimizer], part: int = 0, parts: int = 1) -> int:
+    """The same of the weights that optimizers update, or of one part of them, and of their rates.
+
+    A schedule that some lack shows in the rates, before it shows in the weights.
+    """
+    groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+    rates = torch.tensor([float(group.get("lr", 0.0)) for group in groups], dtype=torch.float64)
+    return _number_of([rates, *weights_of(optimizers)[part::parts]])
+
+
+def weights_of(optimizers: Sequence[Optimizer]) -> list[Tensor]:
+    """Return all that optimizers update, in their order."""
+    groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+    return [weight for group in groups for weight in group["params"]]
+
+
+def _number_of(tensors: Iterable[Tensor]) -> int:
+    sums: dict[torch.device, list[Tensor]] = {}
+    small: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
+    for tensor in tensors:
+        if tensor.numel() > _SMALL:
+            sums.setdefault(tensor.device, []).append(_sum_of(tensor).reshape(1))
+        else:
+            small.setdefault((tensor.device, tensor.dtype), []).append(tensor)
+    for (device, _), several in small.items():
+        for start in range(0, len(several), _TOGETHER):
+            sums.setdefault(device, []).extend(_sums_in_rows(several[start : start + _TOGETHER]))
+    numbers = [one for alike in sums.values() for one in torch.cat(alike).tolist()]
+    return key_of(*numbers) >> (64 - CHECKSUM_BITS)
+
+
+def _sums_in_rows(tensors: list[Tensor]) -> Iterable[Tensor]:
+    """Small tensors are put end to end: one sum for each of thousands would take its time."""
+    with torch.no_grad():
+        bits = _bits(torch._C._nn.flatten_dense_tensors(tensors))  # noqa: SLF001 - as DDP does
+    num_in_rows = bits.numel() // _ROW * _ROW
+    rows, rest = bits[:num_in_rows].view(-1, _ROW), bits[num_in_rows:]
+    places = torch.arange(1, _ROW + 1, device=bits.device)  # so that an exchange shows as well
+    return (rows * places).sum(1), (rest * places[: len(rest)]).sum().reshape(1)
+
+
+def _sum_of(tensor: Tensor) -> Tensor:
+    pieces = torch.split(_bits(tensor), _SUMMED_AT_ONCE)
+    sums = [piece.sum(dtype=torch.int64) for piece in pieces]
+    return sums[0] if len(sums) == 1 else torch.stack(sums).sum()
+
+
+def _bits(tensor: Tensor) -> Tensor:
+    flat = tensor.detach().flatten()
+    return flat.view(_WHOLE_NUMBERS[min(flat.element_size(), 8)])

@@ -1,0 +1,69 @@
+"""What one process wants to come of a step: it says so in the vote at the step's end."""
+
+from torch.optim import Optimizer
+
+from spotrun_trainer.elastic.rank_info import has_boundary
+from spotrun_trainer.elastic.world_context import Context
+from spotrun_trainer.loop import state_sync
+from spotrun_trainer.loop.saving import Saves
+from spotrun_trainer.process.interrupt import InterruptedStepError
+from spotrun_trainer.step.commit import Ballot
+
+CHECKSUM_STEPS = 100
+PART_STEPS = 10  # so often a part is compared
+
+
+class Wishes:
+    """To save, to leave, to end the training, to change worlds."""
+
+    def __init__(self, context: Context, saves: Saves) -> None:
+        self.is_stopping = False  # run.stop() was called
+        self.orders = context.orders()  # to save, that were followed, or meant another process
+        self.step_seconds = 0.0  # of the last step
+        self._compared_in = -1  # the world
+        self._context = context
+        self._saves = saves
+
+    def ballot(self) -> Ballot:
+        """As they are now."""
+        context = self._context
+        number, checksum = context.step + 1, self._checksum()
+        is_ordered = context.orders() > self.orders
+        is_leaving = context.interrupt.reason() is not None
+        is_hopeless = is_leaving and not self._saves.fits(context.interrupt.seconds_left())
+        return Ballot(
+            save=int(is_ordered or self._saves.is_due(number)),
+            leave=int(is_leaving),
+            hopeless=int(is_hopeless),
+            stop=int(self.is_stopping),
+            change=int(has_boundary(context.world(), context.seat.generation)),
+            checksum=checksum,
+        )
+
+    def _checksum(self) -> int:
+        """What all compare in the step that is under way; 0 if nothing.
+
+        All weights when a world begins, and then all of them once in CHECKSUM_STEPS, bit by bit.
+        """
+        context, number = self._context, self._context.step + 1
+        # Over all processes, so it compares nothing where they hold different parts of the model.
+        if context.seat.shards > 1 or context.group.size == 1:
+            return 0
+        optimizers = [one for one in context.things if isinstance(one, Optimizer)]
+        if self._compared_in != context.seat.generation:
+            self._compared_in = context.seat.generation
+            return state_sync.checksum_of_weights(optimizers)
+        if context.deterministic and number % CHECKSUM_STEPS == 0:
+            return state_sync.checksum(context.tracked)
+        turn, rest = divmod(number, PART_STEPS)
+        parts = CHECKSUM_STEPS // PART_STEPS
+        return 0 if rest else state_sync.checksum_of_weights(optimizers, turn % parts, parts)
+
+    def check_time(self) -> None:
+        """Raise InterruptedStepError if this process has to end before a step could."""
+        interrupt = self._context.interrupt
+        if interrupt.reason() and interrupt.seconds_left() < self.step_seconds:
+            raise InterruptedStepError(
+                f"{interrupt.seconds_left():.1f} s are left, and a step takes "
+                f"{self.step_seconds:.1f} s"
+            )

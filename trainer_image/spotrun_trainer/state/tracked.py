@@ -1,0 +1,208 @@
+"""What a training consists of: the objects given to `run.track`, as one tree and back.
+
+Loading goes into the tensors that are there, so parameters keep their identity, and whoever holds
+one (an optimizer, a compiled graph, a bucket of gradients) need not be told. For that a load has
+two steps: `landing` says which tensors the content goes into, and `load` hands the objects their
+state once it has arrived.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch.optim import Optimizer
+
+from spotrun_trainer.state.cache import LastFlat
+from spotrun_trainer.state.flatten import DTYPES, JSON, Branch, Flat, Spec, flatten, unflatten
+
+SHOWN = 3
+"""So many names stand in a message; the rest is counted."""
+
+Rule = Literal["mean", "sum", "last"]
+"""What a step makes of the changes that its microbatches made to buffers."""
+
+
+class Stateful(Protocol):
+    """What can be tracked: modules, optimizers, schedules, scalers, and your own classes."""
+
+    def state_dict(self) -> Any:  # noqa: ANN401  # torch's are typed so
+        """Everything needed to go on from here."""
+
+    def load_state_dict(self, state_dict: Any) -> Any:  # noqa: ANN401
+        """Go on from there."""
+
+
+class Tracked:
+    """The objects that make up a training, by name."""
+
+    def __init__(self) -> None:
+        self._things: dict[str, Stateful] = {}
+        self._branches: dict[str, Branch] = {}
+        self._last = LastFlat()
+
+    def add(self, name: str, thing: Stateful) -> None:
+        """Track an object under a name that no other has."""
+        if not name.isidentifier():
+            raise ValueError(f"{name!r} cannot name what is tracked: use a word like `model`")
+        if name in self._things:
+            raise ValueError(f"{name} is tracked already: give each object a name of its own")
+        for method in ("state_dict", "load_state_dict"):
+            if not callable(getattr(thing, method, None)):
+                raise ValueError(  # noqa: TRY004
+                    f"{name} cannot be tracked: a {type(thing).__name__} has no {method}(); "
+                    "track modules, optimizers, schedules and classes that have both methods"
+                )
+        for other, known in self._things.items():
+            if known is thing:
+                raise ValueError(f"{name} is tracked already, as {other}")
+        self._things[name] = thing
+
+    def flatten(self) -> Flat:
+        """The state as it is now, with the live tensors."""
+        flat, is_looked_at = self._flatten(), self._last.is_none
+        if not self._last.complete(flat):
+            if not is_looked_at:  # each tensor of it
+                self._branches.clear()
+                flat = self._flatten()
+            each = (_volatile(name, thing, flat) for name, thing in self._things.items())
+            flat.volatile = frozenset[str]().union(*each)
+            self._last.remember(flat)
+        return flat
+
+    def _flatten(self) -> Flat:
+        flat = Flat()
+        for name, thing in self._things.items():
+            state = thing.state_dict()
+            if not isinstance(state, Mapping):
+                kind = type(state).__name__
+                raise ValueError(f"{name}.state_dict() returned a {kind}, not a dict")  # noqa: TRY004
+            flat.values[name] = flatten(state, name, flat.tensors, self._branches)
+        return flat
+
+    def landing(self, specs: Mapping[str, Spec], values: Mapping[str, JSON]) -> Flat:
+        """Where a state with these tensors goes; raises ValueError, all in one, if it does not fit.
+
+        What an object does not have yet, as optimizers before their first step, is allocated.
+        """
+        live = self.flatten()
+        problems = [
+            *_differing("objects", set(values), set(self._things)),
+            *self._misfits(specs, live.specs()),
+        ]
+        if problems:
+            raise ValueError(f"the state does not fit what is tracked: {'; '.join(problems)}")
+        missing = {name: spec for name, spec in specs.items() if name not in live.tensors}
+        devices = {name: self._device(name, spec) for name, spec in missing.items()}
+        _check_room({n: spec for n, spec in missing.items() if devices[n].type == "cpu"})
+        tensors = {
+            name: _allocate(name, spec, devices[name]) if name in missing else live.tensors[name]
+            for name, spec in specs.items()
+        }
+        return Flat(tensors, dict(values))
+
+    def load(self, flat: Flat) -> None:
+        """Hand each object its state; tensors that `landing` gave out are not copied."""
+        for name, thing in self._things.items():
+            state = unflatten(flat.values[name], flat.tensors)
+            try:
+                with torch.no_grad():
+                    thing.load_state_dict(state)
+            except Exception as error:
+                raise ValueError(f"{name} did not take its state: {error}") from error
+            if isinstance(thing, Optimizer):
+                _undo_casts(thing, state)
+
+    def _misfits(self, saved: Mapping[str, Spec], live: Mapping[str, Spec]) -> Iterator[str]:
+        # What optimizers and others hold comes and goes; a module's tensors are all there, always.
+        fixed = tuple(
+            f"{name}/" for name, thing in self._things.items() if isinstance(thing, Module)
+        )
+        known = tuple(f"{name}/" for name in self._things)
+        yield from _differing(
+            "tensors",
+            {name for name in saved if name.startswith(fixed) or not name.startswith(known)},
+            {name for name in live if name.startswith(fixed)},
+        )
+        if others := [name for name in sorted(saved) if saved[name] != live.get(name, saved[name])]:
+            yield _some(
+                [
+                    f"{name} is {saved[name].title()} there, {live[name].title()} here"
+                    for name in others
+                ]
+            )
+
+    def _device(self, name: str, spec: Spec) -> torch.device:
+        # As torch's optimizers do: their step counters, without dimensions, stay on the host.
+        thing = self._things[name.partition("/")[0]]
+        if isinstance(thing, Optimizer) and spec.shape:
+            device: torch.device = thing.param_groups[0]["params"][0].device
+            return device
+        return torch.device("cpu")
+
+
+def _check_room(specs: Mapping[str, Spec]) -> None:
+    """Kubernetes' nodes grant any amount of memory, and kill who uses what there is not."""
+    sizes = {name: spec.numel * spec.itemsize for name, spec in specs.items()}
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if (claimed := sum(sizes.values())) > there:
+        name = max(sizes, key=sizes.__getitem__)
+        raise ValueError(
+            f"{name} would be {specs[name].title()}, and there is no room: {claimed / 2**30:.0f} "
+            f"GiB are asked for in all, the machine has {there / 2**30:.0f}"
+        )
+
+
+def _allocate(name: str, spec: Spec, device: torch.device) -> Tensor:
+    try:
+        return torch.empty(spec.shape, dtype=DTYPES[spec.dtype], device=device)
+    except RuntimeError as error:
+        problem = f"{name} would be {spec.title()}, and there is no room: {error}"
+        raise ValueError(problem) from error
+
+
+def _volatile(name: str, thing: Stateful, flat: Flat) -> set[str]:
+    """All but what nothing else than an optimizer's step changes."""
+    tensors = {path: one for path, one in flat.tensors.items() if path.startswith(f"{name}/")}
+    if isinstance(thing, Optimizer):
+        return {path for path in tensors if not path.startswith(f"{name}/state/")}
+    parameters = thing.parameters() if isinstance(thing, Module) else ()
+    settled = {parameter.data_ptr() for parameter in parameters}
+    return {path for path, tensor in tensors.items() if tensor.data_ptr() not in settled}
+
+
+def _differing(what: str, saved: set[str], live: set[str]) -> Iterator[str]:
+    if missing := live - saved:
+        yield f"{what} missing there: {_some(sorted(missing))}"
+    if extra := saved - live:
+        yield f"{what} unknown here: {_some(sorted(extra))}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def _undo_casts(optimizer: Optimizer, saved: Mapping[str, Any]) -> None:
+    """Set right what torch's optimizers do to loaded state.
+
+    They cast tensors to their parameter's type, float32 moments of bfloat16 weights too, and take
+    strings for sequences of values to cast.
+    """
+    keys = (key for group in saved["param_groups"] for key in group["params"])
+    live = (parameter for group in optimizer.param_groups for parameter in group["params"])
+    for key, parameter in zip(keys, live, strict=True):
+        if key in saved["state"]:
+            _set_right(optimizer.state[parameter], saved["state"][key])
+
+
+def _set_right(live: Any, saved: Any) -> None:  # noqa: ANN401  # any tree
+    for key, value in saved.items() if isinstance(saved, dict) else enumerate(saved):
+        if isinstance(value, dict | list):
+            _set_right(live[key], value)
+        elif isinstance(value, str):
+            live[key] = value
+        elif isinstance(value, Tensor) and live[key].dtype != value.dtype:
+            live[key] = value.to(live[key].device)

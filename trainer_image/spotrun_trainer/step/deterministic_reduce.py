@@ -1,0 +1,115 @@
+"""Sums over processes in the order of the tree: the same bits at every world size.
+
+Each process sends the roots of its subtrees, cut into one chunk per process; the owner of a chunk
+adds them up in order, and all chunks are gathered. With one subtree per process that is the volume
+of a ring all-reduce.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from spotrun_trainer.data.sharding import deal
+from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.step.gradient_buckets import BUCKET_BYTES, Bucket, split
+from spotrun_trainer.step.gradients import clear, sums_of
+from spotrun_trainer.step.tree_sum import Node, TreeSum, subtrees
+
+
+class Treed:
+    """An optimizer's gradients, kept as partial sums of the tree; its face is `Gradients`."""
+
+    def __init__(
+        self,
+        parameters: Sequence[nn.Parameter],
+        group: Group,
+        leaves: int,
+        bucket_bytes: int = BUCKET_BYTES,
+    ) -> None:
+        self._group = group
+        self._leaves = leaves
+        self._parts = [Bucket(part) for part in split(parameters, bucket_bytes)]
+        self.parameters = [one for bucket in self._parts for one in bucket.parameters]
+        self.buckets: Sequence[Bucket] = ()  # what others hold has to be known before
+        self._missing = 0
+        self.drop()
+
+    def expect_last(self) -> None:
+        """What others hold has to be known before anything is sent."""
+
+    def take(self, microbatch: int) -> None:
+        """Make a leaf of them."""
+        leaf = []
+        for bucket in self._parts:
+            bucket.take()
+            self._missing += bucket.missing
+            leaf.append(bucket.complete().clone())
+            bucket.drop()
+        self._tree.push(Node(microbatch, 1, leaf))
+
+    def reduce(self) -> int:
+        """Put the partial sums of all processes together."""
+        for index, bucket in enumerate(self._parts):
+            nodes = [Node(start, size, leaf[index]) for start, size, leaf in self._tree.nodes]
+            bucket.flat.copy_(sum_over(self._group, nodes, self._leaves, like=bucket.flat))
+        return self._missing
+
+    def sums(self, *, some_missing: bool) -> list[Tensor | None]:
+        """By parameter."""
+        return sums_of(self._parts, some_missing=some_missing)
+
+    def drop(self) -> None:
+        """Begin anew."""
+        clear(self.parameters)
+        self._missing = 0
+        self._tree = TreeSum[list[Tensor]](_add)
+
+    def follow(self, group: Group) -> bool:
+        """The tree is the same in every world."""
+        self._group = group
+        return True
+
+    def close(self) -> None:
+        """Nothing holds on to them."""
+
+
+def sum_over(group: Group, nodes: Sequence[Node[Tensor]], leaves: int, *, like: Tensor) -> Tensor:
+    """The sum of all leaves, flat like `like`, from the partial sums that each process holds."""
+    if group.size == 1:
+        return _root(nodes, leaves)
+    chunk = -(-like.numel() // group.size)
+    held = [subtrees(deal(leaves, group.size, rank, group.idle)) for rank in range(group.size)]
+    given = _in_chunks(nodes, chunk, group.size, like)
+    received = like.new_empty(sum(map(len, held)) * chunk)
+    group.all_to_all(
+        received, given, [len(roots) * chunk for roots in held], [len(nodes) * chunk] * group.size
+    ).wait()
+    pieces = received.view(-1, chunk)
+    places = [place for roots in held for place in roots]
+    whole = _root(
+        [Node(*place, piece) for place, piece in zip(places, pieces, strict=True)], leaves
+    )
+    return group.all_gather(whole).flatten()[: like.numel()]
+
+
+def _in_chunks(nodes: Sequence[Node[Tensor]], chunk: int, size: int, like: Tensor) -> Tensor:
+    """The chunks of all nodes for the first process, then for the second, and so on."""
+    if not nodes:
+        return like.new_empty(0)
+    padding = chunk * size - like.numel()
+    padded = torch.stack([functional.pad(node.value, (0, padding)) for node in nodes])
+    return padded.view(len(nodes), size, chunk).transpose(0, 1).flatten()
+
+
+def _root(nodes: Sequence[Node[Tensor]], leaves: int) -> Tensor:
+    tree = TreeSum[Tensor](torch.add)
+    for node in nodes:
+        tree.push(node)
+    return tree.root(leaves)
+
+
+def _add(left: list[Tensor], right: list[Tensor]) -> list[Tensor]:
+    torch._foreach_add_(left, right)
+    return left

@@ -1,0 +1,180 @@
+"""Gradients in flat tensors, and their way to the group: all processes send them in one order."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import get_gradient_edge
+
+from spotrun_trainer.elastic.pending_collectives import Done, Pending
+from spotrun_trainer.elastic.process_group import Group
+
+BUCKET_BYTES = 25 * 2**20  # as DDP: large enough for bandwidth, small enough to overlap
+
+
+class Bucket:
+    """Some parameters' gradients in one flat tensor; after them, for each, whether it has one."""
+
+    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
+        self.parameters = parameters
+        sizes = [parameter.numel() for parameter in parameters]
+        first = parameters[0]
+        self.flat = torch.zeros(
+            sum(sizes) + len(sizes), dtype=accumulation_dtype(first), device=first.device
+        )
+        *pieces, self._marks = torch.split(self.flat, [*sizes, len(sizes)])
+        self.views = [
+            piece.view_as(parameter) for piece, parameter in zip(pieces, parameters, strict=True)
+        ]
+        self._has = [False] * len(parameters)
+        # The marks of the step before, for they hardly change: to fetch new ones halts a GPU.
+        self._marked, self._known = list(self._has), self._marks.clone()
+        self._sometimes = set[int]()  # parameters that got no gradient in some microbatch
+        self.arrived = 0  # gradients, in the present microbatch
+        self.expected: int | None = None  # of them; None where it is not the last one
+        self.work: Pending | None = None  # once it is sent
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing will be added any more, as far as it is known before the update."""
+        return self.expected is not None and self.arrived >= self.expected
+
+    def expect_all(self) -> None:
+        """Each parameter gets a gradient, once, in the backward that follows."""
+        self.expected = len(self.parameters)
+
+    def expect_what_is_used(self) -> None:
+        """Do not expect gradients that the backward which runs now will not compute.
+
+        Autograd is asked only about parameters that lacked one before.
+        """
+        unused = sum(not _is_used(self.parameters[index]) for index in self._sometimes)
+        self.expected = len(self.parameters) - unused
+
+    def take(self) -> int:
+        """Add what autograd has left in `grad`; returns of how many parameters."""
+        new: list[tuple[Tensor, Tensor]] = []
+        more: list[tuple[Tensor, Tensor]] = []
+        for index, parameter in enumerate(self.parameters):
+            if parameter.grad is not None:
+                check_dense(parameter)
+                pair = (self.views[index], parameter.grad)
+                (more if self._has[index] else new).append(pair)
+                self._has[index] = True
+                parameter.grad = None
+            else:
+                self._sometimes.add(index)
+        if new:
+            torch._foreach_copy_(*_unzip(new))
+        if more:
+            torch._foreach_add_(*_unzip(more))
+        return len(new) + len(more)
+
+    def complete(self) -> Tensor:
+        """The flat tensor, with zeros where there was no gradient."""
+        for view, has in zip(self.views, self._has, strict=True):
+            if not has:
+                view.zero_()
+        if self._has != self._marked:
+            self._marked = list(self._has)
+            self._known = torch.tensor(self._has, dtype=self.flat.dtype, device=self.flat.device)
+        self._marks.copy_(self._known)
+        return self.flat
+
+    @property
+    def missing(self) -> int:
+        """How many parameters got no gradient in this process."""
+        return len(self._has) - sum(self._has)
+
+    @property
+    def marks(self) -> Tensor:
+        """For each parameter, once it is summed: in how many processes it got a gradient."""
+        return self._marks
+
+    def drop(self) -> None:
+        """Begin anew."""
+        self._has = [False] * len(self.parameters)
+        self.arrived, self.expected, self.work = 0, None, None
+
+
+class Reducer:
+    """Sums buckets, of one optimizer or of several, over the group.
+
+    Which of them a phase ends with is known when it begins, to all processes alike; so those that
+    are complete are sent while the last backward still runs, in the order that all keep to.
+    """
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self._due: Sequence[Bucket] = ()
+        self._num_sent = 0  # of those that are due
+
+    def expect(self, buckets: Sequence[Bucket]) -> None:
+        """Sum these in the present phase, in this order."""
+        self._due, self._num_sent = buckets, 0
+
+    def send_complete(self) -> None:
+        """Send each bucket that is complete if those before it are sent."""
+        while self._num_sent < len(self._due) and self._due[self._num_sent].is_complete:
+            bucket = self._due[self._num_sent]
+            bucket.take()
+            self._send(bucket)
+            self._num_sent += 1
+
+    def finish(self, buckets: Sequence[Bucket]) -> None:
+        """Return when these are summed, and all that was expected: other processes may wait for it.
+
+        Also what will not be used is waited for, for then its tensor is written to.
+        """
+        both = dict.fromkeys((*self._due, *buckets))
+        self.expect(())
+        for bucket in both:
+            if bucket.work is None:
+                self._send(bucket)
+        for bucket in both:
+            assert bucket.work is not None, "sent"
+            bucket.work.wait()
+            bucket.work = Done()  # nobody else needs to ask
+
+    def _send(self, bucket: Bucket) -> None:
+        bucket.work = self.group.all_reduce(bucket.complete())
+
+
+def split(parameters: Sequence[nn.Parameter], bucket_bytes: int) -> list[list[nn.Parameter]]:
+    """Parts of at most so many bytes, each of one device and one type of numbers."""
+    parts: list[list[nn.Parameter]] = []
+    room: dict[tuple[torch.device, torch.dtype], tuple[list[nn.Parameter], int]] = {}
+    for parameter in parameters:
+        dtype = accumulation_dtype(parameter)
+        size = parameter.numel() * dtype.itemsize
+        part, left = room.get((parameter.device, dtype), ([], 0))
+        if size > left:
+            part, left = [], bucket_bytes
+            parts.append(part)
+        part.append(parameter)
+        room[parameter.device, dtype] = (part, left - size)
+    return parts
+
+
+def accumulation_dtype(parameter: Tensor) -> torch.dtype:
+    """At least fp32: in bf16 the eighth microbatch already loses half its digits."""
+    return torch.promote_types(parameter.dtype, torch.float32)
+
+
+def check_dense(parameter: nn.Parameter) -> None:
+    """Raise ValueError for a gradient that cannot be summed."""
+    if parameter.grad is not None and parameter.grad.is_sparse:
+        raise ValueError(
+            "a parameter has sparse gradients, which cannot be summed over processes: make its "
+            "module with sparse=False"
+        )
+
+
+def _is_used(parameter: nn.Parameter) -> bool:
+    node = get_gradient_edge(parameter).node
+    # As torch's own register_multi_grad_hook asks.
+    return bool(torch._C._will_engine_execute_node(node))  # noqa: SLF001
+
+
+def _unzip(pairs: list[tuple[Tensor, Tensor]]) -> tuple[list[Tensor], list[Tensor]]:
+    return [one for one, _ in pairs], [other for _, other in pairs]

@@ -1,0 +1,219 @@
+"""The gradients of one optimizer: accumulated in fp32, summed over all processes.
+
+Three ways with one face (`Gradients`): `Own`, alone, leaves them where autograd puts them;
+`Bucketed` adds them into flat tensors and sums those over the group, while the last backward still
+runs; `treed.Treed` does it in an order that makes the bits equal at every world size.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.step.gradient_buckets import (
+    BUCKET_BYTES,
+    Bucket,
+    Reducer,
+    accumulation_dtype,
+    check_dense,
+    split,
+)
+
+_NO_GRAPH = -1  # as autograd says it where no backward runs
+
+
+class Gradients(Protocol):
+    """What becomes of an optimizer's gradients between two updates."""
+
+    @property
+    def parameters(self) -> Sequence[nn.Parameter]:
+        """In the order of `sums`."""
+
+    @property
+    def buckets(self) -> Sequence[Bucket]:
+        """Those that a reducer may send while the last backward still runs."""
+
+    def expect_last(self) -> None:
+        """The backward that follows is the step's last: what is complete may be summed."""
+
+    def take(self, microbatch: int) -> None:
+        """A microbatch's backward is complete: take over its gradients."""
+
+    def reduce(self) -> int:
+        """Sum over all processes; returns how many parameters got no gradient here."""
+
+    def sums(self, *, some_missing: bool) -> list[Tensor | None]:
+        """By parameter: the sum; None if no process got a gradient for it."""
+
+    def drop(self) -> None:
+        """Begin anew."""
+
+    def follow(self, group: Group) -> bool:
+        """Sum over this group from now on; false if another way is better there."""
+
+    def close(self) -> None:
+        """Others take over."""
+
+
+class Own:
+    """Alone, in full precision: `parameter.grad` is all there is."""
+
+    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
+        self.parameters = parameters
+        self.buckets: Sequence[Bucket] = ()
+        self._is_dense = False
+
+    @staticmethod
+    def fits(parameters: Sequence[nn.Parameter], group: Group) -> bool:
+        """Whether there is nothing to be summed, and no precision to be won."""
+        return group.size == 1 and all(one.dtype == accumulation_dtype(one) for one in parameters)
+
+    def expect_last(self) -> None:
+        """Nothing to sum."""
+
+    def take(self, microbatch: int) -> None:
+        """Nothing to do: autograd has added it up. But more processes may come, and sum it."""
+        if not self._is_dense:
+            for parameter in self.parameters:
+                check_dense(parameter)
+            self._is_dense = True
+
+    def reduce(self) -> int:
+        """Nothing to sum; nobody asks about missing ones either."""
+        return 0
+
+    def sums(self, *, some_missing: bool) -> list[Tensor | None]:
+        """The gradients themselves."""
+        return [parameter.grad for parameter in self.parameters]
+
+    def drop(self) -> None:
+        """Let go of them."""
+        clear(self.parameters)
+
+    def follow(self, group: Group) -> bool:
+        """Only a process that is alone can."""
+        return group.size == 1
+
+    def close(self) -> None:
+        """Nothing holds on to them."""
+
+
+class Bucketed:
+    """Flat sums, reduced over the group in a fixed order.
+
+    In the last backward of a phase a bucket is sent as soon as it is complete and those before it
+    were sent. That takes exactly one backward per microbatch, which the first step shows.
+    """
+
+    def __init__(
+        self, parameters: Sequence[nn.Parameter], reducer: Reducer, bucket_bytes: int = BUCKET_BYTES
+    ) -> None:
+        self._reducer = reducer
+        # The last parameters get their gradients first.
+        self.buckets = [Bucket(part) for part in split(parameters[::-1], bucket_bytes)]
+        self.parameters = [one for bucket in self.buckets for one in bucket.parameters]
+        self._has_one_backward: bool | None = None
+        self._has_one_graph = True  # each microbatch, so that it tells which parameters are used
+        self._graph = _NO_GRAPH  # that gradients came from in the present microbatch
+        self._has_taken = False
+        self._hooks: list[RemovableHandle] = []
+        self.follow(reducer.group)
+
+    def expect_last(self) -> None:
+        """Send buckets while the last backward still runs."""
+        if self._has_one_backward:
+            for bucket in self.buckets:
+                bucket.expect_all()
+
+    def take(self, microbatch: int) -> None:
+        """Add up."""
+        self._has_taken = True
+        self._graph = _NO_GRAPH
+        for bucket in self.buckets:
+            if bucket.work is None and bucket.arrived > bucket.take():
+                self._has_one_backward = False
+            bucket.arrived, bucket.expected = 0, None
+
+    def reduce(self) -> int:
+        """Sum over all processes; nothing is applied before that is complete."""
+        self._reducer.finish(self.buckets)
+        if self._has_one_backward is None and self._has_taken:
+            self._has_one_backward = True
+        return sum(bucket.missing for bucket in self.buckets)
+
+    def sums(self, *, some_missing: bool) -> list[Tensor | None]:
+        """By parameter."""
+        return sums_of(self.buckets, some_missing=some_missing)
+
+    def drop(self) -> None:
+        """Begin anew."""
+        clear(self.parameters)
+        self._graph = _NO_GRAPH
+        for bucket in self.buckets:
+            bucket.drop()
+
+    def follow(self, group: Group) -> bool:
+        """The flat tensors stay; alone they are of no use."""
+        if group.size > 1 and not self._hooks:
+            self._hooks = [
+                parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+                    functools.partial(self._note, bucket)
+                )
+                for bucket in self.buckets
+                for parameter in bucket.parameters
+            ]
+        return not Own.fits(self.parameters, group)
+
+    def close(self) -> None:
+        """Hear of no more gradients."""
+        for hook in self._hooks:
+            hook.remove()
+
+    def _note(self, bucket: Bucket, _parameter: Tensor) -> None:
+        if bucket.work is not None:
+            raise ValueError(
+                "the last microbatch of this step went through backward twice, which none before "
+                "did, and its first gradients are on their way: add the losses up, and call "
+                "step.backward once"
+            )
+        bucket.arrived += 1
+        graph = torch._C._current_graph_task_id()  # noqa: SLF001 - as register_multi_grad_hook does
+        if graph != self._graph:
+            self._enter_graph(graph)
+        if bucket.expected is not None:
+            self._reducer.send_complete()
+
+    def _enter_graph(self, graph: int) -> None:
+        """A backward has computed its first gradient.
+
+        Where a microbatch has several (checkpointing with use_reentrant=True runs one in another),
+        none of them tells what the others will compute.
+        """
+        self._has_one_graph &= self._graph == _NO_GRAPH
+        self._graph = graph
+        for bucket in self.buckets:
+            if bucket.expected is None or bucket.work is not None:
+                continue
+            if self._has_one_graph:
+                bucket.expect_what_is_used()
+            else:
+                bucket.expect_all()
+
+
+def sums_of(buckets: Sequence[Bucket], *, some_missing: bool) -> list[Tensor | None]:
+    """By parameter; only if some are missing somewhere the marks are fetched, all at once."""
+    views = [view for bucket in buckets for view in bucket.views]
+    if not some_missing:
+        return list(views)
+    marks = torch.cat([bucket.marks.to(buckets[0].marks) for bucket in buckets]).tolist()
+    return [view if mark else None for view, mark in zip(views, marks, strict=True)]
+
+
+def clear(parameters: Sequence[nn.Parameter]) -> None:
+    """Let go of all gradients."""
+    for parameter in parameters:
+        parameter.grad = None

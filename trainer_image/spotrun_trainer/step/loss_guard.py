@@ -1,0 +1,159 @@
+"""Whether a step is applied: a loss that is not finite would stay in the weights for good.
+
+Everything that is asked here all processes know alike, from the step's sums. So all of them skip a
+step, or none does.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.amp import GradScaler
+
+from spotrun_trainer.telemetry.console import say
+
+MOST_IN_A_ROW = 25
+"""Single batches have a loss that is not finite, and a GradScaler that begins with 2^16 finds its
+scale within as many steps; after so many it is the model that is ruined."""
+
+_ASKED_AT_ONCE = 2**22  # numbers, of which the answer makes copies
+_LOOKED_AT = 16  # operations: a loss is divided, or added to another, after it was scaled
+
+
+class NotFiniteError(Exception):
+    """Step after step has a loss or a gradient that is not finite, or the weights are not."""
+
+
+def are_finite(tensors: Iterable[Tensor]) -> bool:
+    """Whether all numbers in them are; a device is waited for once."""
+    said: dict[torch.device, list[Tensor]] = {}
+    for tensor in tensors:
+        pieces = torch.split(tensor.detach().flatten(), _ASKED_AT_ONCE)
+        said.setdefault(tensor.device, []).extend(piece.isfinite().all() for piece in pieces)
+    return all(bool(torch.stack(each).all()) for each in said.values())
+
+
+def why_not_by_sums(loss: float, weight: float) -> str:
+    """Why a step with this loss is not applied; an empty text if it is."""
+    if weight == 0:
+        return "its losses have a weight of 0 together"
+    return "" if math.isfinite(loss) else f"its loss is {loss}"
+
+
+def why_not_by_norm(norm: float) -> str:
+    """Why a step with a gradient of this norm is not applied; an empty text if it is."""
+    return "" if math.isfinite(norm) else f"the norm of its gradient is {norm}"
+
+
+def is_of_numbers(why: str) -> bool:
+    """Whether something was not finite; a step without weight is merely empty."""
+    return bool(why) and not why.startswith("its losses")
+
+
+class Scaler:
+    """torch's GradScaler, where all processes add up what it has scaled."""
+
+    def __init__(self, scaler: GradScaler) -> None:
+        self._scaler = scaler
+
+    def is_of(self, scaler: GradScaler) -> bool:
+        """Whether it is this one."""
+        return self._scaler is scaler
+
+    @property
+    def scale(self) -> float:
+        """By how much losses are scaled now."""
+        return float(self._scaler.get_scale())
+
+    def scaled(self, loss: Tensor) -> tuple[Tensor, Tensor]:
+        """A loss as it is and scaled, whichever of both it is already."""
+        if not self._scaler.is_enabled():
+            return loss.detach(), loss
+        scale: Any = self._scaler._scale  # noqa: SLF001 - whether it was multiplied by just that
+        if scale is not None:
+            if _multiplies_by(loss.grad_fn, scale):
+                return loss.detach() / scale, loss
+            if any(_multiplies_by(one, scale) for one in _last_nodes(loss)):
+                raise ValueError(
+                    "step.backward got a loss that was computed from a scaled one: give it the "
+                    "loss as it is, or scaler.scale(loss) itself"
+                )
+        return loss.detach(), self._scaler.scale(loss)
+
+    def update(self, *, is_finite: bool) -> None:
+        """What the scaler makes of a step, as its own `update` does for one process."""
+        state = self._scaler.state_dict()
+        if not state:  # GradScaler(enabled=False)
+            return
+        if not is_finite:
+            state["scale"], state["_growth_tracker"] = state["scale"] * state["backoff_factor"], 0
+        elif state["_growth_tracker"] + 1 == state["growth_interval"]:
+            state["scale"], state["_growth_tracker"] = state["scale"] * state["growth_factor"], 0
+        else:
+            state["_growth_tracker"] += 1
+        self._scaler.load_state_dict(state)
+
+
+def _multiplies_by(node: object, scale: Tensor) -> bool:
+    by: Any = getattr(node, "_saved_other", None)
+    return isinstance(by, Tensor) and by.data_ptr() == scale.data_ptr()
+
+
+def _last_nodes(loss: Tensor) -> list[Any]:
+    """Return the last few operations that a loss was computed by."""
+    nodes: list[Any] = [loss.grad_fn]
+    for node in nodes:
+        before = (one for one, _ in getattr(node, "next_functions", ()) if one is not None)
+        nodes += islice(before, _LOOKED_AT - len(nodes))
+    return nodes
+
+
+class Streak:
+    """The steps in a row, up to now, of which something was not finite."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def note(self, skipped: Sequence[str], *, step: int, is_said: bool) -> None:
+        """Count a step, with why its updates were skipped; raises NotFiniteError."""
+        if skipped and is_said:
+            say(f"step {step} changes nothing: {skipped[0]}")
+        self.steps = self.steps + 1 if any(map(is_of_numbers, skipped)) else 0
+        if self.steps == MOST_IN_A_ROW:
+            raise NotFiniteError(
+                f"{self.steps} steps in a row, up to step {step}, were skipped ({skipped[0]}). "
+                "Nothing of them was applied or saved: go on from the last checkpoint with clip= "
+                "or a lower learning rate, or without the samples that cause it"
+            )
+
+
+def scaler_in(things: Iterable[object]) -> Scaler | None:
+    """The GradScaler among what is tracked."""
+    found = [one for one in things if isinstance(one, GradScaler)]
+    if len(found) > 1:
+        raise ValueError("two GradScalers are tracked: one scales the losses of all optimizers")
+    return Scaler(found[0]) if found else None
+
+
+def check_scaler(own: Scaler | None, given: GradScaler | None, *, is_in_parts: bool) -> None:
+    """Raise ValueError if an update is not told of the scaler that is tracked, or of another."""
+    if own is None and given is None:
+        return
+    if given is None:
+        raise ValueError(
+            "a GradScaler is tracked, and gradients are scaled by it: leave scaler.step(...) and "
+            "scaler.update() out, and call step.update(..., scaler=scaler)"
+        )
+    if own is None or not own.is_of(given):
+        raise ValueError(
+            "step.update got a GradScaler that is not tracked: give it to run.track(...) before "
+            "run.steps(...)"
+        )
+    if is_in_parts:
+        raise ValueError(
+            "scaler= needs the whole gradient to see whether it is finite, and a process has that "
+            "of its part of the model only: train in bfloat16 where Run(shards=...) is above 1"
+        )

@@ -1,0 +1,326 @@
+"""One way through a step's microbatches, to one update: gradients, commit, apply."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.amp import GradScaler
+from torch.nn.utils import get_total_norm
+from torch.optim import Optimizer
+
+from spotrun_trainer.data.sharding import deal
+from spotrun_trainer.process.device import moved
+from spotrun_trainer.process.rng import seed_all
+from spotrun_trainer.step import commit
+from spotrun_trainer.step.commit import Ballot
+from spotrun_trainer.step.deterministic_reduce import sum_over
+from spotrun_trainer.step.gradients import Gradients
+from spotrun_trainer.step.loss_guard import (
+    check_scaler,
+    is_of_numbers,
+    why_not_by_norm,
+    why_not_by_sums,
+)
+from spotrun_trainer.step.schedule_check import check_schedules
+from spotrun_trainer.step.step_context import Rig
+from spotrun_trainer.step.totals import Sums
+from spotrun_trainer.step.tree_sum import Node, TreeSum
+
+_CLIP_EPSILON = 1e-6  # as torch's clip_grad_norm_
+_OUTSIDE = -1  # no microbatch: what is drawn there is the same on every rank
+
+
+class RehearsedError(Exception):
+    """A newcomer has gone through a step once, and would have to apply it now."""
+
+
+class DivergedError(Exception):
+    """Processes that should hold the same state do not."""
+
+
+class Schedule(Protocol):
+    """A learning rate schedule, as torch has them."""
+
+    def step(self) -> object:
+        """One step further."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a phase, the same for all processes."""
+
+    said: Ballot
+    totals: Tensor
+    norm: Tensor | None = None
+    skipped: str = ""  # why nothing was applied
+
+
+class Phase:
+    """Microbatches in, gradients, commit, update.
+
+    Nothing is applied before the commit returned: by then every process has all sums, so either all
+    of them apply the step, or the world has broken and it comes again. A phase that was applied
+    before the world broke in a later one has its outcome already, and nothing to compute.
+    """
+
+    def __init__(self, rig: Rig, step: int, number: int, outcome: Outcome | None = None) -> None:
+        self._rig = rig
+        self._is_settled = outcome is not None
+        self.outcome = outcome
+        self._key = (rig.seed, step, number)
+        self._number = number
+        peers = rig.group.peers
+        dealt = deal(rig.batch.microbatches, peers.size, peers.rank, peers.idle)
+        self._dealt = dealt[:1] if rig.is_rehearsal else dealt
+        self._sums = [] if rig.deterministic else [Sums(rig.device, rig.sum_names)]
+        self._is_begun = False
+        self._is_through = False
+
+    def microbatches(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """The microbatches dealt to this process, on its device."""
+        if self._is_begun:
+            raise ValueError(
+                "the microbatches of a step are gone through once: to train two models on them, "
+                'use `with step.phase("name"):` for each'
+            )
+        self._is_begun = True
+        if self._is_settled:
+            return
+        rig = self._rig
+        rig.begin_phase(self._number)
+        for number in self._dealt:
+            rig.check()
+            with rig.meter.span("data"):
+                batch = next(batches)
+            if rig.deterministic:  # one for each leaf of the tree
+                self._sums.append(Sums(rig.device, rig.sum_names))
+            if number == self._dealt[-1]:
+                rig.expect_last()
+            seed_all(*self._key, number)
+            rig.sums = self._sums[-1]
+            yield moved(batch, rig.device)
+            rig.sums = None
+            self._take(number)
+        seed_all(*self._key, _OUTSIDE)
+        self._is_through = True
+
+    def backward(
+        self,
+        loss: Tensor,
+        weight: float | Tensor | None,
+        times: float | Tensor | None = None,
+    ) -> None:
+        """Compute gradients of a loss, `times` which is a sum, and count it with its weight."""
+        if weight is None:
+            raise ValueError(
+                "step.backward needs weight=, the number of things that the loss is a sum of "
+                "(targets, tokens), or mean_of=, that which it is the mean of"
+            )
+        if loss.numel() != 1:
+            raise ValueError(
+                f"step.backward got a loss of shape {tuple(loss.shape)}, but it takes one number: "
+                'its mean with mean_of=, or its sum with weight=, not reduction="none"'
+            )
+        scaler = self._rig.scaler
+        plain, scaled = (loss.detach(), loss) if scaler is None else scaler.scaled(loss)
+        if times is not None:  # not before: the scaler would not know a loss that it has scaled
+            plain, scaled = plain * times, scaled * times
+        self._sums[-1].add(plain.reshape(()), weight)
+        scaled.backward()  # type: ignore[no-untyped-call]
+
+    def update(
+        self,
+        optimizers: Sequence[Optimizer],
+        clip: float | None,
+        schedules: Sequence[Schedule],
+        scaler: GradScaler | None = None,
+    ) -> Outcome:
+        """Sum over all processes, agree, and only then change anything."""
+        if self._is_settled and self.outcome is not None:
+            self._is_settled = False
+            return self.outcome
+        self._check_through()
+        rig = self._rig
+        if clip is not None and rig.group.replica is not None:
+            raise ValueError(
+                "clip= needs the norm of the whole gradient, and a process has that of its part of "
+                "the model only: leave clip out where Run(shards=...) is above 1"
+            )
+        check_schedules(schedules)
+        rig.check_tracked(optimizers, schedules)
+        check_scaler(rig.scaler, scaler, is_in_parts=rig.group.replica is not None)
+        if rig.is_rehearsal:
+            raise RehearsedError
+        gradients = [rig.gradients(optimizer) for optimizer in optimizers]
+        with rig.meter.span("communicate"):
+            missing = rig.reduce(self._number, optimizers)
+            said, totals = self._commit(missing)
+        rig.before_change()
+        norm, skipped = self._apply(gradients, totals, clip, some_missing=said.missing > 0)
+        for moving in () if skipped else (*optimizers, *schedules):
+            moving.step()
+        if rig.scaler is not None:
+            rig.scaler.update(is_finite=not is_of_numbers(skipped))
+        rig.drop_gradients()
+        self.outcome = Outcome(said, totals, norm, skipped)
+        return self.outcome
+
+    @property
+    def loss(self) -> Tensor:
+        """The global mean; `float(loss)` waits for it."""
+        if self.outcome is None:
+            raise ValueError("step.loss is known after step.update(...): it is a sum over all")
+        return self.outcome.totals[0] / self.outcome.totals[1]
+
+    @property
+    def sums(self) -> dict[str, Tensor]:
+        """The script's own numbers, each summed over all microbatches."""
+        if self.outcome is None:
+            raise ValueError("step.sums is known after step.update(...): they are sums over all")
+        names = self._rig.sum_names
+        return dict(zip(names, self.outcome.totals[2 : 2 + len(names)].unbind(), strict=True))
+
+    @property
+    def skipped(self) -> str:
+        """Why nothing of it was applied; an empty text if it was."""
+        if self.outcome is None:
+            raise ValueError("step.skipped is known after step.update(...)")
+        return self.outcome.skipped
+
+    @property
+    def norm(self) -> Tensor:
+        """The gradient's norm before it was clipped."""
+        if self.outcome is None or self.outcome.norm is None:
+            raise ValueError("step.norm is known after step.update(..., clip=...)")
+        return self.outcome.norm
+
+    def check_updated(self, what: str) -> None:
+        """Raise if nothing came of it."""
+        if self.outcome is None:
+            raise ValueError(
+                f"{what} ended without step.update(...): every process has to update in every "
+                "step, also where it was dealt no microbatches, for all agree there"
+            )
+
+    def _take(self, microbatch: int) -> None:
+        rig = self._rig
+        for gradients in rig.all_gradients():
+            gradients.take(microbatch)
+        is_last = microbatch == rig.batch.microbatches - 1
+        self._sums[-1].add_changes(rig.buffers.take_changes(is_last=is_last))
+
+    def _check_through(self) -> None:
+        if self.outcome is not None:
+            raise ValueError(
+                "step.update was called twice: for two optimizers and one loss give both, "
+                'step.update(a, b); for two losses use `with step.phase("name"):` for each'
+            )
+        if not self._is_through:
+            raise ValueError(
+                "step.update came before the step's microbatches were gone through: leave the loop "
+                "`for batch in step` by its end, never by break, or the sums are of another batch"
+            )
+
+    def _commit(self, missing: int) -> tuple[Ballot, Tensor]:
+        """What all said together, and all sums: known to all processes, or to none."""
+        rig = self._rig
+        changed = set[int]().union(*(one.changed for one in self._sums))
+        rig.buffers.agree(rig.group.peers, changed, rig.batch.microbatches)
+        unknown = len(changed.difference(rig.buffers.agreed))
+        own = replace(rig.vote(), missing=missing, unknown=unknown)
+        vectors = [one.vector(rig.buffers) for one in self._sums]
+        said = torch.tensor(commit.encode(own), dtype=torch.float64, device=rig.device)
+        group = rig.group
+        if rig.deterministic or group.replica is not None:
+            # Summed by itself, in an order of its own or by those with the same part of the model,
+            # so all have it when they agree.
+            totals = self._totals(vectors)
+            rig.commit(numbers := said)
+        else:
+            rig.commit(numbers := torch.cat([said, *vectors]))
+            totals = numbers[commit.SIZE :]
+        # Alone nobody else said anything, and a GPU is not waited for.
+        outcome = own if group.size == 1 else commit.decode(numbers[: commit.SIZE].tolist())
+        if rig.group is not group:
+            outcome = commit.without_plans(outcome)
+        else:
+            _check_equal(outcome, own, group.size)
+        if outcome.unknown:
+            rig.buffers.forget_agreement()
+        return outcome, totals
+
+    def _totals(self, vectors: list[Tensor]) -> Tensor:
+        if not self._rig.deterministic:
+            self._rig.group.peers.all_reduce(vectors[0]).wait()
+            return vectors[0]
+        tree = TreeSum[Tensor](torch.add)
+        for number, vector in zip(self._dealt, vectors, strict=True):
+            tree.push(Node(number, 1, vector))
+        rig = self._rig
+        like = Sums(rig.device, rig.sum_names).vector(rig.buffers)
+        return sum_over(rig.group.peers, tree.nodes, rig.batch.microbatches, like=like)
+
+    def _apply(
+        self,
+        gradients: Sequence[Gradients],
+        totals: Tensor,
+        clip: float | None,
+        *,
+        some_missing: bool,
+    ) -> tuple[Tensor | None, str]:
+        """Change parameters' gradients to what the optimizer needs, and buffers.
+
+        Returns the gradient's norm, and why nothing is to be applied, where that is so.
+        """
+        rig = self._rig
+        pairs = [
+            (parameter, gradient)
+            for one in gradients
+            for parameter, gradient in zip(
+                one.parameters, one.sums(some_missing=some_missing), strict=True
+            )
+            if gradient is not None
+        ]
+        sums = [gradient for _, gradient in pairs]
+        if rig.scaler is not None:  # first: squares of what is scaled could overflow in the norm
+            torch._foreach_mul_(sums, 1 / rig.scaler.scale)
+        norm = get_total_norm(sums) if clip is not None or rig.looks_at_gradients else None
+        # A GPU is waited for once.
+        known = (
+            totals[:2]
+            if norm is None
+            else torch.cat([totals[:2], norm.reshape(1).to(totals.device)])
+        )
+        loss, weight, *norms = known.tolist()
+        if skipped := why_not_by_sums(loss, weight):
+            return (norm / weight if norm is not None and weight else norm), skipped
+        # Parts of a model have norms of their own, and would not agree.
+        if norms and rig.group.replica is None and (skipped := why_not_by_norm(norms[0])):
+            return norm, skipped
+        if not sums:
+            raise ValueError(
+                "no parameter of the optimizer got a gradient: give step.backward a loss that "
+                "depends on them"
+            )
+        factor: float | Tensor = 1 / weight
+        if norm is not None:
+            norm = norm / weight
+        if norm is not None and clip is not None:  # in the same pass as the division
+            factor = (clip / (norm + _CLIP_EPSILON)).clamp(max=1) / weight
+        torch._foreach_mul_(sums, factor)
+        for parameter, gradient in pairs:
+            parameter.grad = gradient.to(parameter.dtype)
+        rig.buffers.apply(totals[2 + len(rig.sum_names) :], rig.batch.microbatches)
+        return norm, ""
+
+
+def _check_equal(outcome: Ballot, own: Ballot, size: int) -> None:
+    if not commit.have_equal_state(outcome, own, size):
+        raise DivergedError(
+            "the processes no longer hold the same weights, bit by bit, or use other learning "
+            "rates: something changed them differently, such as a change to a parameter outside "
+            "step.update, a schedule that steps elsewhere than in step.update, or another model of "
+            "accelerator; go on from the last checkpoint without it"
+        )

@@ -1,0 +1,181 @@
+"""A step of the training, as the loop sees it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from torch import Tensor
+from torch.amp import GradScaler
+from torch.optim import Optimizer
+
+from spotrun_trainer.elastic.errors import PeerLostError, WorldChangedError
+from spotrun_trainer.process.interrupt import InterruptedStepError
+from spotrun_trainer.step.commit import Ballot, together
+from spotrun_trainer.step.phase import Outcome, Phase, RehearsedError, Schedule
+from spotrun_trainer.step.step_context import Rig
+
+_DISCARDING = (PeerLostError, WorldChangedError, InterruptedStepError, RehearsedError)
+
+
+class Fate(Protocol):
+    """Who has to know what became of a step."""
+
+    @property
+    def settled(self) -> list[Outcome]:
+        """Of the phases of the present step that were applied; to be added to."""
+
+    def done(self, said: Ballot) -> None:
+        """All processes have applied it."""
+
+    def discarded(self, error: Exception) -> None:
+        """No process has."""
+
+
+class Step:
+    """`with step:` around what belongs to it; if the world breaks in there, the step comes again.
+
+    Iterating gives the microbatches dealt to this process, on its device.
+    """
+
+    def __init__(self, rig: Rig, fate: Fate, number: int, samples: int) -> None:
+        self.number = number  # the first is 1
+        self._rig = rig
+        self._fate = fate
+        self._samples = samples  # dealt before it
+        self._given = list(fate.settled)  # what was applied before the world broke
+        self._phases: list[Phase] = []
+        self._kept: list[Any] | None = None  # batches, where phases go through them again
+        self._is_left = False
+
+    def __enter__(self) -> Self:
+        self._rig.begin(self.number)
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> bool:
+        self._is_left = True
+        if error is None:
+            self._current().check_updated(f"step {self.number}")
+            self._fate.done(together([outcome.said for outcome in self._fate.settled]))
+            return False
+        self._rig.discard()
+        if not isinstance(error, _DISCARDING):
+            return False
+        self._fate.discarded(error)
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._current().microbatches(self._load())
+
+    def backward(
+        self,
+        loss: Tensor,
+        *,
+        weight: float | Tensor | None = None,
+        mean_of: float | Tensor | None = None,
+    ) -> None:
+        """Compute gradients of a loss, the mean of so many things: `mean_of=y.numel()`.
+
+        Or of a loss that is their sum: `weight=y.numel()`.
+        """
+        if mean_of is None:
+            self._current().backward(loss, weight)
+            return
+        if weight is not None:
+            raise ValueError(
+                "step.backward got weight= and mean_of=: give weight= with a sum, or "
+                "mean_of= with a mean"
+            )
+        self._current().backward(loss, mean_of, times=mean_of)
+
+    def update(
+        self,
+        *optimizers: Optimizer,
+        clip: float | None = None,
+        schedule: Schedule | tuple[Schedule, ...] = (),
+        scaler: GradScaler | None = None,
+    ) -> None:
+        """Sum gradients over all processes, agree, clip them to the norm `clip`, and step.
+
+        A gradient is the sum of all losses' gradients divided by the sum of all weights. Where the
+        loss or a gradient is not finite, or there is no weight, all skip the step (`skipped`).
+        """
+        schedules = schedule if isinstance(schedule, tuple) else (schedule,)
+        group = self._rig.group
+        outcome = self._current().update(optimizers, clip, schedules, scaler)
+        if len(self._phases) > len(self._given):
+            self._fate.settled.append(outcome)
+        if self._rig.group is not group and self._kept is not None:
+            # What follows is dealt anew, and this phase will not be gone through again.
+            raise WorldChangedError
+
+    @property
+    def loss(self) -> Tensor:
+        """The mean over all processes, known after `update`; `float(step.loss)` waits for it."""
+        return self._result("step.loss").loss
+
+    @property
+    def sums(self) -> dict[str, Tensor]:
+        """What `run.sum` was given, over all processes; known after `update`."""
+        return self._result("step.sums").sums
+
+    @property
+    def skipped(self) -> str:
+        """Why the update changed nothing, known after `update`; an empty text if it did."""
+        return self._result("step.skipped").skipped
+
+    @property
+    def norm(self) -> Tensor:
+        """The norm of the gradient before it was clipped, known after `update(clip=...)`."""
+        return self._result("step.norm").norm
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """A part of the step with its own losses and update, on the same microbatches."""
+        if self._kept is None:
+            if self._phases:
+                raise ValueError(
+                    f"the phase {name} began after the step's own loop: put that into a phase too"
+                )
+            self._kept = []
+        self._phases.append(self._open())
+        yield
+        self._phases[-1].check_updated(f"phase {name} of step {self.number}")
+
+    def _result(self, what: str) -> Phase:
+        if self._is_left:
+            # Said in every step, lest the first worker that is lost should say it.
+            raise ValueError(
+                f"{what} was read after `with step:` had ended: read it inside, after "
+                "step.update(...); a step that is dropped, for a worker was lost, has none"
+            )
+        return self._current()
+
+    def _current(self) -> Phase:
+        if not self._phases:
+            self._phases.append(self._open())
+        return self._phases[-1]
+
+    def _open(self) -> Phase:
+        number = len(self._phases)
+        outcome = self._given[number] if number < len(self._given) else None
+        return Phase(self._rig, self.number, number, outcome)
+
+    def _load(self) -> Iterator[Any]:
+        if self._kept:
+            yield from self._kept
+            return
+        rig, peers = self._rig, self._rig.group.peers
+        block = rig.batch.block(self._samples, peers.size, peers.rank, peers.idle)
+        if rig.is_rehearsal:
+            block = replace(block, microbatches=1, stride=0)
+        for batch in rig.source.microbatches(block):
+            if self._kept is not None:
+                self._kept.append(batch)
+            yield batch

@@ -1,0 +1,218 @@
+"""What a step works with: put together when a world is entered."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from spotrun_trainer.data.source import Source
+from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.process.rng import seed_all
+from spotrun_trainer.state.tracked import Tracked
+from spotrun_trainer.step.batch import Batch
+from spotrun_trainer.step.buffers import Buffers
+from spotrun_trainer.step.commit import Ballot
+from spotrun_trainer.step.deterministic_reduce import Treed
+from spotrun_trainer.step.gradient_buckets import Reducer, accumulation_dtype
+from spotrun_trainer.step.gradients import Bucketed, Gradients, Own
+from spotrun_trainer.step.loss_guard import Scaler
+from spotrun_trainer.step.totals import Sums
+from spotrun_trainer.telemetry.meter import Meter
+
+
+@dataclass
+class Rig:
+    """The group, the data, each optimizer's gradients, and whom to ask."""
+
+    group: Group
+    source: Source
+    batch: Batch
+    buffers: Buffers
+    device: torch.device
+    seed: int
+    deterministic: bool
+    meter: Meter
+    check_time: Callable[[], None]  # raises InterruptedStepError if a step cannot be finished
+    vote: Callable[[], Ballot]  # what this process says at the end of a step
+    commit: Callable[[Tensor], None]  # sums over all, or raises WorldChangedError
+    before_change: Callable[[], None]  # returns when what is tracked may change
+    is_rehearsal: bool = False  # nothing is applied, and nobody else takes part
+    scaler: Scaler | None = None  # by which losses are scaled, in fp16
+    tracked: Tracked = field(default_factory=Tracked)
+    things: Sequence[object] = ()  # that are tracked
+    sum_names: Sequence[str] = ()  # of the script's own sums
+    sums: Sums | None = None  # of the microbatch that is computed; None between them
+    _checked: set[int] = field(default_factory=set)
+    _optimizers: list[Optimizer] = field(default_factory=list)
+    _gradients: dict[int, Gradients] = field(default_factory=dict)
+    # By the number of a phase: whose optimizers it updated in all steps of this world.
+    _updated: dict[int, set[int]] = field(default_factory=dict)
+    _expected: Sequence[Gradients] = ()  # to be summed in the present phase
+    _place: dict[int, int] = field(default_factory=dict)  # of a parameter, as modules register them
+
+    def __post_init__(self) -> None:
+        self._reducer = Reducer(self.group.peers)
+
+    def gradients(self, optimizer: Optimizer) -> Gradients:
+        """The gradients of a tracked optimizer."""
+        found = self._gradients.get(id(optimizer))
+        if found is None:
+            raise ValueError(
+                f"step.update got a {type(optimizer).__name__} that is not tracked, so checkpoints "
+                "would lack its state: give it to run.track(...) before run.steps(...)"
+            )
+        return found
+
+    @property
+    def looks_at_gradients(self) -> bool:
+        """Whether a step's gradient is looked at where its norm is not needed for anything else.
+
+        That is what a scaler goes by; and a GPU goes through it in no time, which a CPU does not.
+        """
+        return self.scaler is not None or self.device.type != "cpu"
+
+    def all_gradients(self) -> Sequence[Gradients]:
+        """Those of all optimizers."""
+        return list(self._gradients.values())
+
+    def gradient_bytes(self) -> int:
+        """What all processes add up in a step."""
+        return sum(
+            parameter.numel() * accumulation_dtype(parameter).itemsize
+            for gradients in self._gradients.values()
+            for parameter in gradients.parameters
+        )
+
+    def use(self, optimizers: Sequence[Optimizer]) -> None:
+        """Look after the gradients of these optimizers."""
+        self._optimizers = list(optimizers)
+        self._follow_parameters()
+
+    def enter(self, group: Group) -> None:
+        """There is another group; gradients follow it with the next step."""
+        self.group = group
+        self.buffers.keep()  # who has got the state amid a step has got these, too
+        self.buffers.forget_agreement()  # newcomers do not know of it
+        self._updated.clear()  # nor of that
+
+    def check(self) -> None:
+        """Raise if this step cannot be finished."""
+        self.check_time()
+        self.group.check()
+
+    def begin_phase(self, phase: int) -> None:
+        """Sum, while its last backward runs, the gradients that it is known to end with.
+
+        All processes have to expect the same, also those that compute nothing. A single optimizer
+        is updated in any case; of several it is known from the steps before.
+        """
+        known = self._updated.get(phase, set[int]()) if len(self._gradients) > 1 else None
+        self._expected = [
+            one for key, one in self._gradients.items() if known is None or key in known
+        ]
+        buckets = [bucket for one in self._expected for bucket in one.buckets]
+        # The last parameters of a model get their gradients first.
+        buckets.sort(key=lambda bucket: self._place[id(bucket.parameters[-1])], reverse=True)
+        self._reducer.expect(buckets)
+
+    def expect_last(self) -> None:
+        """The next backward is the last of a step or phase."""
+        for one in self._expected:
+            one.expect_last()
+
+    def reduce(self, phase: int, optimizers: Sequence[Optimizer]) -> int:
+        """Sum the gradients of these; returns how many parameters got none here."""
+        updated = {id(one) for one in optimizers}
+        self._updated[phase] = updated & self._updated.get(phase, updated)
+        return sum(self.gradients(one).reduce() for one in optimizers)
+
+    def check_tracked(self, optimizers: Sequence[Optimizer], used: Sequence[object]) -> None:
+        """Raise ValueError, in the first step, for what newcomers and checkpoints would lack."""
+        if all(id(one) in self._checked for one in (*optimizers, *used)):
+            return
+        known = {id(one) for one in self.things}
+        for one in used:
+            if id(one) not in known:
+                raise ValueError(
+                    f"step.update got a {type(one).__name__} that is not tracked, so a worker that "
+                    "joins would go on with another state of it: give it to run.track(...) before "
+                    "run.steps(...)"
+                )
+        tracked = {tensor.data_ptr() for tensor in self.tracked.flatten().tensors.values()}
+        for parameter in (one for optimizer in optimizers for one in parameters_of(optimizer)):
+            if parameter.data_ptr() not in tracked:
+                raise ValueError(
+                    f"an optimizer updates a parameter of shape {tuple(parameter.shape)} of a "
+                    "module that is not tracked, so a worker that joins would go on with another "
+                    "one: give the module to run.track(...) before run.steps(...)"
+                )
+        self._checked |= {id(one) for one in (*optimizers, *used)}
+
+    def drop_gradients(self) -> None:
+        """Let go of all of them."""
+        for gradients in self._gradients.values():
+            gradients.drop()
+
+    def begin(self, step: int) -> None:
+        """What a step starts from: the buffers as they are, and random numbers of its own.
+
+        Gradients from before it (a sanity check, a search for a learning rate) are none of its own.
+        """
+        self._follow_parameters()
+        self.drop_gradients()
+        self.buffers.keep()
+        seed_all(self.seed, step)
+
+    def discard(self) -> None:
+        """Set back what a step that will not be applied has changed."""
+        self.sums = None
+        self.buffers.set_back()
+        self.drop_gradients()
+
+    def _follow_parameters(self) -> None:
+        """Scripts freeze and unfreeze parameters, and give optimizers more of them."""
+        owned = set[int]()
+        self._reducer.group = self.group.peers
+        for optimizer in self._optimizers:
+            parameters = parameters_of(optimizer)
+            ids = {id(parameter) for parameter in parameters}
+            if not owned.isdisjoint(ids):
+                raise ValueError(
+                    "two optimizers share a parameter: a gradient can be used by one of them only"
+                )
+            owned |= ids
+            known = self._gradients.get(id(optimizer))
+            is_same = known is not None and {id(one) for one in known.parameters} == ids
+            if known is not None and not (is_same and known.follow(self.group.peers)):
+                known.close()
+                known = None
+            self._gradients[id(optimizer)] = known or self._open(parameters)
+
+    def _open(self, parameters: Sequence[nn.Parameter]) -> Gradients:
+        peers = self.group.peers
+        if self.deterministic:
+            return Treed(parameters, peers, self.batch.microbatches)
+        if Own.fits(parameters, peers):
+            return Own(parameters)
+        self._place = _registered(self.things, self._optimizers)
+        ordered = sorted(parameters, key=lambda one: self._place[id(one)])
+        return Bucketed(ordered, self._reducer)
+
+
+def _registered(things: Sequence[object], optimizers: Sequence[Optimizer]) -> dict[int, int]:
+    """Number parameters as modules register them, and then those that optimizers alone know of."""
+    modules = [one for one in things if isinstance(one, nn.Module)]
+    found = dict.fromkeys(id(one) for module in modules for one in module.parameters())
+    found |= dict.fromkeys(id(one) for owner in optimizers for one in parameters_of(owner))
+    return {key: number for number, key in enumerate(found)}
+
+
+def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:
+    """All that it updates."""
+    groups: list[dict[str, Any]] = optimizer.param_groups
+    return [
+        parameter for group in groups for parameter in group["params"] if parameter.requires_grad
+    ]

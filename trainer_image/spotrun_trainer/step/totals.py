@@ -1,0 +1,54 @@
+"""What is summed over a step beside gradients: loss, weight, the script's numbers, and buffers."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from spotrun_trainer.step.buffers import Buffers, Changes
+
+
+class Sums:
+    """Some microbatches' loss and weight; stays on the device, so that nothing waits for it."""
+
+    def __init__(self, device: torch.device, names: Sequence[str] = ()) -> None:
+        """Sum numbers of the script by these names, too."""
+        self._loss = torch.zeros((), dtype=torch.float64, device=device)
+        self._weight: float | Tensor = 0.0
+        self._numbers = dict.fromkeys(names, torch.zeros_like(self._loss))
+        self._changes: Changes = {}
+
+    def add(self, loss: Tensor, weight: float | Tensor) -> None:
+        """Count a loss that is a sum over so much weight."""
+        self._loss += loss.detach()
+        self._weight = self._weight + (
+            weight.detach().double() if isinstance(weight, Tensor) else float(weight)
+        )
+
+    def add_numbers(self, values: Mapping[str, float | Tensor]) -> None:
+        """Count numbers of the script's own."""
+        for name, value in values.items():
+            if name not in self._numbers:
+                raise ValueError(
+                    f"run.sum got {name}, which run.steps was not told of: name it there, "
+                    f'run.steps(..., sums=["{name}"]), for all processes add up the same'
+                )
+            number = torch.as_tensor(value, dtype=torch.float64, device=self._loss.device)
+            self._numbers[name] = self._numbers[name] + number.detach().reshape(())
+
+    def add_changes(self, changes: Changes) -> None:
+        """Count what a microbatch has changed in buffers."""
+        for number, change in changes.items():
+            before = self._changes.get(number)
+            self._changes[number] = change if before is None else before + change
+
+    @property
+    def changed(self) -> set[int]:
+        """The buffers that changed."""
+        return set(self._changes)
+
+    def vector(self, buffers: Buffers) -> Tensor:
+        """Loss, weight, numbers, and the changes of the buffers that were agreed on."""
+        weight = torch.as_tensor(self._weight, dtype=torch.float64, device=self._loss.device)
+        single = [self._loss, weight.reshape(()), *self._numbers.values()]
+        return torch.cat([torch.stack(single), *buffers.flatten(self._changes)])
