@@ -18,7 +18,7 @@ from typing import Any
 from bench.chaos_worker import Home, LocalWorker
 from devcluster.addresses import claim_block
 from spotrun.api.status import TrainingJobStatus
-from spotrun.observe.agents import Agents
+from spotrun.observe.telemetry.agents import Agents
 from spotrun.policies.chain import decide
 from spotrun.serve.publishing import published
 from spotrun.serve.told import Told

@@ -32,7 +32,7 @@ from bench.long_poll import (
 from bench.operator_bench import percentile, say
 from devcluster.argument_types import how_many
 from spotrun.api.names import SERVER_NAME
-from spotrun.observe.agents import Agents
+from spotrun.observe.telemetry.agents import Agents
 from spotrun.serve.board import Board
 from spotrun.serve.server import Server, Settings
 from spotrun.serve.tokens import Tokens

@@ -29,7 +29,7 @@ from spotrun.kube.memory_http import Answer
 from spotrun.kube.reflector import Reflector
 from spotrun.kube.resource import Key
 from spotrun.kube.tasks import running
-from spotrun.observe.objects import FED, TRAINING_JOBS, JobObject
+from spotrun.observe.kube_objects import FED, TRAINING_JOBS, JobObject
 from tests.kopf_front import following, watching
 
 TRIES = 5

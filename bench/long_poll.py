@@ -29,7 +29,7 @@ from devcluster.argument_types import how_many
 from spotrun.api.names import SERVER_NAME, TOKEN_AUDIENCE, Phase
 from spotrun.api.status import How, TrainingJobStatus, World
 from spotrun.api.values import Serials
-from spotrun.observe.agents import Agents as Heard
+from spotrun.observe.telemetry.agents import Agents as Heard
 from spotrun.serve.board import Board
 from spotrun.serve.certificates import Pair, make_authority, sign_serving
 from spotrun.serve.server import Server, Settings

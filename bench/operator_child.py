@@ -33,7 +33,7 @@ from spotrun.kube.feed import Feed
 from spotrun.kube.reflector import Handler
 from spotrun.kube.resource import Key, Object, Resource
 from spotrun.kube.transport import Transport
-from spotrun.observe.objects import FED, TRAINING_JOBS
+from spotrun.observe.kube_objects import FED, TRAINING_JOBS
 from spotrun.serve.server import Settings as ServerSettings
 from spotrun.serve.tls import OwnSecret
 from spotrun.state.snapshot import JobSnapshot

@@ -14,7 +14,7 @@ from spotrun import front
 from spotrun.controller import Controller
 from spotrun.kube.feed import Feed
 from spotrun.kube.tasks import running
-from spotrun.observe.objects import FED
+from spotrun.observe.kube_objects import FED
 
 
 @asynccontextmanager

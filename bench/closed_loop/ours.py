@@ -8,7 +8,7 @@ from bench.closed_loop.peers import TARGET
 from spotrun.api.names import ScalingReason
 from spotrun.api.scaling import ScalingStatus
 from spotrun.api.workers import TargetResource
-from spotrun.observe.readings import Windows
+from spotrun.observe.telemetry.step_windows import Windows
 from spotrun.policies.scaling.choice import choose_size
 from spotrun.policies.scaling.facts import Cap, Gauge, SizingFacts, StepTimes
 from spotrun.policies.scaling.gather import IN_PROCESS_STALL_SECONDS

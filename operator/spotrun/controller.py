@@ -26,7 +26,7 @@ from spotrun.kube.queue import WorkQueue
 from spotrun.kube.resource import Key, Resource
 from spotrun.kube.tasks import first_of, running
 from spotrun.observe.caches import Caches
-from spotrun.observe.price_tables import NOBODY, PriceSources
+from spotrun.observe.prices.tables import NOBODY, PriceSources
 from spotrun.reconciler import Reconciler
 from spotrun.serve.board import Board
 from spotrun.serve.exposition import Exposition

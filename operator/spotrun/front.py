@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from spotrun.kube.feed import SERVER, Feed
 from spotrun.kube.resource import Key, Resource
-from spotrun.observe.objects import CAPACITY_POOLS, TRAINING_JOBS
+from spotrun.observe.kube_objects import CAPACITY_POOLS, TRAINING_JOBS
 
 
 class Receiver(Protocol):

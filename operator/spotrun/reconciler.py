@@ -15,10 +15,9 @@ from spotrun.kube.horizon import Horizon
 from spotrun.kube.queue import WorkQueue
 from spotrun.kube.resource import Key, Resource
 from spotrun.observe.caches import Caches
-from spotrun.observe.devices import DeviceCounts
-from spotrun.observe.memory import Memory
-from spotrun.observe.naming import worker_name
-from spotrun.observe.volumes import Volumes
+from spotrun.observe.jobs.device_claims import DeviceCounts
+from spotrun.observe.jobs.leader_memory import Memory
+from spotrun.observe.jobs.volumes import Volumes
 from spotrun.policies.chain import decide
 from spotrun.policies.fallback_chain import let_go, undecided
 from spotrun.policies.report.cost_announcements import cost_at_deletion
@@ -29,6 +28,7 @@ from spotrun.serve.bucket import Bucket, Rate
 from spotrun.serve.farewells import Farewells
 from spotrun.serve.publishing import publish, published
 from spotrun.state.actions import Decision
+from spotrun.state.names import worker_name
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.worker_outcomes import in_doubt
 

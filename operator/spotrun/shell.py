@@ -17,7 +17,7 @@ import kopf
 from spotrun import front
 from spotrun.kube.feed import Feed
 from spotrun.kube.resource import Key
-from spotrun.observe.objects import FED
+from spotrun.observe.kube_objects import FED
 from spotrun.serve.plain import health, plain_server
 
 log = logging.getLogger(__name__)

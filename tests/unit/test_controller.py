@@ -13,7 +13,7 @@ from spotrun.kube.client import Client
 from spotrun.kube.feed import Feed
 from spotrun.kube.resource import Key
 from spotrun.kube.tasks import running
-from spotrun.observe.objects import FED
+from spotrun.observe.kube_objects import FED
 from spotrun.serve.board import Board
 from spotrun.serve.metrics import Meter
 from tests.unit.kube.scripted import ScriptedTransport

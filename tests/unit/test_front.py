@@ -10,7 +10,7 @@ import pytest
 from spotrun.kube.feed import MOST_IN_HAND, SERVER, Feed
 from spotrun.kube.resource import Key
 from spotrun.kube.tasks import running
-from spotrun.observe.objects import CAPACITY_POOLS, FED, TRAINING_JOBS, JobMeta, JobObject
+from spotrun.observe.kube_objects import CAPACITY_POOLS, FED, TRAINING_JOBS, JobMeta, JobObject
 from tests.kopf_front import watching
 
 JOB = Key("ns", "job")

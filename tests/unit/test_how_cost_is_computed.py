@@ -19,8 +19,8 @@ from spotrun.money.shares import Resources, share_of
 from spotrun.money.table import PriceTable
 from spotrun.money.transfer import Place, ring_usd
 from spotrun.money.units import Usd, UsdPerHour
-from spotrun.observe.dialects import Identity
-from spotrun.observe.membership import pool_name
+from spotrun.observe.nodes.cloud_labels import Identity
+from spotrun.observe.pools.membership import pool_name
 from spotrun.policies.cost.bill import to_show
 
 PAGE = (Path(__file__).parents[2] / "docs/how-cost-is-computed.md").read_text()

@@ -8,7 +8,7 @@ import pytest
 from spotrun import preflight
 from spotrun.kube.client import ListMeta, Page, Selection
 from spotrun.kube.errors import Forbidden, Invalid, KubeError, NotFound, Retryable, Unauthorized
-from spotrun.observe.objects import PODS, TRAINING_JOBS
+from spotrun.observe.kube_objects import PODS, TRAINING_JOBS
 
 SELECTIONS = (Selection(TRAINING_JOBS, "ml"), Selection(PODS, "ml"))
 

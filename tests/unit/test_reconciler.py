@@ -16,12 +16,12 @@ from spotrun.kube.horizon import Horizon
 from spotrun.kube.queue import WorkQueue
 from spotrun.kube.resource import Key, Resource
 from spotrun.observe.caches import Caches
-from spotrun.observe.naming import worker_name
-from spotrun.observe.objects import FED, JobObject, PodObject
+from spotrun.observe.kube_objects import FED, JobObject, PodObject
 from spotrun.reconciler import Reconciler
 from spotrun.serve.board import Board
 from spotrun.serve.farewells import Farewells
 from spotrun.state.actions import Action, Create
+from spotrun.state.names import worker_name
 from spotrun.state.snapshot import JobSnapshot
 from tests.policy_builders import NOW, a_spec
 from tests.unit.kube.scripted import ScriptedTransport

@@ -13,7 +13,7 @@ import pytest
 from spotrun import shell
 from spotrun.kube.feed import Feed
 from spotrun.kube.resource import Key
-from spotrun.observe.objects import TRAINING_JOBS, JobMeta, JobObject
+from spotrun.observe.kube_objects import TRAINING_JOBS, JobMeta, JobObject
 
 
 class Scripted:

@@ -5,7 +5,7 @@ from spotrun.act.writes import Writes, Written
 from spotrun.kube.client import Client
 from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key
-from spotrun.observe.objects import TRAINING_JOBS
+from spotrun.observe.kube_objects import TRAINING_JOBS
 from spotrun.state.actions import Annotate
 from spotrun.state.snapshot import JobSnapshot
 

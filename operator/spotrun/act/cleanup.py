@@ -18,7 +18,7 @@ from spotrun.kube.client import Client, Selection
 from spotrun.kube.errors import Conflict, Invalid, NotFound
 from spotrun.kube.lease import LEASES, Lease
 from spotrun.kube.resource import Key, Meta, Resource
-from spotrun.observe.objects import PODS
+from spotrun.observe.kube_objects import PODS
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments")
 

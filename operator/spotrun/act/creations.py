@@ -11,7 +11,7 @@ from spotrun.act.settings import Settings
 from spotrun.act.trouble import Trouble, all_troubles
 from spotrun.api.names import Reason
 from spotrun.kube.backoff import Backoff, Roll
-from spotrun.observe.memory import Memory, Refused
+from spotrun.observe.jobs.leader_memory import Memory, Refused
 from spotrun.state.actions import Create
 from spotrun.state.snapshot import JobSnapshot
 

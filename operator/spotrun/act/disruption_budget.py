@@ -3,7 +3,7 @@
 from spotrun.act.manifest import Manifest, plain
 from spotrun.act.worker import owned_metadata
 from spotrun.api.names import LABEL_JOB_UID
-from spotrun.observe.naming import owned_name
+from spotrun.state.names import owned_name
 from spotrun.state.snapshot import JobSnapshot
 
 EVERY_WORKER = 2**31 - 1

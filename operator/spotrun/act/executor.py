@@ -32,9 +32,9 @@ from spotrun.kube.client import Client
 from spotrun.kube.errors import KubeError, NotFound
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.resource import Key, Resource
-from spotrun.observe.memory import Memory
-from spotrun.observe.objects import PODS, TRAINING_JOBS
-from spotrun.observe.orphans import Orphan
+from spotrun.observe.jobs.leader_memory import Memory
+from spotrun.observe.jobs.orphans import Orphan
+from spotrun.observe.kube_objects import PODS, TRAINING_JOBS
 from spotrun.policies.report.cost_announcements import cost_of_deleted
 from spotrun.state.actions import (
     Annotate,

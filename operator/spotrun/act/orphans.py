@@ -10,8 +10,8 @@ from spotrun.act.executor import Executor
 from spotrun.kube.client import Client
 from spotrun.kube.errors import NotFound
 from spotrun.kube.resource import Key
-from spotrun.observe.objects import TRAINING_JOBS, JobObject
-from spotrun.observe.orphans import Orphan
+from spotrun.observe.jobs.orphans import Orphan
+from spotrun.observe.kube_objects import TRAINING_JOBS, JobObject
 
 
 async def let_go(client: Client, executor: Executor, job: Key, orphans: Iterable[Orphan]) -> None:

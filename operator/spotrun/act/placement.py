@@ -9,8 +9,8 @@ from spotrun.act.manifest import Manifest
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.placement import CapacityPolicy
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.observe.dialects import CAPACITY_LABELS, HOST_LABEL, SPOT_TAINTS, ZONE_LABELS
-from spotrun.observe.template import gpu_limits
+from spotrun.observe.nodes.cloud_labels import CAPACITY_LABELS, HOST_LABEL, SPOT_TAINTS, ZONE_LABELS
+from spotrun.observe.template_defaults import gpu_limits
 from spotrun.state.actions import Placed
 from spotrun.state.market import Market, PoolFacts
 

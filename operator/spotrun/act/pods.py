@@ -14,10 +14,10 @@ from spotrun.api.names import FINALIZER_METERED, LABEL_SERIAL, Reason
 from spotrun.kube.client import Client
 from spotrun.kube.errors import AlreadyExists, Invalid, KubeError, NotFound
 from spotrun.kube.resource import Key
-from spotrun.observe.memory import Memory
-from spotrun.observe.naming import worker_name
-from spotrun.observe.objects import PODS, PodMeta
+from spotrun.observe.jobs.leader_memory import Memory
+from spotrun.observe.kube_objects import PODS, PodMeta
 from spotrun.state.actions import Create, Release, Remove
+from spotrun.state.names import worker_name
 from spotrun.state.snapshot import JobSnapshot, Refusal
 
 

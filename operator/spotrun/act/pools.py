@@ -18,8 +18,8 @@ from spotrun.kube.errors import AlreadyExists, Conflict, NotFound
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.resource import Key, Resource
 from spotrun.observe.caches import Caches
-from spotrun.observe.dialects import INSTANCE_TYPE_LABELS, REGION_LABELS, ZONE_LABELS
-from spotrun.observe.objects import CAPACITY_POOLS
+from spotrun.observe.kube_objects import CAPACITY_POOLS
+from spotrun.observe.nodes.cloud_labels import INSTANCE_TYPE_LABELS, REGION_LABELS, ZONE_LABELS
 from spotrun.policies.pool.policy import (
     PoolSnapshot,
     again_seconds,

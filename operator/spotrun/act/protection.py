@@ -14,7 +14,7 @@ from spotrun.kube.backoff import Roll
 from spotrun.kube.client import Client
 from spotrun.kube.errors import AlreadyExists, KubeError
 from spotrun.kube.resource import Resource
-from spotrun.observe.memory import Memory
+from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.view import FINISHED
 from spotrun.state.world_members import training

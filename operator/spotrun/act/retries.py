@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from spotrun.act.trouble import Trouble
 from spotrun.kube.backoff import Backoff, Roll, log_level
 from spotrun.kube.errors import Ambiguous, KubeError, Retryable, Unauthorized
-from spotrun.observe.memory import Failing, Memory
+from spotrun.observe.jobs.leader_memory import Failing, Memory
 
 log = logging.getLogger(__name__)
 

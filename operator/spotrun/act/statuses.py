@@ -10,8 +10,8 @@ from spotrun.kube.backoff import Backoff, Roll
 from spotrun.kube.client import Client
 from spotrun.kube.errors import Conflict, KubeError, NotFound
 from spotrun.kube.resource import Key
-from spotrun.observe.memory import STATUS, Memory
-from spotrun.observe.objects import TRAINING_JOBS
+from spotrun.observe.jobs.leader_memory import STATUS, Memory
+from spotrun.observe.kube_objects import TRAINING_JOBS
 from spotrun.state.snapshot import JobSnapshot
 
 CONFLICTS = Backoff(least_seconds=0.1, most_seconds=10.0)

@@ -11,9 +11,9 @@ from spotrun.act.writes import Writes
 from spotrun.kube.client import Client
 from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key
-from spotrun.observe.naming import worker_name
-from spotrun.observe.objects import PODS
+from spotrun.observe.kube_objects import PODS
 from spotrun.state.actions import Withdraw
+from spotrun.state.names import worker_name
 from spotrun.state.snapshot import JobSnapshot
 
 

@@ -7,9 +7,9 @@ from spotrun.act.settings import Settings
 from spotrun.api import names
 from spotrun.api.template import TRAINER
 from spotrun.api.values import AutoOrDuration
-from spotrun.observe.naming import worker_name
-from spotrun.observe.template import processes
+from spotrun.observe.template_defaults import processes
 from spotrun.state.actions import Create
+from spotrun.state.names import worker_name
 from spotrun.state.snapshot import JobSnapshot
 
 DIRECTORY = "/run/spotrun"

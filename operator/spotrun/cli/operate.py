@@ -24,11 +24,11 @@ from spotrun.kube.feed import Feed
 from spotrun.kube.lease import Terms
 from spotrun.kube.resource import Key
 from spotrun.kube.transport import Transport
-from spotrun.observe.aws_prices import aws_questions
-from spotrun.observe.azure_prices import azure_questions
-from spotrun.observe.gcp_prices import gcp_questions
-from spotrun.observe.live_prices import LivePrices
-from spotrun.observe.price_tables import PriceSources
+from spotrun.observe.prices.aws import aws_questions
+from spotrun.observe.prices.azure import azure_questions
+from spotrun.observe.prices.gcp import gcp_questions
+from spotrun.observe.prices.live import LivePrices
+from spotrun.observe.prices.tables import PriceSources
 from spotrun.options import HostPort, Options
 from spotrun.serve.server import Settings as ServerSettings
 from spotrun.serve.tls import MountedFiles, OwnSecret, Source

@@ -12,28 +12,28 @@ from spotrun.kube.client import Client
 from spotrun.kube.feed import Feed
 from spotrun.kube.resource import Key
 from spotrun.money.catalog import Catalog
-from spotrun.observe.agents import Agents
-from spotrun.observe.devices import (
+from spotrun.observe.jobs.caches import JobCaches
+from spotrun.observe.jobs.device_claims import (
     NO_DEVICE_CLAIMS,
     NO_DEVICES,
     DeviceClaims,
     Devices,
     device_claims_of,
 )
-from spotrun.observe.following import Following
-from spotrun.observe.gangs import Gangs
-from spotrun.observe.job_caches import JobCaches
-from spotrun.observe.memory import Memory
-from spotrun.observe.neighbours import shared_nodes, with_claimed_devices
-from spotrun.observe.nodes import Nodes
-from spotrun.observe.objects import CAPACITY_POOLS, TRAINING_JOBS, NodeObject, PodObject
-from spotrun.observe.orphans import Orphan, orphans_among
-from spotrun.observe.pool_caches import Listeners, PoolCaches
-from spotrun.observe.price_tables import NOBODY, PriceSources, PriceTables
-from spotrun.observe.prices import Prices
-from spotrun.observe.snapshot import job_snapshot
-from spotrun.observe.usage import Usage
-from spotrun.observe.volumes import NO_CLAIMS, UNKNOWN, Claims, Storage, claims_of
+from spotrun.observe.jobs.gang_lines import Gangs
+from spotrun.observe.jobs.leader_memory import Memory
+from spotrun.observe.jobs.orphans import Orphan, orphans_among
+from spotrun.observe.jobs.shared_nodes import shared_nodes, with_claimed_devices
+from spotrun.observe.jobs.snapshot import job_snapshot
+from spotrun.observe.jobs.volumes import NO_CLAIMS, UNKNOWN, Claims, Storage, claims_of
+from spotrun.observe.kube_objects import CAPACITY_POOLS, TRAINING_JOBS, NodeObject, PodObject
+from spotrun.observe.nodes.facts import Nodes
+from spotrun.observe.pools.caches import Listeners, PoolCaches
+from spotrun.observe.prices.node_prices import Prices
+from spotrun.observe.prices.tables import NOBODY, PriceSources, PriceTables
+from spotrun.observe.sync import Following
+from spotrun.observe.telemetry.agents import Agents
+from spotrun.observe.telemetry.metrics_server import Usage
 from spotrun.policies.fallback_chain import undecided
 from spotrun.policies.queueing.gang import wants_nodes
 from spotrun.state.snapshot import JobSnapshot, Node

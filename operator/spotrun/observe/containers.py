@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from spotrun.api.template import TRAINER
-from spotrun.observe.objects import ContainerStatus, PodObject, Terminated
+from spotrun.observe.kube_objects import ContainerStatus, PodObject, Terminated
 
 _ALWAYS = "Always"
 _GUESSED = frozenset({"Unknown", "ContainerStatusUnknown"})

@@ -9,8 +9,8 @@ from typing import Any
 from spotrun.api.amounts import Quantity
 from spotrun.api.template import PodTemplate
 from spotrun.money.shares import Resources
-from spotrun.observe.objects import ContainerSpec, PodObject
-from spotrun.observe.template import GPUS, NVIDIA_SLICE
+from spotrun.observe.kube_objects import ContainerSpec, PodObject
+from spotrun.observe.template_defaults import GPUS, NVIDIA_SLICE
 
 NOTHING = Resources()
 _DEVICES_DIGITS = 4  # a claim is for 32 devices at most

@@ -5,7 +5,7 @@ from collections import Counter
 from decimal import Decimal
 
 from spotrun.api.status import TrainingJobStatus
-from spotrun.observe.template import processes
+from spotrun.observe.template_defaults import processes
 from spotrun.serve.board import Board
 from spotrun.serve.told import Peer, Published
 from spotrun.state.snapshot import JobSnapshot, PodPhase

@@ -7,7 +7,7 @@ import pytest
 
 from devcluster.client import ApiError, Manifest, at
 from spotrun.api.names import FINALIZER_METERED
-from spotrun.observe.naming import worker_name
+from spotrun.state.names import worker_name
 from tests.integration.attacks.helpers import taken_over
 from tests.operator_world import GROUP, World
 

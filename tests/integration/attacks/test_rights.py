@@ -20,11 +20,11 @@ from spotrun.kube.access import Credentials, from_kubeconfig
 from spotrun.kube.client import Client
 from spotrun.kube.resource import Key
 from spotrun.kube.transport import Transport
-from spotrun.observe import usage
-from spotrun.observe.naming import owned_name, worker_name
-from spotrun.observe.price_tables import PriceSources
+from spotrun.observe.prices.tables import PriceSources
+from spotrun.observe.telemetry import metrics_server
 from spotrun.serve.certificates import make_authority, sign_serving
 from spotrun.serve.tls import OwnSecret
+from spotrun.state.names import owned_name, worker_name
 from tests.audit import AuditLog
 from tests.integration.manifests.helpers import OPERATOR, shipped
 from tests.integration.process.helpers import HOME, LEASE, grant_rights, token, write_kubeconfig
@@ -129,7 +129,7 @@ async def test_the_operator_lacks_a_right_or_has_one_too_many(
 ) -> None:
     """neither: all that is granted is used, and nothing that is asked for is denied"""
     world = alone
-    monkeypatch.setattr(usage, "IGNORED_SECONDS", 0.2)
+    monkeypatch.setattr(metrics_server, "IGNORED_SECONDS", 0.2)
     grant_rights(world.cluster, "rbac.yaml")
     account = write_kubeconfig(world.cluster, token(world.cluster), tmp_path / "kubeconfig")
     await forget_former_lives(world)

@@ -8,7 +8,7 @@ import pytest
 from devcluster.client import at
 from spotrun.act import creations
 from spotrun.kube.backoff import Backoff
-from spotrun.observe import gangs
+from spotrun.observe.jobs import gang_lines
 from spotrun.policies.queueing import gang
 from tests.operator_world import World
 
@@ -85,7 +85,7 @@ async def test_of_two_gangs_that_a_quota_let_in_by_half_one_trains_and_the_other
 async def test_a_gang_larger_than_its_quota_keeps_nothing_after_its_patience_until_there_is_room(
     roomy: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (gang, gangs):
+    for module in (gang, gang_lines):
         monkeypatch.setattr(module, "PATIENCE", timedelta(seconds=3))
     await give(roomy, 2)
     async with roomy.operator():

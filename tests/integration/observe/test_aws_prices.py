@@ -18,8 +18,8 @@ from spotrun.money.catalog import Catalog
 from spotrun.money.prices import Quote
 from spotrun.money.rows import Offering
 from spotrun.money.table import PriceTable
-from spotrun.observe.aws_prices import aws_questions
-from spotrun.observe.live_prices import LivePrices
+from spotrun.observe.prices.aws import aws_questions
+from spotrun.observe.prices.live import LivePrices
 from tests.integration.observe.ec2 import Ec2, credentials
 from tests.integration.observe.price_list import PriceList, product
 from tests.unit.money.builders import per_hour

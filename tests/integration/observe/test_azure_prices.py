@@ -11,8 +11,8 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.money.catalog import Catalog
 from spotrun.money.prices import Quote
 from spotrun.money.rows import Offering
-from spotrun.observe.azure_prices import azure_questions
-from spotrun.observe.live_prices import LivePrices
+from spotrun.observe.prices.azure import azure_questions
+from spotrun.observe.prices.live import LivePrices
 from tests.integration.observe.azure_list import A100, AzureList
 from tests.unit.money.builders import per_hour
 

@@ -12,8 +12,8 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.money.catalog import Catalog
 from spotrun.money.prices import Quote
 from spotrun.money.rows import Offering
-from spotrun.observe.gcp_prices import gcp_questions
-from spotrun.observe.live_prices import LivePrices
+from spotrun.observe.prices.gcp import gcp_questions
+from spotrun.observe.prices.live import LivePrices
 from tests.integration.observe.gcp_catalog import GcpCatalog
 from tests.unit.money.builders import per_hour
 

@@ -19,11 +19,9 @@ from spotrun.kube.client import Client, Selection
 from spotrun.kube.errors import NotFound
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.resource import Key, Meta, Object, Resource
-from spotrun.observe.agents import Agents
-from spotrun.observe.memory import Memory
-from spotrun.observe.naming import worker_name
-from spotrun.observe.nodes import Nodes as NodeBook
-from spotrun.observe.objects import (
+from spotrun.observe.jobs.leader_memory import Memory
+from spotrun.observe.jobs.snapshot import Readings, job_snapshot
+from spotrun.observe.kube_objects import (
     NODES,
     PODS,
     TRAINING_JOBS,
@@ -31,8 +29,10 @@ from spotrun.observe.objects import (
     NodeObject,
     PodObject,
 )
-from spotrun.observe.snapshot import Readings, job_snapshot
+from spotrun.observe.nodes.facts import Nodes as NodeBook
+from spotrun.observe.telemetry.agents import Agents
 from spotrun.policies.chain import decide
+from spotrun.state.names import worker_name
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.wire import Report
 

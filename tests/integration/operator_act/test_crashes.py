@@ -7,8 +7,8 @@ import pytest
 from spotrun.act.protection import BUDGETS, POLICIES
 from spotrun.api.status import TrainingJobStatus
 from spotrun.kube.client import Client
-from spotrun.observe.naming import owned_name
-from spotrun.observe.objects import TRAINING_JOBS
+from spotrun.observe.kube_objects import TRAINING_JOBS
+from spotrun.state.names import owned_name
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import Rule
 from tests.integration.operator_act.helpers import Hand, Some, Space

@@ -13,11 +13,11 @@ from spotrun.act.writes import Writes
 from spotrun.api.names import FINALIZER_METERED, Phase
 from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key
-from spotrun.observe.memory import Memory
-from spotrun.observe.naming import owned_name
-from spotrun.observe.objects import PODS, TRAINING_JOBS
-from spotrun.observe.orphans import Orphan
+from spotrun.observe.jobs.leader_memory import Memory
+from spotrun.observe.jobs.orphans import Orphan
+from spotrun.observe.kube_objects import PODS, TRAINING_JOBS
 from spotrun.state.actions import Release
+from spotrun.state.names import owned_name
 from spotrun.state.snapshot import PodPhase
 from spotrun.wire import Report
 from tests.integration.operator_act.helpers import Hand, Scripts, Some, Space

@@ -16,11 +16,11 @@ from spotrun.api.values import Serials
 from spotrun.kube.client import Client, Selection
 from spotrun.kube.horizon import OVERDUE_SECONDS
 from spotrun.kube.resource import Key
-from spotrun.observe.memory import Memory
-from spotrun.observe.naming import owned_name
-from spotrun.observe.objects import PODS, TRAINING_JOBS
+from spotrun.observe.jobs.leader_memory import Memory
+from spotrun.observe.kube_objects import PODS, TRAINING_JOBS
 from spotrun.policies.chain import decide
 from spotrun.state.actions import Announce, Create, Decision, Remove
+from spotrun.state.names import owned_name
 from spotrun.state.snapshot import JobSnapshot
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import FOR_EVER, Rule

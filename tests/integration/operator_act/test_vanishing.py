@@ -6,8 +6,8 @@ from contextlib import suppress
 from spotrun.api.names import FINALIZER_METERED
 from spotrun.kube.errors import NotFound
 from spotrun.kube.resource import Key
-from spotrun.observe.objects import TRAINING_JOBS
-from spotrun.observe.orphans import Orphan
+from spotrun.observe.jobs.orphans import Orphan
+from spotrun.observe.kube_objects import TRAINING_JOBS
 from spotrun.state.snapshot import PodPhase
 from tests.integration.operator_act.helpers import Hand, Scripts, Space
 

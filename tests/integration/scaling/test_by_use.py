@@ -10,7 +10,7 @@ import pytest
 
 from devcluster.client import Manifest, at
 from devcluster.cluster import Cluster
-from spotrun.observe import usage
+from spotrun.observe.telemetry import metrics_server
 from spotrun.policies.scaling.policy import DECISIONS
 from tests.integration.scaling.helpers import (
     AT_ONCE,
@@ -53,7 +53,7 @@ def measuring(alone: World, metrics_api: None) -> World:
 def asks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if minutes were moments."""
     for name in ("IGNORED_SECONDS", "ASK_SECONDS", "_LOOK_SECONDS"):
-        monkeypatch.setattr(usage, name, 0.2)
+        monkeypatch.setattr(metrics_server, name, 0.2)
 
 
 async def a_mute_job(world: World, replicas: int, most: int = 4, **scaling: Any) -> None:

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 from aiohttp.test_utils import TestServer
 
-from spotrun.observe.aws_prices import aws_questions
-from spotrun.observe.live_prices import LivePrices
-from spotrun.observe.price_tables import PriceSources
+from spotrun.observe.prices.aws import aws_questions
+from spotrun.observe.prices.live import LivePrices
+from spotrun.observe.prices.tables import PriceSources
 from tests.integration.observe.ec2 import Ec2, credentials
 from tests.integration.observe.price_list import PriceList, product
 from tests.integration.spot.helpers import add_node, until_pool

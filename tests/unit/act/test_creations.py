@@ -15,8 +15,8 @@ from spotrun.act.creations import Creations
 from spotrun.act.retries import Retries
 from spotrun.act.settings import Settings
 from spotrun.act.trouble import Trouble
-from spotrun.observe.gangs import Gangs
-from spotrun.observe.memory import Memory
+from spotrun.observe.jobs.gang_lines import Gangs
+from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.policies.chain import decide
 from spotrun.state.actions import Create, Remove
 from spotrun.state.snapshot import JobSnapshot, Refusal

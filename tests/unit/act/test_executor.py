@@ -12,7 +12,7 @@ from spotrun.kube.client import Client
 from spotrun.kube.errors import Conflict, KubeError, NotFound, NotLeading
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.resource import Key, Resource
-from spotrun.observe.memory import Memory
+from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.state.actions import Create, Decision, DeleteJob
 from tests.policy_builders import NOW, a_job
 from tests.unit.act.helpers import NoCaches

@@ -15,7 +15,7 @@ from spotrun.kube.client import Client
 from spotrun.kube.errors import Ambiguous, Forbidden, KubeError, Retryable, Unauthorized
 from spotrun.kube.horizon import Horizon
 from spotrun.kube.resource import Key, Resource
-from spotrun.observe.memory import Memory
+from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.state.actions import Action, Create, Decision, Release, Remove
 from spotrun.state.snapshot import JobSnapshot, Undone
 from tests.policy_builders import NOW, a_job

@@ -9,7 +9,7 @@ import pytest
 from spotrun.act.settings import Settings
 from spotrun.act.worker import SHARED_MEMORY, worker_pod
 from spotrun.api.capacitypool import Capacity
-from spotrun.observe.dialects import CAPACITY_LABELS
+from spotrun.observe.nodes.cloud_labels import CAPACITY_LABELS
 from spotrun.state.actions import Create, Placed
 from spotrun.state.snapshot import JobSnapshot
 from tests.policy_builders import a_job

@@ -11,7 +11,7 @@ from typing_extensions import override
 from bench.operator_bench import follow
 from spotrun.kube.client import Client, Selection
 from spotrun.kube.transport import Params
-from spotrun.observe.objects import PODS
+from spotrun.observe.kube_objects import PODS
 from tests.unit.kube.scripted import ScriptedTransport
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from spotrun.cli import cluster, operate
 from spotrun.kube.lease import Terms
-from spotrun.observe.price_tables import PriceSources
+from spotrun.observe.prices.tables import PriceSources
 from spotrun.options import HostPort, Options
 
 SERVER = "https://127.0.0.1:6443"

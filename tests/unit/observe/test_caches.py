@@ -9,9 +9,9 @@ from spotrun.kube.client import Client
 from spotrun.kube.feed import Feed
 from spotrun.kube.resource import Key
 from spotrun.observe.caches import Caches
-from spotrun.observe.memory import Memory
-from spotrun.observe.objects import FED, JobObject, PodMetricsObject
-from spotrun.observe.usage import IGNORED_SECONDS
+from spotrun.observe.jobs.leader_memory import Memory
+from spotrun.observe.kube_objects import FED, JobObject, PodMetricsObject
+from spotrun.observe.telemetry.metrics_server import IGNORED_SECONDS
 from tests.policy_builders import a_job, a_spec, ago
 from tests.unit.observe.mute_jobs import a_mute_job
 

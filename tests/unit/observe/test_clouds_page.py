@@ -4,24 +4,25 @@ from pathlib import Path
 
 import pytest
 
-from spotrun.observe import autoscalers, dialects, notices
+from spotrun.observe.nodes import cloud_labels, interruption_notices
+from spotrun.observe.pools import autoscaler_events
 
 PAGE = (Path(__file__).parents[3] / "docs/clouds.md").read_text()
 MARKS = [
-    *dialects.INSTANCE_TYPE_LABELS,
-    *dialects.ZONE_LABELS,
-    *dialects.REGION_LABELS,
-    *dialects._ACCELERATOR_LABELS,
-    *dialects.SPOT_TAINTS,
-    *sorted(notices._LEADS),
-    notices._AUTOSCALER,
-    notices._KARPENTER_END,
-    notices._NTH_EVENT,
-    notices._NTH_TIME,
-    notices.INTERRUPTED,
-    notices.REBALANCED,
-    *autoscalers.AUTOSCALERS,
-    *sorted(autoscalers._REFUSALS | autoscalers._PROMISES),
+    *cloud_labels.INSTANCE_TYPE_LABELS,
+    *cloud_labels.ZONE_LABELS,
+    *cloud_labels.REGION_LABELS,
+    *cloud_labels._ACCELERATOR_LABELS,
+    *cloud_labels.SPOT_TAINTS,
+    *sorted(interruption_notices._LEADS),
+    interruption_notices._AUTOSCALER,
+    interruption_notices._KARPENTER_END,
+    interruption_notices._NTH_EVENT,
+    interruption_notices._NTH_TIME,
+    interruption_notices.INTERRUPTED,
+    interruption_notices.REBALANCED,
+    *autoscaler_events.AUTOSCALERS,
+    *sorted(autoscaler_events._REFUSALS | autoscaler_events._PROMISES),
 ]
 
 
@@ -32,6 +33,6 @@ def test_every_label_taint_and_event_is_on_the_page(mark: str) -> None:
 
 def test_every_word_for_a_kind_of_capacity_is_on_the_page() -> None:
     rows = [line for line in PAGE.splitlines() if line.startswith("|")]
-    for label, values in dialects.CAPACITY_LABELS:
+    for label, values in cloud_labels.CAPACITY_LABELS:
         (row,) = (row for row in rows if f"| `{label}` |" in row)
         assert all(f"`{value}`" in row for value in values), label

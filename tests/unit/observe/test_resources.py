@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from spotrun.money.shares import Resources
-from spotrun.observe.objects import PodAnnotations, PodObject
+from spotrun.observe.kube_objects import PodAnnotations, PodObject
 from spotrun.observe.resources import (
     requests_of,
     requests_of_template,

@@ -1,0 +1,1 @@
+"""Jobs and the pods of their workers, as decisions see them."""

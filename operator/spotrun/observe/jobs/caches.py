@@ -1,0 +1,190 @@
+"""The caches behind jobs: TrainingJobs, the pods of their workers, and the nodes."""
+
+from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
+from typing import Any, Self
+
+from spotrun.api.names import LABEL_JOB, LABEL_JOB_UID
+from spotrun.api.status import TrainingJobStatus
+from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.kube.client import Client, Selection
+from spotrun.kube.reflector import Handler, Reflector
+from spotrun.kube.resource import Key
+from spotrun.kube.tasks import running
+from spotrun.observe.jobs.orphans import is_orphan
+from spotrun.observe.jobs.pods import serial_in
+from spotrun.observe.jobs.snapshot import Readings
+from spotrun.observe.kube_objects import (
+    NODES,
+    PODS,
+    TRAINING_JOBS,
+    JobObject,
+    NodeObject,
+    PodObject,
+)
+
+
+class JobCaches:
+    """Kept up to date while an `async with` block lasts; `wake` is called with jobs' keys."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str | None,
+        wake: Callable[[Key], None],
+        job_changed: Handler[JobObject],
+        hurry: Callable[[Key], None] = lambda _: None,
+        orphaned: Callable[[Key], None] = lambda _: None,
+        pod_changed: Handler[PodObject],
+        node_changed: Handler[NodeObject],
+    ) -> None:
+        self.readings = Readings()
+        self.objects: Reflector[JobObject] = Reflector(
+            client, Selection(TRAINING_JOBS, namespace), JobObject, self._job_changed
+        )
+        self._pods: Reflector[PodObject] = Reflector(
+            client,
+            Selection(PODS, namespace, label_selector=LABEL_JOB_UID),
+            PodObject,
+            self._pod_changed,
+            indices={"job": _of_job, "node": _of_node},
+        )
+        self._nodes: Reflector[NodeObject] = Reflector(
+            client, Selection(NODES), NodeObject, self._node_changed
+        )
+        self._wake = wake
+        self._hurry = hurry
+        self._orphaned = orphaned
+        self._tell_of_job = job_changed
+        self._tell_of_pod = pod_changed
+        self._tell_of_node = node_changed
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        for reflector in self.reflectors.values():
+            await self._stack.enter_async_context(running(reflector.run()))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    @property
+    def reflectors(self) -> dict[str, Reflector[Any]]:
+        """What is followed, by what it is called when people are told of it."""
+        return {"trainingjobs": self.objects, "pods": self._pods, "nodes": self._nodes}
+
+    def all_keys(self) -> list[Key]:
+        """The names of all jobs, and of those that only have pods left."""
+        of_pods = {_key_of(pod) for pod in self._pods.store}
+        return sorted(self.objects.store.names() | of_pods)
+
+    def get(self, key: Key) -> JobObject | None:
+        """A job's object."""
+        return self.objects.get(*key)
+
+    def uid_of(self, key: Key) -> str | None:
+        """The UID of the present job of a name; None if there is none."""
+        job = self.get(key)
+        return job.metadata.uid if job is not None else None
+
+    def said(self, key: Key) -> tuple[TrainingJobSpec, TrainingJobStatus] | None:
+        """What a job's object says; None if there is none, or it makes no sense."""
+        job = self.get(key)
+        spec = self.readings.spec(job).spec if job is not None else None
+        status = self.readings.status(job).status if job is not None else None
+        return None if spec is None or status is None else (spec, status)
+
+    def job_of(self, pod: PodObject) -> tuple[TrainingJobSpec, str] | None:
+        """The spec of a worker's job, and its template's hash; None for a pod that is no worker."""
+        job = self.get(_key_of(pod))
+        if job is None:
+            return None
+        read, status = self.readings.spec(job), self.readings.status(job).status
+        given_out = (status.next_serial if status is not None else None) or 0
+        meta = job.metadata
+        if read.spec is None or serial_in(pod, meta.name, meta.uid, given_out) is None:
+            return None
+        return read.spec, read.template
+
+    def pods_of(self, key: Key) -> Iterable[PodObject]:
+        """The pods that say they are a job's."""
+        return self._pods.by_index("job", key)
+
+    def pods_on(self, node: str) -> Iterable[PodObject]:
+        """The pods, of all jobs, that are bound to a node."""
+        return self._pods.by_index("node", node)
+
+    def node(self, name: str) -> NodeObject | None:
+        """A node's object."""
+        return self._nodes.get("", name)
+
+    def wake_all(self) -> None:
+        """Something is new that may concern every job."""
+        for key in self.objects.store.names():
+            self._wake(key)
+
+    def wake_on(self, node: str) -> None:
+        """Something is new of a node."""
+        for pod in self.pods_on(node):
+            self.wake_job_of(pod)
+
+    def wake_job_of(self, pod: PodObject) -> None:
+        """Something is new of a pod."""
+        self._wake(_key_of(pod))
+
+    def _job_changed(self, old: JobObject | None, new: JobObject | None) -> None:
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self.readings.forget(old.metadata.uid)  # every replica reads it, also who decides none
+            key = Key(old.metadata.namespace, old.metadata.name)
+            self._orphaned(key)
+            self._hurry(key)  # a new job of that name is not to wait for the old one's pause
+        if old is not None and new is not None and _is_asked(old, new):
+            self._hurry(Key(new.metadata.namespace, new.metadata.name))
+        self._tell_of_job(old, new)
+
+    def _pod_changed(self, old: PodObject | None, new: PodObject | None) -> None:
+        self._tell_of_pod(old, new)
+        for pod in (old, new):
+            if pod is not None:
+                self.wake_job_of(pod)
+        if new is not None and is_orphan(new, self.uid_of(_key_of(new))):
+            self._orphaned(_key_of(new))
+
+    def _node_changed(self, old: NodeObject | None, new: NodeObject | None) -> None:
+        if old is not None and new is not None and _matters(old) == _matters(new):
+            return
+        node = new or old
+        assert node is not None, "a change has an old or a new side"
+        self._tell_of_node(old, new)
+        self.wake_on(node.metadata.name)
+
+
+def _key_of(pod: PodObject) -> Key:
+    """The job that a pod says it is of: by its owner, for labels are easily changed.
+
+    `kubectl delete --cascade=orphan` leaves pods without an owner.
+    """
+    meta = pod.metadata
+    return Key(meta.namespace, meta.owner_name or meta.labels.get(LABEL_JOB, ""))
+
+
+def _of_job(pod: PodObject) -> Iterable[Key]:
+    return (_key_of(pod),)
+
+
+def _of_node(pod: PodObject) -> Iterable[str]:
+    return (pod.spec.node_name,) if pod.spec.node_name else ()
+
+
+def _is_asked(old: JobObject, new: JobObject) -> bool:
+    """Whether somebody wants something else of a job: it does not wait for a pause to be over."""
+    before, meta = old.metadata, new.metadata
+    is_deleted = before.deletion_timestamp is None and meta.deletion_timestamp is not None
+    return is_deleted or before.generation != meta.generation
+
+
+def _matters(node: NodeObject) -> tuple[object, ...]:
+    """What anybody concludes from a node: not its version, which every heartbeat moves."""
+    meta = node.metadata
+    return (meta.deletion_timestamp, meta.labels, meta.annotations, node.spec, node.status)

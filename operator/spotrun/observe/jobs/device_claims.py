@@ -1,0 +1,228 @@
+"""How many devices the container that trains is given through dynamic resource allocation (DRA).
+
+A claim is asked for by name when a job needs it, and never watched: Kubernetes lets nobody change
+what a ResourceClaimTemplate asks for, only replace the template by another one.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from spotrun.api.status import TrainingJobStatus
+from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.kube.client import Client
+from spotrun.kube.errors import Forbidden, KubeError, NotFound
+from spotrun.kube.resource import Key, Resource
+from spotrun.observe.template_defaults import num_gpus
+from spotrun.state.view import holds_back
+
+log = logging.getLogger(__name__)
+
+TEMPLATES = Resource("resource.k8s.io", "v1", "resourceclaimtemplates")
+CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims")
+_KINDS = {TEMPLATES: "ResourceClaimTemplate", CLAIMS: "ResourceClaim"}
+
+KEPT_SECONDS = 600.0
+DOUBTED_SECONDS = 10.0
+"""A claim that could not be counted is looked at again so soon: it may be made after the job."""
+MOST_CLAIMS = 10_000
+MOST_OF_A_JOB = 16
+
+_EXACT = "ExactCount"
+_NOT_SERVED = (
+    "the API server does not serve resource.k8s.io/v1, which Kubernetes 1.34 and newer have"
+)
+
+
+@dataclass(frozen=True)
+class DeviceClaim:
+    """One entry in the resources.claims of the container that trains."""
+
+    kind: Resource
+    key: Key
+    request: str = ""  # of the claim; "": all of them
+
+    @property
+    def title(self) -> str:
+        """How people are told of it."""
+        return f"{_KINDS[self.kind]} {self.key.name}"
+
+
+@dataclass(frozen=True)
+class DeviceClaims:
+    """What a job claims for the container that trains."""
+
+    claims: tuple[DeviceClaim, ...] = ()
+    processes: int | None = None  # as the user says; then only the price depends on the devices
+    is_for_several: bool = False  # workers
+
+
+@dataclass(frozen=True)
+class Devices:
+    """What is known of the devices that each worker claims."""
+
+    count: int = 0
+    why_unknown: str = ""  # why they could not be counted
+
+
+NO_DEVICE_CLAIMS, NO_DEVICES = DeviceClaims(), Devices()
+
+
+def device_claims_of(
+    spec: TrainingJobSpec, status: TrainingJobStatus, namespace: str
+) -> DeviceClaims:
+    """Return what has to be counted for a job; nothing where its limits already say the GPUs."""
+    if holds_back(status) or num_gpus(spec.workers.template):
+        return NO_DEVICE_CLAIMS
+    found = tuple(_in_template(spec, namespace))[:MOST_OF_A_JOB]
+    return DeviceClaims(found, spec.workers.processes, spec.workers.max > 1)
+
+
+def _in_template(spec: TrainingJobSpec, namespace: str) -> Iterator[DeviceClaim]:
+    """Yield the claims that can be asked for; the others Kubernetes refuses with the first pod."""
+    pod = spec.workers.template.spec
+    assert pod.trainer is not None, "the rules see to it"
+    listed = (pod.model_extra or {}).get("resourceClaims") or ()
+    named = {one["name"]: one for one in listed}
+    resources = (pod.trainer.model_extra or {}).get("resources") or {}
+    for entry in resources.get("claims") or ():
+        claim, request = named.get(entry["name"], {}), entry.get("request") or ""
+        if name := claim.get("resourceClaimTemplateName"):
+            yield DeviceClaim(TEMPLATES, Key(namespace, name), request)
+        elif name := claim.get("resourceClaimName"):
+            yield DeviceClaim(CLAIMS, Key(namespace, name), request)
+
+
+class _Exactly(msgspec.Struct, frozen=True, rename="camel"):
+    device_class_name: str = ""
+    allocation_mode: str = _EXACT
+    count: int = 1
+    admin_access: bool = False  # it looks at devices that others use
+
+
+class _Request(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    exactly: _Exactly | None = None
+    first_available: tuple[_Exactly, ...] = ()
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    requests: tuple[_Request, ...] = ()
+
+
+class _ClaimSpec(msgspec.Struct, frozen=True):
+    devices: _Asked = _Asked()
+
+
+class _Claim(msgspec.Struct, frozen=True):
+    spec: _ClaimSpec = _ClaimSpec()
+
+
+class _Template(msgspec.Struct, frozen=True):
+    spec: _Claim = _Claim()
+
+
+@dataclass(frozen=True)
+class _Known:
+    read_at: float
+    requests: tuple[_Request, ...] = ()
+    why_unknown: str = ""
+
+
+class DeviceCounts:
+    """What is known of claims for devices, for all jobs together."""
+
+    def __init__(self, client: Client, clock: Callable[[], float]) -> None:
+        self._client = client
+        self._clock = clock
+        self._known: dict[tuple[Resource, Key], _Known] = {}
+
+    async def look(self, claims: DeviceClaims) -> Devices:
+        """Count the devices of a worker; what cannot be counted is as many as it has processes."""
+        if not claims.claims:
+            return NO_DEVICES
+        devices = _counted([(one, await self._of(one)) for one in claims.claims], claims)
+        if devices.why_unknown and claims.processes is not None:
+            return Devices(claims.processes)
+        return devices
+
+    def again_seconds(self, claims: DeviceClaims) -> float:
+        """When to ask again though nothing happens; infinity: there is no need to."""
+        if claims.processes is not None:
+            return float("inf")
+        known = (self._known.get((one.kind, one.key)) for one in claims.claims)
+        doubted = [one.read_at for one in known if one is not None and one.why_unknown]
+        now = self._clock()
+        return min((max(at + DOUBTED_SECONDS - now, 0.0) for at in doubted), default=float("inf"))
+
+    async def _of(self, claim: DeviceClaim) -> _Known:
+        which = claim.kind, claim.key
+        known = self._known.get(which)
+        kept_seconds = DOUBTED_SECONDS if known and known.why_unknown else KEPT_SECONDS
+        if known is None or self._clock() >= known.read_at + kept_seconds:
+            known = await self._read(claim, known)
+            self._known.pop(which, None)
+            while len(self._known) >= MOST_CLAIMS:
+                del self._known[next(iter(self._known))]
+            self._known[which] = known
+        return known
+
+    async def _read(self, claim: DeviceClaim, before: _Known | None) -> _Known:
+        """Read a claim; that the API server is away for a moment makes nobody forget its count."""
+        now, (namespace, name) = self._clock(), claim.key
+        try:
+            if claim.kind is TEMPLATES:
+                made = await self._client.get(TEMPLATES, name, _Template, namespace=namespace)
+                return _Known(now, made.spec.spec.devices.requests)
+            found = await self._client.get(CLAIMS, name, _Claim, namespace=namespace)
+            return _Known(now, found.spec.devices.requests)
+        except NotFound as error:
+            # Of a kind that it does not have the API server says so in plain text.
+            is_served = error.reason == "NotFound"
+            why = f"{claim.title} is not there" if is_served else _NOT_SERVED
+        except KubeError as error:
+            if before is not None and before.requests and not isinstance(error, Forbidden):
+                return replace(before, read_at=now)
+            why = f"{claim.title} cannot be read: {error.message}"
+        log.debug("%s/%s: %s", namespace, name, why)
+        return _Known(now, why_unknown=why)
+
+
+def _counted(known: Iterable[tuple[DeviceClaim, _Known]], claims: DeviceClaims) -> Devices:
+    count, classes = 0, set[frozenset[str]]()
+    for claim, found in known:
+        if found.why_unknown:
+            return Devices(why_unknown=found.why_unknown)
+        if claim.kind is CLAIMS and claims.is_for_several:
+            return Devices(
+                why_unknown=f"{claim.title} is one for all workers; a ResourceClaimTemplate "
+                "would make one for each"
+            )
+        for request in found.requests:
+            if claim.request in {"", request.name}:
+                many = _of_request(request)
+                if isinstance(many, str):
+                    return Devices(why_unknown=f"request {request.name} of {claim.title} {many}")
+                count += many
+                classes.add(frozenset(one.device_class_name for one in _alternatives(request)))
+    if len(classes) > 1:
+        names = ", ".join(sorted(frozenset.union(*classes)))
+        return Devices(why_unknown=f"nobody says which of {names} are what processes drive")
+    return Devices(count)
+
+
+def _of_request(request: _Request) -> int | str:
+    """Return how many devices a request is for, or why that is not known."""
+    alternatives = _alternatives(request)
+    if any(one.allocation_mode != _EXACT for one in alternatives):
+        return f"asks for no exact number (allocationMode is not {_EXACT})"
+    counts = {0 if one.admin_access else one.count for one in alternatives}
+    if len(counts) != 1:
+        return "takes the first available of unequal numbers"
+    return counts.pop()
+
+
+def _alternatives(request: _Request) -> tuple[_Exactly, ...]:
+    return (request.exactly,) if request.exactly is not None else request.first_available

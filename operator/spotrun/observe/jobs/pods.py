@@ -1,0 +1,167 @@
+"""A pod as a decision sees it. Pure."""
+
+from datetime import datetime
+
+from spotrun.api.capacitypool import Capacity
+from spotrun.api.names import (
+    FINALIZER_METERED,
+    LABEL_CAPACITY,
+    LABEL_JOB_UID,
+    LABEL_SLOT,
+    LABEL_TEMPLATE,
+)
+from spotrun.observe.containers import end_is_guessed, ended_at, trainer_end
+from spotrun.observe.kube_objects import PodObject
+from spotrun.observe.messages import bounded
+from spotrun.observe.resources import requests_of
+from spotrun.state.names import serial_of
+from spotrun.state.snapshot import Pod, PodEnd, PodPhase
+from spotrun.wire import one_line, read_last_words
+
+_CAPACITIES = {capacity.value: capacity for capacity in Capacity}
+_PHASES = {phase.value: phase for phase in PodPhase}
+
+_SLOT_DIGITS = 4  # of perReplica, which is at most 1024
+_PULLING = frozenset({"ErrImagePull", "ImagePullBackOff"})
+_NORMAL = frozenset({"", "ContainerCreating", "PodInitializing"})
+
+
+def serial_in(pod: PodObject, job: str, uid: str, given_out: int) -> int | None:
+    """The number of a job's worker; None for a pod that only looks like one.
+
+    Whoever may create pods may give them our labels, our owner and a name like ours. But numbers
+    are given out in the job's status, which nobody else writes, and the pod of each is then made
+    at once; who takes the name before is found out when it is.
+    """
+    meta = pod.metadata
+    if meta.labels.get(LABEL_JOB_UID) != uid or meta.owner_uid != uid:
+        return None
+    serial = serial_of(meta.name, job, uid)
+    return serial if serial is not None and serial < given_out else None
+
+
+def pod_facts(pod: PodObject, serial: int) -> Pod:
+    """What is to be known of a worker's pod."""
+    meta, status = pod.metadata, pod.status
+    return Pod(
+        serial=serial,
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        template=meta.labels.get(LABEL_TEMPLATE, ""),
+        phase=_phase(status.phase),
+        node=pod.spec.node_name or None,
+        address=status.pod_ip or None,
+        deleting=meta.deletion_timestamp is not None,
+        # The API server adds the grace period to the time of the deletion.
+        killed_at=_moment(meta.deletion_timestamp),
+        is_forced=meta.deletion_grace_period_seconds == 0,
+        metered=FINALIZER_METERED in meta.finalizers,
+        disrupted=_disrupted(pod),
+        end=_end(pod),
+        unschedulable=_unschedulable(pod),
+        stuck=_stuck(pod),
+        created_at=_moment(meta.creation_timestamp),
+        scheduled_at=_since(pod, "PodScheduled"),
+        ended_at=ended_at(pod),
+        end_is_guessed=end_is_guessed(pod),
+        disrupted_at=_since(pod, "DisruptionTarget"),
+        requests=requests_of(pod),
+        asked=_CAPACITIES.get(meta.labels.get(LABEL_CAPACITY, "")),
+        pools=tuple(name for name in meta.annotations.pools.split(",") if name),
+        zone=meta.annotations.zone,
+        avoids=tuple(name for name in meta.annotations.avoids.split(",") if name),
+        slot=_slot(meta.labels.get(LABEL_SLOT, "")),
+    )
+
+
+def _slot(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) <= _SLOT_DIGITS else 0
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _since(pod: PodObject, kind: str) -> datetime | None:
+    """Since when a condition of that type is true."""
+    found = (c for c in pod.status.conditions if c.type == kind and c.status == "True")
+    return next((_moment(c.last_transition_time) for c in found), None)
+
+
+def _phase(text: str) -> PodPhase:
+    # "Unknown" is a running pod whose node is silent; whether it is lost is not concluded here.
+    return _PHASES.get(text, PodPhase.RUNNING)
+
+
+def _disrupted(pod: PodObject) -> str | None:
+    return next(
+        (c.reason for c in pod.status.conditions if _is_disruption(c.type, c.status)),
+        None,
+    )
+
+
+def _is_disruption(kind: str, status: str) -> bool:
+    return kind == "DisruptionTarget" and status == "True"
+
+
+def _end(pod: PodObject) -> PodEnd | None:
+    status = pod.status
+    ended = trainer_end(pod)
+    is_over = status.phase in {PodPhase.SUCCEEDED, PodPhase.FAILED}
+    if ended is None and not is_over:
+        return None
+    said = status.message or _why_disrupted(pod) or ("" if ended else _failed_init(pod))
+    message = one_line(said)
+    if ended is None:
+        return PodEnd(pod_reason=status.reason, pod_message=message)
+    return PodEnd(
+        exit_code=ended.exit_code,
+        container_reason=ended.reason,
+        pod_reason=status.reason,
+        pod_message=message,
+        words=read_last_words(ended.message),
+    )
+
+
+def _unschedulable(pod: PodObject) -> str:
+    found = (
+        c.message
+        for c in pod.status.conditions
+        if c.type == "PodScheduled" and c.status == "False" and c.reason == "Unschedulable"
+    )
+    return bounded(next(found, ""))
+
+
+def _stuck(pod: PodObject) -> str:
+    """Why a container cannot be started: the same words for every attempt, and for pauses between.
+
+    Each change of a message is a write, and such attempts go on for as long as nobody helps.
+    """
+    status = pod.status
+    for container in (*status.init_container_statuses, *status.container_statuses):
+        waiting = container.state.waiting
+        if waiting is None or waiting.reason in _NORMAL:
+            continue
+        if waiting.reason not in _PULLING:
+            return bounded(f"{waiting.reason}: {waiting.message}".removesuffix(": "))
+        _, is_given, cause = waiting.message.rpartition("ErrImagePull: ")
+        cause = cause if is_given or waiting.reason == "ErrImagePull" else ""
+        said = f"image {container.image or 'of ' + container.name} cannot be pulled"
+        return bounded(f"{said}: {cause}" if cause else said)
+    return ""
+
+
+def _why_disrupted(pod: PodObject) -> str:
+    found = (c.message for c in pod.status.conditions if _is_disruption(c.type, c.status))
+    return next(found, "")
+
+
+def _failed_init(pod: PodObject) -> str:
+    """Why the trainer was never started, where an init container is to blame."""
+    for container in pod.status.init_container_statuses:
+        ended = container.state.terminated
+        if ended is not None and ended.exit_code:
+            words = f": {ended.message}" if ended.message else ""
+            return f"init container {container.name} ended with {ended.exit_code}{words}"
+    return ""

@@ -1,0 +1,261 @@
+"""One job's snapshot, from what the caches hold."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from operator import itemgetter
+
+import msgspec
+from pydantic import ValidationError
+
+from spotrun.api.names import ConditionType, Reason
+from spotrun.api.status import TrainingJobStatus
+from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.observe.jobs.device_claims import NO_DEVICES, Devices
+from spotrun.observe.jobs.leader_memory import Memory
+from spotrun.observe.jobs.ledger_check import why_impossible
+from spotrun.observe.jobs.partial_spec import salvage
+from spotrun.observe.jobs.pods import pod_facts, serial_in
+from spotrun.observe.jobs.template_check import misfit
+from spotrun.observe.jobs.volumes import UNKNOWN, Storage
+from spotrun.observe.kube_objects import CostAnnotations, CostLabels, JobObject, PodObject
+from spotrun.observe.telemetry.agents import Agents
+from spotrun.policies.fallback_chain import undecided
+from spotrun.state.names import template_hash
+from spotrun.state.snapshot import Broken, JobSnapshot, Node, Pod, Worker
+from spotrun.state.worker_outcomes import fates, missed_by_both
+from spotrun.state.world_members import training
+
+MOST_SERIALS = 2**31
+MOST_WORDS = 1_000  # of what is wrong with a spec; they end in a condition
+_CANNOT_READ = "this operator cannot read the job"
+
+
+@dataclass(frozen=True)
+class _Spec:
+    digest: bytes
+    spec: TrainingJobSpec | None
+    template: str
+    wrong: str = ""
+    readable: TrainingJobSpec | None = None  # of what is wrong: what of it can be read
+    has_template: bool = True
+
+
+@dataclass(frozen=True)
+class _Status:
+    digest: bytes
+    status: TrainingJobStatus | None
+    wrong: str = ""
+    impossible: str | None = None  # what in it no operator can have written
+
+
+class Readings:
+    """What objects say, read once each.
+
+    By their content, not by their versions: where etcd is restored from a copy, these come again.
+    """
+
+    def __init__(self) -> None:
+        self._specs: dict[str, _Spec] = {}
+        self._statuses: dict[str, _Status] = {}
+        self._pods: dict[str, dict[int, tuple[PodObject, Pod]]] = {}  # by job, by serial
+
+    def spec(self, job: JobObject) -> _Spec:
+        """The spec and its template's hash, or what is wrong with it."""
+        known, digest = self._specs.get(job.metadata.uid), _digest(job.spec)
+        if known is None or known.digest != digest:
+            known = self._specs[job.metadata.uid] = _read_spec(job, digest)
+        return known
+
+    def status(self, job: JobObject) -> _Status:
+        """The status, or what is wrong with it."""
+        known, digest = self._statuses.get(job.metadata.uid), _digest(job.status)
+        if known is None or known.digest != digest:
+            known = self._statuses[job.metadata.uid] = _read_status(job, digest)
+        return known
+
+    def pods(self, uid: str, objects: Iterable[tuple[int, PodObject]]) -> list[Pod]:
+        """The facts of a job's pods, by serial; of the others that it had nothing is kept."""
+        known = self._pods.get(uid, {})
+        read: dict[int, tuple[PodObject, Pod]] = {}
+        for serial, pod in sorted(objects, key=itemgetter(0)):
+            before = known.get(serial)
+            if before is None or before[0] is not pod:
+                before = pod, pod_facts(pod, serial)
+            read[serial] = before
+        self._pods[uid] = read
+        return [facts for _, facts in read.values()]
+
+    def forget(self, uid: str) -> None:
+        """The job is gone."""
+        self._specs.pop(uid, None)
+        self._statuses.pop(uid, None)
+        self._pods.pop(uid, None)
+
+
+def job_snapshot(
+    job: JobObject,
+    pods: Iterable[PodObject],
+    look_at_node: Callable[[str], Node],
+    agents: Agents,
+    *,
+    readings: Readings,
+    memory: Memory,
+    now: datetime,
+    now_seconds: float,
+    leading_since: float,
+    storage: Storage = UNKNOWN,
+    devices: Devices = NO_DEVICES,
+) -> JobSnapshot:
+    """All that a decision about a job may know; times in seconds are on the monotonic clock.
+
+    Of a job that cannot be decided it is what is needed to let go of it.
+    """
+    meta = job.metadata
+    spec, status = readings.spec(job), readings.status(job)
+    readable = spec.spec or spec.readable
+    assert readable is not None, "of a spec that is wrong there is what can be read"
+    broken = _broken(spec, status)
+    ledger = status.status if broken is None or broken.has_ledger else None
+    facts = readings.pods(meta.uid, _worker_pods(job, pods, ledger))
+    agents.keep(meta.uid, {pod.serial for pod in facts})
+    workers = tuple(_worker(pod, meta.uid, look_at_node, agents) for pod in facts)
+    snapshot = JobSnapshot(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        generation=meta.generation,
+        created_at=datetime.fromisoformat(meta.creation_timestamp),
+        spec=readable,
+        status=status.status or TrainingJobStatus(),
+        template=spec.template,
+        deleting=meta.deletion_timestamp is not None,
+        workers=workers,
+        refusal=memory.refused.refusal if memory.refused is not None else None,
+        undone=memory.undone,
+        written_seconds=now_seconds - memory.written_at,
+        leading_seconds=now_seconds - leading_since,
+        annotated=_present(meta.annotations),
+        cost_labels=_present(meta.labels),
+        volume_is_shared=storage.is_shared,
+        volume_zones=storage.zones,
+        sync_bytes_per_step=_sync_bytes(workers),
+        claimed=_claimed(workers, spec.template) or devices.count,
+        claims_uncounted=devices.why_unknown,
+        broken=broken,
+    )
+    if ledger is None:
+        return snapshot
+    try:
+        snapshot = replace(snapshot, missed_seconds=_missed(snapshot, memory, now_seconds))
+        return replace(snapshot, lost_seconds=_losses(snapshot, memory, now_seconds, now))
+    except Exception as error:
+        return undecided(snapshot, error)
+
+
+def _broken(spec: _Spec, status: _Status) -> Broken | None:
+    if status.impossible is not None:
+        said = f"{_CANNOT_READ}: {status.impossible}; restore its status from before it was edited"
+        kind, reason = ConditionType.DECIDED, Reason.LEDGER_REFUSED
+        return Broken(said, kind, reason, has_ledger=False)
+    if spec.spec is not None and status.status is not None:
+        return None
+    return Broken(
+        spec.wrong or status.wrong,
+        has_ledger=status.status is not None,
+        may_be_said=status.status is not None,
+        has_template=spec.has_template,
+    )
+
+
+def _present(named: CostAnnotations | CostLabels) -> dict[str, str]:
+    """What is set, by its name in manifests."""
+    found: dict[str, str | None] = msgspec.to_builtins(named)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _worker_pods(
+    job: JobObject, pods: Iterable[PodObject], status: TrainingJobStatus | None
+) -> Iterator[tuple[int, PodObject]]:
+    """The job's own workers among the pods, with their serials.
+
+    Which numbers were given out is not known where the status cannot be read: then owner and name
+    have to do.
+    """
+    meta = job.metadata
+    given_out = (status.next_serial or 0) if status is not None else MOST_SERIALS
+    for pod in pods:
+        serial = serial_in(pod, meta.name, meta.uid, given_out)
+        if serial is not None:
+            yield serial, pod
+
+
+def _worker(pod: Pod, uid: str, look_at_node: Callable[[str], Node], agents: Agents) -> Worker:
+    node = look_at_node(pod.node) if pod.node is not None else None
+    is_old = agents.speaks_old_wire(uid, pod.serial)
+    return Worker(pod, node, agents.facts(uid, pod.serial), is_old)
+
+
+def _sync_bytes(workers: Iterable[Worker]) -> float | None:
+    told = (w.agent.report.progress for w in workers if w.agent is not None)
+    return max((one.sync_bytes for one in told if one and one.sync_bytes), default=None)
+
+
+def _claimed(workers: Iterable[Worker], template: str) -> int:
+    """How many devices each of its workers was made with: a claim may have been replaced since."""
+    made = (one.pod.requests.claimed for one in workers if one.pod.template == template)
+    return max(made, default=0)
+
+
+def _missed(job: JobSnapshot, memory: Memory, now_seconds: float) -> dict[int, float]:
+    """Since when each worker is missed by both its neighbours."""
+    missed = missed_by_both(job)
+    memory.missed_at = {serial: memory.missed_at.get(serial, now_seconds) for serial in missed}
+    return {serial: now_seconds - since for serial, since in memory.missed_at.items()}
+
+
+def _losses(
+    job: JobSnapshot, memory: Memory, now_seconds: float, now: datetime
+) -> dict[int, float]:
+    """Since when each member that trained is lost; a loss that was an error is forgotten."""
+    ended = fates(job, now)
+    alive = {worker.serial for worker in job.workers if worker.serial not in ended}
+    lost = [serial for serial in training(job.status) if serial not in alive]
+    memory.lost_at = {serial: memory.lost_at.get(serial, now_seconds) for serial in lost}
+    return {serial: now_seconds - since for serial, since in memory.lost_at.items()}
+
+
+def _digest(raw: msgspec.Raw) -> bytes:
+    return hashlib.blake2b(raw, digest_size=16).digest()
+
+
+def _read_spec(job: JobObject, digest: bytes) -> _Spec:
+    try:
+        spec = TrainingJobSpec.model_validate_json(bytes(job.spec), by_alias=True, by_name=False)
+    except ValidationError as error:
+        readable, has_template = salvage(bytes(job.spec))
+        return _Spec(digest, None, "", _words("spec", error), readable, has_template)
+    wrong = misfit(spec.workers.template)
+    if wrong is not None:
+        return _Spec(digest, None, "", f"{_CANNOT_READ}: {wrong}"[:MOST_WORDS], spec)
+    return _Spec(digest, spec, template_hash(spec))
+
+
+def _read_status(job: JobObject, digest: bytes) -> _Status:
+    try:
+        status = TrainingJobStatus.model_validate_json(
+            bytes(job.status), by_alias=True, by_name=False
+        )
+    except ValidationError as error:
+        return _Status(digest, None, _words("status", error))
+    return _Status(digest, status, impossible=why_impossible(status))
+
+
+def _words(root: str, error: ValidationError) -> str:
+    found = (
+        f"{'.'.join(map(str, (root, *one['loc'])))}: {one['msg'].removeprefix('Value error, ')}"
+        for one in error.errors(include_url=False, include_input=False)
+    )
+    return f"{_CANNOT_READ}: {'; '.join(found)}"[:MOST_WORDS]

@@ -1,0 +1,1 @@
+"""Nodes: what their labels say, and how they say that they are going away."""

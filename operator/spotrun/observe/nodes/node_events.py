@@ -1,0 +1,91 @@
+"""Events that say of a node that it is going away: Karpenter's, which come before any taint.
+
+A rebalance recommendation is nothing but an event: Karpenter itself does not act upon it. It counts
+until the time is over that it is about; that nothing came of it is then taken for granted.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
+from datetime import datetime, timedelta
+from typing import Self
+
+from spotrun.kube.client import Client, Selection
+from spotrun.kube.reflector import Reflector
+from spotrun.kube.tasks import running
+from spotrun.observe.kube_objects import EVENTS, EventObject, NodeObject
+from spotrun.observe.nodes.facts import created_at
+from spotrun.observe.nodes.interruption_notices import (
+    INTERRUPTED,
+    REBALANCE,
+    REBALANCED,
+    SILENCE,
+    WARNING,
+    Said,
+    said_recently,
+)
+
+NAMESPACE = "default"
+"""Where Kubernetes keeps the events of what is in no namespace."""
+_OVERDUE = timedelta(minutes=10)
+"""So long after its end a machine that was interrupted may still be there, but not for ever."""
+
+
+class Hints:
+    """Follows them while a block lasts; `told` is called with the names of nodes."""
+
+    def __init__(
+        self, client: Client, told: Callable[[str], None], wall: Callable[[], datetime]
+    ) -> None:
+        self._told = told
+        self._wall = wall
+        self._stack = AsyncExitStack()
+        # By reason, for the API server to sift them: a large cluster has thousands of others.
+        self._by_reason: dict[str, Reflector[EventObject]] = {
+            reason: Reflector(
+                client,
+                Selection(EVENTS, NAMESPACE, field_selector=f"reason={reason}"),
+                EventObject,
+                self._changed,
+                indices={"node": _of_node},
+            )
+            for reason in (INTERRUPTED, REBALANCED)
+        }
+
+    async def __aenter__(self) -> Self:
+        for reflector in self.reflectors:
+            await self._stack.enter_async_context(running(reflector.run()))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    @property
+    def reflectors(self) -> tuple[Reflector[EventObject], ...]:
+        """What follows them."""
+        return tuple(self._by_reason.values())
+
+    def about(self, node: NodeObject) -> Said:
+        """What is said of a node now."""
+        interrupted = self._last(INTERRUPTED, node, WARNING + _OVERDUE)
+        rebalanced = self._last(REBALANCED, node, REBALANCE)
+        if interrupted is None and rebalanced is None:
+            return SILENCE
+        return Said(interrupted, rebalanced)
+
+    def _last(self, reason: str, node: NodeObject, good_for: timedelta) -> datetime | None:
+        """When that was said last of this machine; one of its name may have been there before."""
+        born_at, now = created_at(node), self._wall()
+        events = self._by_reason[reason].by_index("node", node.metadata.name)
+        moments = (said_recently(event, now, good_for) for event in events)
+        return max(
+            (at for at in moments if at is not None and (born_at is None or at >= born_at)),
+            default=None,
+        )
+
+    def _changed(self, _: EventObject | None, new: EventObject | None) -> None:
+        if new is not None and new.regarding.kind == "Node":
+            self._told(new.regarding.name)
+
+
+def _of_node(event: EventObject) -> Iterable[str]:
+    return (event.regarding.name,) if event.regarding.kind == "Node" else ()

@@ -1,0 +1,1 @@
+"""CapacityPools: which nodes are in them, and which capacity is free."""

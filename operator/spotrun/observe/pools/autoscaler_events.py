@@ -1,0 +1,116 @@
+"""What autoscalers say of workers that find no node: that they make one, or that they will not.
+
+They say so in events on the pod. Without them a pool is known to be dry only once its nodes have
+had all the time that they usually take. Who may write events in a namespace can write such ones, so
+they count for no more than the worker there whose UID they name, while it waits, and not for long.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AsyncExitStack
+from datetime import datetime, timedelta
+from typing import Self
+
+from spotrun.kube.client import Client, Selection
+from spotrun.kube.reflector import Reflector
+from spotrun.kube.resource import Key
+from spotrun.kube.tasks import running
+from spotrun.observe.kube_objects import EVENTS, EventObject
+from spotrun.observe.messages import bounded
+from spotrun.observe.nodes.interruption_notices import said_recently
+
+CLUSTER_AUTOSCALER = "cluster-autoscaler"
+AUTOSCALERS = (CLUSTER_AUTOSCALER, "karpenter", "eks-auto-mode/compute")
+"""As their events are signed; the last is Karpenter as EKS runs it."""
+GOOD_FOR = timedelta(minutes=10)
+"""Who still makes no node says so again within five minutes: Karpenter by its own choice, the
+cluster autoscaler after 25 times because its client library lets no more pass."""
+
+_REFUSALS = frozenset({"NotTriggerScaleUp", "FailedScheduling"})
+_PROMISES = frozenset({"TriggeredScaleUp", "Nominated"})
+_REPEATED = "(combined from similar events): "
+_NEXT_REASON = re.compile(r", (?=\d)")
+
+Told = Callable[[Key, str], None]
+"""Called with the name and the UID of a pod of which something is new."""
+
+
+class Autoscalers:
+    """Follows what they say while a block lasts."""
+
+    def __init__(
+        self, client: Client, namespace: str | None, told: Told, wall: Callable[[], datetime]
+    ) -> None:
+        self._told = told
+        self._wall = wall
+        self._stack = AsyncExitStack()
+        # By who says it, for the API server to sift them: of pods there are far more other events.
+        self._by_name: dict[str, Reflector[EventObject]] = {
+            name: Reflector(
+                client,
+                Selection(
+                    EVENTS,
+                    namespace,
+                    field_selector=f"regarding.kind=Pod,reportingController={name}",
+                ),
+                EventObject,
+                self._changed,
+                indices={"pod": _of_pod},
+            )
+            for name in AUTOSCALERS
+        }
+
+    async def __aenter__(self) -> Self:
+        for reflector in self._by_name.values():
+            await self._stack.enter_async_context(running(reflector.run()))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    @property
+    def reflectors(self) -> dict[str, Reflector[EventObject]]:
+        """What follows them, by what it is called in the age of caches."""
+        return {f"{name} events": reflector for name, reflector in self._by_name.items()}
+
+    def refusal_of(self, namespace: str, uid: str) -> str:
+        """Why a pod gets no node, and who says so; empty while one is promised, or nobody says.
+
+        Of each the last word counts: a machine may turn out not to be had after it was promised.
+        """
+        said = dict(self._last_words(namespace, uid))
+        if any(event.reason in _PROMISES for event in said.values()):
+            return ""
+        return next((_words(name, event) for name, event in said.items()), "")
+
+    def _last_words(self, namespace: str, uid: str) -> Iterator[tuple[str, EventObject]]:
+        now = self._wall()
+        for name, reflector in self._by_name.items():
+            recent = [
+                (at, event.reason in _PROMISES, event)
+                for event in reflector.by_index("pod", (namespace, uid))
+                if event.reason in _REFUSALS | _PROMISES
+                if (at := said_recently(event, now, GOOD_FOR)) is not None
+            ]
+            if recent:
+                # Times are whole seconds: of two words within one the better is believed.
+                yield name, max(recent, key=lambda one: one[:2])[2]
+
+    def _changed(self, _: EventObject | None, new: EventObject | None) -> None:
+        if new is not None:
+            about = new.regarding
+            self._told(Key(new.metadata.namespace, about.name), about.uid)
+
+
+def _of_pod(event: EventObject) -> Iterable[tuple[str, str]]:
+    # Who may write in another namespace only may write nothing of this one's pods.
+    return ((event.metadata.namespace, event.regarding.uid),)
+
+
+def _words(name: str, event: EventObject) -> str:
+    """The same words however often it is said, for each change of them is a write."""
+    said = event.note.removeprefix(_REPEATED)
+    if name == CLUSTER_AUTOSCALER:  # it tells its reasons in a new order each time
+        start, colon, reasons = said.partition(": ")
+        said = start + colon + ", ".join(sorted(_NEXT_REASON.split(reasons)))
+    return bounded(f"{name}: {said}")

@@ -1,0 +1,222 @@
+"""The caches behind pools: CapacityPools, labels of namespaces, what events say."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from spotrun.api.capacitypool import Capacity, Price
+from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.api.values import Time
+from spotrun.kube.client import Client, Selection
+from spotrun.kube.reflector import Handler, Reflector
+from spotrun.kube.resource import Key
+from spotrun.kube.tasks import running
+from spotrun.money.catalog import Catalog
+from spotrun.money.rows import Offering
+from spotrun.money.shares import Resources
+from spotrun.observe.kube_objects import (
+    CAPACITY_POOLS,
+    NAMESPACES,
+    NamespaceObject,
+    NodeObject,
+    PodObject,
+    PoolObject,
+)
+from spotrun.observe.nodes.interruption_notices import Said
+from spotrun.observe.nodes.node_events import Hints
+from spotrun.observe.pools.autoscaler_events import Autoscalers
+from spotrun.observe.pools.fit import Demand, Demands
+from spotrun.observe.pools.market import Markets
+from spotrun.observe.pools.objects import asked
+from spotrun.observe.pools.pools import Pools
+from spotrun.observe.pools.promised_capacity import Promises
+from spotrun.observe.pools.snapshot import offerings_of, pool_snapshot
+from spotrun.policies.pool.policy import PoolSnapshot
+from spotrun.state.market import Market
+from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.view import FINISHED
+
+JobOf = Callable[[PodObject], tuple[TrainingJobSpec, str] | None]
+"""The spec of a worker's job, and the hash of its template; None for a pod that is no worker."""
+
+
+@dataclass(frozen=True)
+class Listeners:
+    """Who is told what."""
+
+    object: Handler[PoolObject]  # a pool's object has changed
+    pool: Callable[[str], None]  # something is new of a pool's nodes, or of who asks for some
+    node: Callable[[str], None]  # an event says something of a node
+    pod: Callable[[PodObject], None]  # something is new of what a worker waits for
+    market: Callable[[], None]  # people have declared or labelled pools: all jobs may choose anew
+
+
+class PoolCaches:
+    """Kept up to date while an `async with` block lasts."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str | None,
+        nodes: Callable[[str], NodeObject | None],
+        pods_on: Callable[[str], Iterable[PodObject]],
+        job_of: JobOf,
+        catalog: Callable[[], Catalog],
+        listeners: Listeners,
+        wall: Callable[[], datetime],
+    ) -> None:
+        self.objects: Reflector[PoolObject] = Reflector(
+            client, Selection(CAPACITY_POOLS), PoolObject, self._pool_changed
+        )
+        only = f"metadata.name={namespace}" if namespace is not None else ""
+        self._namespaces: Reflector[NamespaceObject] = Reflector(
+            client, Selection(NAMESPACES, field_selector=only), NamespaceObject, lambda *_: None
+        )
+        self._hints = Hints(client, self._node_told, wall)
+        self._autoscalers = Autoscalers(client, namespace, self._pod_told, wall)
+        self._sees_all = namespace is None
+        self._find = nodes
+        self._listeners = listeners
+        self._job_of = job_of
+        self._demands = Demands()
+        self.pools = Pools(
+            pods_on=pods_on,
+            said=self._hints.about,
+            changed=listeners.pool,
+            wall=wall,
+            is_worker=lambda pod: job_of(pod) is not None,
+        )
+        self.promises = Promises(self.pools.room, self.pools.room_changed)
+        self._catalog = catalog
+        self._markets = Markets(self.pools, catalog, wall)
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(running(self.objects.run()))
+        await self._stack.enter_async_context(running(self._namespaces.run()))
+        await self._stack.enter_async_context(self._hints)
+        await self._stack.enter_async_context(self._autoscalers)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    @property
+    def reflectors(self) -> dict[str, Reflector[Any]]:
+        """What is followed, by what it is called in the age of caches."""
+        interrupted, rebalanced = self._hints.reflectors
+        return {
+            "capacitypools": self.objects,
+            "namespaces": self._namespaces,
+            "interruptions": interrupted,
+            "recommendations": rebalanced,
+            **self._autoscalers.reflectors,
+        }
+
+    def pod_changed(self, old: PodObject | None, new: PodObject | None) -> None:
+        """Take note of a worker."""
+        self.pools.pod_changed(old, new)
+        self.promises.pod_changed(old, new)
+
+    def names(self) -> list[str]:
+        """The names of all pools, also of those that have yet to be made."""
+        return self.pools.names()
+
+    def market_for(self, job: JobSnapshot) -> Market:
+        """The pools that a job's workers may come from; a finished one asks for none."""
+        if job.status.phase in FINISHED:
+            return Market()
+        found = self._namespaces.get("", job.namespace)
+        labels = found.metadata.labels if found is not None else {}
+        demand = self._demands.of(job.spec, job.template)
+        return self._markets.market_for(job.spec.placement, demand, job.namespace, labels)
+
+    def requests_of(self, job: JobSnapshot) -> Resources:
+        """What one worker of a job asks for, as its template says."""
+        return self._demands.of(job.spec, job.template).requests
+
+    def snapshot(self, name: str, written_seconds: float) -> PoolSnapshot | None:
+        """A pool and what was seen of it; None if there is neither an object nor a node."""
+        pool = self.pools.get(name)
+        if pool is None:
+            return None
+        return pool_snapshot(
+            self.pools,
+            pool,
+            self._catalog(),
+            self._demand_of,
+            written_seconds,
+            sees_all=self._sees_all,
+            is_turned_down=self._is_turned_down,
+        )
+
+    def turned_down(self, job: JobSnapshot) -> dict[int, str]:
+        """In whose words autoscalers make no nodes for workers, by serial."""
+        waiting = (worker.pod for worker in job.workers if worker.pod.unschedulable)
+        refusal_of = self._autoscalers.refusal_of
+        found = {pod.serial: refusal_of(job.namespace, pod.uid) for pod in waiting}
+        return {serial: words for serial, words in found.items() if words}
+
+    def said(self, node: NodeObject) -> Said:
+        """What events say of a node."""
+        return self._hints.about(node)
+
+    def place(self, node: NodeObject) -> tuple[str, Capacity] | None:
+        """The pool of a node, and the capacity that it has there."""
+        return self.pools.place(node)
+
+    def offered(self) -> Iterator[Offering]:
+        """What all pools offer: what there may be a price for."""
+        found = (self.pools.get(name) for name in self.names())
+        return (one for pool in found if pool is not None for one in offerings_of(pool))
+
+    def has_namespace(self, name: str) -> bool:
+        """Whether there is such a namespace."""
+        return self._namespaces.get("", name) is not None
+
+    def price_of(self, pool: str) -> Price | None:
+        """What a node of a pool costs."""
+        return self.pools.price_of(pool)
+
+    def _demand_of(self, pod: PodObject) -> Demand | None:
+        job = self._job_of(pod)
+        return self._demands.of(*job) if job is not None else None
+
+    def _pool_changed(self, old: PoolObject | None, new: PoolObject | None) -> None:
+        one = new or old
+        assert one is not None, "a change has an old or a new side"
+        name = one.metadata.name
+        before = self._rests_until(name)
+        is_marked = (
+            old is not None and new is not None and old.metadata.labels != new.metadata.labels
+        )
+        is_declared_anew = self.pools.pool_changed(old, new)
+        self._listeners.object(old, new)
+        if is_declared_anew or is_marked:
+            self._listeners.market()
+        elif self._rests_until(name) != before:
+            for pod in self.pools.waiting.values():
+                if name in asked(pod):
+                    self._listeners.pod(pod)
+
+    def _rests_until(self, name: str) -> Time | None:
+        pool = self.pools.get(name)
+        return pool.status.retry_at if pool is not None else None
+
+    def _is_turned_down(self, pod: PodObject) -> bool:
+        return bool(self._autoscalers.refusal_of(pod.metadata.namespace, pod.metadata.uid))
+
+    def _pod_told(self, key: Key, uid: str) -> None:
+        pod = self.pools.waiting.get(key)
+        if pod is not None and pod.metadata.uid == uid:
+            self.pools.touch_asked(pod)
+            self._listeners.pod(pod)
+
+    def _node_told(self, name: str) -> None:
+        node = self._find(name)
+        if node is not None:
+            self.pools.look_again(node)
+            self._listeners.node(name)

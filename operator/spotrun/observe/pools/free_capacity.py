@@ -1,0 +1,140 @@
+"""Where there is room for more workers: nodes that are alike are counted, not looked at one by one.
+
+A cluster of thousands of nodes has few kinds of them, and most are either full or empty; so the
+question is answered for a job in microseconds, however many nodes there are.
+"""
+
+import functools
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from spotrun.api.capacitypool import Toleration
+from spotrun.money.shares import Resources
+from spotrun.observe.kube_objects import Taint
+from spotrun.observe.nodes.cloud_labels import HOST_LABEL, Labels
+from spotrun.observe.pools.fit import Demand, suits
+from spotrun.observe.resources import left, times_in
+
+_ITS_OWN = frozenset({HOST_LABEL})
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What tells whether a worker may run on a node: its taints, and labels that others share."""
+
+    labels: frozenset[tuple[str, str]]
+    taints: tuple[Taint, ...] = ()
+
+    @classmethod
+    def of(cls, labels: Labels, taints: tuple[Taint, ...] = ()) -> "Kind":
+        """The kind of a node; who asks for a node by its host name asks for no kind."""
+        return cls(frozenset(one for one in labels.items() if one[0] not in _ITS_OWN), taints)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What is left on a node."""
+
+    kind: Kind
+    free: Resources
+    is_empty: bool  # of workers
+
+
+class Room:
+    """What is left on the nodes of each pool that may be given workers."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, Counter[Slot]] = defaultdict(Counter)
+        self._of_node: dict[str, tuple[str, Slot]] = {}
+        self._strays: dict[str, Resources] = {}
+        self._kinds_of_strays: Counter[Resources] = Counter()
+        self._promised: dict[str, Counter[Resources]] = {}
+
+    def put(self, node: str, pool: str | None, slot: Slot | None) -> None:
+        """Take note of a node as it is now; None: no pool's, or nothing may be put there."""
+        self._forget_stray(node)
+        if (known := self._of_node.pop(node, None)) is not None:
+            self._slots[known[0]][known[1]] -= 1
+            if not self._slots[known[0]][known[1]]:
+                del self._slots[known[0]][known[1]]
+        if pool is not None and slot is not None:
+            self._of_node[node] = (pool, slot)
+            self._slots[pool][slot] += 1
+
+    def put_stray(self, node: str, has: Resources) -> None:
+        """Take note of a node that is in no pool: what it has, whoever uses it."""
+        self.put(node, None, None)
+        self._strays[node] = has
+        self._kinds_of_strays[has] += 1
+
+    @property
+    def strays(self) -> tuple[Resources, ...]:
+        """What nodes have that are in no pool, each kind once."""
+        return tuple(self._kinds_of_strays)
+
+    def promise(self, pool: str, requests: Resources, number: int) -> None:
+        """Keep room for so many workers more, or for fewer again."""
+        promised = self._promised.setdefault(pool, Counter())
+        promised[requests] += number
+        if not promised[requests]:
+            del promised[requests]
+        if not promised:
+            del self._promised[pool]
+
+    def is_promised(self, pool: str) -> bool:
+        """Whether room in a pool is kept for workers that no node shows yet."""
+        return pool in self._promised
+
+    def slots(self, pool: str, demand: Demand, further: tuple[Toleration, ...] = ()) -> int:
+        """How many more workers fit on the pool's nodes, besides those that were promised room."""
+        slots = self._slots.get(pool, Counter[Slot]())
+        for requests, number in self._promised.get(pool, {}).items():
+            slots = _without(slots, requests, number)
+        return sum(
+            count * _fits(demand.requests, slot)
+            for slot, count in slots.items()
+            if lets_in(demand, slot.kind, further)
+        )
+
+    def kinds(self, pool: str) -> Iterable[Kind]:
+        """The kinds of nodes of a pool."""
+        return {slot.kind for slot in self._slots.get(pool, ())}
+
+    def _forget_stray(self, node: str) -> None:
+        if (known := self._strays.pop(node, None)) is not None:
+            self._kinds_of_strays[known] -= 1
+            self._kinds_of_strays = +self._kinds_of_strays
+
+
+def _without(slots: Counter[Slot], requests: Resources, number: int) -> Counter[Slot]:
+    """What so many workers leave of nodes, on as few of them as will do."""
+    result: Counter[Slot] = Counter()
+    for slot, count in slots.items():
+        fits = min(_fits(requests, slot), number)
+        filled = min(number // fits, count) if fits else 0
+        result[_taken(slot, requests, fits)] += filled
+        number -= filled * fits
+        if fits and number and filled < count:
+            result[_taken(slot, requests, number)] += 1
+            filled, number = filled + 1, 0
+        result[slot] += count - filled
+    return +result
+
+
+def _taken(slot: Slot, requests: Resources, number: int) -> Slot:
+    taken = Resources(requests.cpu * number, requests.memory * number, requests.gpus * number)
+    return replace(slot, free=left(slot.free, taken), is_empty=slot.is_empty and not number)
+
+
+def _fits(requests: Resources, slot: Slot) -> int:
+    """A worker that asks for nothing is given a node for itself."""
+    if requests == Resources():
+        return int(slot.is_empty)
+    return times_in(requests, slot.free)
+
+
+@functools.lru_cache(maxsize=4096)
+def lets_in(demand: Demand, kind: Kind, further: tuple[Toleration, ...] = ()) -> bool:
+    """Whether nodes of a kind let such a worker in, room aside."""
+    return suits(demand, dict(kind.labels), kind.taints, further)

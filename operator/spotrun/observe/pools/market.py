@@ -1,0 +1,207 @@
+"""The market as jobs see it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from spotrun.api.amounts import Amount
+from spotrun.api.capacitypool import Price
+from spotrun.api.meta import ConditionStatus
+from spotrun.api.placement import Placement
+from spotrun.money.catalog import Catalog
+from spotrun.observe.nodes.cloud_labels import capacity_mark
+from spotrun.observe.pools.fit import Demand
+from spotrun.observe.pools.membership import match_labels
+from spotrun.observe.pools.objects import Pool
+from spotrun.observe.pools.pools import Pools
+from spotrun.observe.pools.snapshot import node_of, quotes_of, resources_in
+from spotrun.policies.pool.policy import DAY
+from spotrun.state.market import Market, PoolFacts
+
+KEPT = timedelta(minutes=1)
+"""That nodes become older meanwhile changes little within that."""
+MOST_VIEWS = 1_000
+NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+class Markets:
+    """What jobs may choose from.
+
+    Jobs are looked at far more often than a market changes, so what was put together once for
+    workers of one kind is kept.
+    """
+
+    def __init__(
+        self, pools: Pools, catalog: Callable[[], Catalog], wall: Callable[[], datetime]
+    ) -> None:
+        self._pools = pools
+        self._catalog = catalog
+        self._wall = wall
+        self._bases: dict[str, _Base] = {}
+        self._views: dict[tuple[Demand, str], _View] = {}
+
+    def market_for(
+        self, placement: Placement, demand: Demand, namespace: str, labels: Mapping[str, str]
+    ) -> Market:
+        """The pools of a job in a namespace that has these labels.
+
+        `free_slots` counts what our own workers leave of nodes: the pods of others are not watched,
+        so it is the most that may fit.
+        """
+        view = self._view(demand, namespace, {NAME_LABEL: namespace, **labels})
+        chosen = placement.pool_selector
+        if chosen is None:
+            return view.market
+        bases = ((facts, self._bases[facts.name]) for facts in view.market.pools)
+        return Market(
+            tuple(facts for facts, base in bases if chosen.matches(dict(base.pool.labels))),
+            view.market.strays,
+        )
+
+    def _view(self, demand: Demand, namespace: str, where: dict[str, str]) -> "_View":
+        known, now = self._views.get((demand, namespace)), self._wall()
+        if known is not None and known.where != where:
+            known = None
+        if known is not None and known.stamp == self._pools.stamp and now < known.until:
+            return known
+        before = known.facts if known is not None else {}
+        view = _View(where, self._pools.stamp, now + KEPT)
+        for name in self._pools.names():
+            base = self._base(name)
+            if base is None:
+                continue
+            view.until = min(view.until, base.until)
+            one = before.get(name)
+            stamp = self._pools.stamp_of(name)
+            if one is None or one[0] is not base or one[1] != stamp:
+                one = (base, stamp, self._for_job(base, demand, where))
+            view.facts[name] = one
+        strays = self._pools.room.strays
+        view.market = Market(tuple(one[2] for one in view.facts.values()), strays)
+        if known is None and len(self._views) >= MOST_VIEWS:
+            del self._views[next(iter(self._views))]
+        self._views[demand, namespace] = view
+        return view
+
+    def _for_job(self, base: "_Base", demand: Demand, where: dict[str, str]) -> PoolFacts:
+        pool, further = base.pool, base.pool.spec.tolerations or ()
+        selector = pool.spec.namespace_selector
+        taken = _taken(self._pools, pool)
+        return replace(
+            base.facts,
+            workers=self._pools.workers(pool.name),
+            namespaces_allowed=selector is None or selector.matches(where),
+            free_slots=self._pools.room.slots(pool.name, demand, further),
+            is_promised=self._pools.room.is_promised(pool.name),
+            last_interruption_at=max(taken, default=None),
+        )
+
+    def _base(self, name: str) -> "_Base | None":
+        now, revision = self._wall(), self._pools.revision(name)
+        known = self._bases.get(name)
+        if known is not None and known.revision == revision and now < known.until:
+            return known
+        pool = self._pools.get(name)
+        if pool is None:
+            self._bases.pop(name, None)
+            return None
+        until = min(at for at in (now + KEPT, _retry_at(pool, now)) if at is not None)
+        facts = _facts(self._pools, pool, self._catalog(), now)
+        base = _Base(pool, facts, revision, until)
+        self._bases[name] = base
+        return base
+
+
+@dataclass(frozen=True)
+class _Base:
+    pool: Pool
+    facts: PoolFacts
+    revision: int
+    until: datetime
+
+
+@dataclass
+class _View:
+    """The market for workers of one kind in one namespace."""
+
+    where: dict[str, str]
+    stamp: int
+    until: datetime
+    facts: dict[str, tuple[_Base, int, PoolFacts]] = field(default_factory=dict)
+    market: Market = field(default_factory=Market)
+
+
+def _facts(pools: Pools, pool: Pool, catalog: Catalog, now: datetime) -> PoolFacts:
+    spec, status = pool.spec, pool.status
+    price = status.price if status.as_of is not None else _first_price(pools, pool, catalog)
+    members = list(pools.members(pool.name))
+    labels = members[0].node.metadata.labels if members else {}
+    node = node_of(pools, pool) or status.node
+    return PoolFacts(
+        name=pool.name,
+        capacity=spec.capacity,
+        zones=spec.zones or (),
+        region=spec.region or "",
+        instance_types=spec.instance_types or (),
+        accelerator=(node.accelerator or "") if node is not None else "",
+        gpus=node.gpus if node is not None else 0,
+        usd_per_hour=_decimal(price.usd_per_hour) if price is not None else None,
+        on_demand_usd_per_hour=_decimal(price.on_demand_usd_per_hour) if price else None,
+        nodes=len(members),
+        max_workers=spec.max_workers,
+        declared=not pool.is_ours,
+        match_labels=match_labels(spec, labels),
+        states_capacity=bool(spec.node_selector or capacity_mark(labels)),
+        tolerations=spec.tolerations or (),
+        allocatable=resources_in(node),
+        available=_AVAILABLE[status.available or ConditionStatus.UNKNOWN],
+        retry_at=_retry_at(pool, now),
+        provision_seconds=float(status.provision_seconds) if status.provision_seconds else None,
+        interruptions_24h=status.interruptions_24h or 0,
+        node_hours_24h=_node_hours(pools, pool, now),
+        lifetimes=status.lifetimes or "",
+    )
+
+
+_AVAILABLE = {
+    ConditionStatus.TRUE: True,
+    ConditionStatus.FALSE: False,
+    ConditionStatus.UNKNOWN: None,
+}
+
+
+def _taken(pools: Pools, pool: Pool) -> list[datetime]:
+    """When nodes were taken, the status not yet having it included: who was just lost must rest."""
+    news = (life.ended_at for life in pools.news(pool.name).lives if life.taken)
+    known = (one.time.datetime for one in pool.status.interruptions or ())
+    return [*known, *(at for at in news if at is not None)]
+
+
+def _node_hours(pools: Pools, pool: Pool, now: datetime) -> float:
+    """For how long nodes were there in a day to be taken, those that were taken included."""
+    present = sum(
+        min((now - member.born_at) / timedelta(hours=1), 24.0)
+        for member in pools.members(pool.name)
+    )
+    recent = (one for one in pool.status.interruptions or () if now - one.time.datetime < DAY)
+    return present + sum(float(one.node_hours) for one in recent)
+
+
+def _retry_at(pool: Pool, now: datetime) -> datetime | None:
+    """When a pool that is dry will be asked again; None if it may be asked now."""
+    moment = pool.status.retry_at.datetime if pool.status.retry_at is not None else None
+    return moment if moment is not None and moment > now else None
+
+
+def _decimal(amount: Amount | None) -> Decimal | None:
+    return amount.decimal if amount is not None else None
+
+
+def _first_price(pools: Pools, pool: Pool, catalog: Catalog) -> Price:
+    """Of a pool whose status is not written yet: the first jobs should know it, too."""
+    quote, on_demand = quotes_of(pools, pool, catalog)
+    return Price(
+        usd_per_hour=quote.usd_per_hour.amount if quote is not None else None,
+        on_demand_usd_per_hour=on_demand.usd_per_hour.amount if on_demand is not None else None,
+    )

@@ -1,0 +1,101 @@
+"""CapacityPools as their objects have them, and what nodes and workers are to them. Pure."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from spotrun.api.capacitypool import CapacityPoolSpec, CapacityPoolStatus
+from spotrun.api.names import LABEL_MANAGED_BY, MANAGED_BY
+from spotrun.observe.kube_objects import NodeObject, PodObject, PoolObject
+from spotrun.observe.nodes.cloud_labels import Identity
+from spotrun.policies.pool.lifetimes import Life
+
+log = logging.getLogger(__name__)
+
+_OVER = frozenset({"Succeeded", "Failed"})
+_MOST_ASKED = 65_536
+"""Characters of pools' names: room for a thousand. Whoever may annotate pods may write more."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A pool as its object has it, or as it will be made."""
+
+    name: str
+    spec: CapacityPoolSpec
+    labels: Mapping[str, str] = field(default_factory=dict)
+    status: CapacityPoolStatus = field(default_factory=CapacityPoolStatus)
+    uid: str = ""  # "": it has yet to be made
+    version: str = ""
+    is_ours: bool = True  # discovered, and changed by nobody since
+
+    @property
+    def declared(self) -> CapacityPoolSpec | None:
+        """What people have said of it; None if it was found."""
+        return None if self.is_ours else self.spec
+
+    def is_of(self, identity: Identity) -> bool:
+        """Whether a pool that was found is the one of such nodes: names may fall together."""
+        zones = (identity.zone,) if identity.zone else None
+        mine = (self.spec.instance_types, self.spec.zones, self.spec.capacity)
+        return self.is_ours and mine == ((identity.instance_type,), zones, identity.capacity)
+
+
+@dataclass
+class Member:
+    """A node as its pool knows it."""
+
+    node: NodeObject
+    pool: str | None
+    born_at: datetime
+    reclaimed_at: datetime | None = None
+    workers: int = 0
+
+
+@dataclass
+class News:
+    """What happened in a pool."""
+
+    lives: list[Life] = field(default_factory=list)
+    provisioned: list[tuple[datetime, float]] = field(default_factory=list)
+
+
+def read_pool(pool: PoolObject) -> Pool | None:
+    """A pool as its object has it; None for one that the API server should not have let pass."""
+    meta = pool.metadata
+    try:
+        spec = CapacityPoolSpec.model_validate_json(bytes(pool.spec), by_alias=True, by_name=False)
+    except ValidationError as error:
+        log.warning("capacitypool %s cannot be read and does not count: %s", meta.name, error)
+        return None
+    try:
+        status = CapacityPoolStatus.model_validate_json(
+            bytes(pool.status), by_alias=True, by_name=False
+        )
+    except ValidationError as error:
+        log.warning("what was learned of %s cannot be read, so it is lost: %s", meta.name, error)
+        status = CapacityPoolStatus()
+    is_ours = meta.labels.get(LABEL_MANAGED_BY) == MANAGED_BY and meta.generation == 1
+    return Pool(meta.name, spec, meta.labels, status, meta.uid, meta.resource_version, is_ours)
+
+
+def is_over(pod: PodObject) -> bool:
+    """Whether all its containers have ended."""
+    return pod.status.phase in _OVER
+
+
+def asked(pod: PodObject) -> tuple[str, ...]:
+    """The pools that a worker was asked from; none: any node will do."""
+    written = pod.metadata.annotations.pools[:_MOST_ASKED]
+    return tuple(name for name in written.split(",") if name)
+
+
+def is_unschedulable(pod: PodObject) -> bool:
+    """Whether the scheduler found no node for it."""
+    return any(
+        one.type == "PodScheduled" and one.status == "False" and one.reason == "Unschedulable"
+        for one in pod.status.conditions
+    )

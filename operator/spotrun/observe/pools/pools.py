@@ -1,0 +1,302 @@
+"""The pools of the cluster: which nodes are in them, and what happens to those.
+
+Kept up to date from the events of nodes, of our own pods and of CapacityPools, one node at a time;
+a pool is put together when somebody asks. What happened is kept until the pool's status holds it.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from spotrun.api.capacitypool import Capacity, CapacityPoolSpec, Price
+from spotrun.kube.resource import Key
+from spotrun.observe.kube_objects import NodeObject, PodObject, PoolObject
+from spotrun.observe.nodes.cloud_labels import Labels, identity_of
+from spotrun.observe.nodes.facts import created_at, is_ready
+from spotrun.observe.nodes.interruption_notices import Said, has_notice, is_karpenters, is_reclaimed
+from spotrun.observe.pools.free_capacity import Kind, Room, Slot
+from spotrun.observe.pools.membership import declared_for, discovered_spec, other_name, pool_name
+from spotrun.observe.pools.objects import Member, News, Pool, asked, is_over, read_pool
+from spotrun.observe.resources import left, requests_of, resources_of, total
+from spotrun.policies.pool.lifetimes import Life
+
+MOST_EVENTS = 1_000  # of one pool, until its status holds them
+
+
+class Pools:
+    """Follows them; `changed` is called with the name of a pool of which something is new."""
+
+    def __init__(
+        self,
+        *,
+        pods_on: Callable[[str], Iterable[PodObject]],
+        said: Callable[[NodeObject], Said],
+        changed: Callable[[str], None],
+        wall: Callable[[], datetime],
+        is_worker: Callable[[PodObject], bool] = lambda _: True,
+    ) -> None:
+        self.room = Room()
+        self.waiting: dict[Key, PodObject] = {}
+        self._pods_on = pods_on
+        self._said = said
+        self._changed = changed
+        self._wall = wall
+        self._is_worker = is_worker
+        self._pools: dict[str, Pool] = {}
+        self._declared: list[tuple[str, CapacityPoolSpec]] = []
+        self._nodes: dict[str, Member] = {}
+        self._members: dict[str, dict[str, Member]] = defaultdict(dict)
+        self._news: dict[str, News] = defaultdict(News)
+        self._workers: Counter[str] = Counter()
+        self._revisions: Counter[str] = Counter()
+        self._stamps: Counter[str] = Counter()
+        self.stamp = 0  # another number whenever anything of any pool is new
+
+    # what there is -----------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        """The names of all pools, also of those that have yet to be made."""
+        return sorted(self._pools.keys() | {name for name, nodes in self._members.items() if nodes})
+
+    def get(self, name: str) -> Pool | None:
+        """A pool; None if there is neither an object nor a node."""
+        known = self._pools.get(name)
+        if known is not None:
+            return known
+        member = next(iter(self._members.get(name, {}).values()), None)
+        if member is None:
+            return None
+        labels = member.node.metadata.labels
+        identity = identity_of(labels)
+        assert identity is not None, "a node of an unknown type is in no pool that was found"
+        return Pool(name, discovered_spec(identity, labels))
+
+    def members(self, name: str) -> Iterable[Member]:
+        """The nodes of a pool."""
+        return self._members.get(name, {}).values()
+
+    def workers(self, name: str) -> int:
+        """How many workers of all jobs are on a pool's nodes."""
+        return self._workers[name]
+
+    def revision(self, name: str) -> int:
+        """Another number when a pool has other nodes or another object; pods do not count."""
+        return self._revisions[name]
+
+    def stamp_of(self, name: str) -> int:
+        """Another number whenever anything of a pool is new, its workers included."""
+        return self._stamps[name]
+
+    def news(self, name: str) -> News:
+        """What happened in a pool that its status may not hold yet."""
+        return self._news.get(name, News())
+
+    def place(self, node: NodeObject) -> tuple[str, Capacity] | None:
+        """The pool of a node, and the capacity it has there; None if it is in none."""
+        member = self._nodes.get(node.metadata.name)
+        pool = self.get(member.pool) if member is not None and member.pool is not None else None
+        return (pool.name, pool.spec.capacity) if pool is not None else None
+
+    def price_of(self, name: str) -> Price | None:
+        """What a node of a pool costs, as its status has it."""
+        pool = self._pools.get(name)
+        return pool.status.price if pool is not None else None
+
+    # what happens --------------------------------------------------------------------------------
+
+    def pool_changed(self, old: PoolObject | None, new: PoolObject | None) -> bool:
+        """Take note of a CapacityPool; whether people have declared other ones."""
+        one = new or old
+        assert one is not None, "a change has an old or a new side"
+        name = one.metadata.name
+        self._revisions[name] += 1
+        before = self._pools.pop(name, None)
+        now = read_pool(new) if new is not None else None
+        if now is not None:
+            self._pools[name] = now
+            self._forget_what_is_held(now)
+        is_declared_anew = (before and before.declared) != (now and now.declared)
+        if is_declared_anew:
+            declared = (pool for pool in self._pools.values() if not pool.is_ours)
+            self._declared = [(pool.name, pool.spec) for pool in declared]
+        if is_declared_anew or before is None:
+            affected = self._nodes if is_declared_anew else self._members[name]
+            for member in tuple(affected.values()):
+                self._take_in(member.node)
+        self.room_changed(name)
+        return is_declared_anew
+
+    def node_changed(self, old: NodeObject | None, new: NodeObject | None) -> None:
+        """Take note of a node."""
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._take_leave(old)
+        if new is not None:
+            self._take_in(new, is_first=old is None)
+
+    def look_again(self, node: NodeObject) -> None:
+        """Events say something new of it."""
+        self._take_in(node)
+
+    def pod_changed(self, old: PodObject | None, new: PodObject | None) -> None:
+        """Take note of a worker: it waits for a node, has one, or has left it."""
+        key = _key(new or old)
+        waits = new is not None and new.spec.node_name is None and not is_over(new)
+        if waits and new is not None:
+            self.waiting[key] = new
+            self.touch_asked(new)
+        elif self.waiting.pop(key, None) is not None and new is not None:
+            self._was_bound(new)
+        if _holds(old) != _holds(new):
+            for node in (_holds(old), _holds(new)):
+                if node is not None:
+                    self._count(node)
+
+    def touch_asked(self, pod: PodObject) -> None:
+        """Something is new of the pools that a worker waits for."""
+        for name in asked(pod):
+            if name in self._pools or name in self._members:
+                self._touch(name)
+
+    # ---------------------------------------------------------------------------------------------
+
+    def _take_in(self, node: NodeObject, *, is_first: bool = False) -> None:
+        name, labels = node.metadata.name, node.metadata.labels
+        known = self._nodes.get(name)
+        pool = self._pool_for(labels)
+        member = Member(node, pool, created_at(node) or self._wall())
+        if known is not None:
+            member.reclaimed_at, member.workers = known.reclaimed_at, known.workers
+            if known.pool is not None and known.pool != pool:
+                self._drop(known)
+                member.workers = 0
+        self._nodes[name] = member
+        if pool is None:
+            self.room.put_stray(name, resources_of(node.status.allocatable))
+            self.stamp += 1
+            return
+        self._members[pool][name] = member
+        self._revisions[pool] += 1
+        self._note_reclaim(member, pool, is_first=is_first)
+        self._count(name)
+
+    def _take_leave(self, node: NodeObject) -> None:
+        name = node.metadata.name
+        member = self._nodes.pop(name, None)
+        self.room.put(name, None, None)
+        if member is None or member.pool is None:
+            self.stamp += 1
+            return
+        if member.reclaimed_at is None:
+            taken = self._was_taken(member)
+            self._add_life(member.pool, Life(member.born_at, self._wall(), taken))
+        self._drop(member)
+
+    def _drop(self, member: Member) -> None:
+        """It is no longer in its pool."""
+        assert member.pool is not None, "it was in one"
+        del self._members[member.pool][member.node.metadata.name]
+        self._workers[member.pool] -= member.workers
+        self._revisions[member.pool] += 1
+        self._touch(member.pool)
+
+    def _pool_for(self, labels: Labels) -> str | None:
+        declared = declared_for(self._declared, labels)
+        if declared is not None:
+            return declared
+        identity = identity_of(labels)
+        if identity is None:
+            return None
+        name = pool_name(identity)
+        known = self._pools.get(name)
+        return name if known is None or known.is_of(identity) else other_name(identity)
+
+    def _note_reclaim(self, member: Member, pool: str, *, is_first: bool) -> None:
+        """That a machine is taken back counts from its notice; once, whatever follows.
+
+        One that was under notice when it was first seen was counted by who was here before us.
+        """
+        spec = self._spec_of(pool)
+        is_spot = spec is not None and spec.capacity is Capacity.SPOT
+        if member.reclaimed_at is not None or not is_reclaimed(
+            member.node, is_spot=is_spot, said=self._said(member.node)
+        ):
+            return
+        member.reclaimed_at = self._wall()
+        if not is_first:
+            self._add_life(pool, Life(member.born_at, member.reclaimed_at, taken=True))
+
+    def _was_taken(self, member: Member) -> bool:
+        """Whether a node that is gone was taken: nobody had said that it would go.
+
+        Karpenter leaves nodes alone that have our workers, but for what it cannot help.
+        """
+        if not has_notice(member.node):
+            return True
+        return is_karpenters(member.node) and member.workers > 0
+
+    def _count(self, name: str) -> None:
+        """What our own pods leave of a node; of others nothing is known."""
+        member = self._nodes.get(name)
+        if member is None or member.pool is None:
+            return
+        node = member.node
+        pods = [pod for pod in self._pods_on(name) if not is_over(pod)]
+        self._workers[member.pool] += len(pods) - member.workers
+        member.workers = len(pods)
+        slot = None
+        is_going = has_notice(node) or self._said(node) != Said()
+        if is_ready(node) and not is_going:
+            have = resources_of(node.status.allocatable)
+            free = left(have, total(map(requests_of, pods)))
+            slot = Slot(Kind.of(node.metadata.labels, node.spec.taints), free, not pods)
+        self.room.put(name, member.pool, slot)
+        self._touch(member.pool)
+
+    def _was_bound(self, pod: PodObject) -> None:
+        """How long a node took that was made after the worker that waited for one."""
+        member = self._nodes.get(pod.spec.node_name or "")
+        created = pod.metadata.creation_timestamp
+        if member is None or member.pool is None or created is None or not self._is_worker(pod):
+            return
+        since = datetime.fromisoformat(created)
+        if member.born_at > since:
+            now = self._wall()
+            found = self._news[member.pool].provisioned
+            found.append((now, (now - since).total_seconds()))
+            del found[:-MOST_EVENTS]
+
+    def room_changed(self, pool: str) -> None:
+        """Something is new of the room in a pool, though no node shows it."""
+        self.stamp += 1
+        self._stamps[pool] += 1
+
+    def _touch(self, pool: str) -> None:
+        self.room_changed(pool)
+        self._changed(pool)
+
+    def _add_life(self, pool: str, life: Life) -> None:
+        lives = self._news[pool].lives
+        lives.append(life)
+        del lives[:-MOST_EVENTS]
+
+    def _forget_what_is_held(self, pool: Pool) -> None:
+        news, as_of = self._news.get(pool.name), pool.status.as_of
+        if news is None or as_of is None:
+            return
+        until = as_of.datetime
+        news.lives[:] = [one for one in news.lives if one.ended_at and one.ended_at > until]
+        news.provisioned[:] = [one for one in news.provisioned if one[0] > until]
+
+    def _spec_of(self, name: str) -> CapacityPoolSpec | None:
+        pool = self.get(name)
+        return pool.spec if pool is not None else None
+
+
+def _holds(pod: PodObject | None) -> str | None:
+    """The node that a worker holds a part of."""
+    return pod.spec.node_name if pod is not None and not is_over(pod) else None
+
+
+def _key(pod: PodObject | None) -> Key:
+    assert pod is not None, "a change has an old or a new side"
+    return Key(pod.metadata.namespace, pod.metadata.name)

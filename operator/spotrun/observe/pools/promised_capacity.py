@@ -1,0 +1,84 @@
+"""Room on nodes that was promised to workers which no node shows yet.
+
+Jobs that are applied together are decided within milliseconds. Without this each of them would see
+the same free node, and all but one would wait on a full pool. A promise holds until the scheduler
+has tried the worker: then either its node shows it, or there is no such room.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from spotrun.kube.resource import Key
+from spotrun.money.shares import Resources
+from spotrun.observe.kube_objects import PodObject
+from spotrun.observe.pools.free_capacity import Room
+from spotrun.observe.pools.objects import asked, is_over
+from spotrun.observe.resources import requests_of
+from spotrun.state.actions import Action, Create
+from spotrun.state.names import worker_name
+from spotrun.state.snapshot import JobSnapshot
+
+
+@dataclass
+class Promises:
+    """Keeps them in a `Room`; `changed` is called with the name of a pool that has more or less."""
+
+    room: Room
+    changed: Callable[[str], None]
+    _held: dict[Key, tuple[str, Resources]] = field(default_factory=dict)  # by the worker's pod
+    # The pods that do not show yet, by job, and the job of each.
+    _unseen: dict[Key, set[Key]] = field(default_factory=dict)
+    _job_of: dict[Key, Key] = field(default_factory=dict)
+
+    def make(self, job: JobSnapshot, actions: Iterable[Action]) -> None:
+        """Keep room for the workers that are to be made where there is room on nodes."""
+        pinned = (one for one in actions if isinstance(one, Create) and one.place.pinned)
+        for one in pinned:
+            pod = Key(job.namespace, worker_name(job.name, job.uid, one.serial))
+            self._hold(pod, one.place.required[0], job.requests)
+            self._job_of[pod] = owner = Key(job.namespace, job.name)
+            self._unseen.setdefault(owner, set()).add(pod)
+
+    def take_back(self, job: Key) -> None:
+        """What was promised to workers that do not show is decided anew, or they are not made."""
+        for pod in self._unseen.pop(job, ()):
+            del self._job_of[pod]
+            self._drop(pod)
+
+    def take_all_back(self) -> None:
+        """What another leader has promised since shows in pods."""
+        for job in tuple(self._unseen):
+            self.take_back(job)
+
+    def pod_changed(self, old: PodObject | None, new: PodObject | None) -> None:
+        """A worker shows now: until it was tried the room is its own, then its node tells."""
+        pod = new or old
+        assert pod is not None, "a change has an old or a new side"
+        key = Key(pod.metadata.namespace, pod.metadata.name)
+        if (job := self._job_of.pop(key, None)) is not None:
+            self._unseen[job].discard(key)
+        if new is not None and _is_untried(new):
+            pools = asked(new)
+            if len(pools) == 1 and key not in self._held:
+                self._hold(key, pools[0], requests_of(new))
+        else:
+            self._drop(key)
+
+    def _hold(self, key: Key, pool: str, requests: Resources) -> None:
+        self._drop(key)
+        self._held[key] = pool, requests
+        self.room.promise(pool, requests, 1)
+        self.changed(pool)
+
+    def _drop(self, key: Key) -> None:
+        held = self._held.pop(key, None)
+        if held is not None:
+            self.room.promise(*held, -1)
+            self.changed(held[0])
+
+
+def _is_untried(pod: PodObject) -> bool:
+    """Whether the scheduler has yet to speak of a pod; one that is gated may wait for long."""
+    if pod.spec.node_name is not None or is_over(pod) or pod.metadata.deletion_timestamp:
+        return False
+    return all(one.type != "PodScheduled" for one in pod.status.conditions)

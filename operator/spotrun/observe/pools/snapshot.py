@@ -1,0 +1,169 @@
+"""A pool as its next status is concluded from it. Pure."""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+
+from spotrun.api.amounts import Amount
+from spotrun.api.capacitypool import CapacityPoolSpec, PoolNode
+from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR
+from spotrun.money.catalog import FROM_NODE, Catalog
+from spotrun.money.prices import Quote, remembered
+from spotrun.money.rows import Offering
+from spotrun.money.shares import Resources
+from spotrun.observe.kube_objects import PodObject
+from spotrun.observe.nodes.cloud_labels import accelerator_of
+from spotrun.observe.pools.fit import Demand
+from spotrun.observe.pools.free_capacity import Kind, lets_in
+from spotrun.observe.pools.membership import match_labels
+from spotrun.observe.pools.objects import Pool, asked, is_unschedulable
+from spotrun.observe.pools.pools import Pools
+from spotrun.observe.resources import resources_of, times_in
+from spotrun.policies.pool.lifetimes import Life
+from spotrun.policies.pool.policy import PoolSnapshot
+
+DemandOf = Callable[[PodObject], Demand | None]
+"""What the template of a worker's job asks for; None where that is not known."""
+
+
+def pool_snapshot(
+    pools: Pools,
+    pool: Pool,
+    catalog: Catalog,
+    demand: DemandOf,
+    written_seconds: float,
+    *,
+    sees_all: bool = True,
+    is_turned_down: Callable[[PodObject], bool] = lambda _: False,
+) -> PoolSnapshot:
+    """All that the next status of a pool is concluded from.
+
+    Who serves one namespace does not see all workers, and leaves their number to nobody: two such
+    operators would write theirs over each other's for ever.
+    """
+    members = list(pools.members(pool.name))
+    present = [Life(one.born_at) for one in members if one.reclaimed_at is None]
+    quote, on_demand = quotes_of(pools, pool, catalog)
+    waiting = [pod for pod in pools.waiting.values() if pool.name in asked(pod)]
+    fitting = [pod for pod in waiting if _would_fit(pools, pool, pod, demand)]
+    news = pools.news(pool.name)
+    return PoolSnapshot(
+        name=pool.name,
+        uid=pool.uid,
+        version=pool.version,
+        spec=pool.spec,
+        status=pool.status,
+        is_ours=pool.is_ours,
+        lives=(*present, *news.lives),
+        workers=sum(one.workers for one in members) if sees_all else None,
+        node=node_of(pools, pool),
+        quote=quote,
+        on_demand=on_demand,
+        provisioned=tuple(news.provisioned),
+        waiting=tuple(_since(fitting)),
+        turned_down=tuple(_since(filter(is_turned_down, fitting))),
+        is_asked=bool(waiting),
+        written_seconds=written_seconds,
+    )
+
+
+def node_of(pools: Pools, pool: Pool) -> PoolNode | None:
+    """What a node of the pool has to give; of different ones the smallest, which all have."""
+    found = []
+    for member in pools.members(pool.name):
+        have = resources_of(member.node.status.allocatable)
+        found.append((have.gpus, have.cpu, have.memory, member.node.metadata.name, member))
+    if not found:
+        return None
+    # A new node has no GPUs until its device plugin has registered them.
+    found = [one for one in found if one[0]] or found
+    gpus, cpu, memory, _, member = min(found)
+    if not gpus and pool.status.node is not None and pool.status.node.gpus:
+        return pool.status.node
+    return PoolNode(
+        cpu=Amount.of(cpu),
+        memory=Amount.of(memory),
+        gpus=gpus,
+        accelerator=(accelerator_of(member.node.metadata.labels) or None) if gpus else None,
+    )
+
+
+def resources_in(node: PoolNode | None) -> Resources | None:
+    """That in numbers."""
+    if node is None:
+        return None
+    return Resources(node.cpu.decimal, node.memory.decimal, node.gpus)
+
+
+def quotes_of(pools: Pools, pool: Pool, catalog: Catalog) -> tuple[Quote | None, Quote | None]:
+    """The price of a node and of the same one on demand; of several types there is no one price."""
+    types = pool.spec.instance_types or ()
+    offering = _offering(pool.spec, types[0] if len(types) == 1 else "")
+    on_demand = catalog.on_demand(offering) if offering.instance_type else None
+    return _quote(pools, pool, catalog, offering), on_demand
+
+
+def offerings_of(pool: Pool) -> Iterator[Offering]:
+    """All that a pool offers, type by type."""
+    return (_offering(pool.spec, kind) for kind in pool.spec.instance_types or ())
+
+
+def _quote(pools: Pools, pool: Pool, catalog: Catalog, offering: Offering) -> Quote | None:
+    """What all nodes state that stay, also until the next one comes; else what anybody else says.
+
+    Of different prices the dearest: nobody knows whose like comes next, and no job is to be placed
+    for a price that it may not get. What a worker pays is what its own node states. Who leaves says
+    nothing of who comes.
+    """
+    told, declared = remembered(pool.status.price), pool.spec.usd_per_hour
+    staying = [member.node for member in pools.members(pool.name) if member.reclaimed_at is None]
+    stated = {node.metadata.annotations.get(ANNOTATION_NODE_USD_PER_HOUR) for node in staying}
+    if not stated and declared is None and told is not None and told.source == FROM_NODE:
+        return told
+    quotes = {
+        catalog.quote(offering, annotation=one, pool_usd_per_hour=declared, last=told)
+        for one in stated
+    }
+    if len(quotes) == 1:
+        return quotes.pop()
+    by_nodes = [quote for quote in quotes if quote is not None and quote.source == FROM_NODE]
+    if by_nodes and len(by_nodes) == len(quotes):
+        return max(by_nodes, key=lambda quote: quote.usd_per_hour)
+    return catalog.quote(offering, pool_usd_per_hour=declared, last=told)
+
+
+def _offering(spec: CapacityPoolSpec, instance_type: str) -> Offering:
+    zones = spec.zones or ()
+    return Offering(
+        instance_type=instance_type,
+        capacity=spec.capacity,
+        region=spec.region or "",
+        zone=zones[0] if len(zones) == 1 else "",
+    )
+
+
+def _since(waiting: Iterable[PodObject]) -> Iterator[datetime]:
+    for pod in waiting:
+        if pod.metadata.creation_timestamp:
+            yield datetime.fromisoformat(pod.metadata.creation_timestamp)
+
+
+def _would_fit(pools: Pools, pool: Pool, pod: PodObject, demand_of_pod: DemandOf) -> bool:
+    """Whether a worker that finds no node would fit an empty one of the pool: then it is dry.
+
+    An impossible request of one tenant says nothing about it.
+    """
+    have = resources_in(node_of(pools, pool) or pool.status.node)
+    demand = demand_of_pod(pod)
+    if have is None or demand is None or not is_unschedulable(pod):
+        return False
+    if not times_in(demand.requests, have):
+        return False
+    nodes = [one.node for one in pools.members(pool.name)]
+    kinds = {Kind.of(node.metadata.labels, node.spec.taints) for node in nodes} or {_kind(pool)}
+    return any(lets_in(demand, kind, pool.spec.tolerations or ()) for kind in kinds)
+
+
+def _kind(pool: Pool) -> Kind:
+    """What is known of nodes that are not there."""
+    asked_for = match_labels(pool.spec, {})
+    return Kind.of({key: values[0] for key, values in asked_for.items() if len(values) == 1})

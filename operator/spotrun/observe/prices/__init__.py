@@ -1,0 +1,1 @@
+"""What nodes cost: tables, and what clouds say."""

@@ -1,0 +1,118 @@
+"""What nodes cost over time: by the first source that knows it, remembered while the process lives.
+
+Pools keep their prices in their status. A node's annotation and a price table only say what is now;
+when that changes is seen here, and what follows from it is in the jobs' status soon after.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from spotrun.api.capacitypool import Price
+from spotrun.money.catalog import FROM_NODE, Catalog
+from spotrun.money.prices import PriceHistory, history_of
+from spotrun.money.units import UsdPerHour
+from spotrun.observe.nodes.facts import MOST_NODES
+from spotrun.policies.cost.pricing import offering
+from spotrun.state.snapshot import Node
+
+MOST_CHANGES = 16
+"""Of one node, between two looks of a job at it."""
+
+
+@dataclass
+class _Known:
+    asked: tuple[Node, Price | None, Catalog]
+    node: Node  # with its prices, as it was last there
+
+
+class Prices:
+    """Adds to a node what it costs; of one that is gone, what was known last."""
+
+    def __init__(
+        self,
+        pool_price: Callable[[str], Price | None],
+        wall: Callable[[], datetime],
+        catalog: Catalog,
+    ) -> None:
+        self.catalog = catalog
+        self._pool_price = pool_price
+        self._wall = wall
+        self._known: dict[str, _Known] = {}
+        self._missed_at: dict[str, datetime] = {}
+
+    def priced(self, node: Node) -> Node:
+        """The node with its prices."""
+        known = self._remembered(node.name)
+        if node.gone:
+            return self._left_by(node, known)
+        if node.created_at is None:  # it is not there: yet, or any more
+            self._missed(node.name)
+            return node
+        self._missed_at.pop(node.name, None)
+        price = self._pool_price(node.pool) if node.pool else None
+        asked = (node, price, self.catalog)
+        if known is not None and known.asked == asked:
+            return known.node
+        is_same = known is not None and known.node.created_at == node.created_at
+        before = known.node.prices if known is not None and is_same else PriceHistory()
+        priced = replace(
+            node,
+            prices=self._continued(before, self._history(node, price)),
+            on_demand_usd_per_hour=self._on_demand(node, price),
+        )
+        if known is None and len(self._known) >= MOST_NODES:
+            del self._known[next(iter(self._known))]
+        self._known[node.name] = _Known(asked, priced)
+        return priced
+
+    def _remembered(self, name: str) -> _Known | None:
+        """What is known of a node; the one that nobody has looked at for longest goes first."""
+        known = self._known.pop(name, None)
+        if known is not None:
+            self._known[name] = known
+        return known
+
+    def _missed(self, name: str) -> datetime:
+        """Since when a node is missed."""
+        if name not in self._missed_at and len(self._missed_at) >= MOST_NODES:
+            del self._missed_at[next(iter(self._missed_at))]
+        return self._missed_at.setdefault(name, self._wall())
+
+    def _left_by(self, node: Node, known: _Known | None) -> Node:
+        """What is left of a node in memory; it is gone since it was missed first."""
+        last = known.node if known is not None else node
+        return replace(last, gone=True, ready=node.ready, gone_at=self._missed(node.name))
+
+    def _history(self, node: Node, price: Price | None) -> PriceHistory:
+        """What the catalog says; of its pool's nodes a pool remembers what that said before."""
+        if node.stated_price is None and _is_of_all_nodes(price):
+            return history_of(price, self._wall())
+        quote = self.catalog.quote(offering(node), annotation=node.stated_price)
+        return PriceHistory.constant(quote.usd_per_hour) if quote else PriceHistory()
+
+    def _on_demand(self, node: Node, price: Price | None) -> UsdPerHour | None:
+        if price is not None and price.on_demand_usd_per_hour is not None:
+            return UsdPerHour.of(price.on_demand_usd_per_hour)
+        quote = self.catalog.on_demand(offering(node))
+        return quote.usd_per_hour if quote is not None else None
+
+    def _continued(self, before: PriceHistory, now: PriceHistory) -> PriceHistory:
+        """A price that was constant as long as one looked has changed when it was seen to.
+
+        A price that nobody knows any more goes on as it was.
+        """
+        if not before.changes:
+            return now
+        moment = self._wall()
+        price = now.at(moment)
+        if len(now.changes) > 1:  # it tells by itself when it changed
+            return now
+        if price is None or price == before.at(moment):
+            return before
+        return PriceHistory((*before.changes, (moment, price))[-MOST_CHANGES:])
+
+
+def _is_of_all_nodes(price: Price | None) -> bool:
+    """Whether a pool's price is that of any node in it: what some state holds for these alone."""
+    return price is not None and price.usd_per_hour is not None and price.source != FROM_NODE

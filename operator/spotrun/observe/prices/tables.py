@@ -1,0 +1,108 @@
+"""The price tables there are: the cluster's own, what clouds say, and the built-in ones.
+
+The cluster's are a ConfigMap of which each entry is a sheet, read as it changes. A sheet that
+cannot be read, and a line of one, cost the others nothing; the log says what is wrong.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Self
+
+from spotrun.kube.client import Client, Selection
+from spotrun.kube.reflector import Reflector
+from spotrun.kube.resource import Key
+from spotrun.kube.tasks import running
+from spotrun.money.builtin import built_in_tables
+from spotrun.money.catalog import Catalog
+from spotrun.money.rows import Offering
+from spotrun.money.table import PriceTable
+from spotrun.observe.kube_objects import CONFIG_MAPS, ConfigMapObject
+from spotrun.observe.prices.live import LivePrices
+
+log = logging.getLogger(__name__)
+
+_MOST_LINES = 10  # that the log says are wrong
+
+
+@dataclass(frozen=True)
+class PriceSources:
+    """Who is asked for prices besides nodes, pools and the tables in the package."""
+
+    table: Key | None = None  # a ConfigMap
+    live: tuple[LivePrices, ...] = ()  # one for each cloud that is asked
+
+
+NOBODY = PriceSources()
+
+
+class PriceTables:
+    """Followed while an `async with` block lasts; `changed` is told each new catalog."""
+
+    def __init__(
+        self,
+        client: Client,
+        sources: PriceSources,
+        *,
+        offered: Callable[[], Iterable[Offering]],
+        changed: Callable[[Catalog], None],
+    ) -> None:
+        self.reflectors: dict[str, Reflector[ConfigMapObject]] = {}
+        if (table := sources.table) is not None:
+            only = f"metadata.name={table.name}"
+            selection = Selection(CONFIG_MAPS, table.namespace, field_selector=only)
+            follower = Reflector(client, selection, ConfigMapObject, self._read)
+            self.reflectors["pricetables"] = follower
+        self._own: tuple[PriceTable, ...] = ()
+        self._live = sources.live
+        self._offered = offered
+        self._changed = changed
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        for follower in self.reflectors.values():
+            await self._stack.enter_async_context(running(follower.run()))
+        for cloud in self._live:
+            following = cloud.follow(self._offered, lambda _: self._tell())
+            await self._stack.enter_async_context(running(following))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    @property
+    def catalog(self) -> Catalog:
+        """All that is known now; a cloud that has not answered yet is in it, without a price."""
+        return catalog_of(self._own, (table for cloud in self._live for table in cloud.tables()))
+
+    def _read(self, _: ConfigMapObject | None, new: ConfigMapObject | None) -> None:
+        self._own = tables_of(new)
+        self._tell()
+
+    def _tell(self) -> None:
+        self._changed(self.catalog)
+
+
+def catalog_of(own: Iterable[PriceTable] = (), live: Iterable[PriceTable] = ()) -> Catalog:
+    """The cluster's own tables are asked first, then a cloud's, then the built-in ones."""
+    return Catalog((*own, *live, *built_in_tables()))
+
+
+def tables_of(config_map: ConfigMapObject | None) -> tuple[PriceTable, ...]:
+    """The tables of a ConfigMap, by the names of their entries."""
+    return tuple(_read_tables(config_map)) if config_map is not None else ()
+
+
+def _read_tables(config_map: ConfigMapObject) -> Iterator[PriceTable]:
+    meta = config_map.metadata
+    for name, text in sorted(config_map.data.items()):
+        source = f"{name} of ConfigMap {meta.namespace}/{meta.name}"
+        try:
+            table = PriceTable.parse(text, source)
+        except ValueError as error:
+            log.warning("%s is no price table: %s", source, error)
+            continue
+        for line in table.refused[:_MOST_LINES]:
+            log.warning("%s: %s", source, line)
+        yield table

@@ -1,0 +1,99 @@
+"""What is asked of all caches alike: whether they are filled, and what they show of our writes."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from spotrun.kube.client import Selection
+from spotrun.kube.reflector import Reflector
+from spotrun.kube.resource import Key, Resource
+from spotrun.observe.kube_objects import CONFIG_MAPS, EVENTS
+
+SILENT_SECONDS = 300.0
+"""A cache opens its watch anew after 75 s without a word, and is answered or fails. Only a bug is
+silent for so long: that a restart may cure, an API server that is away it does not."""
+
+BLIND_SECONDS = 120.0
+"""Longer than a watch may be silent before it is opened anew."""
+
+_HINTS = frozenset({CONFIG_MAPS, EVENTS})
+"""Decisions without them are poorer, not wrong. Events often have an etcd of their own, which may
+be wiped; and agents reach no replica while none is ready."""
+
+
+class Following:
+    """Several reflectors, by the names under which people are told of them."""
+
+    def __init__(self, reflectors: Mapping[str, Reflector[Any]]) -> None:
+        self.rewound = asyncio.Event()
+        """Set when a cache that decisions rest on was filled with an older state than it had
+        shown."""
+        self._reflectors = reflectors
+        self._of_resource: dict[Resource, list[Reflector[Any]]] = {}
+        for one in reflectors.values():
+            if one.selection.resource not in _HINTS:
+                one.rewound = self.rewound.set
+            self._of_resource.setdefault(one.selection.resource, []).append(one)
+
+    async def synced(self) -> None:
+        """Return when every cache has been filled once."""
+        for reflector in self._reflectors.values():
+            await reflector.synced.wait()
+
+    @property
+    def are_synced(self) -> bool:
+        """Whether every cache has been filled once."""
+        return all(reflector.synced.is_set() for reflector in self._reflectors.values())
+
+    def last_version(self, resource: Resource) -> int:
+        """The newest version of a resource that the caches have seen; of others none is awaited.
+
+        Several caches may show selections of one resource: the one that is furthest behind counts.
+        """
+        versions = (one.last_version for one in self._of_resource.get(resource, ()))
+        return min(versions, default=2**63)
+
+    def version_of(self, resource: Resource, key: Key) -> int | None:
+        """The version of one object as the caches have it; None if they have no such object."""
+        found = (one.get(*key) for one in self._of_resource.get(resource, ()))
+        return min((one.metadata.version for one in found if one is not None), default=None)
+
+    def listed_at(self, resource: Resource) -> float:
+        """When the last complete list of a resource began."""
+        moments = (one.listed_at for one in self._of_resource.get(resource, ()))
+        return min(moments, default=float("inf"))
+
+    def relist(self, resource: Resource) -> None:
+        """List a resource again, for a watch has not told what must be there."""
+        for reflector in self._of_resource.get(resource, ()):
+            reflector.relist()
+
+    def blind(self) -> str | None:
+        """Why what is decided rests on what is no longer so; None if it does not."""
+        for name, reflector in self._reflectors.items():
+            if reflector.selection.resource in _HINTS:
+                continue
+            if reflector.refusals:
+                return (
+                    f"{name}: the API server shows an older state than before; was etcd restored?"
+                )
+            if (age := reflector.age_seconds()) > BLIND_SECONDS:
+                return f"{name}: nothing was heard for {age:.0f} s"
+        return None
+
+    def stalled(self) -> str | None:
+        """Which caches have heard nothing for too long, not even a failure; None if none has."""
+        ages = {
+            name: round(reflector.age_seconds())
+            for name, reflector in self._reflectors.items()
+            if not reflector.failures
+        }
+        stalled = {name: age for name, age in ages.items() if age > SILENT_SECONDS}
+        if not stalled:
+            return None
+        return f"nothing was heard, not even a failure, for so many s: {stalled}"
+
+    @property
+    def selections(self) -> tuple[Selection, ...]:
+        """What is listed and watched."""
+        return tuple(reflector.selection for reflector in self._reflectors.values())

@@ -1,0 +1,1 @@
+"""What agents report, and what metrics.k8s.io measures."""

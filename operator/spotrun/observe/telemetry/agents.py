@@ -1,0 +1,127 @@
+"""What the agents have said last, and when: volatile, for after a restart they say it again."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from spotrun.observe.telemetry.step_windows import Windows
+from spotrun.state.snapshot import Agent
+from spotrun.wire import Report
+
+MOST_WORKERS = 16_384
+"""Of one job; more are not remembered than a world could have."""
+
+
+@dataclass
+class _Heard:
+    heard_at: float
+    report: Report | None = None  # None: nothing that could be read
+    ready_at: float | None = None
+    arrived_at: float | None = None
+    moved_at: float | None = None
+    windows: Windows = field(default_factory=Windows)
+    num_polls: int = 0  # held open now
+    is_old: bool = False
+
+
+class Agents:
+    """The latest report of every worker; who reports was checked before."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._jobs: dict[str, dict[int, _Heard]] = {}
+
+    def heard(self, uid: str, serial: int, report: Report) -> bool:
+        """Take in a report; True if it is worth looking at the job again.
+
+        How far the training is and how busy the workers are can wait for the next look, but for
+        its first steps, for how long they take, and for when enough is known of this world.
+        """
+        now = self._clock()
+        heard = self._remembered(uid, serial)
+        before, heard.report, heard.heard_at, heard.is_old = heard.report, report, now, False
+        if not report.ready:
+            heard.ready_at = None
+        elif before is None or not before.ready:
+            heard.ready_at = now
+        if before is None or before.arrived != report.arrived:
+            heard.arrived_at = now
+        if report.progress is not None and (before is None or before.progress != report.progress):
+            heard.moved_at = now
+        progress = report.progress
+        is_measured = progress is not None and heard.windows.take(progress, report.utilization)
+        if is_measured or before is None or before.news != report.news:
+            return True
+        return _first_told(report) > _first_told(before)
+
+    def touch(self, uid: str, serial: int) -> None:
+        """Take note of a sign of life."""
+        self._remembered(uid, serial).heard_at = self._clock()
+
+    def hold(self, uid: str, serial: int) -> None:
+        """A poll was opened: as long as it is, it is a sign of life."""
+        self._remembered(uid, serial).num_polls += 1
+
+    def let_go(self, uid: str, serial: int) -> None:
+        """A poll was answered or lost: silence counts from now on."""
+        heard = self._jobs.get(uid, {}).get(serial)
+        if heard is not None:
+            heard.num_polls = max(heard.num_polls - 1, 0)
+            heard.heard_at = self._clock()
+
+    def too_old(self, uid: str, serial: int) -> bool:
+        """A report was refused for its wire version; True if that is new."""
+        heard = self._remembered(uid, serial)
+        was_old, heard.is_old, heard.heard_at = heard.is_old, True, self._clock()
+        return not was_old
+
+    def facts(self, uid: str, serial: int) -> Agent | None:
+        """What is known of a worker's agent; None until it has reported."""
+        heard = self._jobs.get(uid, {}).get(serial)
+        if heard is None or heard.report is None:
+            return None
+        now = self._clock()
+        return Agent(
+            report=heard.report,
+            heard_seconds=0.0 if heard.num_polls else now - heard.heard_at,
+            ready_seconds=_since(heard.ready_at, now),
+            arrived_seconds=_since(heard.arrived_at, now),
+            progress_seconds=_since(heard.moved_at, now),
+            reading=heard.windows.reading() if heard.report.progress is not None else None,
+        )
+
+    def speaks_old_wire(self, uid: str, serial: int) -> bool:
+        """Whether its last report was refused for its version."""
+        heard = self._jobs.get(uid, {}).get(serial)
+        return heard is not None and heard.is_old
+
+    def keep(self, uid: str, serials: Collection[int]) -> None:
+        """Forget all other workers of a job: a number whose pod is made again starts anew."""
+        job = self._jobs.get(uid)
+        if job is None or job.keys() <= set(serials):
+            return
+        self._jobs[uid] = {serial: heard for serial, heard in job.items() if serial in serials}
+
+    def forget(self, uid: str) -> None:
+        """The job is gone."""
+        self._jobs.pop(uid, None)
+
+    def _remembered(self, uid: str, serial: int) -> _Heard:
+        job = self._jobs.setdefault(uid, {})
+        heard = job.get(serial)
+        if heard is None:
+            if len(job) >= MOST_WORKERS:
+                del job[next(iter(job))]
+            heard = job[serial] = _Heard(self._clock())
+        return heard
+
+
+def _first_told(report: Report) -> tuple[bool, bool]:
+    """What somebody waits for who watches a job begin: whether there are steps, and their pace."""
+    progress = report.progress
+    if progress is None:
+        return False, False
+    return progress.step > 0, progress.step_seconds is not None
+
+
+def _since(moment: float | None, now: float) -> float | None:
+    return None if moment is None else now - moment

@@ -1,0 +1,151 @@
+"""What workers use that tell nothing of their steps: asked of metrics.k8s.io, as an HPA does.
+
+It is asked about such jobs only, and rarely: whoever answers has measured their pods once in a
+quarter of a minute, or in a whole one.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import aclosing
+from dataclasses import replace
+from typing import NoReturn
+
+import msgspec
+
+from spotrun.api.names import LABEL_JOB_UID
+from spotrun.kube.client import Client, Selection
+from spotrun.kube.depth import decode
+from spotrun.kube.errors import Forbidden, KubeError, NotFound
+from spotrun.kube.resource import Key
+from spotrun.observe.kube_objects import POD_METRICS, PodMetricsObject, PodObject
+from spotrun.observe.telemetry.silent_scripts import MuteJob, incomparable, tells_nothing
+from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.world_members import generation
+
+log = logging.getLogger(__name__)
+
+IGNORED_SECONDS = 300.0
+"""After a change of the world, in which processes start, load and compile: for so long an HPA does
+not count the CPU of a new pod, either. Who trains through `Run` has told of a step by then."""
+ASK_SECONDS = 60.0
+REFUSED_SECONDS = 600.0
+"""A cluster that serves no such API, or does not let us ask, seldom will a minute later."""
+KEPT_SECONDS = 300.0
+"""What was heard last counts for so long while there is no answer."""
+_LOOK_SECONDS = 5.0  # for jobs about which to ask
+_DECODER = msgspec.json.Decoder(PodMetricsObject)
+
+
+class Usage:
+    """Asks while `follow` runs, and remembers; `pods_of` are a job's own."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Callable[[], float],
+        wake: Callable[[Key], None],
+        pods_of: Callable[[Key], Iterable[PodObject]],
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._wake = wake
+        self._pods_of = pods_of
+        self._jobs: dict[Key, MuteJob] = {}
+        self._hindrance = ""  # why there was no answer last
+        self._refused_until = float("-inf")
+
+    def added_to(self, job: JobSnapshot) -> JobSnapshot:
+        """A job with what its workers use, if nobody else tells of them; else as it is."""
+        key, now = Key(job.namespace, job.name), self._clock()
+        if not tells_nothing(job):
+            self.forget(key)
+            return job
+        known = self._followed(key, job)
+        known.incomparable = incomparable(job, self._pods_of(key))
+        if now < known.settled_at:
+            return job
+        workers = tuple(replace(worker, used=known.used(worker)) for worker in job.workers)
+        why = known.incomparable or ("" if known.samples else self._hindrance)
+        return replace(job, workers=workers, is_mute=True, use_unknown=why)
+
+    def forget(self, key: Key) -> None:
+        """The job is gone, or tells of its steps."""
+        self._jobs.pop(key, None)
+
+    def forget_all(self) -> None:
+        """What was heard is too old."""
+        self._jobs.clear()
+
+    async def follow(self) -> NoReturn:
+        """Keep asking, until cancelled."""
+        while True:
+            await self.refresh()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def refresh(self) -> None:
+        """Ask about each such job, if it is time to."""
+        for key, job in list(self._jobs.items()):
+            if not job.incomparable and self._clock() >= max(job.ask_at, self._refused_until):
+                await self._ask(key, job)
+
+    def _followed(self, key: Key, job: JobSnapshot) -> MuteJob:
+        known, present = self._jobs.get(key), generation(job.status)
+        if known is None or (known.uid, known.generation) != (job.uid, present):
+            settled_at = self._clock() + IGNORED_SECONDS
+            known = self._jobs[key] = MuteJob(job.uid, present, settled_at, ask_at=settled_at)
+        return known
+
+    async def _ask(self, key: Key, job: MuteJob) -> None:
+        job.ask_at = self._clock() + ASK_SECONDS
+        try:
+            told = await self._listed(key.namespace, job.uid)
+        except KubeError as error:
+            self._do_without(error)
+            if self._clock() - job.heard_at > KEPT_SECONDS:
+                job.samples.clear()
+        else:
+            self._hindrance = ""
+            job.take(told, self._pods_of(key), self._clock())
+        self._wake(key)
+
+    async def _listed(self, namespace: str, uid: str) -> list[PodMetricsObject]:
+        """What is said of a job's pods."""
+        selection = Selection(POD_METRICS, namespace, label_selector=f"{LABEL_JOB_UID}={uid}")
+        async with aclosing(self._client.pages(selection)) as pages:
+            found = [_read(item) async for page in pages for item in page.items or ()]
+        return [one for one in found if one is not None]
+
+    def _do_without(self, error: KubeError) -> None:
+        """Whoever has no answer is asked again after a minute, who will not answer, later."""
+        if isinstance(error, NotFound | Forbidden):
+            self._refused_until = self._clock() + REFUSED_SECONDS
+        said, self._hindrance = self._hindrance, _advice(error)
+        if not said:
+            log.info("sizes of jobs whose scripts tell nothing: %s", self._hindrance)
+
+
+def _read(item: msgspec.Raw) -> PodMetricsObject | None:
+    """None for one that cannot be read: it spoils no other."""
+    try:
+        read: PodMetricsObject = decode(_DECODER, item)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return read
+
+
+def _advice(error: KubeError) -> str:
+    match error:
+        case NotFound():
+            return (
+                "the script does not train through Run, and this cluster serves no metrics.k8s.io: "
+                "install metrics-server, or choose scaling.mode Manual"
+            )
+        case Forbidden():
+            return (
+                "the script does not train through Run, and the operator's account may not list "
+                "pods of metrics.k8s.io: apply the roles of this version"
+            )
+        case _:
+            return f"the script does not train through Run, and metrics.k8s.io says: {error}"

@@ -1,0 +1,106 @@
+"""Jobs whose workers tell nothing of their steps, and what is heard of these from elsewhere. Pure.
+
+A script that does not train through `Run` tells nothing. If its job is in mode Auto, what is left
+to size it by is the CPU and memory of its pods.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from statistics import median
+
+from spotrun.api.workers import ScalingMode, TargetResource
+from spotrun.money.shares import Resources
+from spotrun.observe.kube_objects import PodMetricsObject, PodObject
+from spotrun.observe.telemetry.pod_metrics import allowance, utilization
+from spotrun.policies.scaling.utilization.gauges import targets
+from spotrun.state.snapshot import ENOUGH_WINDOWS, JobSnapshot, Worker
+from spotrun.state.view import FINISHED
+from spotrun.state.world_members import generation, has_arrived, training
+from spotrun.wire import Utilization
+
+_KEPT_SAMPLES = 5
+
+
+def tells_nothing(job: JobSnapshot) -> bool:
+    """Whether a world trains whose size is ours to find, and none of its scripts tells of steps."""
+    if job.spec.scaling_mode is not ScalingMode.AUTO or job.status.phase in FINISHED:
+        return False
+    crew, present = training(job.status), generation(job.status)
+    known = {worker.serial: worker for worker in job.workers}
+    return bool(crew) and all(n in known and _is_mute(known[n], present) for n in crew)
+
+
+def _is_mute(worker: Worker, present: int) -> bool:
+    report = worker.agent.report if worker.agent is not None else None
+    if report is None or not has_arrived(worker, present):
+        return False
+    return report.progress is None and not report.in_process
+
+
+def incomparable(job: JobSnapshot, pods: Iterable[PodObject]) -> str:
+    """Why what its pods use says nothing of any of its targets; "": of one at least it does."""
+    resources = [target.resource for target in targets(job)]
+    if set(resources) == {TargetResource.GPU}:
+        return "metrics.k8s.io knows nothing of GPUs: give a target for CPU or Memory"
+    whole = [allowance(pod) for pod in pods]
+    if not whole or any(_part(one, resource) > 0 for one in whole for resource in resources):
+        return ""
+    return (
+        "the container that trains has neither limit nor request of what there is a target for, "
+        "so what it uses is a share of nothing: give it one"
+    )
+
+
+def _part(whole: Resources, resource: TargetResource) -> float:
+    parts = {TargetResource.CPU: whole.cpu, TargetResource.MEMORY: whole.memory}
+    return float(parts.get(resource, 0))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a pod used at some time."""
+
+    timestamp: str  # as it was told: the same one twice is one
+    used: Utilization
+
+
+@dataclass
+class MuteJob:
+    """One of them, in the world that it has; moments are on the monotonic clock."""
+
+    uid: str
+    generation: int
+    settled_at: float  # before that, nothing is concluded
+    ask_at: float
+    incomparable: str = ""  # why there is no need to ask
+    heard_at: float = float("-inf")
+    samples: dict[str, deque[Sample]] = field(default_factory=dict)  # by the pod's UID
+
+    def used(self, worker: Worker) -> Utilization | None:
+        """The medians of a worker's last samples; None before there are enough."""
+        samples = self.samples.get(worker.pod.uid, ())
+        if len(samples) < ENOUGH_WINDOWS:
+            return None
+        return Utilization(
+            cpu=_median(sample.used.cpu for sample in samples),
+            memory=_median(sample.used.memory for sample in samples),
+        )
+
+    def take(self, told: Iterable[PodMetricsObject], pods: Iterable[PodObject], now: float) -> None:
+        """Take in an answer; of a pod that is not in it, nothing is known any more."""
+        by_name = {one.metadata.name: one for one in told}
+        before, self.samples, self.heard_at = self.samples, {}, now
+        for pod in pods:
+            one, uid = by_name.get(pod.metadata.name), pod.metadata.uid
+            if one is None:
+                continue
+            known = before.get(uid, deque[Sample](maxlen=_KEPT_SAMPLES))
+            if not known or known[-1].timestamp != one.timestamp:
+                known.append(Sample(one.timestamp, utilization(pod, one)))
+            self.samples[uid] = known
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
