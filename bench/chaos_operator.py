@@ -17,11 +17,11 @@ from typing import Any
 
 from bench.chaos_worker import Home, LocalWorker
 from devcluster.addresses import claim_block
+from spotrun.agents.answers import Told
+from spotrun.agents.published import published
 from spotrun.api.status import TrainingJobStatus
 from spotrun.observe.telemetry.agents import Agents
 from spotrun.policies.chain import decide
-from spotrun.serve.publishing import published
-from spotrun.serve.told import Told
 from spotrun.state.actions import Action, Create, Release, Remove
 from spotrun.state.snapshot import JobSnapshot, Worker
 from spotrun.state.worker_outcomes import fates, in_doubt, missed_by_both

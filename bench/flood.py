@@ -31,12 +31,12 @@ from bench.long_poll import (
 )
 from bench.operator_bench import percentile, say
 from devcluster.argument_types import how_many
+from spotrun.agents.long_poll import Board
+from spotrun.agents.tokens import Tokens
 from spotrun.api.names import SERVER_NAME
+from spotrun.http.connection_limits import Limits
 from spotrun.observe.telemetry.agents import Agents
-from spotrun.serve.board import Board
-from spotrun.serve.server import Server, Settings
-from spotrun.serve.tokens import Tokens
-from spotrun.serve.visits import Limits
+from spotrun.runtime.agent_server import Server, Settings
 
 HOST = "127.0.0.1"
 LOOK_SECONDS = 0.005

@@ -21,7 +21,6 @@ import uvloop
 from typing_extensions import override
 
 from bench.operator_bench import say
-from spotrun import front
 from spotrun.kube.client import Client, Selection
 from spotrun.kube.events import Broken
 from spotrun.kube.feed import SERVER, Feed
@@ -30,6 +29,7 @@ from spotrun.kube.reflector import Reflector
 from spotrun.kube.resource import Key
 from spotrun.kube.tasks import running
 from spotrun.observe.kube_objects import FED, TRAINING_JOBS, JobObject
+from spotrun.runtime import kopf_handlers
 from tests.kopf_front import following, watching
 
 TRIES = 5
@@ -110,7 +110,7 @@ async def by_kopf(lines: list[bytes], woken: Woken) -> None:
         session = cast("Any", WholeStream(lines))
         return kopf.AiohttpSession(server=SERVER, aiohttp_session=session)
 
-    @kopf.on.event(*front.names(TRAINING_JOBS), registry=registry)
+    @kopf.on.event(*kopf_handlers.names(TRAINING_JOBS), registry=registry)
     async def job(event: kopf.RawEvent, **_: Any) -> None:  # noqa: ANN401 - kopf's
         item = cache._codec.item(msgspec.Raw(msgspec.json.encode(event["object"])))  # noqa: SLF001
         assert not isinstance(item, Broken), item.why

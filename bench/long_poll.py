@@ -26,16 +26,16 @@ import uvloop
 from typing_extensions import override
 
 from devcluster.argument_types import how_many
+from spotrun.agents.answers import Peer, Published
+from spotrun.agents.long_poll import Board
+from spotrun.agents.tokens import POD_NAME, POD_UID, ReviewStatus, ReviewUser, Tokens
 from spotrun.api.names import SERVER_NAME, TOKEN_AUDIENCE, Phase
 from spotrun.api.status import How, TrainingJobStatus, World
 from spotrun.api.values import Serials
+from spotrun.http.certificates import Pair, make_authority, sign_serving
+from spotrun.http.tls import Identity
 from spotrun.observe.telemetry.agents import Agents as Heard
-from spotrun.serve.board import Board
-from spotrun.serve.certificates import Pair, make_authority, sign_serving
-from spotrun.serve.server import Server, Settings
-from spotrun.serve.tls import Identity
-from spotrun.serve.tokens import POD_NAME, POD_UID, ReviewStatus, ReviewUser, Tokens
-from spotrun.serve.told import Peer, Published
+from spotrun.runtime.agent_server import Server, Settings
 
 NAMESPACE = "bench"
 WORKERS = 1_000  # of each job

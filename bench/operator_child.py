@@ -24,9 +24,8 @@ import uvloop
 from typing_extensions import override
 
 from devcluster.addresses import free_port
-from spotrun import shell
 from spotrun.api.status import TrainingJobStatus
-from spotrun.controller import Controller, Settings
+from spotrun.http.tls import OwnSecret
 from spotrun.kube.access import Credentials, from_kubeconfig
 from spotrun.kube.client import Client
 from spotrun.kube.feed import Feed
@@ -34,8 +33,9 @@ from spotrun.kube.reflector import Handler
 from spotrun.kube.resource import Key, Object, Resource
 from spotrun.kube.transport import Transport
 from spotrun.observe.kube_objects import FED, TRAINING_JOBS
-from spotrun.serve.server import Settings as ServerSettings
-from spotrun.serve.tls import OwnSecret
+from spotrun.runtime import kopf_host
+from spotrun.runtime.agent_server import Settings as ServerSettings
+from spotrun.runtime.controller import Controller, Settings
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.wire import Progress, Report
 
@@ -181,7 +181,7 @@ async def run(arguments: argparse.Namespace) -> None:
         async with opened(feed) as feed.receiver:
             await feed.receiver.until_broken()
     else:
-        await shell.host(opened)
+        await kopf_host.host(opened)
 
 
 async def answer(operator: Measured) -> None:

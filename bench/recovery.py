@@ -202,7 +202,7 @@ def notes(file: Path) -> Iterator[Callable[[float, str], None]]:
 
         handler = logging.Handler()
         handler.emit = lambda record: note(record.created, record.getMessage())  # type: ignore[method-assign]
-        log = logging.getLogger("spotrun.reconciler")
+        log = logging.getLogger("spotrun.runtime.reconciler")
         log.setLevel(logging.INFO)
         log.addHandler(handler)
         try:

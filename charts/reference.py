@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from charts.manifests import CHART
-from spotrun.options import Options, flag, variable
+from spotrun.runtime.options import Options, flag, variable
 
 _DESCRIPTION = re.compile(r"^ *# (-- )?(.*)$")
 _KEY = re.compile(r"^( *)([A-Za-z]\w*):")

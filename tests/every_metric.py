@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 from prometheus_client.core import Metric
 
+from spotrun.agents.answers import Published
 from spotrun.api.amounts import Amount, Percent, SignedAmount
 from spotrun.api.cost import Accumulators, Cost, PoolCost, Pricing, Waste
 from spotrun.api.meta import Condition, ConditionStatus, ReasonText
@@ -17,9 +18,8 @@ from spotrun.api.status import CheckpointStatus, Interruptions, Progress
 from spotrun.api.values import Time
 from spotrun.kube.errors import Forbidden
 from spotrun.kube.queue import WorkQueue
-from spotrun.serve.metrics import Meter
-from spotrun.serve.told import Published
-from tests.serve_builders import job, peer, world
+from spotrun.metrics.registry import Meter
+from tests.agent_builders import job, peer, world
 
 _MOMENT = Time("2026-03-01T08:00:00Z")
 

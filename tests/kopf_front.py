@@ -1,4 +1,6 @@
-"""kopf in front of an operator in this process, as `spotrun.shell` has it, but for many in a loop.
+"""kopf in front of an operator in this process, for many in a loop.
+
+`spotrun.runtime.kopf_host` has it as a process of its own.
 
 `kopf.operator` believes that every task of the loop is its own, and ends them all with itself.
 """
@@ -10,11 +12,11 @@ from typing import Any, cast
 
 import kopf
 
-from spotrun import front
-from spotrun.controller import Controller
 from spotrun.kube.feed import Feed
 from spotrun.kube.tasks import running
 from spotrun.observe.kube_objects import FED
+from spotrun.runtime import kopf_handlers
+from spotrun.runtime.controller import Controller
 
 
 @asynccontextmanager
@@ -25,17 +27,17 @@ async def fronted(make: Callable[[Feed], Controller]) -> AsyncIterator[Controlle
         yield controller
 
 
-async def watching(feed: Feed, receiver: front.Receiver) -> None:
+async def watching(feed: Feed, receiver: kopf_handlers.Receiver) -> None:
     """Have kopf follow a feed until cancelled, or until kopf breaks."""
     registry = kopf.OperatorRegistry()
-    front.watch(registry, feed, receiver)
+    kopf_handlers.watch(registry, feed, receiver)
     await following(registry)
 
 
 async def following(registry: kopf.OperatorRegistry) -> None:
     """Have kopf call the handlers of a registry until cancelled, or until kopf breaks."""
     settings = kopf.OperatorSettings()
-    front.configure(settings)
+    kopf_handlers.configure(settings)
     tasks = await kopf.spawn_tasks(
         registry=registry,
         settings=settings,

@@ -16,13 +16,13 @@ from devcluster.cluster import Cluster
 from devcluster.kubelet.runtime import Exit
 from devcluster.nodes import Nodes
 from devcluster.scripted import FOREVER, Context, Script, Scripted
-from spotrun.controller import Controller, Settings
+from spotrun.http.tls import OwnSecret
 from spotrun.kube.access import Credentials, from_kubeconfig
 from spotrun.kube.client import Client as KubeClient
 from spotrun.kube.lease import Terms
 from spotrun.kube.transport import Transport
-from spotrun.serve.server import Settings as ServerSettings
-from spotrun.serve.tls import OwnSecret
+from spotrun.runtime.agent_server import Settings as ServerSettings
+from spotrun.runtime.controller import Controller, Settings
 from tests.kopf_front import fronted
 from tests.scripted_agent import Play, ScriptedAgent
 

@@ -5,9 +5,9 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from spotrun import options
 from spotrun.cli import cleanup_flags, flags, simulate
 from spotrun.cli.console import CommandLine
+from spotrun.runtime import options
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -14,12 +14,12 @@ from typing import Any
 
 import kopf
 
-from spotrun import front
 from spotrun.cli.operate import prepared
+from spotrun.http.probes import health, plain_server
 from spotrun.kube.feed import Feed
-from spotrun.options import read_environment
-from spotrun.serve.plain import health, plain_server
-from spotrun.shell import Guest, Service
+from spotrun.runtime import kopf_handlers
+from spotrun.runtime.kopf_host import Guest, Service
+from spotrun.runtime.options import read_environment
 
 
 @asynccontextmanager
@@ -37,7 +37,7 @@ async def _open(feed: Feed) -> AsyncIterator[Service]:
 
 
 _guest = Guest(_open, stop=lambda: signal.raise_signal(signal.SIGTERM))
-front.register(kopf.get_default_registry(), _guest)
+kopf_handlers.register(kopf.get_default_registry(), _guest)
 
 
 @kopf.on.cleanup()

@@ -11,7 +11,7 @@ from spotrun.kube.client import Client
 from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key
 from spotrun.kube.transport import Transport
-from spotrun.options import Options
+from spotrun.runtime.options import Options
 
 UNDONE, WRONGLY_STARTED = 1, 2
 

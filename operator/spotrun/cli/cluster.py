@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from spotrun.kube.access import Load, from_kubeconfig, in_cluster
-from spotrun.options import OWN_NAMESPACE, SERVICE_ACCOUNT, Options
+from spotrun.runtime.options import OWN_NAMESPACE, SERVICE_ACCOUNT, Options
 
 
 def is_in_pod(options: Options) -> bool:

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterable
 from dataclasses import fields
 
-from spotrun.options import Options, flag, variable
+from spotrun.runtime.options import Options, flag, variable
 
 _EXAMPLES = """\
 examples:

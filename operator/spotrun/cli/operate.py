@@ -15,9 +15,8 @@ from urllib.parse import urlsplit
 
 import uvloop
 
-from spotrun import logs, shell
 from spotrun.cli import cluster
-from spotrun.controller import Controller, Settings
+from spotrun.http.tls import MountedFiles, OwnSecret, Source
 from spotrun.kube.access import AccessError, Credentials
 from spotrun.kube.client import Client
 from spotrun.kube.feed import Feed
@@ -29,9 +28,10 @@ from spotrun.observe.prices.azure import azure_questions
 from spotrun.observe.prices.gcp import gcp_questions
 from spotrun.observe.prices.live import LivePrices
 from spotrun.observe.prices.tables import PriceSources
-from spotrun.options import HostPort, Options
-from spotrun.serve.server import Settings as ServerSettings
-from spotrun.serve.tls import MountedFiles, OwnSecret, Source
+from spotrun.runtime import kopf_host, log_format
+from spotrun.runtime.agent_server import Settings as ServerSettings
+from spotrun.runtime.controller import Controller, Settings
+from spotrun.runtime.options import HostPort, Options
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ _PORTS = (
 
 def run(options: Options) -> int:
     """Be the operator until told to end; returns the exit code."""
-    logs.set_up(options.log_format, options.level)
+    log_format.set_up(options.log_format, options.level)
     try:
         uvloop.run(_operate(options))
     except (AccessError, ValueError) as error:
@@ -65,10 +65,10 @@ def run(options: Options) -> int:
 
 async def _operate(options: Options) -> None:
     where = (options.metrics_host, options.liveness_port)
-    await shell.host(await prepared(options), liveness=where)
+    await kopf_host.host(await prepared(options), liveness=where)
 
 
-async def prepared(options: Options) -> shell.OpenService:
+async def prepared(options: Options) -> kopf_host.OpenService:
     """Return what opens the operator; raises AccessError or ValueError for a wrong start."""
     credentials = Credentials(cluster.access(options))
     server = (await credentials.current()).server

@@ -9,6 +9,7 @@ import uvloop
 from devcluster.cluster import Cluster
 from spotrun.kube.client import Client
 from tests.api_cases import job
+from tests.integration.agents.helpers import NAMESPACES, Any_, Pods
 from tests.integration.attacks.helpers import (
     MAKES_PODS,
     SCALES_JOBS,
@@ -17,7 +18,6 @@ from tests.integration.attacks.helpers import (
     make_tenant,
 )
 from tests.integration.manifests.helpers import apply, shipped, until
-from tests.integration.serve.helpers import NAMESPACES, Any_, Pods
 
 GUARD = "guard-of-attacks"
 

@@ -18,9 +18,9 @@ import aiohttp
 from devcluster.client import Manifest, at
 from devcluster.cluster import Cluster
 from spotrun.api import names
+from tests.integration.agents.helpers import HOST
 from tests.integration.asking import Answer, ask
 from tests.integration.manifests.helpers import apply, namespace, until
-from tests.integration.serve.helpers import HOST
 from tests.operator_world import World
 
 JOBS = "apis/spotrun.dev/v1alpha1"

@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from spotrun.serve.app import Manners
-from spotrun.serve.bucket import Rate
-from spotrun.serve.visits import Limits
-from tests.integration.attacks.helpers import crowd, most_connections
-from tests.integration.serve.helpers import (
+from spotrun.agents.routes import Manners
+from spotrun.http.connection_limits import Limits
+from spotrun.http.rate_limit import Rate
+from tests.agent_builders import job, worker, world
+from tests.integration.agents.helpers import (
     HOST,
     TOKEN,
     Caller,
@@ -27,7 +27,7 @@ from tests.integration.serve.helpers import (
     replica,
     rest,
 )
-from tests.serve_builders import job, worker, world
+from tests.integration.attacks.helpers import crowd, most_connections
 
 MIB = 2**20
 IMPATIENT = Manners(poll_seconds=30, body_seconds=1)

@@ -7,16 +7,16 @@ import pytest
 from spotrun.wire import Ending, read_last_words
 from spotrun_trainer.checkpoint.format.directory import open_place
 from spotrun_trainer.checkpoint.format.names import Name
+from tests.agent_builders import job, worker, world
 from tests.api_cases import job as a_job
-from tests.integration.attacks.helpers import Tenant
-from tests.integration.attacks.test_tenants import refused
-from tests.integration.serve.helpers import (
+from tests.integration.agents.helpers import (
     TOKEN,
     Caller,
     Replica,
     replica,
 )
-from tests.serve_builders import job, worker, world
+from tests.integration.attacks.helpers import Tenant
+from tests.integration.attacks.test_tenants import refused
 
 
 @pytest.fixture

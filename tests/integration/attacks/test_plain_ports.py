@@ -11,12 +11,12 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
-from spotrun.serve.bucket import Rate
-from spotrun.serve.listener import Listener
-from spotrun.serve.plain import LIMITS, health, plain_server
-from spotrun.serve.visits import Limits
+from spotrun.http.connection_limits import Limits
+from spotrun.http.listener import Listener
+from spotrun.http.probes import LIMITS, health, plain_server
+from spotrun.http.rate_limit import Rate
+from tests.integration.agents.helpers import HOST, eventually, rest
 from tests.integration.attacks.helpers import crowd, most_connections
-from tests.integration.serve.helpers import HOST, eventually, rest
 
 FREELY = replace(LIMITS, arrivals_per_address=Rate(per_second=1e6, burst=1e6))
 HURRIED = replace(LIMITS, introduction_seconds=0.5)

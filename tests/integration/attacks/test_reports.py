@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from devcluster.client import Manifest
 from devcluster.cluster import Cluster
-from spotrun.controller import Controller
+from spotrun.runtime.controller import Controller
 from spotrun.wire import MOST_STEPS, REPORT_BYTES, Checkpoint, Progress, write_report
 from tests.integration.attacks.helpers import HUNG_UP, Told, taken_over
 from tests.operator_world import World, open_world

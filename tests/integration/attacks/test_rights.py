@@ -15,15 +15,15 @@ import pytest
 
 from devcluster.client import ApiError, Manifest, at
 from spotrun.api.names import FINALIZER_METERED
-from spotrun.controller import Controller
+from spotrun.http.certificates import make_authority, sign_serving
+from spotrun.http.tls import OwnSecret
 from spotrun.kube.access import Credentials, from_kubeconfig
 from spotrun.kube.client import Client
 from spotrun.kube.resource import Key
 from spotrun.kube.transport import Transport
 from spotrun.observe.prices.tables import PriceSources
 from spotrun.observe.telemetry import metrics_server
-from spotrun.serve.certificates import make_authority, sign_serving
-from spotrun.serve.tls import OwnSecret
+from spotrun.runtime.controller import Controller
 from spotrun.state.names import owned_name, worker_name
 from tests.audit import AuditLog
 from tests.integration.manifests.helpers import OPERATOR, shipped

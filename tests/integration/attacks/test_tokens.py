@@ -15,15 +15,15 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from spotrun.agents.answers import Peer
+from spotrun.agents.long_poll import WorkerKey
+from spotrun.agents.tokens import TOKEN_BYTES, Limits, Tokens, review_by
+from spotrun.http.rate_limit import Rate
 from spotrun.kube.client import Client
 from spotrun.kube.resource import Key
-from spotrun.serve.board import WorkerKey
-from spotrun.serve.bucket import Rate
-from spotrun.serve.tokens import TOKEN_BYTES, Limits, Tokens, review_by
-from spotrun.serve.told import Peer
+from tests.agent_builders import job, world
+from tests.integration.agents.helpers import Caller, Pods, Replica, path, replica
 from tests.integration.attacks.helpers import Tenant
-from tests.integration.serve.helpers import Caller, Pods, Replica, path, replica
-from tests.serve_builders import job, world
 
 MINE, OTHER = "job-abcde-0", "job-abcde-1"
 

@@ -14,12 +14,12 @@ from typing_extensions import override
 from devcluster.client import Client, Manifest, at
 from devcluster.kubelet.runtime import Exit
 from devcluster.scripted import Context
-from spotrun import logs
+from spotrun.runtime import log_format
 from tests.integration.attacks.helpers import taken_over
 from tests.operator_world import World
 from tests.scripted_agent import Play
 
-FORGED = "2001-01-01T00:00:00.000Z INFO    spotrun.controller: all is well"
+FORGED = "2001-01-01T00:00:00.000Z INFO    spotrun.runtime.controller: all is well"
 HOSTILE = f'no\r\n{FORGED}\n"}}\n{{"level": "info"}}\x1b[2J\x1b]0;owned\x07\x85\u2028\u202e\u200b'
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z [A-Z]+ +\S+( \[\S+( g\d+)?\])?: ")
 
@@ -48,8 +48,8 @@ class Books:
 def books() -> Iterator[Books]:
     books = Books(io.StringIO(), io.StringIO())
     handlers = [logging.StreamHandler(books.text), logging.StreamHandler(books.lines)]
-    handlers[0].setFormatter(logs.TextLines())
-    handlers[1].setFormatter(logs.JsonLines())
+    handlers[0].setFormatter(log_format.TextLines())
+    handlers[1].setFormatter(log_format.JsonLines())
     root = logging.getLogger()
     level = root.level
     root.setLevel(logging.INFO)

@@ -8,7 +8,7 @@ import pytest
 
 from devcluster.cluster import Cluster
 from spotrun.cli.flags import describe
-from spotrun.options import read
+from spotrun.runtime.options import read
 from tests.integration.chart.helpers import IMAGE, Helm, of_kind
 
 SETTINGS = (

@@ -86,7 +86,7 @@ async def test_a_job_at_which_a_policy_fails_says_so_and_holds_up_no_other(
             raise KeyError("no such policy")
         return decide(job, now)
 
-    monkeypatch.setattr("spotrun.reconciler.decide", decide_or_fail)
+    monkeypatch.setattr("spotrun.runtime.reconciler.decide", decide_or_fail)
     await world.nodes.add("a", capacity={"cpu": "64", "memory": "64Gi"})
     await world.create_job("poison")
     await world.create_job("neighbour")

@@ -123,7 +123,7 @@ async def test_pods_of_a_deleted_job_do_not_wait_for_the_pause_after_its_failure
             tried.append(0.0)
             raise ValueError("a mistake")
 
-        monkeypatch.setattr("spotrun.reconciler.Reconciler.reconcile", fail)
+        monkeypatch.setattr("spotrun.runtime.reconciler.Reconciler.reconcile", fail)
         await world.patch_job({"priority": 1})
         # The pause is at least 3 s by then, and twice as long after each more.
         await world.until(lambda: has_tried(tried, 7))

@@ -9,13 +9,13 @@ from functools import partial
 import aiohttp
 
 from spotrun.api import names
-from spotrun.controller import Controller
+from spotrun.http.tls import OwnSecret
 from spotrun.kube.access import Access, Credentials
 from spotrun.kube.client import Client
 from spotrun.kube.connector import Connector
 from spotrun.kube.transport import Transport
-from spotrun.serve.server import Settings
-from spotrun.serve.tls import OwnSecret
+from spotrun.runtime.agent_server import Settings
+from spotrun.runtime.controller import Controller
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import FOR_EVER, Rule
 from tests.kopf_front import fronted

@@ -5,7 +5,7 @@ import shutil
 
 from devcluster.client import at
 from devcluster.cluster import Cluster
-from spotrun.controller import Controller
+from spotrun.runtime.controller import Controller
 from tests.operator_world import World
 
 SERVERS = ("kube-apiserver", "etcd")

@@ -4,7 +4,7 @@ import asyncio
 
 from devcluster.client import Manifest
 from spotrun.api.values import Serials
-from spotrun.controller import Controller
+from spotrun.runtime.controller import Controller
 from tests.operator_world import World
 from tests.relay import relayed
 

@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 
 from spotrun.api.names import SERVER_NAME
+from spotrun.http.certificates import Pair, make_authority, sign_serving
 from spotrun.kube.connector import Connector
-from spotrun.serve.certificates import Pair, make_authority, sign_serving
 
 PATIENCE_SECONDS = 15.0
 

@@ -7,7 +7,7 @@ import pytest
 
 from devcluster.cluster import Cluster
 from spotrun.cli.flags import describe
-from spotrun.options import Options, read
+from spotrun.runtime.options import Options, read
 from tests.integration.manifests.helpers import Server, apply, only, shipped
 
 SYSTEM = "spotrun-system"

@@ -7,7 +7,7 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
 from devcluster.client import Manifest, at
-from spotrun.controller import Controller
+from spotrun.runtime.controller import Controller
 from tests.integration.money.helpers import (
     PRICE,
     ROOM,

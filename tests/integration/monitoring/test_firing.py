@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from spotrun.controller import Controller
+from spotrun.http.tls import OwnSecret
 from spotrun.kube.access import Access, Credentials
 from spotrun.kube.client import Client
 from spotrun.kube.transport import Transport
 from spotrun.policies.scaling import idle
-from spotrun.serve.tls import OwnSecret
+from spotrun.runtime.controller import Controller
 from tests.faults.proxy import FaultProxy
 from tests.integration.monitoring.helpers import ALERTS
 from tests.integration.monitoring.server import Prometheus, scraping

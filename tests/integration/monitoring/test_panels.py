@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from devcluster.addresses import free_port
-from spotrun.controller import Controller
+from spotrun.runtime.controller import Controller
 from spotrun.wire import Checkpoint
 from tests.integration.money.helpers import PRICE
 from tests.integration.monitoring.helpers import DASHBOARDS, expressions

@@ -6,7 +6,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from spotrun.options import Options
+from spotrun.runtime.options import Options
 from tests.integration.process.helpers import Launcher
 from tests.operator_world import World
 

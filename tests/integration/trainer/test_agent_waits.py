@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from spotrun.serve.certificates import make_authority
+from spotrun.http.certificates import make_authority
 from spotrun.wire import Ending, LastWords, read_last_words
 
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--rdzv-backend=spotrun")

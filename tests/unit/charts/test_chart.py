@@ -12,7 +12,7 @@ import yaml
 from charts import reference
 from charts.manifests import CHART, MANIFESTS
 from spotrun.api import load
-from spotrun.options import Options, variable
+from spotrun.runtime.options import Options, variable
 
 ROOT = CHART.parents[1]
 DEFINITION: dict[str, Any] = yaml.safe_load((CHART / "Chart.yaml").read_text())

@@ -169,7 +169,7 @@ def test_ctrl_c_while_the_libraries_are_loaded_is_no_traceback(
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("spotrun.options.read", interrupted)
+    monkeypatch.setattr("spotrun.runtime.options.read", interrupted)
 
     assert spotrun(["operator"]) == 130
     assert capsys.readouterr().err == "\nspotrun operator: interrupted before its end\n"

@@ -10,7 +10,7 @@ import pytest
 from spotrun.cli import cluster, operate
 from spotrun.kube.lease import Terms
 from spotrun.observe.prices.tables import PriceSources
-from spotrun.options import HostPort, Options
+from spotrun.runtime.options import HostPort, Options
 
 SERVER = "https://127.0.0.1:6443"
 

@@ -15,15 +15,15 @@ from prometheus_client.core import Metric
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import MOST_POOLS, Cost
 from spotrun.api.status import TrainingJobStatus
+from spotrun.metrics.money import money_families
 from spotrun.money.units import Usd
 from spotrun.policies.cost.corrections import parts_shown
-from spotrun.serve.money_metrics import money_families
 from spotrun.state.actions import Decision
 from spotrun.state.snapshot import Node, PodEnd, PodPhase
 from spotrun.wire import Progress
+from tests.agent_builders import job as published
 from tests.policy_builders import NOW, a_job, ago, later
 from tests.priced_nodes import a_node, at_work
-from tests.serve_builders import job as published
 
 SPOT = replace(a_node("b", capacity=Capacity.SPOT), pool="spot")
 MOVED = replace(SPOT, pool="other")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from spotrun.serve.certificates import Pair, make_authority, sign_serving
+from spotrun.http.certificates import Pair, make_authority, sign_serving
 from spotrun.wire import Answer, Report, write_answer, write_report
 from spotrun_trainer.agent.operator_connection import Contact, JobGoneError, Link, NoAnswerError
 from tests.unit.trainer.agent.builders import an_answer, settings

@@ -1,0 +1,189 @@
+"""Where answers wait for agents and agents for answers; what is told comes from stored status.
+
+It holds for one reign. What others stored while they led is not on it, so a new reign begins with
+nothing: a job is told of once it was looked at.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from spotrun.agents.answers import Published, Told
+from spotrun.kube.resource import Key
+from spotrun.wire import Answer
+
+_REMEMBERED_GONE = 10_000
+"""Agents of a deleted job ask for minutes, until their pods are gone."""
+
+
+class WorkerKey(NamedTuple):
+    """A worker as agents name it: by its pod."""
+
+    namespace: str
+    job: str
+    pod: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which worker of which job a pod is."""
+
+    job_uid: str
+    serial: int
+    pod_uid: str
+
+
+@dataclass(frozen=True)
+class _Entry:
+    job: Published
+    version: int
+    told: Told
+
+
+class _Poll(NamedTuple):
+    news: asyncio.Future[None]
+    seen: str
+
+
+class Board:
+    """Everything agents are told; to be used from one event loop."""
+
+    def __init__(self, key: bytes) -> None:
+        """Start empty; `key` is the cluster's, from which the worlds' secrets are derived."""
+        self._key = key
+        self._entries: dict[Key, _Entry] = {}
+        self._gone: OrderedDict[Key, int] = OrderedDict()
+        self._polls: dict[Key, dict[str, _Poll]] = {}
+        self._unseen: set[Key] | None = set()
+
+    @property
+    def jobs(self) -> Iterator[Published]:
+        """What was published last, of every job there is."""
+        return (entry.job for entry in self._entries.values())
+
+    @property
+    def num_polls(self) -> int:
+        """How many workers wait for news."""
+        return sum(map(len, self._polls.values()))
+
+    def forget(self) -> None:
+        """The reign is over: nothing that was said counts any more, and nobody waits for more."""
+        self._entries.clear()
+        self._gone.clear()
+        self._unseen = None
+        self.release()
+
+    def expect(self, keys: Iterable[Key]) -> None:
+        """These are the jobs that a new reign has to look at."""
+        self._unseen = set(keys)
+
+    def looked_at(self, key: Key) -> None:
+        """What is to be said of a job is said, even if that is nothing."""
+        if self._unseen is not None:
+            self._unseen.discard(key)
+
+    def is_unseen(self, key: Key) -> bool:
+        """Whether a job was not looked at yet in this reign, or what there is is not known yet."""
+        return self._unseen is None or key in self._unseen
+
+    def publish(self, job: Published, version: int) -> None:
+        """Tell the workers of a job what is stored at this resource version of it.
+
+        Also to be called when a pod came, went or got its address. What is older than what was
+        published is ignored, for caches may be behind our own writes.
+        """
+        key = Key(job.namespace, job.name)
+        old = self._entries.get(key)
+        if version < (old.version if old else 0) or version <= self._gone.get(key, -1):
+            return
+        self._gone.pop(key, None)
+        told = Told(job, self._key)
+        self._entries[key] = _Entry(job, version, told)
+        if old is None or old.told.content != told.content or old.job.uid != job.uid:
+            self._wake_changed(key, told)
+
+    def withdraw(self, key: Key, version: int) -> None:
+        """The job was deleted; its agents are told so."""
+        old = self._entries.get(key)
+        if old is not None and old.version > version:
+            return
+        self._entries.pop(key, None)
+        self._gone[key] = version
+        while len(self._gone) > _REMEMBERED_GONE:
+            self._gone.popitem(last=False)
+        self._wake_all(key)
+
+    def is_gone(self, key: Key) -> bool:
+        """Whether a job of that name was deleted, and none was made since."""
+        return key in self._gone
+
+    def place(self, worker: WorkerKey) -> Place | None:
+        """Which worker that is; None if there is no such pod in the job."""
+        entry = self._entries.get(Key(worker.namespace, worker.job))
+        serial = entry.told.serials.get(worker.pod) if entry else None
+        if entry is None or serial is None:
+            return None
+        return Place(entry.job.uid, serial, entry.job.peers[serial].uid)
+
+    def answer(self, worker: WorkerKey) -> Answer | None:
+        """What that worker is told now; None if there is no such worker."""
+        entry = self._entries.get(Key(worker.namespace, worker.job))
+        serial = entry.told.serials.get(worker.pod) if entry else None
+        return None if entry is None or serial is None else entry.told.answer(serial)
+
+    async def wait(self, worker: WorkerKey, seen: str, timeout_seconds: float) -> Answer | None:
+        """The answer once it differs from what was seen, or what it is after the time-out.
+
+        One poll of a worker waits at a time: a newer one has the older one answered.
+        """
+        answer = self.answer(worker)
+        self.nudge(worker)
+        if answer is None or answer.version != seen:
+            return answer
+        loop = asyncio.get_running_loop()
+        news = loop.create_future()
+        polls = self._polls.setdefault(Key(worker.namespace, worker.job), {})
+        polls[worker.pod] = _Poll(news, seen)
+        timer = loop.call_later(timeout_seconds, _resolve, news)
+        try:
+            await news
+        finally:
+            timer.cancel()
+            self._forget(worker, news)
+        return self.answer(worker)
+
+    def nudge(self, worker: WorkerKey) -> None:
+        """Have the worker's open poll answered now: who lives asks again at once."""
+        poll = self._polls.get(Key(worker.namespace, worker.job), {}).get(worker.pod)
+        if poll is not None:
+            _resolve(poll.news)
+
+    def release(self) -> None:
+        """Have every open poll answered now."""
+        for key in self._polls:
+            self._wake_all(key)
+
+    def _wake_changed(self, key: Key, told: Told) -> None:
+        for pod, poll in self._polls.get(key, {}).items():
+            serial = told.serials.get(pod)
+            if serial is None or told.version(serial) != poll.seen:
+                _resolve(poll.news)
+
+    def _wake_all(self, key: Key) -> None:
+        for poll in self._polls.get(key, {}).values():
+            _resolve(poll.news)
+
+    def _forget(self, worker: WorkerKey, news: asyncio.Future[None]) -> None:
+        key = Key(worker.namespace, worker.job)
+        polls = self._polls.get(key, {})
+        if worker.pod in polls and polls[worker.pod].news is news:
+            del polls[worker.pod]
+            if not polls:
+                del self._polls[key]
+
+
+def _resolve(news: asyncio.Future[None]) -> None:
+    if not news.done():
+        news.set_result(None)

@@ -1,0 +1,56 @@
+"""From a decided job to what is published about it."""
+
+import logging
+from collections import Counter
+from decimal import Decimal
+
+from spotrun.agents.answers import Peer, Published
+from spotrun.agents.long_poll import Board
+from spotrun.api.status import TrainingJobStatus
+from spotrun.observe.template_defaults import processes
+from spotrun.state.snapshot import JobSnapshot, PodPhase
+
+log = logging.getLogger(__name__)
+
+
+def publish(board: Board, job: JobSnapshot, status: TrainingJobStatus, version: str) -> None:
+    """Tell a job's workers what is stored, if that is known.
+
+    A mistake of ours in what they are told keeps nobody from suspending the job, or deleting it.
+    """
+    if not job.may_be_told:
+        return
+    try:
+        board.publish(published(job, status), int(version))
+    except Exception:
+        log.exception("%s/%s: its workers are told nothing", job.namespace, job.name)
+
+
+def published(job: JobSnapshot, status: TrainingJobStatus) -> Published:
+    """A job as it is stored, with its workers' pods."""
+    return Published(
+        namespace=job.namespace,
+        name=job.name,
+        uid=job.uid,
+        status=status,
+        peers={w.serial: Peer(w.pod.name, w.pod.uid, w.pod.address) for w in job.workers},
+        processes=processes(job),
+        cost_labels=job.cost_labels,
+        placed=_placed(job),
+        budget_usd=_budget(job),
+        saves=job.spec.checkpoint is not None,
+    )
+
+
+def _placed(job: JobSnapshot) -> Counter[tuple[str, str]]:
+    """How many workers run on nodes that are there, by the pool of the node and its capacity."""
+    nodes = (worker.node for worker in job.workers if worker.pod.phase is PodPhase.RUNNING)
+    return Counter(
+        (node.pool, node.capacity.value) for node in nodes if node is not None and not node.gone
+    )
+
+
+def _budget(job: JobSnapshot) -> Decimal | None:
+    budget = job.spec.budget
+    limit = budget.max_cost_usd if budget is not None else None
+    return limit.decimal if limit is not None else None

@@ -1,0 +1,293 @@
+"""What an agent can ask: its world, as a long poll, and to report."""
+
+import asyncio
+import json
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from email.utils import format_datetime
+from http import HTTPStatus
+from random import Random
+from typing import NamedTuple, Protocol
+
+from aiohttp import web
+
+from spotrun.agents.long_poll import Board, Place, WorkerKey
+from spotrun.agents.tokens import Bearer
+from spotrun.http.errors import SERVER, Refused
+from spotrun.http.rate_limit import Buckets, Clock, Rate
+from spotrun.kube.backoff import Roll
+from spotrun.kube.clock import utc_now
+from spotrun.kube.resource import Key
+from spotrun.wire import (
+    REPORT_BYTES,
+    Answer,
+    OldWireError,
+    Report,
+    read_report,
+    write_answer,
+)
+
+log = logging.getLogger(__name__)
+
+_PATH = re.compile(
+    r"/v1/jobs/(?P<namespace>[a-z0-9-]{1,63})/(?P<job>[a-z0-9.-]{1,253})"
+    r"/workers/(?P<pod>[a-z0-9.-]{1,253})/(?P<what>world|report)"
+)
+_METHODS = {"world": "GET", "report": "POST"}
+_SEEN_CHARACTERS = 64
+
+
+class Agents(Protocol):
+    """Who keeps what is heard from agents."""
+
+    def heard(self, uid: str, serial: int, report: Report) -> bool:
+        """Take a report; true if it is worth waking the job."""
+
+    def touch(self, uid: str, serial: int) -> None:
+        """Note a sign of life."""
+
+    def hold(self, uid: str, serial: int) -> None:
+        """A poll is open from now on, which is a sign of life as long as it is."""
+
+    def let_go(self, uid: str, serial: int) -> None:
+        """The poll was answered, or its connection is gone."""
+
+    def too_old(self, uid: str, serial: int) -> bool:
+        """Note that its wire version is no longer served; true if that is news."""
+
+
+class Authenticator(Protocol):
+    """Who checks tokens."""
+
+    async def check(self, token: str, *, namespace: str, pod: str, address: str) -> Bearer:
+        """Whose token it is; raises Refused unless it belongs to that very pod."""
+
+
+class Leadership(Protocol):
+    """Whether this replica leads, and who does."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this one may answer now."""
+
+    @property
+    def address(self) -> str | None:
+        """host:port where agents reach the leader; None if it is not known."""
+
+
+@dataclass(frozen=True)
+class Manners:
+    """How long things may take."""
+
+    poll_seconds: float = 20.0  # below what load balancers and NAT take for a dead connection
+    body_seconds: float = 10.0
+    requests: Rate = field(default_factory=lambda: Rate(per_second=20, burst=60))
+    """Of one worker; a healthy one needs 2 per second."""
+    flood_seconds: float = 1.0
+    """For about so long an answer is held back from who asks more often, and nothing else that it
+    asks is served: told at once, it would ask again at once, thousands of times a second."""
+
+
+Introduce = Callable[[web.RequestHandler, str], None]
+Count = Callable[[str, int], None]
+
+
+class _Route(NamedTuple):
+    worker: WorkerKey
+    what: str
+
+
+class App:
+    """Answers requests; connections are the listener's."""
+
+    def __init__(
+        self,
+        board: Board,
+        agents: Agents,
+        tokens: Authenticator,
+        leadership: Leadership,
+        wake: Callable[[Key], None],
+        *,
+        manners: Manners = Manners(),
+        count: Count = lambda _what, _status: None,
+        clock: Clock = time.monotonic,
+        wall: Callable[[], datetime] = utc_now,
+        roll: Roll | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.introduce: Introduce = lambda _connection, _worker: None
+        self._board = board
+        self._agents = agents
+        self._tokens = tokens
+        self._leadership = leadership
+        self._wake = wake
+        self._manners = manners
+        self._count = count
+        self._roll = roll or Random().random  # noqa: S311 - jitter, not a secret
+        self._requests = Buckets(manners.requests, clock, most=50_000)
+        self._wall = wall
+        self._sleep = sleep
+        self._date = (0, "")  # of a second since the epoch, as HTTP writes it
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request; whatever is wrong with it comes back as a status and a sentence."""
+        what = "other"
+        try:
+            route = _route(request)
+            what = route.what
+            response = _ok(await self._serve(request, route))
+        except Refused as refused:
+            response = _refusal(refused)
+        response.headers["Date"] = self._now()
+        self._count(what, response.status)
+        return response
+
+    def _now(self) -> str:
+        """By which agents know what our moments are on their clocks: so it is the same clock."""
+        now = self._wall()
+        second = int(now.timestamp())
+        if second != self._date[0]:
+            self._date = (second, format_datetime(now, usegmt=True))
+        return self._date[1]
+
+    async def _serve(self, request: web.BaseRequest, route: _Route) -> Answer:
+        self._check_leads()
+        place = await self._authenticate(request, route.worker)
+        self._agents.touch(place.job_uid, place.serial)
+        if route.what == "report":
+            await self._take_report(request, route.worker, place)
+            answer = self._board.answer(route.worker)
+        else:
+            seen = request.query.get("seen", "")[:_SEEN_CHARACTERS]
+            # Spread over a third of the time, so that those who came together come apart.
+            seconds = self._manners.poll_seconds * (0.83 + 0.34 * self._roll())
+            answer = await self._hold(route.worker, place, seen, seconds)
+            self._check_leads()
+        if answer is None:
+            raise self._unknown(route.worker)
+        return answer
+
+    async def _hold(
+        self, worker: WorkerKey, place: Place, seen: str, seconds: float
+    ) -> Answer | None:
+        """Wait for news; as long as a poll is held its worker counts as heard."""
+        self._agents.hold(place.job_uid, place.serial)
+        try:
+            return await self._board.wait(worker, seen, seconds)
+        finally:
+            self._agents.let_go(place.job_uid, place.serial)
+
+    async def _authenticate(self, request: web.BaseRequest, worker: WorkerKey) -> Place:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            raise Refused(401, "show the pod's projected token: Authorization: Bearer <token>")
+        bearer = await self._tokens.check(
+            token,
+            namespace=worker.namespace,
+            pod=worker.pod,
+            address=request.remote or "",
+        )
+        place = self._board.place(worker)
+        if place is not None and place.pod_uid != bearer.pod_uid:
+            raise Refused(403, f"the token belongs to an earlier pod of the name {worker.pod}")
+        if place is not None:  # before it has to wait: so it holds few connections
+            self.introduce(request.protocol, bearer.pod_uid)
+        await self._ask_not_too_often(bearer.pod_uid)
+        if place is None:
+            raise self._unknown(worker)
+        return place
+
+    async def _ask_not_too_often(self, pod_uid: str) -> None:
+        requests = self._requests[pod_uid]
+        if (wait := requests.wait_seconds()) > 0:
+            seconds = self._manners.flood_seconds
+            requests.drain(seconds)
+            await self._sleep(seconds * (0.5 + self._roll()))  # not all who flood at one moment
+            raise Refused(429, "this worker asks too often", retry_after_seconds=wait)
+        requests.take()
+
+    async def _take_report(self, request: web.BaseRequest, worker: WorkerKey, place: Place) -> None:
+        body = await _body(request, self._manners.body_seconds)
+        try:
+            report = read_report(body)
+        except OldWireError as error:
+            if self._agents.too_old(place.job_uid, place.serial):
+                self._wake(Key(worker.namespace, worker.job))
+            raise Refused(400, str(error)) from error
+        except ValueError as error:
+            raise Refused(400, str(error)) from error
+        if self._agents.heard(place.job_uid, place.serial, report):
+            self._wake(Key(worker.namespace, worker.job))
+
+    def _check_leads(self) -> None:
+        if self._leadership.leads:
+            return
+        leader = self._leadership.address
+        if leader is None:
+            message = "nobody leads at present"
+            raise Refused(503, message, retry_after_seconds=1, close=True)
+        raise Refused(421, f"{leader} leads", leader=leader, close=True)
+
+    def _unknown(self, worker: WorkerKey) -> Refused:
+        job = Key(worker.namespace, worker.job)
+        if self._board.is_unseen(job):
+            message = "this leader is new, and has not looked at the job yet"
+            return Refused(503, message, retry_after_seconds=1)
+        if self._board.is_gone(job):
+            return Refused(410, f"the job {worker.namespace}/{worker.job} was deleted")
+        message = f"{worker.pod} is no worker of a job {worker.namespace}/{worker.job}"
+        return Refused(404, message)
+
+
+def _route(request: web.BaseRequest) -> _Route:
+    matched = _PATH.fullmatch(request.rel_url.raw_path)
+    if matched is None:
+        raise Refused(404, "there is nothing here: agents ask below /v1/jobs/", close=True)
+    method = _METHODS[matched["what"]]
+    if request.method != method:
+        raise Refused(405, f"{matched['what']} is asked for by {method}", close=True)
+    worker = WorkerKey(matched["namespace"], matched["job"], matched["pod"])
+    return _Route(worker, matched["what"])
+
+
+async def _body(request: web.BaseRequest, timeout_seconds: float) -> bytes:
+    """The whole body, if it is small and comes soon."""
+    too_big = Refused(413, f"a report has at most {REPORT_BYTES} bytes", close=True)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            async for chunk in request.content.iter_any():
+                body += chunk
+                if len(body) > REPORT_BYTES:
+                    raise too_big
+    except TimeoutError as error:
+        raise Refused(408, "the report did not come in time", close=True) from error
+    except web.RequestPayloadError as error:
+        raise Refused(400, f"the report cannot be read: {error}", close=True) from error
+    return bytes(body)
+
+
+def _ok(answer: Answer) -> web.Response:
+    body = write_answer(answer)
+    return web.Response(body=body, content_type="application/json", headers=SERVER)
+
+
+def _refusal(refused: Refused) -> web.Response:
+    said = {"message": refused.message}
+    if refused.leader is not None:
+        said["leader"] = refused.leader
+    response = web.Response(
+        status=refused.status,
+        # aiohttp has no words for some of them.
+        reason=HTTPStatus(refused.status).phrase,
+        body=json.dumps(said).encode(),
+        content_type="application/json",
+        headers={**refused.headers, **SERVER},
+    )
+    if refused.close:
+        response.force_close()
+    return response

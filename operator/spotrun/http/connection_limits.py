@@ -1,0 +1,167 @@
+"""Who is connected: workers, and strangers, who are kept few and short.
+
+Who has shown no good token yet is a stranger. Strangers are counted by address from the moment they
+connect, before any TLS work is done for them, so that a flood of them costs its own address. Where
+floods from many addresses leave no room, they give way to addresses that have few.
+"""
+
+import asyncio
+import time
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from spotrun.http.rate_limit import Buckets, Clock, Rate
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one address, one worker and everybody together may hold open."""
+
+    connections: int = 18_000  # two of 8,000 workers each, and room for strangers
+    strangers: int = 6_000  # all of a dead leader's agents come, and get in by turns
+    strangers_per_address: int = 256  # a node whose pods share an address may run 110 workers
+    arrivals_per_address: Rate = field(default_factory=lambda: Rate(per_second=50, burst=400))
+    connections_per_worker: int = 4  # its two, and the two of an agent that has just restarted
+    introduction_seconds: float = 10.0  # to finish TLS, and once more to show a good token
+    idle_seconds: float = 75.0  # between two requests, incomplete headers included
+
+
+_CROWD = 8
+"""An address with so many times the strangers of another one gives way to it: not a node's workers
+among each other, of whom each has two connections."""
+
+
+class Visit:
+    """One connection."""
+
+    __slots__ = ("address", "greeting", "protocol", "timer", "worker")
+
+    def __init__(self, address: str, protocol: web.RequestHandler) -> None:
+        self.address = address
+        self.protocol = protocol
+        self.timer: asyncio.TimerHandle | None = None
+        self.greeting: asyncio.Task[None] | None = None  # as long as TLS is under way
+        self.worker: str | None = None  # its pod's UID, once it has shown a good token
+
+    def close(self) -> None:
+        """Hang up now, whatever is going on."""
+        transport = self.protocol.transport
+        if transport is not None:
+            transport.abort()
+        elif self.greeting is not None:
+            self.greeting.cancel()
+
+
+class Visits:
+    """Who is connected, within the limits."""
+
+    def __init__(self, limits: Limits, clock: Clock = time.monotonic) -> None:
+        self._limits = limits
+        self._arrivals = Buckets(limits.arrivals_per_address, clock)
+        self._visits: dict[web.RequestHandler, Visit] = {}
+        self._strangers: dict[str, OrderedDict[Visit, None]] = {}
+        self._num_strangers = 0
+        self._sizes: Counter[int] = Counter()  # how many addresses have so many strangers
+        self._largest = 0
+        self._of_worker: dict[str, OrderedDict[Visit, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._visits)
+
+    @property
+    def num_strangers(self) -> int:
+        """How many have shown no good token yet."""
+        return self._num_strangers
+
+    def may_come(self, address: str) -> bool:
+        """Whether another stranger is let in from there."""
+        arrivals = self._arrivals[address]
+        here = len(self._strangers.get(address, ()))
+        if here >= self._limits.strangers_per_address or arrivals.wait_seconds() > 0:
+            return False
+        if self._is_full and not self._make_room(here):
+            return False
+        arrivals.take()
+        return True
+
+    def arrived(self, address: str, protocol: web.RequestHandler) -> Visit:
+        """A stranger connected."""
+        visit = Visit(address, protocol)
+        self._visits[protocol] = visit
+        here = self._strangers.setdefault(address, OrderedDict())
+        here[visit] = None
+        self._resized(len(here) - 1, len(here))
+        return visit
+
+    def introduced(self, protocol: web.RequestHandler, worker: str) -> None:
+        """It has shown the token of a worker; the worker's oldest connection gives way."""
+        visit = self._visits.get(protocol)
+        if visit is None or visit.worker == worker:
+            return
+        if visit.worker is not None:
+            self._leave_worker(visit)
+        else:
+            self._no_stranger(visit)
+        visit.worker = worker
+        mine = self._of_worker.setdefault(worker, OrderedDict())
+        mine[visit] = None
+        if len(mine) > self._limits.connections_per_worker:
+            next(iter(mine)).close()
+
+    def left(self, protocol: web.RequestHandler) -> None:
+        """Its connection is gone."""
+        visit = self._visits.pop(protocol, None)
+        if visit is None:
+            return
+        if visit.worker is None:
+            self._no_stranger(visit)
+        else:
+            self._leave_worker(visit)
+
+    def close_all(self) -> None:
+        """Hang up on everybody."""
+        for visit in list(self._visits.values()):
+            visit.close()
+
+    @property
+    def _is_full(self) -> bool:
+        limits = self._limits
+        return len(self._visits) >= limits.connections or self._num_strangers >= limits.strangers
+
+    def _make_room(self, here: int) -> bool:
+        """Whether the longest stranger of the fullest address left for one from somewhere else."""
+        if self._largest < _CROWD * (here + 1):
+            return False
+        fullest = max(self._strangers.values(), key=len)
+        first = next(iter(fullest))
+        self.left(first.protocol)
+        first.close()
+        return True
+
+    def _resized(self, before: int, now: int) -> None:
+        """An address has another number of strangers."""
+        self._num_strangers += now - before
+        self._sizes[before] -= 1
+        self._sizes[now] += 1
+        self._largest = max(self._largest, now)
+        if not self._sizes[self._largest]:
+            self._largest -= 1  # where it has gone from, it has gone one down
+
+    def _no_stranger(self, visit: Visit) -> None:
+        if visit.timer is not None:
+            visit.timer.cancel()
+            visit.timer = None
+        here = self._strangers[visit.address]
+        del here[visit]
+        self._resized(len(here) + 1, len(here))
+        if not here:
+            del self._strangers[visit.address]
+
+    def _leave_worker(self, visit: Visit) -> None:
+        assert visit.worker is not None, "it has introduced itself"
+        mine = self._of_worker[visit.worker]
+        del mine[visit]
+        if not mine:
+            del self._of_worker[visit.worker]

@@ -1,0 +1,60 @@
+"""Metrics and health, on plain ports of their own that agents need not reach.
+
+Nobody shows a token here, so all are strangers: each connection is for one answer.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+
+from aiohttp import web
+
+from spotrun.http.connection_limits import Limits
+from spotrun.http.errors import SERVER
+from spotrun.http.listener import Listener
+
+Probe = Callable[[], str | None]
+"""What is wrong, in a sentence; None if all is well."""
+
+Page = Callable[[web.BaseRequest], Awaitable[web.Response]]
+
+LIMITS = Limits(connections=500, strangers=500, strangers_per_address=50)
+"""Of one port. A kubelet and a few Prometheus come, each with a connection at a time."""
+
+
+def plain_server(
+    pages: Mapping[str, Page], *, host: str = "", port: int = 8080, limits: Limits = LIMITS
+) -> Listener:
+    """Serves pages, by their paths, while its `async with` block lasts."""
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        response = await _page_of(request, pages)
+        response.headers.update(SERVER)
+        response.force_close()
+        return response
+
+    return Listener(answer, None, host=host, port=port, limits=limits)
+
+
+def health(probe: Probe) -> Page:
+    """Whether all is well, and else what is not."""
+
+    async def page(_: web.BaseRequest) -> web.Response:
+        wrong = probe()
+        if wrong is None:
+            return _words(HTTPStatus.OK, "ok")
+        return _words(HTTPStatus.SERVICE_UNAVAILABLE, wrong)
+
+    return page
+
+
+async def _page_of(request: web.BaseRequest, pages: Mapping[str, Page]) -> web.Response:
+    page = pages.get(request.path)
+    if page is None:
+        return _words(HTTPStatus.NOT_FOUND, f"there is only {' and '.join(pages)}")
+    if request.method not in {"GET", "HEAD"}:
+        return _words(HTTPStatus.METHOD_NOT_ALLOWED, "this is asked for by GET")
+    return await page(request)
+
+
+def _words(status: HTTPStatus, words: str) -> web.Response:
+    return web.Response(status=status, text=f"{words}\n")

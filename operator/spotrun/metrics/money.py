@@ -1,0 +1,206 @@
+"""What Prometheus reads of a job's money: what it costs, what that bought, what is left of it."""
+
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from typing import NamedTuple
+
+from prometheus_client.core import Metric
+
+from spotrun.agents.answers import Published
+from spotrun.api.amounts import Amount, Percent, SignedAmount
+from spotrun.api.cost import Accumulators, Cost, PoolCost, Pricing, Waste
+from spotrun.api.names import LABEL_COST_CENTER, LABEL_PROJECT, LABEL_TEAM
+from spotrun.metrics.per_job_numbers import Figure, Value, families
+
+LABELS = ("namespace", "name", "team", "cost_center", "project")
+_FROM = (LABEL_TEAM, LABEL_COST_CENTER, LABEL_PROJECT)
+
+
+class _Money(NamedTuple):
+    """What status says of it."""
+
+    cost: Cost
+    sums: Accumulators
+
+
+def money_families(jobs: Iterable[Published]) -> Iterator[Metric]:
+    """What is known of each job; a figure that nobody knows has no series."""
+    every = [(_labels(job), job) for job in jobs]
+    known = [
+        (labels, _Money(job.status.cost, job.status.accumulators or Accumulators()))
+        for labels, job in every
+        if job.status.cost is not None
+    ]
+    yield from families(_OF_MONEY, LABELS, known)
+    yield from families(_OF_JOBS, LABELS, every)
+    wasted = [
+        ((*labels, what), usd) for labels, money in known for what, usd in _wasted(money.cost)
+    ]
+    yield from families(_OF_WASTE, (*LABELS, "what"), wasted)
+    pools = [
+        ((*labels, spent.pool), spent)
+        for labels, money in known
+        for spent in money.cost.by_pool or ()
+    ]
+    yield from families(_OF_POOLS, (*LABELS, "pool"), pools)
+
+
+def _num_unpriced(job: Published) -> int:
+    """Workers have an address once they have a node, and a rate once somebody knows its price."""
+    sums = job.status.accumulators or Accumulators()
+    priced = {number for rate in sums.rates or () for number in rate.workers.numbers}
+    placed = {serial for serial, peer in job.peers.items() if peer.address is not None}
+    return len(placed - priced)
+
+
+def _wasted(cost: Cost) -> Iterator[tuple[str, Amount | None]]:
+    waste = cost.waste or Waste()
+    yield "redone", waste.redone_usd
+    yield "standstill", waste.standstill_usd
+    yield "peers", waste.peers_usd
+    yield "data", waste.data_usd
+    yield "checkpoint", waste.checkpoint_usd
+
+
+def _as_first_shown(usd: Amount | None, corrected: SignedAmount | None) -> Decimal | None:
+    """What never falls: Prometheus would take a correction below zero for a restart."""
+    if usd is None or corrected is None:
+        return usd.decimal if usd is not None else None
+    return usd.decimal - corrected.decimal
+
+
+def _corrected(usd: Amount | None, corrected: SignedAmount | None) -> Value:
+    return corrected or (0.0 if usd is not None else None)
+
+
+def _ratio(percent: Percent | None) -> Decimal | None:
+    return percent.decimal / 100 if percent is not None else None
+
+
+def _labels(job: Published) -> tuple[str, ...]:
+    return (job.namespace, job.name, *(job.cost_labels.get(label, "") for label in _FROM))
+
+
+_OF_MONEY: tuple[Figure[_Money], ...] = (
+    Figure(
+        "cost_usd",
+        "Spent so far, as it was first shown.",
+        True,
+        lambda of: _as_first_shown(of.cost.usd, of.cost.corrected_usd),
+    ),
+    Figure(
+        "cost_corrected_usd",
+        "What later findings have added to that; below zero where less was owed than was shown.",
+        False,
+        lambda of: _corrected(of.cost.usd, of.cost.corrected_usd),
+    ),
+    Figure(
+        "spot_cost_usd",
+        "Of what was spent, on spot capacity, as it was first shown.",
+        True,
+        lambda of: _as_first_shown(of.cost.spot_usd, of.cost.spot_corrected_usd),
+    ),
+    Figure(
+        "spot_cost_corrected_usd",
+        "What later findings have taken from that; zero or below.",
+        False,
+        lambda of: _corrected(of.cost.spot_usd, of.cost.spot_corrected_usd),
+    ),
+    Figure("cost_rate_usd_per_hour", "Spent now.", False, lambda of: of.cost.usd_per_hour),
+    Figure(
+        "on_demand_cost_usd",
+        "The same useful work on the cheapest fitting on-demand capacity.",
+        True,
+        lambda of: of.cost.on_demand_usd,
+    ),
+    Figure(
+        "saved_usd",
+        "On-demand cost minus what was spent; below zero where spot cost more.",
+        False,
+        lambda of: of.cost.saved_usd,
+    ),
+    Figure(
+        "lost_work_cost_usd",
+        "Spent on steps done twice and on stalls; contained in what was spent.",
+        True,
+        lambda of: of.cost.lost_work_usd,
+    ),
+    Figure(
+        "useful_cost_usd",
+        "Spent on steps that were new and stay; contained in what was spent.",
+        True,
+        lambda of: of.sums.useful_usd,
+    ),
+    Figure(
+        "goodput_ratio",
+        "Share of what was spent that bought steps which were new and stay.",
+        False,
+        lambda of: _ratio(of.cost.goodput),
+    ),
+    Figure(
+        "idle_cost_usd",
+        "Unused parts of nodes on which no other job runs; not in what was spent.",
+        True,
+        lambda of: of.cost.idle_usd,
+    ),
+    Figure(
+        "estimated_transfer_cost_usd",
+        "Traffic of gradients between zones, as estimated; not in what was spent.",
+        True,
+        lambda of: of.cost.estimated_transfer_usd,
+    ),
+    Figure(
+        "forecast_cost_usd",
+        "What the job will have cost at its end.",
+        False,
+        lambda of: of.cost.forecast_usd,
+    ),
+    Figure(
+        "budget_used_ratio",
+        "Share of budget.maxCostUsd that is spent.",
+        False,
+        lambda of: _ratio(of.cost.budget_used_percent),
+    ),
+    Figure(
+        "pricing_complete",
+        "1 where every worker's price is known, 0 where the sums are sums of a part.",
+        False,
+        lambda of: of.cost.pricing and of.cost.pricing is Pricing.COMPLETE,
+    ),
+    Figure(
+        "unpriced_seconds",
+        "Time of settled workers whose price was never known; it is in no sum.",
+        True,
+        lambda of: of.sums.unpriced_seconds,
+    ),
+)
+
+_OF_WASTE: tuple[Figure[Amount | None], ...] = (
+    Figure(
+        "wasted_cost_usd",
+        "Spent on steps done again, standstills, waiting for peers or data inside of steps, and on "
+        "saving between them.",
+        True,
+        lambda usd: usd,
+    ),
+)
+
+_OF_POOLS: tuple[Figure[PoolCost], ...] = (
+    Figure(
+        "pool_cost_usd",
+        "What was spent, by the CapacityPool of the nodes (empty: none), as it was first shown.",
+        True,
+        lambda spent: _as_first_shown(spent.usd, spent.corrected_usd),
+    ),
+    Figure(
+        "pool_cost_corrected_usd",
+        "What later findings have taken from that; zero or below.",
+        False,
+        lambda spent: _corrected(spent.usd, spent.corrected_usd),
+    ),
+)
+
+_OF_JOBS: tuple[Figure[Published], ...] = (
+    Figure("budget_usd", "budget.maxCostUsd.", False, lambda job: job.budget_usd),
+    Figure("unpriced_workers", "Workers on nodes whose price nobody knows.", False, _num_unpriced),
+)

@@ -1,0 +1,98 @@
+"""What Prometheus reads of a job's progress: how far it is, what is saved, where it runs."""
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from spotrun.agents.answers import Published
+from spotrun.api.meta import ConditionStatus
+from spotrun.metrics.per_job_numbers import Figure, families
+
+LABELS = ("namespace", "name")
+
+
+def progress_families(jobs: Iterable[Published]) -> Iterator[Metric]:
+    """What each job has done and saved, its conditions, and where its workers are."""
+    known = list(jobs)
+    yield from families(_FIGURES, LABELS, [((job.namespace, job.name), job) for job in known])
+    yield _conditions(known)
+    yield _placed(known)
+
+
+def _step(job: Published) -> float:
+    """From the first day on, so that a job which never takes a step is seen not to."""
+    progress = job.status.progress
+    return (progress.step if progress is not None else None) or 0
+
+
+def _samples_per_second(job: Published) -> float | None:
+    progress = job.status.progress
+    rate = progress.samples_per_second if progress is not None else None
+    return float(rate.decimal) if rate is not None else None
+
+
+def _redone_steps(job: Published) -> float:
+    return (job.status.interruptions.lost_steps if job.status.interruptions else None) or 0
+
+
+def _checkpoint_step(job: Published) -> float | None:
+    """None where there is no place for checkpoints, so that nobody misses one."""
+    saved = job.status.checkpoint
+    if saved is not None:
+        return saved.step
+    return 0 if job.saves else None
+
+
+def _checkpoint_time(job: Published) -> float | None:
+    saved = job.status.checkpoint
+    return saved.time.datetime.timestamp() if saved is not None else None
+
+
+_FIGURES: tuple[Figure[Published], ...] = (
+    Figure(
+        "step",
+        "The last step that every rank committed, 0 before the first; falls when steps are lost.",
+        False,
+        _step,
+    ),
+    Figure("samples_per_second", "Samples trained per second of late.", False, _samples_per_second),
+    Figure("redone_steps", "Steps done again after something was lost.", True, _redone_steps),
+    Figure(
+        "checkpoint_step",
+        "The step that the newest acknowledged checkpoint holds, 0 before the first.",
+        False,
+        _checkpoint_step,
+    ),
+    Figure(
+        "checkpoint_timestamp_seconds",
+        "When the newest acknowledged checkpoint was complete, in seconds since 1970.",
+        False,
+        _checkpoint_time,
+    ),
+)
+
+
+def _conditions(jobs: Iterable[Published]) -> Metric:
+    family = GaugeMetricFamily(
+        "spotrun_trainingjob_condition",
+        "1 where a condition of status.conditions is True, 0 where it is False.",
+        labels=(*LABELS, "condition"),
+    )
+    for job in jobs:
+        for condition in job.status.conditions or ():
+            if condition.status is not ConditionStatus.UNKNOWN:
+                holds = condition.status is ConditionStatus.TRUE
+                family.add_metric((job.namespace, job.name, condition.type), float(holds))
+    return family
+
+
+def _placed(jobs: Iterable[Published]) -> Metric:
+    family = GaugeMetricFamily(
+        "spotrun_trainingjob_placed_workers",
+        "Workers that run, by the CapacityPool of their node (empty: none) and its capacity.",
+        labels=(*LABELS, "pool", "capacity"),
+    )
+    for job in jobs:
+        for (pool, capacity), number in sorted(job.placed.items()):
+            family.add_metric((job.namespace, job.name, pool, capacity), number)
+    return family

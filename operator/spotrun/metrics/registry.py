@@ -1,0 +1,187 @@
+"""What Prometheus reads: this replica's own work, and, from the leader only, the jobs."""
+
+import importlib.metadata
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+from spotrun.agents.answers import Published
+from spotrun.api.names import Phase
+from spotrun.api.status import WorkersStatus
+from spotrun.kube.queue import WorkQueue
+from spotrun.kube.resource import Key
+from spotrun.metrics.deleted_jobs import Farewells
+from spotrun.metrics.money import money_families
+from spotrun.metrics.progress import progress_families
+from spotrun.metrics.queues import Queues
+from spotrun.metrics.scaling import scaling_families
+from spotrun.state.view import FINISHED
+
+MOST_JOBS = 2_000
+"""Jobs with series of their own; each has about forty, and a Prometheus is made for a million."""
+
+_LABELS = ("namespace", "name")
+_DECISION_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+
+
+class Meter:
+    """The metrics of one process; `registry` is what is exposed."""
+
+    def __init__(
+        self,
+        jobs: Callable[[], Iterable[Published]],
+        leads: Callable[[], bool],
+        queues: Mapping[str, WorkQueue[Any]] | None = None,
+        *,
+        most_jobs: int = MOST_JOBS,
+        farewells: Farewells | None = None,
+    ) -> None:
+        self.registry = CollectorRegistry()
+        self.registry.register(_Jobs(jobs, leads, most_jobs, farewells))
+        self.registry.register(Queues(queues or {}, leads))
+        Info("spotrun_build", "The operator's version.", registry=self.registry).info(
+            {"version": importlib.metadata.version("spotrun")}
+        )
+        Gauge("spotrun_leader", "1 where this replica leads.", registry=self.registry).set_function(
+            lambda: float(leads())
+        )
+        self.agent_requests = Counter(
+            "spotrun_agent_requests",
+            "Requests of agents, by what they asked for and how they were answered.",
+            ("what", "status"),
+            registry=self.registry,
+        )
+        self.agent_connections = Gauge(
+            "spotrun_agent_connections",
+            "Open connections, by whether they have shown a good token.",
+            ("state",),
+            registry=self.registry,
+        )
+        self.agent_polls = Gauge(
+            "spotrun_agent_polls", "Workers that wait for news.", registry=self.registry
+        )
+        self.reconcile_seconds = Histogram(
+            "spotrun_trainingjob_reconcile_duration_seconds",
+            "From taking a job off the queue to having done what was decided.",
+            buckets=_DECISION_SECONDS,
+            registry=self.registry,
+        )
+        self._reconcile_errors = Counter(
+            "spotrun_trainingjob_reconcile_errors",
+            "Work on jobs, or one write of it, in vain, by what went wrong; it is tried again.",
+            ("error",),
+            registry=self.registry,
+        )
+
+    @contextmanager
+    def reconciling(self) -> Iterator[None]:
+        """Measure the work on one job, and count it where it fails."""
+        with self.reconcile_seconds.time():
+            try:
+                yield
+            except Exception as error:
+                self.count_failure(error)
+                raise
+
+    def count_failure(self, error: Exception) -> None:
+        """Work on a job was in vain, or one write of it was; it comes again."""
+        self._reconcile_errors.labels(type(error).__name__).inc()
+
+    def count_request(self, what: str, status: int) -> None:
+        """An agent was answered."""
+        self.agent_requests.labels(what, str(status)).inc()
+
+
+class _Jobs(Collector):
+    """Read from status when asked, so that no counter falls when the operator restarts."""
+
+    def __init__(
+        self,
+        jobs: Callable[[], Iterable[Published]],
+        leads: Callable[[], bool],
+        most: int,
+        farewells: Farewells | None,
+    ) -> None:
+        self._jobs = jobs
+        self._leads = leads
+        self._most = most
+        self._farewells = farewells
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        if not self._leads():
+            return
+        jobs = sorted(self._jobs(), key=lambda job: (_is_over(job), job.namespace, job.name))
+        phases = Tally(_phase(job) for job in jobs)
+        by_phase = GaugeMetricFamily("spotrun_trainingjobs", "Jobs by phase.", labels=("phase",))
+        for phase in Phase:
+            by_phase.add_metric((phase.value,), phases[phase])
+        yield by_phase
+        yield GaugeMetricFamily(
+            "spotrun_trainingjobs_without_series",
+            "Jobs beyond the limit for series of their own; finished ones are left out first.",
+            value=max(0, len(jobs) - self._most),
+        )
+        shown = list(islice(jobs, self._most))
+        yield from _families(shown)
+        yield from progress_families(shown)
+        gone = self._farewells.instead_of(jobs) if self._farewells is not None else {}
+        others = [job for job in shown if Key(job.namespace, job.name) not in gone]
+        yield from money_families([*others, *gone.values()])
+        yield from scaling_families(shown)
+
+
+def _families(jobs: list[Published]) -> Iterator[Metric]:
+    info = GaugeMetricFamily(
+        "spotrun_trainingjob_info", "1 for each job, with its phase.", labels=(*_LABELS, "phase")
+    )
+    workers = GaugeMetricFamily(
+        "spotrun_trainingjob_workers",
+        "Workers of a job: wanted, running, and of those on spot capacity.",
+        labels=(*_LABELS, "state"),
+    )
+    progress = GaugeMetricFamily(
+        "spotrun_trainingjob_progress_ratio", "Steps done of steps in all.", labels=_LABELS
+    )
+    generation = GaugeMetricFamily(
+        "spotrun_trainingjob_world_generation", "Worlds the job has had.", labels=_LABELS
+    )
+    interruptions = CounterMetricFamily(
+        "spotrun_trainingjob_interruptions", "Workers taken away.", labels=_LABELS
+    )
+    failures = CounterMetricFamily(
+        "spotrun_trainingjob_failures",
+        "Failures counted against failures.maxRestarts; falls when the count starts afresh.",
+        labels=_LABELS,
+    )
+    for job in jobs:
+        labels, status = (job.namespace, job.name), job.status
+        info.add_metric((*labels, _phase(job).value), 1)
+        there = status.workers or WorkersStatus()
+        wanted = there.allowed.size if there.allowed is not None else 0
+        states = {"desired": wanted, "ready": there.running or 0, "spot": there.spot or 0}
+        for state, number in states.items():
+            workers.add_metric((*labels, state), number)
+        if (made := status.progress) is not None and made.step is not None and made.total_steps:
+            progress.add_metric(labels, min(1.0, made.step / made.total_steps))
+        if status.world is not None:
+            generation.add_metric(labels, status.world.generation)
+        count = status.interruptions.count if status.interruptions is not None else None
+        interruptions.add_metric(labels, count or 0)
+        failures.add_metric(labels, (status.restarts.failures if status.restarts else None) or 0)
+    yield from (info, workers, progress, generation, interruptions, failures)
+
+
+def _phase(job: Published) -> Phase:
+    return job.status.phase or Phase.PENDING
+
+
+def _is_over(job: Published) -> bool:
+    return _phase(job) in FINISHED

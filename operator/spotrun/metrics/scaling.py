@@ -1,0 +1,41 @@
+"""What Prometheus reads of sizes: what is asked for, what trains, how well it is used, and why."""
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from spotrun.agents.answers import Published
+
+_LABELS = ("namespace", "name")
+
+
+def scaling_families(jobs: Iterable[Published]) -> Iterator[Metric]:
+    """Of each job in mode Auto; in mode Manual somebody else knows."""
+    workers = GaugeMetricFamily(
+        "spotrun_trainingjob_scaling_workers",
+        "The size that is justified, and that of the world that trains.",
+        labels=(*_LABELS, "state"),
+    )
+    utilization = GaugeMetricFamily(
+        "spotrun_trainingjob_utilization_ratio",
+        "What the workers use of what there is a target for; of GPUs the compute share of a step.",
+        labels=(*_LABELS, "resource"),
+    )
+    decisions = CounterMetricFamily(
+        "spotrun_trainingjob_scaling_decisions",
+        "Decisions about the size by reason, to keep it included.",
+        labels=(*_LABELS, "reason"),
+    )
+    for job in jobs:
+        made, world, labels = job.status.scaling, job.status.world, (job.namespace, job.name)
+        if made is None:
+            continue
+        training = len(world.members.numbers) if world is not None and world.switch else None
+        for state, size in (("justified", made.size), ("training", training)):
+            if size is not None:
+                workers.add_metric((*labels, state), size)
+        for resource, share in (made.utilization or {}).items():
+            utilization.add_metric((*labels, resource), float(share.decimal))
+        for reason, count in (made.decisions or {}).items():
+            decisions.add_metric((*labels, reason), count)
+    yield from (workers, utilization, decisions)

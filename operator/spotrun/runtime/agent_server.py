@@ -1,0 +1,137 @@
+"""The server that agents talk to, as one thing to start and stop."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Self
+
+from spotrun.agents.long_poll import Board
+from spotrun.agents.routes import Agents, App, Authenticator, Leadership, Manners
+from spotrun.http.connection_limits import Limits
+from spotrun.http.listener import Listener
+from spotrun.http.tls import Identity, Source, server_context, show
+from spotrun.kube.clock import utc_now
+from spotrun.kube.errors import KubeError
+from spotrun.kube.resource import Key
+from spotrun.kube.tasks import running
+from spotrun.metrics.registry import Meter
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where agents are served, and what they may cost."""
+
+    host: str = ""  # every address
+    port: int = 8443
+    limits: Limits = field(default_factory=Limits)
+    manners: Manners = field(default_factory=Manners)
+    renewal_seconds: float = 600.0  # how often certificates are looked at again
+    farewell_seconds: float = 1.0  # for the answers of a leader that steps down
+
+
+class Server:
+    """Serves agents while its `async with` block lasts; standbys serve, too, and name the leader.
+
+    Call `step_down` when leadership is lost: its agents are sent away, open polls included.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        board: Board,
+        agents: Agents,
+        tokens: Authenticator,
+        leadership: Leadership,
+        *,
+        source: Source,
+        identity: Identity,
+        wake: Callable[[Key], None],
+        meter: Meter | None = None,
+        wall: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self.identity = identity
+        self._settings = settings
+        self._board = board
+        self._source = source
+        self._tls = server_context()
+        show(self._tls, identity.serving)
+        app = App(
+            board,
+            agents,
+            tokens,
+            leadership,
+            wake,
+            manners=settings.manners,
+            count=meter.count_request if meter is not None else lambda _what, _status: None,
+            wall=wall,
+        )
+        self._listener = Listener(
+            app.handle,
+            self._tls,
+            host=settings.host,
+            port=settings.port,
+            limits=settings.limits,
+        )
+        app.introduce = self._listener.visits.introduced
+        if meter is not None:
+            self._watch(meter)
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self._listener.port
+
+    @property
+    def num_connections(self) -> int:
+        """How many connections are open, strangers included."""
+        return len(self._listener.visits)
+
+    @property
+    def bundle(self) -> str:
+        """The authorities that pods made now are to trust: SPOTRUN_CA."""
+        return self.identity.bundle
+
+    async def step_down(self) -> None:
+        """Answer every open poll with the leader's address as far as known, then hang up."""
+        self._board.forget()
+        await asyncio.sleep(self._settings.farewell_seconds)
+        self._listener.visits.close_all()
+
+    async def renew(self) -> None:
+        """Look whether there is a newer certificate, and show that from now on."""
+        identity = await self._source.load()
+        if identity.serving != self.identity.serving:
+            show(self._tls, identity.serving)
+            log.info("agents are shown a new certificate")
+        self.identity = identity
+
+    async def __aenter__(self) -> Self:
+        self._stack = contextlib.AsyncExitStack()
+        await self._stack.enter_async_context(self._listener)
+        await self._stack.enter_async_context(running(self._keep_renewing()))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def _keep_renewing(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.renewal_seconds)
+            try:
+                await self.renew()
+            except (KubeError, OSError, ValueError) as error:
+                # What is shown now is good for weeks.
+                log.warning("the certificates could not be looked at: %s", error)
+
+    def _watch(self, meter: Meter) -> None:
+        visits = self._listener.visits
+        meter.agent_polls.set_function(lambda: self._board.num_polls)
+        strangers = meter.agent_connections.labels("stranger")
+        strangers.set_function(lambda: visits.num_strangers)
+        known = meter.agent_connections.labels("known")
+        known.set_function(lambda: len(visits) - visits.num_strangers)

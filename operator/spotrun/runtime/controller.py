@@ -1,0 +1,333 @@
+"""The operator at work: caches fill, jobs queue up, each is reconciled when its turn has come.
+
+Every replica keeps its caches warm and answers agents; only the leader decides.
+"""
+
+import asyncio
+import logging
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Any, NoReturn, Self
+from uuid import uuid4
+
+from spotrun.act.executor import Executor
+from spotrun.act.pools import PoolKeeper
+from spotrun.act.settings import Settings as WorkerSettings
+from spotrun.agents.leadership import Leadership
+from spotrun.agents.long_poll import Board
+from spotrun.agents.published import publish
+from spotrun.agents.tokens import Tokens, review_by
+from spotrun.api.status import TrainingJobStatus
+from spotrun.http.probes import health, plain_server
+from spotrun.http.tls import Identity, Source, load_patiently
+from spotrun.kube.client import Client
+from spotrun.kube.feed import Feed
+from spotrun.kube.horizon import Horizon
+from spotrun.kube.lease import Election, Terms
+from spotrun.kube.queue import WorkQueue
+from spotrun.kube.resource import Key, Resource
+from spotrun.kube.tasks import first_of, running
+from spotrun.metrics.deleted_jobs import Farewells
+from spotrun.metrics.exposition import Exposition
+from spotrun.metrics.registry import Meter
+from spotrun.observe.caches import Caches
+from spotrun.observe.prices.tables import NOBODY, PriceSources
+from spotrun.runtime import gc_tuning, preflight
+from spotrun.runtime.agent_server import Server
+from spotrun.runtime.agent_server import Settings as ServerSettings
+from spotrun.runtime.reconciler import Reconciler
+from spotrun.state.snapshot import JobSnapshot
+
+log = logging.getLogger(__name__)
+
+_ORPHANS_AT_ONCE = 4  # names of jobs; the writes themselves are bounded by `act`
+_POOL_SECONDS, _POOLS_AT_ONCE = 1.0, 4
+"""Nodes and workers come and go in crowds; what that makes of a pool is concluded once for all."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How one replica runs."""
+
+    namespace: str  # where its Lease and its Secret are
+    advertise: str  # host:port that agents are given: a Service, or this machine
+    address: str  # host:port of this very replica, for agents that a standby sends on
+    watch_namespace: str | None = None  # None: all
+    price_sources: PriceSources = NOBODY
+    restricted: bool = False
+    workers: int = 64  # jobs under way at once; they wait for answers, which `act` bounds
+    agents: ServerSettings = field(default_factory=ServerSettings)
+    plain_host: str = ""
+    plain_port: int = 8080
+    terms: Terms = field(default_factory=Terms)
+
+
+class Controller:
+    """One replica of the operator; works while its `async with` block lasts.
+
+    What happens to jobs and pools themselves it tells to `feed`, for whoever follows that to call
+    `job_changed` and `pool_changed`; what happens to their pods and nodes it heeds itself.
+    """
+
+    def __init__(self, settings: Settings, client: Client, source: Source, feed: Feed) -> None:
+        self._settings = settings
+        self._client = client
+        self._source = source
+        self._feed = feed
+        self._leading_since = float("inf")
+        self._urgent: set[Key] = set()
+        self._queue: WorkQueue[Key] = WorkQueue(group_of=lambda key: key.namespace)
+        self._orphan_queue: WorkQueue[Key] = WorkQueue(group_of=lambda key: key.namespace)
+        self._pool_queue: WorkQueue[str] = WorkQueue()
+        self._caches = Caches(
+            client,
+            namespace=settings.watch_namespace,
+            wake=self._queue.add,
+            hurry=self._asked,
+            orphaned=self._orphan_queue.add,
+            feed=feed,
+            wake_pool=self.pool_changed,
+            price_sources=settings.price_sources,
+            clock=time.monotonic,
+            wall=client.clock.now,
+        )
+        self._horizon: Horizon[Key, Resource] = Horizon(self._caches, time.monotonic)
+        self._keeper = PoolKeeper(
+            client,
+            self._caches,
+            self._horizon,
+            leads=lambda: self.leads,
+            clock=time.monotonic,
+            wall=client.clock.now,
+            is_sure=lambda: client.clock.is_sure,
+        )
+        self._has_identity = False
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def _start(self) -> None:
+        """Probes are answered first, and nobody leads who does not serve agents."""
+        enter = self._stack.enter_async_context
+        self._election = self._candidate()
+        leadership = Leadership(self._election, self._settings.address)
+        await self._answer_probes(leadership)
+        await self._fill_caches()
+        identity = await load_patiently(self._source)
+        self._has_identity = True
+        self._board = Board(identity.world_key)
+        self._board.forget()  # not even which jobs there are, before it leads
+        self._server = self._server_of(identity, leadership)
+        self._reconciler = self._new_reconciler()
+        await enter(self._server)
+        await enter(self._election)
+        self._leading = await enter(running(self._lead()))
+
+    def _candidate(self) -> Election:
+        own = self._settings
+        return Election(
+            self._client,
+            namespace=own.namespace,
+            name="spotrun",
+            identity=f"{own.address}/{uuid4().hex[:12]}",
+            terms=own.terms,
+        )
+
+    async def _answer_probes(self, leadership: Leadership) -> None:
+        queues: dict[str, WorkQueue[Any]] = {
+            "trainingjobs": self._queue,
+            "capacitypools": self._pool_queue,
+        }
+        self._farewells = Farewells(time.monotonic)
+        self._meter = Meter(
+            lambda: self._board.jobs,
+            lambda: leadership.leads,
+            queues,
+            farewells=self._farewells,
+        )
+        metrics = Exposition(self._meter.registry, time.monotonic)
+        server = plain_server(
+            {"/metrics": metrics.page, "/readyz": health(self._unready)},
+            host=self._settings.plain_host,
+            port=self._settings.plain_port,
+        )
+        self.plain = await self._stack.enter_async_context(server)
+
+    async def _fill_caches(self) -> None:
+        enter, caches = self._stack.enter_async_context, self._caches
+        await enter(caches)
+        explain = preflight.explain_if_empty(
+            self._client, caches.selections, lambda: caches.are_synced
+        )
+        await enter(running(explain))
+        if (only := self._settings.watch_namespace) is not None:
+            is_there = partial(caches.pools.has_namespace, only)
+            await enter(running(preflight.say_if_missing(only, caches.synced, is_there)))
+        await enter(running(gc_tuning.collect_rarely(caches.synced())))
+
+    def _server_of(self, identity: Identity, leadership: Leadership) -> Server:
+        return Server(
+            self._settings.agents,
+            self._board,
+            self._caches.agents,
+            Tokens(review_by(self._client), wall=lambda: self._client.clock.now().timestamp()),
+            leadership,
+            source=self._source,
+            identity=identity,
+            wake=lambda key: self._queue.add(key, urgent=True),
+            meter=self._meter,
+            wall=self._client.clock.now,
+        )
+
+    def _new_reconciler(self) -> Reconciler:
+        roll = Random().random  # noqa: S311 - jitter, not a secret
+        executor = Executor(
+            self._client,
+            self._horizon,
+            self._worker_settings,
+            self._stored,
+            leads=lambda: self.leads,
+            clock=time.monotonic,
+            wall=self._client.clock.now,
+            roll=roll,
+            count_failure=self._meter.count_failure,
+            instance=self._settings.address,
+        )
+        return Reconciler(
+            self._client,
+            self._caches,
+            self._board,
+            executor,
+            self._farewells,
+            queue=self._queue,
+            horizon=self._horizon,
+            clock=time.monotonic,
+            roll=roll,
+            wall=self._client.clock.now,
+            is_sure=lambda: self._client.clock.is_sure,
+            count_failure=self._meter.count_failure,
+        )
+
+    @property
+    def port(self) -> int:
+        """Where agents are served."""
+        return self._server.port
+
+    @property
+    def leads(self) -> bool:
+        """Whether this replica decides."""
+        return self._election.leads
+
+    def job_changed(self, key: Key) -> None:
+        """Look at a job soon; at once if somebody wants something else of it."""
+        self._queue.add(key, urgent=key in self._urgent)
+        self._urgent.discard(key)
+
+    def _asked(self, key: Key) -> None:
+        """Somebody has changed or deleted a job, which kopf is about to say."""
+        if not self._feed.is_paused:
+            self._urgent.add(key)
+
+    def pool_changed(self, name: str) -> None:
+        """Look at a pool in a moment."""
+        self._pool_queue.add_after(name, _POOL_SECONDS)
+
+    def stalled(self) -> str | None:
+        """Which caches hear nothing any more; None if all do."""
+        return self._caches.stalled()
+
+    async def until_broken(self) -> None:
+        """Raise what has ended the work of leading: held by nobody, the Lease goes to others."""
+        await asyncio.shield(self._leading)
+
+    def _unready(self) -> str | None:
+        if not self._has_identity:
+            return "the API server is being asked for the certificates that agents are shown"
+        if not self._caches.are_synced:
+            return "the caches are being filled"
+        return self._caches.blind()
+
+    async def _lead(self) -> NoReturn:
+        """Whenever this replica leads, work; when it no longer does, stop before another begins."""
+        while True:
+            # Names of jobs come and go: who stands by for weeks would know them all by then.
+            self._feed.pause()
+            self._urgent.clear()
+            self._queue.close()
+            self._orphan_queue.close()
+            self._pool_queue.close()
+            await self._election.held.wait()
+            self._leading_since = time.monotonic()
+            self._caches.rewound.clear()
+            await self._caches.synced()
+            log.info("leading; %d jobs are known", self._caches.num_jobs)
+            await self._caches.survey()
+            self._fill_queues()
+            jobs = self._queue.run(self._work, workers=self._settings.workers)
+            orphans = self._orphan_queue.run(self._let_go, workers=_ORPHANS_AT_ONCE)
+            pools = self._pool_queue.run(self._keep, workers=_POOLS_AT_ONCE)
+            usage = self._caches.usage.follow()
+            async with running(jobs), running(orphans), running(pools), running(usage):
+                await first_of(self._election.lost.wait(), self._caches.rewound.wait())
+            await self._server.step_down()
+            if self._caches.rewound.is_set():
+                log.warning("the API server shows an older state than before: all begins anew")
+            else:
+                log.info("no longer leading")
+
+    def _fill_queues(self) -> None:
+        """With all that there is, and what was there when this replica led before."""
+        self._feed.resume()
+        self._queue.open()
+        self._orphan_queue.open()
+        keys = {*self._caches.all_keys(), *self._reconciler.remembered}
+        self._board.expect(keys)
+        for key in keys:
+            self._queue.add(key)
+            self._orphan_queue.add(key)
+        self._pool_queue.open()
+        for name in self._caches.pools.names():
+            self._pool_queue.add(name)
+
+    async def _work(self, key: Key) -> float | None:
+        """Look at one job, decide, act; returns when to look again."""
+        if not self._election.leads:
+            return None
+        if unseen_seconds := self._reconciler.unseen_seconds(key):
+            return unseen_seconds
+        with self._meter.reconciling():
+            again_seconds = await self._reconciler.reconcile(key, self._leading_since)
+        self._board.looked_at(key)
+        return again_seconds if again_seconds < float("inf") else None
+
+    async def _let_go(self, key: Key) -> float | None:
+        """Let go of what is left of former jobs of a name."""
+        if not self._election.leads:
+            return None
+        if unseen_seconds := self._reconciler.unseen_seconds(key):
+            return unseen_seconds
+        with self._meter.reconciling():
+            await self._reconciler.let_go_of_orphans(key)
+        return None
+
+    async def _keep(self, pool: str) -> float | None:
+        return await self._keeper.keep(pool) if self._election.leads else None
+
+    def _stored(self, job: JobSnapshot, status: TrainingJobStatus, version: str) -> None:
+        publish(self._board, job, status, version)
+
+    def _worker_settings(self) -> WorkerSettings:
+        own = self._settings
+        return WorkerSettings(own.advertise, self._server.bundle, restricted=own.restricted)

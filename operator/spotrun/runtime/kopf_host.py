@@ -1,0 +1,157 @@
+"""kopf as the process: start-up, shutdown, signals (ADR 0001); and liveness.
+
+kopf's own liveness endpoint is not opened: whoever reaches the port could open connections on it
+without end.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any, Protocol, cast
+
+import kopf
+
+from spotrun.http.probes import health, plain_server
+from spotrun.kube.feed import Feed
+from spotrun.kube.resource import Key
+from spotrun.observe.kube_objects import FED
+from spotrun.runtime import kopf_handlers
+
+log = logging.getLogger(__name__)
+
+UNHEARD_SECONDS = 60.0
+"""Only a bug keeps kopf so long from a handler that does next to nothing."""
+
+
+class Service(kopf_handlers.Receiver, Protocol):
+    """What runs in the shell."""
+
+    def stalled(self) -> str | None:
+        """Return what only a restart may cure, in a sentence; None if there is nothing."""
+
+    async def until_broken(self) -> None:
+        """Return, or raise, only where it can no longer do what it is for."""
+
+
+OpenService = Callable[[Feed], AbstractAsyncContextManager[Service]]
+"""Opens what tells a feed of each change of a job or a pool."""
+
+
+class Guest:
+    """The service, opened in the background: that takes as long as the API server is away."""
+
+    def __init__(self, open_service: OpenService, stop: Callable[[], None]) -> None:
+        self.feed = Feed(FED)
+        self.failure: Exception | None = None
+        self.service: Service | None = None
+        self._open = open_service
+        self._stop = stop
+        self._task: asyncio.Task[None] | None = None
+
+    def stalled(self) -> str | None:
+        """Return what only a restart may cure, in a sentence; None if there is nothing."""
+        unheard_seconds = self.feed.unheard_seconds()
+        if unheard_seconds > UNHEARD_SECONDS:
+            return f"kopf has not handled a change for {unheard_seconds:.0f} s"
+        return None if self.service is None else self.service.stalled()
+
+    def job_changed(self, key: Key) -> None:
+        """Have the service look at a job."""
+        if self.service is not None:
+            self.service.job_changed(key)
+
+    def pool_changed(self, name: str) -> None:
+        """Have the service look at a pool."""
+        if self.service is not None:
+            self.service.pool_changed(name)
+
+    async def begin(self) -> None:
+        """Open the service."""
+        self._task = asyncio.create_task(self._run())
+
+    async def end(self) -> None:
+        """Close the service."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        try:
+            async with self._open(self.feed) as service:
+                self.service = service
+                await service.until_broken()
+        except Exception as error:  # raised again when kopf has ended
+            self.failure = error
+        self._stop()  # not where it is cancelled: kopf fails at a second signal while it ends
+
+
+async def host(open_service: OpenService, *, liveness: tuple[str, int] | None = None) -> None:
+    """Run a service until SIGTERM or SIGINT; a second one ends the process on the spot.
+
+    `liveness` is the host and the port of /healthz; the empty host means every address. Raises
+    what the service raises.
+    """
+    stop = asyncio.Event()
+    guest = Guest(open_service, stop.set)
+    async with AsyncExitStack() as stack:
+        if liveness is not None:
+            where, port = liveness
+            pages = {"/healthz": health(guest.stalled)}
+            await stack.enter_async_context(plain_server(pages, host=where, port=port))
+        await _run(guest, stop)
+
+
+async def _run(guest: Guest, stop: asyncio.Event) -> None:
+    """Let kopf begin and end the service."""
+    ready = asyncio.Event()
+    registry = kopf.OperatorRegistry()
+    kopf_handlers.register(registry, guest)
+    operator = asyncio.create_task(
+        kopf.operator(
+            registry=registry,
+            # For its peering, which is off. By default it is the user's name, and some have none.
+            identity=cast("Any", "spotrun"),
+            standalone=True,  # leader election is ours: kopf's peering is not a lock
+            clusterwide=True,
+            ready_flag=ready,
+            stop_flag=stop,
+        )
+    )
+    signals = asyncio.create_task(_heed_signals(ready, stop))
+    broken = await _end_of(operator, signals)
+    if guest.failure is not None:
+        raise guest.failure
+    if isinstance(broken, Exception):
+        raise broken
+
+
+async def _end_of(
+    operator: asyncio.Task[None], signals: asyncio.Task[None]
+) -> BaseException | None:
+    """Wait until kopf has ended, and with it the service; return what kopf broke of, if it did."""
+    try:
+        await asyncio.wait({operator})
+    finally:
+        for task in (operator, signals):
+            task.cancel()
+        (broken, _) = await asyncio.gather(operator, signals, return_exceptions=True)
+    return broken
+
+
+async def _heed_signals(ready: asyncio.Event, stop: asyncio.Event) -> None:
+    """Replace kopf's handlers, which do not expect a second signal, once they are there."""
+    await ready.wait()
+    loop = asyncio.get_running_loop()
+
+    def heed(number: signal.Signals) -> None:
+        if stop.is_set():
+            loop.remove_signal_handler(number)
+            os.kill(os.getpid(), number)
+        log.info("%s: stopping (once more to end at once)", number.name)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, heed, number)

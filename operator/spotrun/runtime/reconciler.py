@@ -1,0 +1,240 @@
+"""The work on one job: it is looked at, decided and acted upon."""
+
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from datetime import datetime
+
+from spotrun.act import orphans
+from spotrun.act.creations import creation_of
+from spotrun.act.executor import Executor
+from spotrun.agents.long_poll import Board, WorkerKey
+from spotrun.agents.published import publish, published
+from spotrun.http.rate_limit import Bucket, Rate
+from spotrun.kube.backoff import Backoff, Roll
+from spotrun.kube.client import Client
+from spotrun.kube.horizon import Horizon
+from spotrun.kube.queue import WorkQueue
+from spotrun.kube.resource import Key, Resource
+from spotrun.metrics.deleted_jobs import Farewells
+from spotrun.observe.caches import Caches
+from spotrun.observe.jobs.device_claims import DeviceCounts
+from spotrun.observe.jobs.leader_memory import Memory
+from spotrun.observe.jobs.volumes import Volumes
+from spotrun.policies.chain import decide
+from spotrun.policies.fallback_chain import let_go, undecided
+from spotrun.policies.report.cost_announcements import cost_at_deletion
+from spotrun.policies.workers.hidden_pods import hidden
+from spotrun.policies.world.policy import is_restart
+from spotrun.runtime import decision_log, log_format
+from spotrun.state.actions import Decision
+from spotrun.state.names import worker_name
+from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.worker_outcomes import in_doubt
+
+log = logging.getLogger(__name__)
+
+_DOUBT_SECONDS = 0.5
+"""How often workers in doubt are asked for a sign of life; silent for 1 s, they are lost."""
+_NOT_YET_SEEN_SECONDS = 0.02
+"""Our own write comes back through the watch within milliseconds; until then nothing is decided."""
+
+_UNDECIDED = Backoff(least_seconds=1.0, most_seconds=60.0)
+"""Between tries to decide about a job at which a policy fails: that costs a whole decision."""
+
+_RESTARTS = Rate(per_second=10, burst=100)
+"""Of worlds, by all jobs: a thousand that fail together are back after a minute and a half."""
+
+
+class Reconciler:
+    """One for all jobs; for one job one call at a time, and only while this replica leads."""
+
+    def __init__(
+        self,
+        client: Client,
+        caches: Caches,
+        board: Board,
+        executor: Executor,
+        farewells: Farewells,
+        *,
+        queue: WorkQueue[Key],
+        horizon: Horizon[Key, Resource],
+        clock: Callable[[], float],
+        roll: Roll,
+        wall: Callable[[], datetime],
+        is_sure: Callable[[], bool] = lambda: True,
+        count_failure: Callable[[Exception], None] = lambda _: None,
+    ) -> None:
+        self._client = client
+        self._caches = caches
+        self._board = board
+        self._executor = executor
+        self._farewells = farewells
+        self._queue = queue
+        self._horizon = horizon
+        self._wall = wall
+        self._roll = roll
+        self._is_sure = is_sure
+        self._count_failure = count_failure
+        self._volumes = Volumes(client, clock)
+        self._devices = DeviceCounts(client, clock)
+        self._restarts = Bucket(_RESTARTS, clock)
+        self._memories: dict[Key, Memory] = {}
+
+    @property
+    def remembered(self) -> Collection[Key]:
+        """The jobs that are not forgotten; while others led, some may have gone."""
+        return self._memories.keys()
+
+    async def reconcile(self, key: Key, leading_since: float) -> float:
+        """Bring one job further; returns when to look again, infinity for when something happens.
+
+        Raises KubeError where Kubernetes does not let it. A policy that fails keeps nobody from
+        suspending the job, or from deleting it.
+        """
+        context = log_format.about(f"{key.namespace}/{key.name}")
+        memory = self._memories.setdefault(key, Memory())
+        claims, devices = self._caches.claims_of(key), self._caches.device_claims_of(key)
+        storage, counts = await self._volumes.look(claims), await self._devices.look(devices)
+        if memory.is_of_former(self._caches.jobs.uid_of(key), leading_since):
+            await self._part_with(key, memory)
+        job = self._caches.snapshot(key, memory, leading_since, storage, counts)
+        if job is None:
+            return self._forget(key)
+        self._note_hidden(job, memory)
+        seen = await self._executor.show(job, memory)
+        if seen.is_found:
+            return _NOT_YET_SEEN_SECONDS
+        again_seconds = min(await self._decide(job, memory, context), seen.again_seconds)
+        return min(
+            again_seconds,
+            self._volumes.again_seconds(claims),
+            self._devices.again_seconds(devices),
+            self._caches.again_seconds(key),
+        )
+
+    async def let_go_of_orphans(self, key: Key) -> None:
+        """Release the pods of former jobs of a name; raises KubeError where that cannot be."""
+        await orphans.let_go(self._client, self._executor, key, self._caches.orphans(key))
+
+    def unseen_seconds(self, key: Key) -> float:
+        """How long to wait for our own writes to be seen; 0: the caches show all of them.
+
+        Nothing is decided on what is older; where a write got lost on its way, it is asked again.
+        """
+        if self._horizon.caught_up(key):
+            return 0.0
+        for resource in self._horizon.overdue(key):
+            self._caches.relist(resource)
+        return max(_NOT_YET_SEEN_SECONDS, self._horizon.waited_seconds(key) / 4)
+
+    async def _decide(
+        self, job: JobSnapshot, memory: Memory, context: log_format.LogContext
+    ) -> float:
+        job = replace(
+            job,
+            restart_seconds=self._restarts.wait_seconds(),
+            is_time_sure=self._is_sure(),
+            vanished={serial: memory.hidden[serial] for serial in memory.vanished},
+        )
+        publish(self._board, job, job.status, job.version)
+        job, decision = self._decision(job, memory)
+        doubted = self._ask_for_signs_of_life(job)
+        world = decision.status.world
+        context.generation = world.generation if world is not None else None
+        promises, key = self._caches.pools.promises, Key(job.namespace, job.name)
+        promises.make(job, decision.actions)
+        outcome = await self._executor.carry_out(job, decision, memory)
+        if not outcome.stored or _waits_to_create(job, memory) or outcome.failure is not None:
+            promises.take_back(key)  # its workers may not come for long
+        if outcome.stored:
+            if is_restart(job.status, decision.status):
+                self._restarts.take()
+            for entry in decision_log.entries(job.status, decision):
+                log.info("%s", entry)
+        if outcome.failure is not None:
+            raise outcome.failure
+        again_seconds = decision.again_seconds if outcome.stored else float("inf")
+        doubt_seconds = _DOUBT_SECONDS if doubted else float("inf")
+        if memory.undecided:
+            retry_seconds = _UNDECIDED.pause_seconds(memory.undecided, self._roll)
+            again_seconds = min(again_seconds, retry_seconds)
+        return min(outcome.again_seconds, again_seconds, doubt_seconds)
+
+    def _decision(self, job: JobSnapshot, memory: Memory) -> tuple[JobSnapshot, Decision]:
+        """Decide, or let go of what cannot be decided; the job comes back with the reason."""
+        now = self._wall()
+        try:
+            decision = decide(job, now)
+        except Exception as error:
+            job = undecided(job, error)
+            memory.undecided += 1
+            self._count_failure(error)
+            self._log_once(job, memory, error)
+            return job, let_go(job, now)
+        self._log_once(job, memory, None)
+        memory.undecided = 0
+        return job, decision
+
+    def _note_hidden(self, job: JobSnapshot, memory: Memory) -> None:
+        """Note whose pods should be shown and are not; of an odd ledger nobody knows."""
+        shown_before, memory.shown = memory.shown, frozenset(w.serial for w in job.workers)
+        try:
+            missing = hidden(job, shown_before) if job.has_ledger else frozenset[int]()
+        except Exception:
+            log.exception("%s/%s: who is hidden is not known", job.namespace, job.name)
+            missing = frozenset()
+        memory.shown |= missing - memory.vanished
+        since = {serial: self._wall() for serial in missing & shown_before}
+        memory.hidden = {n: memory.hidden.get(n, since.get(n)) for n in missing}
+
+    async def _part_with(self, key: Key, memory: Memory) -> None:
+        """Release what a job has left that has gone, and tell what it has cost."""
+        await self._let_go_of_hidden(key, memory)
+        self._keep_final_cost(memory)
+        await self._executor.say_farewell(memory)
+        memory.last = None
+
+    async def _let_go_of_hidden(self, key: Key, memory: Memory) -> None:
+        """Release the workers of a job that has just gone whose labels somebody took off."""
+        if (last := memory.last) is None:
+            return
+        shown = {pod.metadata.name for pod in self._caches.jobs.pods_of(key)}
+        for serial in hidden(last, memory.shown) - memory.vanished:
+            if worker_name(last.name, last.uid, serial) not in shown:
+                await self._executor.let_go_of_hidden(last, serial)
+
+    def _log_once(self, job: JobSnapshot, memory: Memory, error: Exception | None) -> None:
+        """Log why a job cannot be decided when that is new: it is found at each look."""
+        words = job.broken.message if job.broken is not None else ""
+        if words and words != memory.broken:
+            log.error("%s/%s: %s", job.namespace, job.name, words, exc_info=error)
+        memory.broken = words
+
+    def _ask_for_signs_of_life(self, job: JobSnapshot) -> bool:
+        """Answer the held polls of workers in doubt: who lives asks again within milliseconds."""
+        doubted = in_doubt(job) if job.broken is None else frozenset[int]()
+        for worker in job.workers:
+            if worker.serial in doubted:
+                self._board.nudge(WorkerKey(job.namespace, job.name, worker.pod.name))
+        return bool(doubted)
+
+    def _keep_final_cost(self, memory: Memory) -> None:
+        last = memory.last
+        cost = cost_at_deletion(last, self._wall()) if last is not None else None
+        if last is not None and cost is not None:
+            status = last.status.model_copy(update={"cost": cost})
+            self._farewells.say(published(last, status))
+
+    def _forget(self, key: Key) -> float:
+        """What was written to its last pods is still waited for: none is let go of twice."""
+        self._memories.pop(key, None)
+        self._queue.forget(key)
+        self._caches.forget(key)
+        self._board.withdraw(key, self._caches.jobs_version)
+        return float("inf")
+
+
+def _waits_to_create(job: JobSnapshot, memory: Memory) -> bool:
+    """Whether workers were refused, or could not be made: they are tried again after a pause."""
+    return memory.refused is not None or creation_of(job) in memory.failing

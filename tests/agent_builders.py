@@ -1,0 +1,69 @@
+"""Jobs as they are published to agents, made in one line."""
+
+from spotrun.agents.answers import Peer, Published
+from spotrun.agents.long_poll import WorkerKey
+from spotrun.api.names import Phase
+from spotrun.api.status import CheckpointStatus, How, Orders, TrainingJobStatus, World
+from spotrun.api.values import Serials, Time
+
+KEY = b"the cluster's key"
+_MOMENT = Time("2026-03-01T08:00:00Z")
+UID = "11111111-2222-3333-4444-555555555555"
+
+
+def worker(serial: int, *, job: str = "job", namespace: str = "team") -> WorkerKey:
+    return WorkerKey(namespace, job, pod(serial, job))
+
+
+def pod(serial: int, job: str = "job") -> str:
+    return f"{job}-abcde-{serial}"
+
+
+def peer(serial: int, *, job: str = "job", address: str | None = "") -> Peer:
+    return Peer(
+        pod(serial, job), f"pod-uid-{serial}", f"10.0.0.{serial}" if address == "" else address
+    )
+
+
+def world(
+    members: str,
+    *,
+    generation: int = 1,
+    switch: bool = True,
+    trained: str | None = None,
+    how: How = How.ABORT,
+    store: str | None = "10.0.0.0:29400",
+    restore: str | None = None,
+    late: str | None = None,
+) -> World:
+    return World(
+        generation=generation,
+        members=Serials(members),
+        switch=switch,
+        how=how,
+        store=store,
+        trained=Serials(trained) if trained is not None else None,
+        restore=restore,
+        late=Serials(late) if late is not None else None,
+    )
+
+
+def job(
+    placed: World | None = None,
+    *,
+    name: str = "job",
+    namespace: str = "team",
+    phase: Phase | None = Phase.RUNNING,
+    pods: int | dict[int, Peer] = 4,
+    processes: int = 1,
+    uid: str = UID,
+    ordered: int = 0,  # checkpoints
+    checkpoint: str | None = None,
+) -> Published:
+    peers = pods if isinstance(pods, dict) else {n: peer(n, job=name) for n in range(pods)}
+    orders = Orders(checkpoint=ordered, time=_MOMENT) if ordered else None
+    saved = None
+    if checkpoint is not None:
+        saved = CheckpointStatus(name=checkpoint, step=1, time=_MOMENT)
+    status = TrainingJobStatus(phase=phase, world=placed, orders=orders, checkpoint=saved)
+    return Published(namespace, name, uid, status, peers, processes)

@@ -1,0 +1,254 @@
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spotrun.agents.answers import Published, Told, world_secret
+from spotrun.api.amounts import Amount
+from spotrun.api.cost import Cost
+from spotrun.api.names import Phase
+from spotrun.api.status import How, World
+from spotrun.api.values import Time
+from spotrun.wire import Answer, read_answer, write_answer
+from tests.agent_builders import KEY, UID, job, peer, world
+
+
+def place(told: Told, serial: int) -> tuple[int, int, tuple[str, ...]] | None:
+    found = told.answer(serial).world
+    return (found.rank, found.processes, found.neighbours) if found is not None else None
+
+
+@pytest.mark.parametrize(
+    ("members", "processes", "expected"),
+    [
+        pytest.param("0", 1, {0: (0, 1, ()), 1: None}, id="alone, nobody to watch"),
+        pytest.param(
+            "0-1", 1, {0: (0, 1, ("10.0.0.1",)), 1: (1, 1, ("10.0.0.0",))}, id="each other"
+        ),
+        pytest.param(
+            "0-2",
+            1,
+            {
+                0: (0, 1, ("10.0.0.2", "10.0.0.1")),
+                1: (1, 1, ("10.0.0.0", "10.0.0.2")),
+                2: (2, 1, ("10.0.0.1", "10.0.0.0")),
+                3: None,
+            },
+            id="a ring",
+        ),
+        pytest.param(
+            "3,0-1",
+            8,
+            {
+                3: (0, 8, ("10.0.0.1", "10.0.0.0")),
+                0: (8, 8, ("10.0.0.3", "10.0.0.1")),
+                1: (16, 8, ("10.0.0.0", "10.0.0.3")),
+                2: None,
+            },
+            id="in the order of the members, each with all of its processes",
+        ),
+    ],
+)
+def test_places_in_a_world(
+    members: str, processes: int, expected: dict[int, tuple[int, int, tuple[str, ...]] | None]
+) -> None:
+    told = Told(job(world(members), processes=processes), KEY)
+
+    assert {serial: place(told, serial) for serial in expected} == expected
+
+
+def test_a_neighbour_without_an_address_is_named_once_it_has_one() -> None:
+    pods = {0: peer(0), 1: peer(1, address=None), 2: peer(2)}
+
+    early, late = (Told(job(world("0-2"), pods=p), KEY) for p in (pods, {**pods, 1: peer(1)}))
+
+    assert place(early, 0) == (0, 1, ("10.0.0.2",))
+    assert place(late, 0) == (0, 1, ("10.0.0.2", "10.0.0.1"))
+    assert early.version(0) != late.version(0)
+    assert early.version(1) == late.version(1)
+
+
+def test_all_of_a_world_comes_from_status() -> None:
+    placed = world("0-1", generation=7, how=How.BOUNDARY, restore="step-42.g6")
+
+    answer = Told(job(placed, processes=2), KEY).answer(1)
+
+    assert answer.phase == "Running"
+    assert answer.stop_at is None
+    found = answer.world
+    assert found is not None
+    assert (found.generation, found.size, found.store) == (7, 4, "10.0.0.0:29400")
+    assert (found.how.value, found.switch, found.restore) == ("Boundary", True, "step-42.g6")
+    assert found.secret == world_secret(KEY, UID, 7)
+
+
+def test_a_pending_world_is_told_to_all_and_a_leaving_worker_has_no_process_in_it() -> None:
+    told = Told(job(world("1-3", generation=5, switch=False, trained="0-1"), processes=4), KEY)
+
+    worlds = {serial: told.answer(serial).world for serial in range(4)}
+
+    assert {serial: w is not None and w.switch for serial, w in worlds.items()} == dict.fromkeys(
+        range(4), False
+    )
+    leaving = worlds[0]
+    assert leaving is not None
+    assert (leaving.rank, leaving.processes, leaving.size) == (12, 0, 12)
+    assert (leaving.secret, leaving.store, leaving.neighbours) == ("", None, ())
+
+
+@pytest.mark.parametrize(
+    "published",
+    [
+        pytest.param(job(world("1-3", trained="0-1")), id="left out of a world that has begun"),
+        pytest.param(job(None), id="no world yet"),
+        pytest.param(job(world("", switch=False)), id="a world of nobody"),
+        pytest.param(job(world("0-3"), phase=Phase.SUCCEEDED), id="succeeded"),
+        pytest.param(job(world("0-3"), phase=Phase.FAILED), id="failed"),
+    ],
+)
+def test_no_world(published: Published) -> None:
+    answer, newest = Told(published, KEY).answer(0), published.status.world
+    assert answer.world is None
+    assert answer.generation == (newest.generation if newest is not None else 0)
+
+
+@pytest.mark.parametrize(
+    ("placed", "expected"),
+    [
+        pytest.param(world("0,2", trained="0,2", late="1"), {1}, id="the others train"),
+        pytest.param(world("", switch=False, trained="0,2", late="1"), {1}, id="or wait with it"),
+        pytest.param(
+            world("0-2", switch=False, trained="0,2", late="1"), {1}, id="or will take it in again"
+        ),
+        pytest.param(world("0-2", trained="0,2", late="1"), set(), id="it is taken in again"),
+        pytest.param(
+            world("0-2", switch=False, trained="0-1", late="1"), set(), id="it trains by now"
+        ),
+        pytest.param(world("", switch=False, trained="1", late="1"), set(), id="it has the state"),
+    ],
+)
+def test_who_came_too_late_is_told_that_the_others_have_the_state(
+    placed: World, expected: set[int]
+) -> None:
+    told = Told(job(placed), KEY)
+    unmarked = Told(job(placed.model_copy(update={"late": None})), KEY)
+    assert {serial for serial in range(3) if told.answer(serial).left_out} == expected
+    differ = {n for n in range(3) if told.version(n) != unmarked.version(n)}
+    assert differ == expected
+    assert (told.content != unmarked.content) is bool(expected)
+
+
+def test_a_job_without_a_phase_is_pending() -> None:
+    assert Told(job(phase=None), KEY).answer(0).phase == "Pending"
+
+
+def test_checkpoints_are_ordered_as_status_says() -> None:
+    told = [Told(job(world("0"), ordered=n), KEY).answer(0) for n in (0, 1, 7)]
+
+    assert [answer.orders.checkpoint for answer in told] == [0, 1, 7]
+
+
+def test_the_newest_checkpoint_in_status_is_acknowledged_to_all() -> None:
+    told = Told(job(world("0-1", restore="step-4.g1"), checkpoint="step-9.g2"), KEY)
+
+    assert [told.answer(serial).acknowledged for serial in (0, 1)] == ["step-9.g2"] * 2
+
+
+def test_secrets_differ_between_worlds_jobs_and_clusters() -> None:
+    secrets = {
+        world_secret(KEY, UID, 1),
+        world_secret(KEY, UID, 2),
+        world_secret(KEY, "other", 1),
+        world_secret(b"other", UID, 1),
+    }
+
+    assert len(secrets) == 4
+    assert world_secret(KEY, UID, 1) == world_secret(KEY, UID, 1)
+
+
+# What each change below touches is told to the worker, so its version must change.
+CHANGES = {
+    "generation": job(world("0-2", generation=2)),
+    "switch": job(world("0-2", switch=False)),
+    "store": job(world("0-2", store=None)),
+    "how": job(world("0-2", how=How.RESTART)),
+    "restore": job(world("0-2", restore="step-1.g1")),
+    "size": job(world("0-1")),
+    "rank": job(world("1,0,2")),
+    "phase": job(world("0-2"), phase=Phase.RECOVERING),
+    "order": job(world("0-2"), ordered=3),
+    "acknowledged": job(world("0-2"), checkpoint="step-9.g1"),
+    "processes": job(world("0-2"), processes=2),
+    "job": job(world("0-2"), uid="another"),
+    "world": job(None),
+}
+
+
+@pytest.mark.parametrize("changed", CHANGES.values(), ids=CHANGES)
+def test_whatever_changes_changes_the_version(changed: Published) -> None:
+    before, after = Told(job(world("0-2")), KEY), Told(changed, KEY)
+
+    assert before.version(0) != after.version(0)
+    assert before.content != after.content
+
+
+def test_what_is_not_told_does_not_change_the_version() -> None:
+    before = Told(job(world("0-2")), KEY)
+    after = Told(job(world("0-2"), pods=40), KEY)
+
+    assert before.version(0) == after.version(0)
+    assert before.content == after.content
+
+
+members = st.lists(st.integers(0, 60), unique=True, max_size=30)
+
+
+@given(members, members, st.integers(1, 8), st.booleans())
+def test_ranks_cover_the_world_once(
+    chosen: list[int], trained: list[int], processes: int, switch: bool
+) -> None:
+    text, before = (",".join(map(str, serials)) for serials in (chosen, trained))
+    placed = world(text, switch=switch, trained=before)
+    published = job(placed, pods=61, processes=processes)
+    here, there = Told(published, KEY), Told(published, KEY)
+
+    answers = {serial: here.answer(serial) for serial in range(61)}
+
+    ranks = [
+        rank
+        for answer in answers.values()
+        if answer.world is not None
+        for rank in range(answer.world.rank, answer.world.rank + answer.world.processes)
+    ]
+    assert sorted(ranks) == list(range(len(chosen) * processes))
+    for serial, answer in answers.items():
+        assert answer.version == here.version(serial) == there.answer(serial).version
+        if answer.world is not None:
+            assert answer.world.size == len(chosen) * processes
+            assert f"10.0.0.{serial}" not in answer.world.neighbours
+
+
+@given(st.lists(st.sampled_from(sorted(CHANGES)), min_size=2, max_size=2), st.integers(0, 2))
+def test_equal_versions_mean_equal_answers(names: list[str], serial: int) -> None:
+    one, other = (Told(CHANGES[name], KEY).answer(serial) for name in names)
+
+    assert (one.version == other.version) == (one == other)
+
+
+def test_answers_survive_the_wire() -> None:
+    answer: Answer = Told(job(world("0-2", restore="step-1.g1"), processes=8), KEY).answer(1)
+
+    assert read_answer(write_answer(answer)) == answer
+    assert json.loads(write_answer(answer))["world"]["how"] == "Abort"
+
+
+def test_under_a_budget_workers_are_told_when_to_stop() -> None:
+    published = job(world("0-1"))
+    cost = Cost(usd=Amount("1"), stop_at=Time("2026-03-01T09:00:00.5Z"))
+    limited = replace(published, status=published.status.model_copy(update={"cost": cost}))
+    told, without = Told(limited, KEY).answer(0), Told(published, KEY).answer(0)
+
+    assert (told.stop_at, without.stop_at) == (1772355600.5, None)
+    assert told.version != without.version

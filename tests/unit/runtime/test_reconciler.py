@@ -1,0 +1,251 @@
+"""What is done about pods whose job is no more, however often they are looked at."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from typing_extensions import override
+
+from spotrun.act.executor import Executor
+from spotrun.act.settings import Settings
+from spotrun.agents.long_poll import Board
+from spotrun.api.names import FINALIZER_METERED, LABEL_JOB, LABEL_JOB_UID
+from spotrun.kube.client import Client
+from spotrun.kube.errors import Ambiguous, Forbidden, NotFound
+from spotrun.kube.feed import Feed
+from spotrun.kube.horizon import Horizon
+from spotrun.kube.queue import WorkQueue
+from spotrun.kube.resource import Key, Resource
+from spotrun.metrics.deleted_jobs import Farewells
+from spotrun.observe.caches import Caches
+from spotrun.observe.kube_objects import FED, JobObject, PodObject
+from spotrun.runtime.reconciler import Reconciler
+from spotrun.state.actions import Action, Create
+from spotrun.state.names import worker_name
+from spotrun.state.snapshot import JobSnapshot
+from tests.policy_builders import NOW, a_spec
+from tests.unit.kube.scripted import ScriptedTransport
+
+JOB = Key("ns", "job")
+
+
+class Cluster:
+    """Pods that a deleted job has left; nothing tells the caches of what is written."""
+
+    def __init__(self, *pods: str, owner: str | None = "gone") -> None:
+        self._owner = owner
+        self.refused: set[str] = set()
+        self.released: list[str] = []
+        self.farewells = Farewells(self._clock)
+        client = Client(ScriptedTransport(self._answer), field_manager="test")
+        self.caches = Caches(
+            client,
+            namespace=None,
+            wake=lambda _: None,
+            feed=Feed(FED),
+            clock=self._clock,
+            wall=lambda: NOW,
+        )
+        for version, name in enumerate(pods, start=5):
+            self._store(self._pod(name, str(version), FINALIZER_METERED))
+
+    def reconciler(self) -> Reconciler:
+        client = Client(ScriptedTransport(self._answer), field_manager="test")
+        horizon: Horizon[Key, Resource] = Horizon(self.caches, self._clock)
+        executor = Executor(
+            client,
+            horizon,
+            lambda: Settings(server="sync:9443", ca_pem="PEM"),
+            lambda *_: None,
+            leads=lambda: True,
+            clock=self._clock,
+            wall=lambda: NOW,
+            roll=lambda: 0.0,
+        )
+        return Reconciler(
+            client,
+            self.caches,
+            Board(b"key"),
+            executor,
+            self.farewells,
+            queue=WorkQueue(),
+            horizon=horizon,
+            clock=self._clock,
+            roll=lambda: 0.0,
+            wall=lambda: NOW,
+        )
+
+    def show(self, name: str) -> None:
+        """The watch tells of what was written to a pod."""
+        self._store(self._pod(name, "9"))
+
+    def _store(self, pod: dict[str, Any]) -> None:
+        cache = self.caches.jobs.reflectors["pods"]
+        cache.store.put(msgspec.convert(pod, PodObject))
+        cache.last_version = int(pod["metadata"]["resourceVersion"])
+
+    def _answer(self, method: str, path: str, _: Any) -> Any:
+        name = path.rpartition("/")[2]
+        if method == "PATCH" and name in self.refused:
+            raise Forbidden(f"a policy guards {name}")
+        if method == "PATCH":
+            self.released.append(name)
+            return self._pod(name, "9")
+        raise NotFound("there is no such job")
+
+    def _pod(self, name: str, version: str, *finalizers: str) -> dict[str, Any]:
+        meta = {
+            "name": name,
+            "namespace": "ns",
+            "uid": f"uid-{name}",
+            "resourceVersion": version,
+            "labels": {str(LABEL_JOB): "job", str(LABEL_JOB_UID): "gone"},
+            "finalizers": list(finalizers),
+            "ownerReferences": [{"uid": self._owner, "controller": True}] if self._owner else [],
+        }
+        return {"metadata": meta}
+
+    def _clock(self) -> float:
+        return 100.0
+
+
+async def test_pods_of_a_job_that_is_gone_are_let_go_of_once() -> None:
+    cluster = Cluster("a", "b")
+    reconciler = cluster.reconciler()
+    assert reconciler.unseen_seconds(JOB) == 0.0
+
+    await reconciler.let_go_of_orphans(JOB)
+
+    assert cluster.released == ["a", "b"]
+    cluster.show("a")
+    assert reconciler.unseen_seconds(JOB) > 0.0, "b still looks as if it waited for us"
+    cluster.show("b")
+    assert reconciler.unseen_seconds(JOB) == 0.0
+    await reconciler.let_go_of_orphans(JOB)
+    assert cluster.released == ["a", "b"]
+
+
+async def test_pods_that_were_orphaned_on_purpose_are_let_go_of_as_well() -> None:
+    cluster = Cluster("a", owner=None)
+    await cluster.reconciler().let_go_of_orphans(JOB)
+    assert cluster.released == ["a"]
+
+
+async def test_one_that_cannot_be_let_go_of_is_in_no_others_way() -> None:
+    cluster = Cluster("a", "b", "c")
+    cluster.refused = {"a"}
+    with pytest.raises(Forbidden, match="guards a"):
+        await cluster.reconciler().let_go_of_orphans(JOB)
+    assert cluster.released == ["b", "c"]
+
+
+class Promised:
+    """The workers that a decision keeps room for."""
+
+    def __init__(self) -> None:
+        self.serials: list[int] = []
+        self.most: list[int] = []
+
+    def make(self, _: JobSnapshot, actions: tuple[Action, ...]) -> None:
+        self.serials = [one.serial for one in actions if isinstance(one, Create)]
+        self.most = max(self.most, self.serials)
+
+    def take_back(self, _: Key) -> None:
+        self.serials = []
+
+
+@pytest.mark.parametrize(
+    ("failing", "held"),
+    [
+        pytest.param("", [0, 1], id="they are made"),
+        pytest.param("status", [], id="its status cannot be stored"),
+        pytest.param("pods", [], id="they cannot be made"),
+    ],
+)
+async def test_room_is_kept_for_no_workers_that_wait_for_a_pause(
+    monkeypatch: pytest.MonkeyPatch, failing: str, held: list[int]
+) -> None:
+    def answer(method: str, path: str, _: Any) -> Any:
+        if method in {"POST", "PATCH"} and path.partition("?")[0].endswith(f"/{failing}"):
+            raise Ambiguous("the webhook is down", status=500)
+        return {"metadata": {"name": "made", "resourceVersion": "9"}}
+
+    cluster, promised = Cluster(), Promised()
+    monkeypatch.setattr(cluster, "_answer", answer)
+    monkeypatch.setattr(cluster.caches.pools, "promises", promised)
+    meta = {"name": "job", "namespace": "ns", "uid": "u", "resourceVersion": "1", "generation": 1}
+    job = {"metadata": {**meta, "creationTimestamp": f"{NOW:%Y-%m-%dT%H:%M:%SZ}"}}
+    job |= {"spec": a_spec(2).manifest()}
+    cluster.caches.jobs.objects.store.put(
+        msgspec.json.decode(msgspec.json.encode(job), type=JobObject)
+    )
+
+    await cluster.reconciler().reconcile(JOB, 0.0)
+
+    assert promised.most == [0, 1]
+    assert promised.serials == held
+
+
+_MOMENT = f"{NOW:%Y-%m-%dT%H:%M:%SZ}"
+HIDDEN = worker_name("job", "former", 0)
+
+
+class Namesakes(Cluster):
+    """A job that costs something is deleted and made again between two looks.
+
+    Somebody has taken the labels off the pod of its only worker, and keeps us from it at first.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[str] = []
+        self.is_guarded = True
+
+    def make(self, uid: str, **status: Any) -> None:
+        """A job of that name is there."""
+        meta = {"name": "job", "namespace": "ns", "uid": uid, "resourceVersion": "1"}
+        named = {**meta, "creationTimestamp": _MOMENT, "generation": 1}
+        job = {"metadata": named, "spec": a_spec(1).manifest(), "status": status}
+        read = msgspec.json.decode(msgspec.json.encode(job), type=JobObject)
+        self.caches.jobs.objects.store.put(read, even_older=True)
+
+    @override
+    def _answer(self, method: str, path: str, body: Any) -> Any:
+        name = path.partition("?")[0].rpartition("/")[2]
+        if method == "POST" and name == "events":
+            self.notes.append(body["note"])
+        if name != HIDDEN:
+            return {"metadata": {"name": "x", "resourceVersion": "9"}}
+        if self.is_guarded:
+            raise Forbidden(f"a policy guards {name}")
+        if method == "PATCH":
+            self.released.append(name)
+        pod = self._pod(HIDDEN, "9", FINALIZER_METERED)
+        pod["metadata"]["ownerReferences"] = [{"uid": "former", "controller": True}]
+        return pod
+
+
+@pytest.mark.parametrize("is_made_again", [True, False])
+async def test_a_job_that_has_gone_is_parted_with_though_another_has_its_name(
+    is_made_again: bool,
+) -> None:
+    cluster = Namesakes()
+    cost = {"usd": "2.5", "usdPerHour": "1", "asOf": _MOMENT}
+    rates = [{"workers": "0", "usdPerHour": "1"}]
+    cluster.make("former", nextSerial=1, cost=cost, accumulators={"rates": rates})
+    reconciler = cluster.reconciler()
+    await reconciler.reconcile(JOB, 0.0)
+
+    cluster.is_guarded = False
+    cluster.caches.jobs.objects.store.remove(JOB)
+    if is_made_again:
+        cluster.make("later")
+    await reconciler.reconcile(JOB, 0.0)
+
+    assert cluster.released == [HIDDEN]
+    told = ["the job was deleted: it has cost $2.50 by then, $1.00/h at last"]
+    assert [note for note in cluster.notes if "deleted" in note] == told
+    [kept] = cluster.farewells.instead_of([]).values()
+    assert kept.uid == "former"
+    await reconciler.reconcile(JOB, 0.0)
+    assert [note for note in cluster.notes if "deleted" in note] == told
