@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from datetime import datetime
 
-from spotrun.act.manifest import Manifest, plain
+from spotrun.act.manifests.plain_json import Manifest, plain
 from spotrun.api.meta import Condition, ConditionStatus
 from spotrun.api.names import (
     API_VERSION,

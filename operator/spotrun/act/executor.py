@@ -13,17 +13,17 @@ from datetime import datetime
 from functools import partial
 from itertools import chain
 
-from spotrun.act.annotations import annotate
-from spotrun.act.creations import Creations, creation_of
+from spotrun.act.errors import Trouble, is_terminating, on_removal, on_write
 from spotrun.act.events import announcements, event, may_tell
-from spotrun.act.pods import PodWriter
+from spotrun.act.jobs.annotations import annotate
+from spotrun.act.jobs.scale import resize
+from spotrun.act.jobs.status import StatusWriter, status_of
+from spotrun.act.manifests.worker_settings import Settings
+from spotrun.act.pods.rollout import Creations, creation_of
+from spotrun.act.pods.withdrawal import withdraw
+from spotrun.act.pods.writer import PodWriter
 from spotrun.act.protection import BUDGET, Protection
 from spotrun.act.retries import Retries
-from spotrun.act.scale import resize
-from spotrun.act.settings import Settings
-from spotrun.act.statuses import StatusWriter, status_of
-from spotrun.act.trouble import Trouble, is_terminating, on_removal, on_write
-from spotrun.act.withdrawals import withdraw
 from spotrun.act.writes import AT_ONCE, Writes, Written
 from spotrun.api.names import FINALIZER_METERED, Reason
 from spotrun.api.status import TrainingJobStatus

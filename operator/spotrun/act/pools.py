@@ -8,8 +8,8 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from spotrun.act.manifest import Manifest, plain
-from spotrun.act.trouble import SOON_SECONDS
+from spotrun.act.errors import SOON_SECONDS
+from spotrun.act.manifests.plain_json import Manifest, plain
 from spotrun.act.writes import Writes, Written
 from spotrun.api import names
 from spotrun.api.capacitypool import CapacityPoolSpec, CapacityPoolStatus

@@ -3,11 +3,11 @@
 import logging
 from collections.abc import Callable
 
-from spotrun.act.disruption_budget import disruption_budget
-from spotrun.act.manifest import Manifest
-from spotrun.act.network_policy import network_policy
+from spotrun.act.errors import Trouble, on_creation
+from spotrun.act.manifests.disruption_budget import disruption_budget
+from spotrun.act.manifests.network_policy import network_policy
+from spotrun.act.manifests.plain_json import Manifest
 from spotrun.act.retries import Retries
-from spotrun.act.trouble import Trouble, on_creation
 from spotrun.act.writes import Writes, Written
 from spotrun.api.status import TrainingJobStatus
 from spotrun.kube.backoff import Roll

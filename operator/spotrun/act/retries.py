@@ -7,7 +7,7 @@ writes go on, and decisions keep their own times.
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from spotrun.act.trouble import Trouble
+from spotrun.act.errors import Trouble
 from spotrun.kube.backoff import Backoff, Roll, log_level
 from spotrun.kube.errors import Ambiguous, KubeError, Retryable, Unauthorized
 from spotrun.observe.jobs.leader_memory import Failing, Memory

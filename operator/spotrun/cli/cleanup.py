@@ -4,7 +4,7 @@ import asyncio
 import sys
 from importlib.metadata import version
 
-from spotrun.act.cleanup import UndoneError, let_go_of_pods, stop, until_nobody_leads
+from spotrun.act.uninstall import UndoneError, let_go_of_pods, stop, until_nobody_leads
 from spotrun.cli import cluster
 from spotrun.kube.access import AccessError, Credentials
 from spotrun.kube.client import Client

@@ -14,8 +14,8 @@ from typing import Any, NoReturn, Self
 from uuid import uuid4
 
 from spotrun.act.executor import Executor
+from spotrun.act.manifests.worker_settings import Settings as WorkerSettings
 from spotrun.act.pools import PoolKeeper
-from spotrun.act.settings import Settings as WorkerSettings
 from spotrun.agents.leadership import Leadership
 from spotrun.agents.long_poll import Board
 from spotrun.agents.published import publish

@@ -5,9 +5,9 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime
 
-from spotrun.act import orphans
-from spotrun.act.creations import creation_of
+from spotrun.act import orphaned_pods
 from spotrun.act.executor import Executor
+from spotrun.act.pods.rollout import creation_of
 from spotrun.agents.long_poll import Board, WorkerKey
 from spotrun.agents.published import publish, published
 from spotrun.http.rate_limit import Bucket, Rate
@@ -115,7 +115,7 @@ class Reconciler:
 
     async def let_go_of_orphans(self, key: Key) -> None:
         """Release the pods of former jobs of a name; raises KubeError where that cannot be."""
-        await orphans.let_go(self._client, self._executor, key, self._caches.orphans(key))
+        await orphaned_pods.let_go(self._client, self._executor, key, self._caches.orphans(key))
 
     def unseen_seconds(self, key: Key) -> float:
         """How long to wait for our own writes to be seen; 0: the caches show all of them.

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from devcluster.client import at
-from spotrun.act import creations
+from spotrun.act.pods import rollout
 from spotrun.kube.backoff import Backoff
 from spotrun.observe.jobs import gang_lines
 from spotrun.policies.queueing import gang
@@ -59,11 +59,11 @@ async def test_of_two_gangs_that_a_quota_let_in_by_half_one_trains_and_the_other
 ) -> None:
     await give(roomy, 2)
     async with roomy.operator():
-        monkeypatch.setattr(creations, "REFUSED", SLOW)  # until the other one has its half, too
+        monkeypatch.setattr(rollout, "REFUSED", SLOW)  # until the other one has its half, too
         await roomy.create_job("later", workers=workers(4))
         await roomy.until_job(says("QuotaExceeded", "at least 4 workers"), "later")
         await has_pods(roomy, "later", 2)
-        monkeypatch.setattr(creations, "REFUSED", QUICK)
+        monkeypatch.setattr(rollout, "REFUSED", QUICK)
         await give(roomy, 4)
         await roomy.create_job("first", workers=workers(4), priority=1)
 

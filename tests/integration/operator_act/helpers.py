@@ -12,7 +12,7 @@ import msgspec
 from devcluster.nodes import Nodes
 from devcluster.scripted import FOREVER, Script
 from spotrun.act.executor import Executor, Outcome
-from spotrun.act.settings import Settings
+from spotrun.act.manifests.worker_settings import Settings
 from spotrun.api.names import LABEL_JOB_UID
 from spotrun.api.status import TrainingJobStatus
 from spotrun.kube.client import Client, Selection

@@ -7,7 +7,7 @@ import pytest
 
 from devcluster.kubelet.runtime import Exit
 from devcluster.scripted import Context, Script
-from spotrun.act.pods import PodWriter
+from spotrun.act.pods.writer import PodWriter
 from spotrun.act.protection import BUDGETS, ENSURE_AGAIN_SECONDS, POLICIES
 from spotrun.act.writes import Writes
 from spotrun.api.names import FINALIZER_METERED, Phase

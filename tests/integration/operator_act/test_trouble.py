@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from spotrun.act.errors import SOON_SECONDS
 from spotrun.act.executor import EVENTS
 from spotrun.act.protection import POLICIES
 from spotrun.act.retries import UNSURE_SECONDS
-from spotrun.act.trouble import SOON_SECONDS
 from spotrun.api.names import LABEL_JOB_UID, Reason
 from spotrun.api.status import How, TrainingJobStatus, World
 from spotrun.api.values import Serials

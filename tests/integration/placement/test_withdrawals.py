@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from spotrun.act.trouble import SOON_SECONDS
+from spotrun.act.errors import SOON_SECONDS
 from spotrun.api.names import Reason
 from spotrun.state.actions import Decision, Withdraw
 from spotrun.state.snapshot import JobSnapshot

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spotrun.act.executor import Executor, Outcome
-from spotrun.act.settings import Settings
+from spotrun.act.manifests.worker_settings import Settings
 from spotrun.kube.client import Client
 from spotrun.kube.errors import Conflict, KubeError, NotFound, NotLeading
 from spotrun.kube.horizon import Horizon

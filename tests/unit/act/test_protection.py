@@ -1,5 +1,5 @@
-from spotrun.act.disruption_budget import disruption_budget
-from spotrun.act.network_policy import network_policy
+from spotrun.act.manifests.disruption_budget import disruption_budget
+from spotrun.act.manifests.network_policy import network_policy
 from tests.policy_builders import a_job
 
 METADATA = {

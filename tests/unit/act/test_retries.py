@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spotrun.act.executor import Executor, Outcome
-from spotrun.act.settings import Settings
+from spotrun.act.manifests.worker_settings import Settings
 from spotrun.api.names import Reason
 from spotrun.api.status import How, World
 from spotrun.api.values import Intervals, Serials

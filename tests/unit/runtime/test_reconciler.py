@@ -7,7 +7,7 @@ import pytest
 from typing_extensions import override
 
 from spotrun.act.executor import Executor
-from spotrun.act.settings import Settings
+from spotrun.act.manifests.worker_settings import Settings
 from spotrun.agents.long_poll import Board
 from spotrun.api.names import FINALIZER_METERED, LABEL_JOB, LABEL_JOB_UID
 from spotrun.kube.client import Client

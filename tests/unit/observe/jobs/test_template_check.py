@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spotrun.act.settings import Settings
-from spotrun.act.worker import worker_pod
+from spotrun.act.manifests.worker_pod import worker_pod
+from spotrun.act.manifests.worker_settings import Settings
 from spotrun.api.capacitypool import Capacity
 from spotrun.money.shares import Resources
 from spotrun.observe.jobs.device_claims import device_claims_of

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from spotrun.act.pods import PodWriter
+from spotrun.act.errors import Trouble, all_troubles
+from spotrun.act.manifests.worker_settings import Settings
+from spotrun.act.pods.writer import PodWriter
 from spotrun.act.protection import Protection
 from spotrun.act.retries import Results, Retries
-from spotrun.act.settings import Settings
-from spotrun.act.trouble import Trouble, all_troubles
 from spotrun.api.names import Reason
 from spotrun.kube.backoff import Backoff, Roll
 from spotrun.observe.jobs.leader_memory import Memory, Refused

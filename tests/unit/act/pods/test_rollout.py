@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotrun.act.creations import Creations
+from spotrun.act.errors import Trouble
+from spotrun.act.manifests.worker_settings import Settings
+from spotrun.act.pods.rollout import Creations
 from spotrun.act.retries import Retries
-from spotrun.act.settings import Settings
-from spotrun.act.trouble import Trouble
 from spotrun.observe.jobs.gang_lines import Gangs
 from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.policies.chain import decide

@@ -1,6 +1,6 @@
 """What a worker's containers may not do. Pure."""
 
-from spotrun.act.manifest import Manifest
+from spotrun.act.manifests.plain_json import Manifest
 
 _STRICTER_PROFILES = frozenset({"RuntimeDefault", "Localhost"})
 

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterable
 from typing import Any
 
-from spotrun.act.manifest import Manifest
+from spotrun.act.manifests.plain_json import Manifest
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.placement import CapacityPolicy
 from spotrun.api.trainingjob import TrainingJobSpec

@@ -1,7 +1,7 @@
 """The job's NetworkPolicy: workers talk among themselves, strangers do not join. Pure."""
 
-from spotrun.act.manifest import Manifest, plain
-from spotrun.act.worker import owned_metadata
+from spotrun.act.manifests.plain_json import Manifest, plain
+from spotrun.act.manifests.worker_pod import owned_metadata
 from spotrun.api.names import LABEL_JOB_UID
 from spotrun.state.names import owned_name
 from spotrun.state.snapshot import JobSnapshot

@@ -1,9 +1,9 @@
 """The pod of one worker. Pure: a function of the job, the worker's number and the settings."""
 
-from spotrun.act.manifest import Manifest, plain
-from spotrun.act.placement import affinity, tolerations
-from spotrun.act.security import container_security, pod_security
-from spotrun.act.settings import Settings
+from spotrun.act.manifests.affinity import affinity, tolerations
+from spotrun.act.manifests.plain_json import Manifest, plain
+from spotrun.act.manifests.security import container_security, pod_security
+from spotrun.act.manifests.worker_settings import Settings
 from spotrun.api import names
 from spotrun.api.template import TRAINER
 from spotrun.api.values import AutoOrDuration

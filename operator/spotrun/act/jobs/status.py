@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from spotrun.act.errors import Trouble, on_write
 from spotrun.act.retries import Retries
-from spotrun.act.trouble import Trouble, on_write
 from spotrun.act.writes import Writes, Written
 from spotrun.api.status import TrainingJobStatus
 from spotrun.kube.backoff import Backoff, Roll

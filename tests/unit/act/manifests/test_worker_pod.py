@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spotrun.act.settings import Settings
-from spotrun.act.worker import SHARED_MEMORY, worker_pod
+from spotrun.act.manifests.worker_pod import SHARED_MEMORY, worker_pod
+from spotrun.act.manifests.worker_settings import Settings
 from spotrun.api.capacitypool import Capacity
 from spotrun.observe.nodes.cloud_labels import CAPACITY_LABELS
 from spotrun.state.actions import Create, Placed

@@ -1,6 +1,6 @@
 import pytest
 
-from spotrun.act.trouble import (
+from spotrun.act.errors import (
     SOON_SECONDS,
     Trouble,
     on_creation,

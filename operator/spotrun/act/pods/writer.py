@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import msgspec
 
-from spotrun.act import finalizer
-from spotrun.act.manifest import plain
-from spotrun.act.settings import Settings
-from spotrun.act.trouble import Trouble, on_creation, on_removal, wants_restricted
-from spotrun.act.worker import owned_metadata, worker_pod
+from spotrun.act.errors import Trouble, on_creation, on_removal, wants_restricted
+from spotrun.act.manifests.plain_json import plain
+from spotrun.act.manifests.worker_pod import owned_metadata, worker_pod
+from spotrun.act.manifests.worker_settings import Settings
+from spotrun.act.pods import finalizer
 from spotrun.act.writes import Writes, Written
 from spotrun.api.names import FINALIZER_METERED, LABEL_SERIAL, Reason
 from spotrun.kube.client import Client

@@ -11,7 +11,7 @@ from contextlib import aclosing, suppress
 
 import msgspec
 
-from spotrun.act import finalizer
+from spotrun.act.pods import finalizer
 from spotrun.act.writes import AT_ONCE, Written
 from spotrun.api.names import FINALIZER_METERED, LABEL_JOB
 from spotrun.kube.client import Client, Selection

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from spotrun.act.finalizer import Released
+from spotrun.act.pods.finalizer import Released
 
 DELETED = "2026-03-02T12:00:00Z"
 

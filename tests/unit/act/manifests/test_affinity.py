@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from spotrun.act.placement import affinity, tolerations
+from spotrun.act.manifests.affinity import affinity, tolerations
 from spotrun.api.capacitypool import Capacity, Toleration, TolerationOperator
 from spotrun.api.placement import CapacityPolicy
 from spotrun.state.actions import Placed

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from spotrun.act.cleanup import UndoneError, until_nobody_leads
+from spotrun.act.uninstall import UndoneError, until_nobody_leads
 from spotrun.kube.client import Client
 from spotrun.kube.errors import NotFound
 from spotrun.kube.lease import Lease, LeaseSpec

@@ -6,7 +6,7 @@ settled, as with every other pod: a pod without it that is bound at the same mom
 unmetered.
 """
 
-from spotrun.act.trouble import Trouble, on_removal
+from spotrun.act.errors import Trouble, on_removal
 from spotrun.act.writes import Writes
 from spotrun.kube.client import Client
 from spotrun.kube.errors import KubeError

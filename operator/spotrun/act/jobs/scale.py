@@ -1,6 +1,6 @@
 """Writing `workers.replicas`, through the subresource that autoscalers use."""
 
-from spotrun.act.trouble import Trouble, on_removal
+from spotrun.act.errors import Trouble, on_removal
 from spotrun.act.writes import Writes, Written
 from spotrun.kube.client import Client
 from spotrun.kube.errors import KubeError

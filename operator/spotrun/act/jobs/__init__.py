@@ -1,0 +1,1 @@
+"""Writes to a TrainingJob: its status, its annotations, its scale."""

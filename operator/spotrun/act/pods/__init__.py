@@ -1,0 +1,1 @@
+"""Writes to the pods of workers: made, taken back, released."""
