@@ -13,9 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.operator_bench import say
-from spotrun.cli import estimate as flags
-from spotrun.simulate import estimate
-from spotrun.simulate.runs import Case, Starts, run
+from spotrun.cli import estimate_flags as flags
+from spotrun.simulate.estimate import command
+from spotrun.simulate.replay_runs import Case, Starts, run
 
 JOB = Path(__file__).parents[1] / "examples" / "auto-scaling.yaml"
 
@@ -38,7 +38,7 @@ def replays(job: Path, work_hours: int, starts: int) -> list[float]:
     parser = argparse.ArgumentParser()
     flags.describe(parser)
     asked = ["-f", str(job), "--work-hours", str(work_hours), "--starts", str(starts)]
-    question = estimate.understand(parser.parse_args(asked))
+    question = command.understand(parser.parse_args(asked))
     return [_seconds(stage.case, tick) for stage in question.stages for tick in stage.ticks]
 
 

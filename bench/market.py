@@ -20,11 +20,11 @@ from pathlib import Path
 from statistics import fmean
 
 from devcluster.argument_types import how_many
-from spotrun.simulate.market import Prices, Recordings
+from spotrun.simulate.market.trace import Trace, read
+from spotrun.simulate.market.virtual_market import Prices, Recordings
 from spotrun.simulate.outcome import Outcome
-from spotrun.simulate.runs import Case, Starts, run
+from spotrun.simulate.replay_runs import Case, Starts, run
 from spotrun.simulate.scenario import Job, Observe, Rules
-from spotrun.simulate.trace import Trace, read
 
 V100 = "p3.2xlarge"
 H100 = "a3-highgpu-1g"

@@ -11,9 +11,9 @@ from itertools import cycle, islice
 from pathlib import Path
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.simulate.market import Pool, Prices, Recordings, VirtualMarket
+from spotrun.simulate.market.trace import Kind, Trace, read
+from spotrun.simulate.market.virtual_market import Pool, Prices, Recordings, VirtualMarket
 from spotrun.simulate.scenario import Rules
-from spotrun.simulate.trace import Kind, Trace, read
 
 ZONES = ("us-central1-a", "us-central1-b", "us-central1-c")
 """Of the recorded H100 nodes: sixteen were asked for every ten minutes, for two weeks of 2025."""

@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from spotrun.cli import cleanup_flags, flags, simulate
+from spotrun.cli import cleanup_flags, operator_flags, simulate_flags
 from spotrun.cli.console import CommandLine
 from spotrun.runtime import options
 
@@ -13,8 +13,8 @@ from spotrun.runtime import options
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     line = CommandLine("spotrun", "Spot-aware, auto-scaling PyTorch training on Kubernetes.")
-    flags.describe(line.add("operator", "run the operator", _prepare_operator))
-    simulate.describe(
+    operator_flags.describe(line.add("operator", "run the operator", _prepare_operator))
+    simulate_flags.describe(
         line.add(
             "simulate", "replay a job on recorded markets and print what it costs", _prepare_replay
         )
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _prepare_operator(chosen: Namespace) -> Callable[[], int]:
     told = options.read(chosen)
-    from spotrun.cli.operate import run  # noqa: PLC0415
+    from spotrun.cli.operator_command import run  # noqa: PLC0415
 
     return partial(run, told)
 
@@ -44,7 +44,7 @@ def _prepare_replay(chosen: Namespace) -> Callable[[], int]:
 
 def _prepare_cleanup(chosen: Namespace) -> Callable[[], int]:
     told = options.read(chosen)
-    from spotrun.cli.cleanup import run  # noqa: PLC0415
+    from spotrun.cli.cleanup_command import run  # noqa: PLC0415
 
     return partial(run, told, chosen.stop_deployment)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import kopf
 
-from spotrun.cli.operate import prepared
+from spotrun.cli.operator_command import prepared
 from spotrun.http.probes import health, plain_server
 from spotrun.kube.feed import Feed
 from spotrun.runtime import kopf_handlers

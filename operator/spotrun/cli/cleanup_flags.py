@@ -5,7 +5,7 @@ Standard library only: help answers at once, and where the operator's libraries 
 
 import argparse
 
-from spotrun.cli.flags import add_options
+from spotrun.cli.operator_flags import add_options
 
 _EXAMPLES = """\
 examples:

@@ -5,14 +5,14 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from spotrun.cli import estimate
+from spotrun.cli import estimate_flags
 from spotrun.cli.console import CommandLine
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the plugin and return its exit code."""
     line = CommandLine("kubectl tjob", "Work with TrainingJobs beyond what kubectl itself can do.")
-    estimate.describe(
+    estimate_flags.describe(
         line.add(
             "estimate",
             "the range of cost and finish time to expect of a job, from recorded markets",
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _prepare_estimate(chosen: Namespace) -> Callable[[], int]:
-    from spotrun.simulate.estimate import run, understand  # noqa: PLC0415
+    from spotrun.simulate.estimate.command import run, understand  # noqa: PLC0415
 
     return partial(run, understand(chosen))
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spotrun.simulate import runs, trace
-from spotrun.simulate.market import Prices, Recordings
+from spotrun.simulate import replay_runs
+from spotrun.simulate.market import trace
+from spotrun.simulate.market.virtual_market import Prices, Recordings
 from spotrun.simulate.outcome import Outcome
 from spotrun.simulate.scenario import Job, Observe, Rules
 
@@ -20,8 +21,8 @@ class Question:
     """What is asked on a command line."""
 
     policy: str
-    case: runs.Case
-    starts: runs.Starts
+    case: replay_runs.Case
+    starts: replay_runs.Starts
     as_json: bool
 
 
@@ -32,27 +33,27 @@ def understand(chosen: Namespace) -> Question:
     recordings = Recordings([trace.read(file) for file in chosen.traces], rules, prices)
     question = Question(
         policy=chosen.policy,
-        case=runs.Case(_job(chosen), recordings, rules),
+        case=replay_runs.Case(_job(chosen), recordings, rules),
         starts=_starts(chosen),
         as_json=chosen.json,
     )
-    runs.check(question.policy, question.case, question.starts)
+    replay_runs.check(question.policy, question.case, question.starts)
     return question
 
 
 def run(question: Question) -> int:
     """Replay and print."""
     starts = question.starts
-    outcomes = runs.run(question.policy, question.case, starts, _told(starts))
-    answer = runs.as_json(outcomes, starts)
+    outcomes = replay_runs.run(question.policy, question.case, starts, _told(starts))
+    answer = replay_runs.as_json(outcomes, starts)
     print(json.dumps(answer) if question.as_json else _table(answer))
     return 0
 
 
-def _starts(chosen: Namespace) -> runs.Starts:
+def _starts(chosen: Namespace) -> replay_runs.Starts:
     if (chosen.starts > 1) != (chosen.every is not None):
         raise ValueError("--every and --starts go together, as in --every 443 --starts 12")
-    return runs.Starts(chosen.start_tick, chosen.every or 1, chosen.starts)
+    return replay_runs.Starts(chosen.start_tick, chosen.every or 1, chosen.starts)
 
 
 def _job(chosen: Namespace) -> Job:
@@ -76,7 +77,7 @@ def _rules(chosen: Namespace) -> Rules:
     )
 
 
-def _told(starts: runs.Starts) -> Callable[[int, Outcome], None]:
+def _told(starts: replay_runs.Starts) -> Callable[[int, Outcome], None]:
     """Twelve starts may take half a minute: somebody who watches wants to know that it goes on."""
 
     def tell(number: int, outcome: Outcome) -> None:

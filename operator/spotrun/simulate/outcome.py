@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.money.ledger import Segment, cost
-from spotrun.simulate.market import Pool, VirtualMarket
+from spotrun.simulate.market.virtual_market import Pool, VirtualMarket
 from spotrun.simulate.scenario import Job
 
 _HOUR = 3600.0

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from spotrun.simulate import replay
-from spotrun.simulate.market import VirtualMarket
+from spotrun.simulate.market.virtual_market import VirtualMarket
 from spotrun.simulate.outcome import Course
 from spotrun.simulate.peers import greedy, on_demand, ticks, uniform_progress
 from spotrun.simulate.peers.ticks import Wish

@@ -22,7 +22,7 @@ from spotrun.money.units import UsdPerHour
 from spotrun.policies.pool.lifetimes import Life
 from spotrun.policies.pool.policy import DAY, PoolSnapshot, again_seconds, next_pool
 from spotrun.simulate.cluster import Cluster, Worker
-from spotrun.simulate.market import Pool
+from spotrun.simulate.market.virtual_market import Pool
 from spotrun.simulate.outcome import Lease
 from spotrun.simulate.scenario import Observe
 from spotrun.state.market import Market, PoolFacts

@@ -6,7 +6,7 @@ from spotrun.api.placement import Placement
 from spotrun.api.status import Pace, Progress, TrainingJobStatus
 from spotrun.policies.chain import decide
 from spotrun.simulate.cluster import Cluster
-from spotrun.simulate.market import VirtualMarket
+from spotrun.simulate.market.virtual_market import VirtualMarket
 from spotrun.simulate.outcome import Course
 from spotrun.simulate.pools import Pools
 from spotrun.simulate.scenario import Job, Observe, Rules

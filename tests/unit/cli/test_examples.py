@@ -12,7 +12,7 @@ import pytest
 from spotrun.api.schedule import Schedule
 from spotrun.cli.kubectl import main
 from spotrun.policies.lifecycle.schedule_windows import is_open, next_change
-from spotrun.simulate.manifest import read
+from spotrun.simulate.estimate.manifest import read
 
 FOLDER = Path(__file__).parents[3] / "examples"
 JOBS = [

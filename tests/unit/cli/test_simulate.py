@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spotrun.__main__ import main
-from spotrun.cli.simulate import POLICIES
+from spotrun.cli.simulate_flags import POLICIES
 from spotrun.simulate import peers
 from tests.unit.simulate.markets import a_file
 
@@ -149,7 +149,7 @@ def test_ctrl_c_is_an_end_and_not_a_traceback(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("spotrun.simulate.runs.run", interrupted)
+    monkeypatch.setattr("spotrun.simulate.replay_runs.run", interrupted)
     base = ["simulate", "--trace", str(trace), "--work-hours", "1", "--deadline-hours", "3"]
     assert main(base) == 130
     assert capsys.readouterr().err == "\nspotrun simulate: interrupted before its end\n"

@@ -5,9 +5,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from spotrun.simulate.market import Prices, Recordings, VirtualMarket
+from spotrun.simulate.market.trace import Kind, Trace
+from spotrun.simulate.market.virtual_market import Prices, Recordings, VirtualMarket
 from spotrun.simulate.scenario import Job, Observe, Rules
-from spotrun.simulate.trace import Kind, Trace
 
 GAP = 600.0
 SPOT, ON_DEMAND = Decimal("1.2"), Decimal(3)

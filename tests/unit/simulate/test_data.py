@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spotrun.simulate.trace import read
+from spotrun.simulate.market.trace import read
 
 ROOT = Path(__file__).parents[3]
 FILES = sorted((ROOT / "operator/spotrun/simulate/data").glob("*.json"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spotrun.simulate.market import Pool, VirtualMarket
+from spotrun.simulate.market.virtual_market import Pool, VirtualMarket
 from spotrun.simulate.outcome import Course, Lease, Outcome
 from tests.unit.simulate.markets import GAP, ON_DEMAND, SPOT, a_job, a_market
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.simulate.market import VirtualMarket
+from spotrun.simulate.market.virtual_market import VirtualMarket
 from spotrun.simulate.outcome import Course, Outcome
 from spotrun.simulate.peers import greedy, on_demand, optimum, ticks, uniform_progress
 from spotrun.simulate.policies import player

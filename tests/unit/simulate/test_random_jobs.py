@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from spotrun.api.load import load
 from spotrun.api.trainingjob import TrainingJob
 from spotrun.simulate import replay
-from spotrun.simulate.market import Prices, Recordings
+from spotrun.simulate.estimate.replayable_job import Replayed, replayed
+from spotrun.simulate.market.virtual_market import Prices, Recordings
 from spotrun.simulate.outcome import Lease, Outcome
-from spotrun.simulate.replayed import Replayed, replayed
 from spotrun.simulate.scenario import Rules
 from tests.unit.simulate.markets import GAP, a_trace
 

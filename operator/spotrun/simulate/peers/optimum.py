@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.simulate.market import Pool, VirtualMarket
+from spotrun.simulate.market.virtual_market import Pool, VirtualMarket
 from spotrun.simulate.outcome import Course, Lease
 from spotrun.simulate.scenario import Job, Rules
 

@@ -11,7 +11,7 @@ from enum import Enum
 from math import ceil, floor
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.simulate.market import Pool, VirtualMarket
+from spotrun.simulate.market.virtual_market import Pool, VirtualMarket
 from spotrun.simulate.outcome import Course, Lease
 from spotrun.simulate.scenario import Job, Observe, Rules
 

@@ -12,7 +12,7 @@ from spotrun.api.limits import Budget, OnExceeded
 from spotrun.api.load import load
 from spotrun.api.trainingjob import TrainingJob
 from spotrun.api.workers import ScalingMode
-from spotrun.simulate.replayed import Replayed, replayed
+from spotrun.simulate.estimate.replayable_job import Replayed, replayed
 from spotrun.simulate.snapshot import TEMPLATE
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spotrun.cli import cluster, operate
+from spotrun.cli import cluster, operator_command
 from spotrun.kube.lease import Terms
 from spotrun.observe.prices.tables import PriceSources
 from spotrun.runtime.options import HostPort, Options
@@ -40,7 +40,7 @@ def quiet() -> Iterator[None]:
 
 
 def test_outside_a_cluster_agents_come_to_this_machine() -> None:
-    settings = operate._settings(Options(agents_port=9443), SERVER)
+    settings = operator_command._settings(Options(agents_port=9443), SERVER)
 
     assert (settings.namespace, settings.watch_namespace) == ("spotrun-system", None)
     assert (settings.advertise, settings.address) == ("127.0.0.1:9443", "127.0.0.1:9443")
@@ -48,7 +48,9 @@ def test_outside_a_cluster_agents_come_to_this_machine() -> None:
 
 
 def test_a_pod_knows_its_namespace_and_address(pod: None) -> None:
-    settings = operate._settings(Options(advertise=HostPort("agents.home.svc", 443)), SERVER)
+    settings = operator_command._settings(
+        Options(advertise=HostPort("agents.home.svc", 443)), SERVER
+    )
 
     assert settings.namespace == "home"
     assert settings.address == "10.1.2.3:8443"
@@ -59,7 +61,7 @@ def test_a_pod_must_be_told_of_its_service(pod: None) -> None:
     with pytest.raises(
         ValueError, match=r"--advertise is missing: .*spotrun-agents\.home\.svc:844"
     ):
-        operate._settings(Options(), SERVER)
+        operator_command._settings(Options(), SERVER)
 
 
 def test_what_was_told_counts_before_what_was_found(pod: None) -> None:
@@ -67,7 +69,7 @@ def test_what_was_told_counts_before_what_was_found(pod: None) -> None:
         namespace="told", address=HostPort("192.0.2.1", 1), advertise=HostPort("192.0.2.2", 2)
     )
 
-    settings = operate._settings(options, SERVER)
+    settings = operator_command._settings(options, SERVER)
 
     assert (settings.namespace, settings.address) == ("told", "192.0.2.1:1")
 
@@ -75,7 +77,7 @@ def test_what_was_told_counts_before_what_was_found(pod: None) -> None:
 def test_addresses_of_ipv6_are_written_in_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POD_IP", "2001:db8::7")
 
-    settings = operate._settings(Options(), SERVER)
+    settings = operator_command._settings(Options(), SERVER)
 
     assert settings.address == "[2001:db8::7]:8443"
 
@@ -83,25 +85,25 @@ def test_addresses_of_ipv6_are_written_in_brackets(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".invalid"])
 def test_a_name_that_nobody_can_have_is_no_way_to_find_our_address(host: str) -> None:
     with pytest.raises(ValueError, match=rf"https://{host}:6443 cannot be found .* --address"):
-        operate._settings(Options(), f"https://{host}:6443")
+        operator_command._settings(Options(), f"https://{host}:6443")
 
 
 def test_an_api_server_without_an_address_is_no_way_to_find_ours() -> None:
     with pytest.raises(ValueError, match=r"https://nowhere\.invalid cannot be found .* --address"):
-        operate._settings(Options(), "https://nowhere.invalid")
+        operator_command._settings(Options(), "https://nowhere.invalid")
 
 
 def test_the_lease_keeps_its_proportions() -> None:
-    settings = operate._settings(Options(), SERVER)
+    settings = operator_command._settings(Options(), SERVER)
 
     assert settings.terms == Terms()
-    assert operate._settings(Options(lease_seconds=3), SERVER).terms == Terms(3, 2, 0.4)
+    assert operator_command._settings(Options(lease_seconds=3), SERVER).terms == Terms(3, 2, 0.4)
 
 
 def test_without_a_kubeconfig_it_is_said_where_one_was_sought(
     quiet: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert operate.run(Options(kubeconfig=tmp_path / "none")) == 2
+    assert operator_command.run(Options(kubeconfig=tmp_path / "none")) == 2
 
     said = capsys.readouterr().err
     assert f"there is no kubeconfig at {tmp_path / 'none'}" in said
@@ -113,15 +115,15 @@ def test_a_kubeconfig_that_cannot_be_used_is_refused(
 ) -> None:
     (tmp_path / "config").write_text("clusters: [")
 
-    assert operate.run(Options(kubeconfig=tmp_path / "config")) == 2
+    assert operator_command.run(Options(kubeconfig=tmp_path / "config")) == 2
 
     assert f"{tmp_path / 'config'} cannot be used" in capsys.readouterr().err
 
 
 def test_live_prices_are_asked_for_only_where_somebody_says_so() -> None:
-    assert operate._settings(Options(), SERVER).price_sources == PriceSources()
+    assert operator_command._settings(Options(), SERVER).price_sources == PriceSources()
     told = Options(aws_prices=("us-east-1",), azure_prices=("eastus",), gcp_prices=("us-central1",))
-    asked = operate._settings(told, SERVER).price_sources
+    asked = operator_command._settings(told, SERVER).price_sources
     sources = [[table.source for table in cloud.tables()] for cloud in asked.live]
     of_aws = ["AWS spot prices", "AWS price list"]
     assert sources == [of_aws, ["Azure retail prices"], ["GCP price catalog"]]
@@ -133,4 +135,4 @@ def test_who_wants_live_prices_without_boto3_is_told_before_anything_starts(
     monkeypatch.setitem(sys.modules, "boto3", None)
     complaint = r"--aws-prices: live prices of AWS need boto3, .*: install spotrun\[aws\]"
     with pytest.raises(ValueError, match=complaint):
-        operate._settings(Options(aws_prices=("us-east-1",)), SERVER)
+        operator_command._settings(Options(aws_prices=("us-east-1",)), SERVER)

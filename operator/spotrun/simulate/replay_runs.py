@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from spotrun.simulate.market import Recordings
+from spotrun.simulate.market.virtual_market import Recordings
 from spotrun.simulate.outcome import Outcome
 from spotrun.simulate.policies import player
 from spotrun.simulate.scenario import Job, Rules

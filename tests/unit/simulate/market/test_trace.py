@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spotrun.simulate.trace import Kind, read, region_of
+from spotrun.simulate.market.trace import Kind, read, region_of
 from tests.unit.simulate.markets import a_file
 
 

@@ -9,9 +9,9 @@ from math import inf
 from pathlib import Path
 
 from spotrun.api.placement import CapacityPolicy, Placement, Zones
-from spotrun.simulate.market import Prices
+from spotrun.simulate.market.trace import Trace, read
+from spotrun.simulate.market.virtual_market import Prices
 from spotrun.simulate.scenario import Job
-from spotrun.simulate.trace import Trace, read
 
 
 @dataclass(frozen=True)

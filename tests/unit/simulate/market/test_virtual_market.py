@@ -8,9 +8,9 @@ import pytest
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.money.units import UsdPerHour
-from spotrun.simulate.market import UNLIMITED, Prices, Recordings
+from spotrun.simulate.market.trace import Trace
+from spotrun.simulate.market.virtual_market import UNLIMITED, Prices, Recordings
 from spotrun.simulate.scenario import Rules
-from spotrun.simulate.trace import Trace
 from tests.unit.simulate.markets import GAP, ON_DEMAND, PUBLISHED, SPOT, a_market, a_trace
 
 

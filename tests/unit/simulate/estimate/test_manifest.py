@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from spotrun.simulate.manifest import read
+from spotrun.simulate.estimate.manifest import read
 
 JOB = """\
 apiVersion: spotrun.dev/v1alpha1
@@ -19,7 +19,7 @@ spec:
 POOL = "apiVersion: spotrun.dev/v1alpha1\nkind: CapacityPool\nmetadata: {name: a}\nspec: {}\n"
 EXAMPLES = [
     path
-    for path in sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
+    for path in sorted((Path(__file__).parents[4] / "examples").glob("*.yaml"))
     if "kind: TrainingJob" in path.read_text()
 ]
 

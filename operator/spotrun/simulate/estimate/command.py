@@ -14,14 +14,15 @@ from math import inf
 from multiprocessing import resource_tracker
 from threading import Thread
 
-from spotrun.simulate import manifest, recorded
-from spotrun.simulate.estimated import Estimate, as_json, as_text
-from spotrun.simulate.market import Prices, Recordings
+from spotrun.simulate.estimate import manifest
+from spotrun.simulate.estimate.replayable_job import Replayed, replayed
+from spotrun.simulate.estimate.report import Estimate, as_json, as_text
+from spotrun.simulate.market import recorded_markets
+from spotrun.simulate.market.recorded_markets import RecordedMarket
+from spotrun.simulate.market.virtual_market import Prices, Recordings
 from spotrun.simulate.outcome import Outcome
-from spotrun.simulate.recorded import RecordedMarket
-from spotrun.simulate.replayed import Replayed, replayed
-from spotrun.simulate.runs import Case, Starts
-from spotrun.simulate.runs import run as replay
+from spotrun.simulate.replay_runs import Case, Starts
+from spotrun.simulate.replay_runs import run as replay
 from spotrun.simulate.scenario import Job, Rules
 
 _MINUTE, _HOUR = 60.0, 3600.0
@@ -63,10 +64,14 @@ def understand(chosen: Namespace) -> Question:
     )
     prices = Prices(chosen.spot_price, chosen.on_demand_price)
     stages, left_out = [], []
-    for market in [recorded.given(chosen.traces)] if chosen.traces else recorded.shipped():
+    for market in (
+        [recorded_markets.given(chosen.traces)] if chosen.traces else recorded_markets.shipped()
+    ):
         why = market.lacks(job.job, assume_capacity=chosen.assume_capacity)
         if why is None:
-            stages.append(_stage(recorded.priced(market, prices), job.job, rules, chosen.starts))
+            stages.append(
+                _stage(recorded_markets.priced(market, prices), job.job, rules, chosen.starts)
+            )
         else:
             left_out.append((market, why))
     if not stages:

@@ -7,12 +7,12 @@ from decimal import Decimal
 from math import inf
 from typing import Any
 
+from spotrun.simulate.estimate.replayable_job import Replayed
+from spotrun.simulate.estimate.spread import Spread
+from spotrun.simulate.market.recorded_markets import RecordedMarket
 from spotrun.simulate.outcome import Outcome
-from spotrun.simulate.recorded import RecordedMarket
-from spotrun.simulate.replayed import Replayed
-from spotrun.simulate.runs import Case
+from spotrun.simulate.replay_runs import Case
 from spotrun.simulate.scenario import Job
-from spotrun.simulate.spread import Spread
 
 _HOUR = 3600.0
 LeftOut = Sequence[tuple[RecordedMarket, str]]

@@ -9,11 +9,11 @@ import pytest
 from spotrun.api.placement import CapacityPolicy, Placement, Zones
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.api.workers import Workers
-from spotrun.simulate.market import Prices
-from spotrun.simulate.recorded import RecordedMarket, priced, shipped
+from spotrun.simulate.estimate.spread import Spread
+from spotrun.simulate.market.recorded_markets import RecordedMarket, priced, shipped
+from spotrun.simulate.market.virtual_market import Prices
 from spotrun.simulate.scenario import Job
 from spotrun.simulate.snapshot import TEMPLATE
-from spotrun.simulate.spread import Spread
 from tests.unit.simulate.markets import GAP, ON_DEMAND, SPOT, a_trace
 
 MARKET = RecordedMarket((a_trace("22.2" * 9, "us-west-2a"), a_trace("3333" * 9, "us-west-2b")))

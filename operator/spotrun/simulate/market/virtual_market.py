@@ -20,8 +20,8 @@ from typing_extensions import override
 from spotrun.api.capacitypool import Capacity
 from spotrun.money.prices import PriceHistory
 from spotrun.money.units import UsdPerHour
+from spotrun.simulate.market.trace import Trace
 from spotrun.simulate.scenario import Rules
-from spotrun.simulate.trace import Trace
 
 UNLIMITED = 1_000_000
 SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
