@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing_extensions import override
 
 from spotrun.api.names import Phase
-from spotrun.money.prices import EVER, PriceHistory
+from spotrun.money.price_history import EVER, PriceHistory
 from spotrun.money.units import UsdPerHour
 from spotrun.state.snapshot import Node, PodEnd, Worker
 from spotrun.wire import Ending, LastWords

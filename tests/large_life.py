@@ -24,7 +24,7 @@ from spotrun.api.status import (
 )
 from spotrun.api.values import Intervals, Serials, Time
 from spotrun.money.ledger import Segment, cost
-from spotrun.money.prices import EVER, PriceHistory
+from spotrun.money.price_history import EVER, PriceHistory
 from spotrun.money.shares import Resources
 from spotrun.money.units import NO_USD, Usd, UsdPerHour
 from spotrun.policies.chain import decide

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.money.prices import EVER, PriceHistory
+from spotrun.money.price_history import EVER, PriceHistory
 from spotrun.money.shares import Resources
 from spotrun.money.units import UsdPerHour
 from spotrun.state.snapshot import Node, PodPhase

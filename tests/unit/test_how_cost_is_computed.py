@@ -8,15 +8,15 @@ from pathlib import Path
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import MOST_POOLS, OTHER_POOLS
 from spotrun.money.budget import reserve, stop_at, used_percent
-from spotrun.money.builtin import built_in_tables
-from spotrun.money.catalog import Catalog
+from spotrun.money.builtin_tables import built_in_tables
 from spotrun.money.forecast import Mark, forecast, usd_per
 from spotrun.money.ledger import Segment, cost, idle
-from spotrun.money.prices import EVER, PriceHistory
-from spotrun.money.rows import Offering
+from spotrun.money.price_history import EVER, PriceHistory
+from spotrun.money.price_rows import Offering
+from spotrun.money.price_sources import Catalog
+from spotrun.money.price_table import PriceTable
 from spotrun.money.savings import goodput, lost_work, saved_usd
 from spotrun.money.shares import Resources, share_of
-from spotrun.money.table import PriceTable
 from spotrun.money.transfer import Place, ring_usd
 from spotrun.money.units import Usd, UsdPerHour
 from spotrun.observe.nodes.cloud_labels import Identity

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
-from spotrun.money.prices import Priced, PriceHistory
+from spotrun.money.price_history import Priced, PriceHistory
 from spotrun.money.units import NO_USD, Usd
 
 

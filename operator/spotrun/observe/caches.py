@@ -11,7 +11,7 @@ from typing import Self
 from spotrun.kube.client import Client
 from spotrun.kube.feed import Feed
 from spotrun.kube.resource import Key
-from spotrun.money.catalog import Catalog
+from spotrun.money.price_sources import Catalog
 from spotrun.observe.jobs.caches import JobCaches
 from spotrun.observe.jobs.device_claims import (
     NO_DEVICE_CLAIMS,

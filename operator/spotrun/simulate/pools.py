@@ -16,7 +16,7 @@ from spotrun.api.capacitypool import (
     Price,
 )
 from spotrun.api.meta import ConditionStatus
-from spotrun.money.prices import Quote
+from spotrun.money.price_history import Quote
 from spotrun.money.shares import Resources
 from spotrun.money.units import UsdPerHour
 from spotrun.policies.pool.lifetimes import Life

@@ -11,7 +11,7 @@ from spotrun.api.template import TRAINER, Container, PodSpec, PodTemplate
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.api.values import AutoOrDuration, Duration, PositiveDuration
 from spotrun.api.workers import Scaling, ScalingMode, Workers
-from spotrun.money.prices import PriceHistory
+from spotrun.money.price_history import PriceHistory
 from spotrun.simulate.cluster import Cluster, Worker
 from spotrun.simulate.pools import NODE
 from spotrun.simulate.scenario import Job

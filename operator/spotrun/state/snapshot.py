@@ -10,7 +10,7 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.money.prices import PriceHistory
+from spotrun.money.price_history import PriceHistory
 from spotrun.money.shares import Resources
 from spotrun.money.units import UsdPerHour
 from spotrun.state.market import Market

@@ -14,10 +14,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.money.catalog import Catalog
-from spotrun.money.prices import Quote
-from spotrun.money.rows import Offering
-from spotrun.money.table import PriceTable
+from spotrun.money.price_history import Quote
+from spotrun.money.price_rows import Offering
+from spotrun.money.price_sources import Catalog
+from spotrun.money.price_table import PriceTable
 from spotrun.observe.prices.aws import aws_questions
 from spotrun.observe.prices.live import LivePrices
 from tests.integration.observe.ec2 import Ec2, credentials

@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.money.catalog import Catalog
-from spotrun.money.prices import Quote
-from spotrun.money.rows import Offering
+from spotrun.money.price_history import Quote
+from spotrun.money.price_rows import Offering
+from spotrun.money.price_sources import Catalog
 from spotrun.observe.prices.gcp import gcp_questions
 from spotrun.observe.prices.live import LivePrices
 from tests.integration.observe.gcp_catalog import GcpCatalog

@@ -11,8 +11,8 @@ from bench.closed_loop.loop import Look, Result, Task, play
 from bench.closed_loop.markets import Place
 from bench.closed_loop.peers import Elastic, Fixed
 from spotrun.api.capacitypool import Capacity
-from spotrun.money.builtin import built_in_tables
-from spotrun.money.rows import Offering
+from spotrun.money.builtin_tables import built_in_tables
+from spotrun.money.price_rows import Offering
 from spotrun.simulate.scenario import Rules
 
 RULES = Rules()

@@ -6,7 +6,7 @@ from decimal import Decimal
 from hypothesis import strategies as st
 
 from spotrun.money.ledger import Segment
-from spotrun.money.prices import EVER, PriceHistory
+from spotrun.money.price_history import EVER, PriceHistory
 from spotrun.money.units import UsdPerHour
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)

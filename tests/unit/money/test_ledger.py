@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spotrun.money.ledger import Segment, cost, idle
-from spotrun.money.prices import Priced, PriceHistory
+from spotrun.money.price_history import Priced, PriceHistory
 from spotrun.money.units import Usd
 from tests.unit.money.builders import (
     after,

@@ -13,8 +13,8 @@ from spotrun.kube.client import Client, Selection
 from spotrun.kube.reflector import Handler, Reflector
 from spotrun.kube.resource import Key
 from spotrun.kube.tasks import running
-from spotrun.money.catalog import Catalog
-from spotrun.money.rows import Offering
+from spotrun.money.price_rows import Offering
+from spotrun.money.price_sources import Catalog
 from spotrun.money.shares import Resources
 from spotrun.observe.kube_objects import (
     CAPACITY_POOLS,

@@ -9,7 +9,7 @@ from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Price
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.placement import Placement
-from spotrun.money.catalog import Catalog
+from spotrun.money.price_sources import Catalog
 from spotrun.observe.nodes.cloud_labels import capacity_mark
 from spotrun.observe.pools.fit import Demand
 from spotrun.observe.pools.membership import match_labels

@@ -6,9 +6,9 @@ from datetime import datetime
 from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import CapacityPoolSpec, PoolNode
 from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR
-from spotrun.money.catalog import FROM_NODE, Catalog
-from spotrun.money.prices import Quote, remembered
-from spotrun.money.rows import Offering
+from spotrun.money.price_history import Quote, remembered
+from spotrun.money.price_rows import Offering
+from spotrun.money.price_sources import FROM_NODE, Catalog
 from spotrun.money.shares import Resources
 from spotrun.observe.kube_objects import PodObject
 from spotrun.observe.nodes.cloud_labels import accelerator_of

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.money.rows import PriceRow, read_price
+from spotrun.money.price_rows import PriceRow, read_price
 from spotrun.money.units import UsdPerHour
 from spotrun.observe.prices.live import CloudUnavailableError, Question, Types
 

@@ -13,7 +13,7 @@ import aiohttp
 import msgspec
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.money.rows import PriceRow, read_price
+from spotrun.money.price_rows import PriceRow, read_price
 from spotrun.observe.prices.cloud_http import cloud_session, get_json
 from spotrun.observe.prices.live import CloudUnavailableError, Question, Types
 

@@ -16,7 +16,7 @@ from decimal import Decimal
 import msgspec
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.money.rows import PriceRow, read_price
+from spotrun.money.price_rows import PriceRow, read_price
 from spotrun.observe.prices.cloud_http import cloud_session, get_json
 from spotrun.observe.prices.gcp_machines import GPUS, SERIES, Machine, machine_of
 from spotrun.observe.prices.live import CloudUnavailableError, Question, Types

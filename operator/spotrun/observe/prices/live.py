@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from spotrun.kube.backoff import Backoff, Roll
-from spotrun.money.rows import Offering, PriceRow
-from spotrun.money.table import PriceTable
+from spotrun.money.price_rows import Offering, PriceRow
+from spotrun.money.price_table import PriceTable
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from spotrun.api.capacitypool import Price
-from spotrun.money.catalog import FROM_NODE, Catalog
-from spotrun.money.prices import PriceHistory, history_of
+from spotrun.money.price_history import PriceHistory, history_of
+from spotrun.money.price_sources import FROM_NODE, Catalog
 from spotrun.money.units import UsdPerHour
 from spotrun.observe.nodes.facts import MOST_NODES
 from spotrun.policies.cost.pricing import offering

@@ -14,10 +14,10 @@ from spotrun.kube.client import Client, Selection
 from spotrun.kube.reflector import Reflector
 from spotrun.kube.resource import Key
 from spotrun.kube.tasks import running
-from spotrun.money.builtin import built_in_tables
-from spotrun.money.catalog import Catalog
-from spotrun.money.rows import Offering
-from spotrun.money.table import PriceTable
+from spotrun.money.builtin_tables import built_in_tables
+from spotrun.money.price_rows import Offering
+from spotrun.money.price_sources import Catalog
+from spotrun.money.price_table import PriceTable
 from spotrun.observe.kube_objects import CONFIG_MAPS, ConfigMapObject
 from spotrun.observe.prices.live import LivePrices
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Accumulators
 from spotrun.api.status import TrainingJobStatus
-from spotrun.money.prices import EVER, PriceHistory
+from spotrun.money.price_history import EVER, PriceHistory
 from spotrun.money.shares import Resources, normalised, share_of
 from spotrun.money.units import UsdPerHour
 from spotrun.policies.cost.bill import charged

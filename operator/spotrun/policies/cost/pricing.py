@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import TrainingJobStatus
-from spotrun.money.catalog import unpriced_because, unreadable
-from spotrun.money.rows import Offering
+from spotrun.money.price_rows import Offering
+from spotrun.money.price_sources import unpriced_because, unreadable
 from spotrun.policies.cost.bill import Bill
 from spotrun.state.conditions import state
 from spotrun.state.snapshot import Node, Worker

@@ -21,7 +21,7 @@ from spotrun.api.capacitypool import (
 )
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.values import Time
-from spotrun.money.prices import Quote
+from spotrun.money.price_history import Quote
 from spotrun.policies.pool.lifetimes import Life, Lifetimes, next_age_at
 
 BULK = timedelta(minutes=5)

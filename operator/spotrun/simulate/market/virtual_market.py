@@ -18,7 +18,7 @@ from math import inf
 from typing_extensions import override
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.money.prices import PriceHistory
+from spotrun.money.price_history import PriceHistory
 from spotrun.money.units import UsdPerHour
 from spotrun.simulate.market.trace import Trace
 from spotrun.simulate.scenario import Rules

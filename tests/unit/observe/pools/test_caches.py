@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from spotrun.kube.client import Client
-from spotrun.money.catalog import Catalog
+from spotrun.money.price_sources import Catalog
 from spotrun.observe.kube_objects import EventObject, PodObject, PoolObject
 from spotrun.observe.pools.caches import Listeners, PoolCaches
 

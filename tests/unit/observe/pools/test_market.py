@@ -16,10 +16,10 @@ from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.placement import Placement
 from spotrun.kube.resource import Key
-from spotrun.money.catalog import FROM_NODE, Catalog
-from spotrun.money.prices import PriceHistory
+from spotrun.money.price_history import PriceHistory
+from spotrun.money.price_sources import FROM_NODE, Catalog
+from spotrun.money.price_table import PriceTable
 from spotrun.money.shares import Resources
-from spotrun.money.table import PriceTable
 from spotrun.money.units import UsdPerHour
 from spotrun.observe.kube_objects import NodeObject, NodeStatus, PodObject, PoolObject
 from spotrun.observe.nodes.interruption_notices import Said

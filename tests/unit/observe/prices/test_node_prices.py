@@ -9,10 +9,10 @@ from spotrun.api.capacitypool import Capacity, Price, PriceChange
 from spotrun.api.values import Time
 from spotrun.kube.client import Client
 from spotrun.kube.resource import Meta
-from spotrun.money.catalog import FROM_NODE, Catalog
-from spotrun.money.prices import EVER, Quote
-from spotrun.money.rows import Offering
-from spotrun.money.table import PriceTable
+from spotrun.money.price_history import EVER, Quote
+from spotrun.money.price_rows import Offering
+from spotrun.money.price_sources import FROM_NODE, Catalog
+from spotrun.money.price_table import PriceTable
 from spotrun.money.units import UsdPerHour
 from spotrun.observe.kube_objects import ConfigMapObject
 from spotrun.observe.prices.aws import aws_questions

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spotrun.api.cost import Accumulators, Rate
 from spotrun.api.values import Intervals, Serials
-from spotrun.money.prices import EVER
+from spotrun.money.price_history import EVER
 from spotrun.money.units import UsdPerHour
 from spotrun.policies.cost.charges import compaction
 from spotrun.policies.cost.charges.compaction import shortened

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from spotrun.api.cost import Accumulators
-from spotrun.money.prices import PriceHistory
+from spotrun.money.price_history import PriceHistory
 from spotrun.state.actions import Decision
 from tests.policy_builders import NOW, JobBuilder, a_job, ago
 from tests.priced_nodes import WHOLE, a_node, at_work, ended

@@ -19,7 +19,7 @@ from spotrun.api.capacitypool import (
 )
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.values import Time
-from spotrun.money.prices import Quote
+from spotrun.money.price_history import Quote
 from spotrun.money.units import UsdPerHour
 from spotrun.policies.pool.lifetimes import Life
 from spotrun.policies.pool.policy import (

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from spotrun.api.cost import MOST_EARLIER
-from spotrun.money.prices import EVER
+from spotrun.money.price_history import EVER
 from spotrun.policies.cost.charges.rates import Book, Charge, Charges, grouped
 
 MOST_BYTES = 48_000

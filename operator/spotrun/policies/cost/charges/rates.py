@@ -13,7 +13,7 @@ from functools import lru_cache
 from spotrun.api.amounts import Amount
 from spotrun.api.cost import MOST_EARLIER, Accumulators, EarlierRate, Rate
 from spotrun.api.values import Serials, Time
-from spotrun.money.prices import EVER
+from spotrun.money.price_history import EVER
 from spotrun.money.units import UsdPerHour
 from spotrun.state.view import View
 from spotrun.state.worker_ids import ordered

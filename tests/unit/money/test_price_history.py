@@ -8,7 +8,7 @@ from hypothesis import given
 from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Price, PriceChange
 from spotrun.api.values import Time
-from spotrun.money.prices import EVER, Priced, PriceHistory, Quote, history_of
+from spotrun.money.price_history import EVER, Priced, PriceHistory, Quote, history_of
 from spotrun.money.units import Usd, UsdPerHour
 from tests.unit.money.builders import NOON, after, histories, history, moments, per_hour
 

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Self
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.money.prices import EVER, Quote
-from spotrun.money.rows import GpuRow, Offering, PriceRow, model_of
-from spotrun.money.sheets import read_sheet
+from spotrun.money.price_history import EVER, Quote
+from spotrun.money.price_rows import GpuRow, Offering, PriceRow, model_of
+from spotrun.money.price_sheets import read_sheet
 from spotrun.money.units import NO_RATE, UsdPerHour
 
 _Key = tuple[str, str, str, Capacity]  # type, region, zone

@@ -6,11 +6,11 @@ import pytest
 
 from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity
-from spotrun.money.builtin import built_in_tables
-from spotrun.money.catalog import Catalog, unpriced_because
-from spotrun.money.prices import Quote
-from spotrun.money.rows import Offering, PriceRow
-from spotrun.money.table import PriceTable
+from spotrun.money.builtin_tables import built_in_tables
+from spotrun.money.price_history import Quote
+from spotrun.money.price_rows import Offering, PriceRow
+from spotrun.money.price_sources import Catalog, unpriced_because
+from spotrun.money.price_table import PriceTable
 from spotrun.money.units import UsdPerHour
 from tests.unit.money.builders import NOON
 

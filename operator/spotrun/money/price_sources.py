@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR
-from spotrun.money.prices import Quote
-from spotrun.money.rows import Offering, read_price
-from spotrun.money.table import PriceTable
+from spotrun.money.price_history import Quote
+from spotrun.money.price_rows import Offering, read_price
+from spotrun.money.price_table import PriceTable
 from spotrun.money.units import UsdPerHour
 
 FROM_NODE = f"the node's annotation {ANNOTATION_NODE_USD_PER_HOUR}"

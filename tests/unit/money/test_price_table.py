@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 import pytest
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.money.prices import Quote
-from spotrun.money.rows import Offering
-from spotrun.money.table import PriceTable
+from spotrun.money.price_history import Quote
+from spotrun.money.price_rows import Offering
+from spotrun.money.price_table import PriceTable
 from tests.unit.money.builders import NOON, per_hour
 
 SIMPLE = """\

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.money.rows import GpuRow, PriceRow, model_of, read_price
+from spotrun.money.price_rows import GpuRow, PriceRow, model_of, read_price
 from spotrun.money.units import UsdPerHour
 
 Row = PriceRow | GpuRow

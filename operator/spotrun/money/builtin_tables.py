@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
 
-from spotrun.money.table import PriceTable
+from spotrun.money.price_table import PriceTable
 
 # Each is the price list of a day; a newer one replaces its file.
 _SHEETS = ("aws_2026-07-20.csv", "gcp_2025-10-23.csv")
