@@ -21,13 +21,13 @@ import uvloop
 from typing_extensions import override
 
 from bench.operator_bench import say
-from spotrun.kube.client import Client, Selection
-from spotrun.kube.events import Broken
-from spotrun.kube.feed import SERVER, Feed
-from spotrun.kube.memory_http import Answer
-from spotrun.kube.reflector import Reflector
 from spotrun.kube.resource import Key
+from spotrun.kube.rest.client import Client, Selection
 from spotrun.kube.tasks import running
+from spotrun.kube.watch.kopf_feed import SERVER, Feed
+from spotrun.kube.watch.kopf_http import Answer
+from spotrun.kube.watch.reflector import Reflector
+from spotrun.kube.watch.watch_events import Broken
 from spotrun.observe.kube_objects import FED, TRAINING_JOBS, JobObject
 from spotrun.runtime import kopf_handlers
 from tests.kopf_front import following, watching

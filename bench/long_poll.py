@@ -29,9 +29,9 @@ from devcluster.argument_types import how_many
 from spotrun.agents.answers import Peer, Published
 from spotrun.agents.long_poll import Board
 from spotrun.agents.tokens import POD_NAME, POD_UID, ReviewStatus, ReviewUser, Tokens
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import SERVER_NAME, TOKEN_AUDIENCE, Phase
 from spotrun.api.status import How, TrainingJobStatus, World
-from spotrun.api.values import Serials
 from spotrun.http.certificates import Pair, make_authority, sign_serving
 from spotrun.http.tls import Identity
 from spotrun.observe.telemetry.agents import Agents as Heard

@@ -32,11 +32,11 @@ import yaml
 from devcluster.addresses import free_ports
 from devcluster.client import Client, Manifest, at
 from devcluster.cluster import Cluster
-from spotrun.kube.access import Credentials, from_kubeconfig
-from spotrun.kube.client import Client as KubeClient
-from spotrun.kube.client import Selection
-from spotrun.kube.events import Added, Bookmark, Codec, Deleted, Identity, Modified
-from spotrun.kube.transport import Transport
+from spotrun.kube.rest.access import Credentials, from_kubeconfig
+from spotrun.kube.rest.client import Client as KubeClient
+from spotrun.kube.rest.client import Selection
+from spotrun.kube.rest.transport import Transport
+from spotrun.kube.watch.watch_events import Added, Bookmark, Codec, Deleted, Identity, Modified
 
 T = TypeVar("T")
 

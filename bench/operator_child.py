@@ -26,12 +26,12 @@ from typing_extensions import override
 from devcluster.addresses import free_port
 from spotrun.api.status import TrainingJobStatus
 from spotrun.http.tls import OwnSecret
-from spotrun.kube.access import Credentials, from_kubeconfig
-from spotrun.kube.client import Client
-from spotrun.kube.feed import Feed
-from spotrun.kube.reflector import Handler
 from spotrun.kube.resource import Key, Object, Resource
-from spotrun.kube.transport import Transport
+from spotrun.kube.rest.access import Credentials, from_kubeconfig
+from spotrun.kube.rest.client import Client
+from spotrun.kube.rest.transport import Transport
+from spotrun.kube.watch.kopf_feed import Feed
+from spotrun.kube.watch.reflector import Handler
 from spotrun.observe.kube_objects import FED, TRAINING_JOBS
 from spotrun.runtime import kopf_host
 from spotrun.runtime.agent_server import Settings as ServerSettings

@@ -34,8 +34,8 @@ from devcluster.argument_types import how_many, writable_file
 from devcluster.client import Manifests, at
 from devcluster.cluster import Cluster
 from spotrun.api.names import LABEL_JOB, LABEL_JOB_UID
-from spotrun.kube.client import Selection
 from spotrun.kube.resource import Resource
+from spotrun.kube.rest.client import Selection
 
 SIZE = 8
 START_SECONDS = 1800

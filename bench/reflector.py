@@ -20,11 +20,11 @@ import uvloop
 from typing_extensions import override
 
 from devcluster.cluster import Cluster
-from spotrun.kube.access import Credentials, from_kubeconfig
-from spotrun.kube.client import Client, Selection
-from spotrun.kube.reflector import Reflector
 from spotrun.kube.resource import Meta, Resource
-from spotrun.kube.transport import Transport
+from spotrun.kube.rest.access import Credentials, from_kubeconfig
+from spotrun.kube.rest.client import Client, Selection
+from spotrun.kube.rest.transport import Transport
+from spotrun.kube.watch.reflector import Reflector
 
 PODS = Resource("", "v1", "pods")
 SELECTION = Selection(PODS, "default", label_selector="bench=yes")

@@ -2,9 +2,9 @@
 
 from spotrun.agents.answers import Peer, Published
 from spotrun.agents.long_poll import WorkerKey
+from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Phase
 from spotrun.api.status import CheckpointStatus, How, Orders, TrainingJobStatus, World
-from spotrun.api.values import Serials, Time
 
 KEY = b"the cluster's key"
 _MOMENT = Time("2026-03-01T08:00:00Z")

@@ -9,15 +9,15 @@ import pytest
 from prometheus_client.core import Metric
 
 from spotrun.agents.answers import Published
-from spotrun.api.amounts import Amount, Percent, SignedAmount
 from spotrun.api.cost import Accumulators, Cost, PoolCost, Pricing, Waste
+from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.meta import Condition, ConditionStatus, ReasonText
 from spotrun.api.names import LABEL_TEAM, ConditionType
 from spotrun.api.scaling import ScalingStatus
 from spotrun.api.status import CheckpointStatus, Interruptions, Progress
-from spotrun.api.values import Time
 from spotrun.kube.errors import Forbidden
-from spotrun.kube.queue import WorkQueue
+from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.registry import Meter
 from tests.agent_builders import job, peer, world
 

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import kopf
 
-from spotrun.kube.feed import Feed
 from spotrun.kube.tasks import running
+from spotrun.kube.watch.kopf_feed import Feed
 from spotrun.observe.kube_objects import FED
 from spotrun.runtime import kopf_handlers
 from spotrun.runtime.controller import Controller

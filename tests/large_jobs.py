@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Phase
 from spotrun.api.status import TrainingJobStatus
-from spotrun.api.values import Serials, Time
 from spotrun.state.actions import Action, Remove, Withdraw
 from spotrun.state.snapshot import Worker
 from spotrun.state.worker_ids import numbers

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.field_types.text_values import Intervals, Serials, Time
 from spotrun.api.names import Phase
 from spotrun.api.status import (
     MOST_AVOIDED,
@@ -22,7 +23,6 @@ from spotrun.api.status import (
     TrainingJobStatus,
     World,
 )
-from spotrun.api.values import Intervals, Serials, Time
 from spotrun.money.ledger import Segment, cost
 from spotrun.money.price_history import EVER, PriceHistory
 from spotrun.money.shares import Resources

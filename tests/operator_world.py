@@ -17,10 +17,10 @@ from devcluster.kubelet.runtime import Exit
 from devcluster.nodes import Nodes
 from devcluster.scripted import FOREVER, Context, Script, Scripted
 from spotrun.http.tls import OwnSecret
-from spotrun.kube.access import Credentials, from_kubeconfig
-from spotrun.kube.client import Client as KubeClient
 from spotrun.kube.lease import Terms
-from spotrun.kube.transport import Transport
+from spotrun.kube.rest.access import Credentials, from_kubeconfig
+from spotrun.kube.rest.client import Client as KubeClient
+from spotrun.kube.rest.transport import Transport
 from spotrun.runtime.agent_server import Settings as ServerSettings
 from spotrun.runtime.controller import Controller, Settings
 from tests.kopf_front import fronted

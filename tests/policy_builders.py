@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Phase
 from spotrun.api.status import CheckpointStatus, How, TrainingJobStatus, World
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.api.values import Serials, Time
 from spotrun.policies.chain import decide
 from spotrun.state.actions import Decision
 from spotrun.state.snapshot import Agent, JobSnapshot, Node, Pod, PodEnd, PodPhase, Worker

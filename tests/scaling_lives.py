@@ -8,7 +8,7 @@ from typing import Any
 
 from spotrun.api.names import ScalingReason
 from spotrun.api.scaling import ScalingStatus
-from spotrun.api.workers import TargetResource
+from spotrun.api.spec.workers import TargetResource
 from spotrun.policies.scaling.choice import Choice, choose_size
 from spotrun.policies.scaling.facts import Gauge, SizingFacts, StepTimes
 from tests.policy_builders import NOW

@@ -17,7 +17,7 @@ from devcluster.client import Client, at
 from devcluster.kubelet.runtime import Exit
 from devcluster.scripted import Context
 from spotrun.api import names
-from spotrun.kube.connector import Connector
+from spotrun.kube.rest.connector import Connector
 from spotrun.wire import (
     Answer,
     Checkpoint,

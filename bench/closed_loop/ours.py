@@ -7,7 +7,7 @@ from bench.closed_loop.loop import Look, Task
 from bench.closed_loop.peers import TARGET
 from spotrun.api.names import ScalingReason
 from spotrun.api.scaling import ScalingStatus
-from spotrun.api.workers import TargetResource
+from spotrun.api.spec.workers import TargetResource
 from spotrun.observe.telemetry.step_windows import Windows
 from spotrun.policies.scaling.choice import choose_size
 from spotrun.policies.scaling.facts import Cap, Gauge, SizingFacts, StepTimes

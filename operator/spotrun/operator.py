@@ -16,7 +16,7 @@ import kopf
 
 from spotrun.cli.operator_command import prepared
 from spotrun.http.probes import health, plain_server
-from spotrun.kube.feed import Feed
+from spotrun.kube.watch.kopf_feed import Feed
 from spotrun.runtime import kopf_handlers
 from spotrun.runtime.kopf_host import Guest, Service
 from spotrun.runtime.options import read_environment

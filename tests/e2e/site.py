@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from devcluster.client import Client, Manifest, Manifests, at
-from spotrun.api.values import Serials
+from spotrun.api.field_types.text_values import Serials
 from tests.e2e import jobs
 from tests.e2e.api import open_client
 from tests.e2e.cluster import Cluster

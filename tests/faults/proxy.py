@@ -17,7 +17,7 @@ from typing import Any, Self
 import aiohttp
 from aiohttp import web
 
-from spotrun.kube.connector import Connector
+from spotrun.kube.rest.connector import Connector
 from tests.faults.rules import STREAM_ACTIONS, Rule, failure
 from tests.faults.stream import Stream
 

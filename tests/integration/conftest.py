@@ -5,9 +5,9 @@ from contextlib import ExitStack
 import pytest
 
 from devcluster.cluster import Cluster
-from spotrun.kube.access import Access, Credentials, from_kubeconfig
-from spotrun.kube.client import Client
-from spotrun.kube.transport import Transport
+from spotrun.kube.rest.access import Access, Credentials, from_kubeconfig
+from spotrun.kube.rest.client import Client
+from spotrun.kube.rest.transport import Transport
 from tests.audit import AuditLog
 from tests.faults.proxy import FaultProxy
 from tests.integration.leftovers import swept

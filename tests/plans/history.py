@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from devcluster.client import Client, at
-from spotrun.api.values import Serials
+from spotrun.api.field_types.text_values import Serials
 from tests.operator_world import GROUP
 
 Manifest = dict[str, Any]

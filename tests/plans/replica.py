@@ -15,12 +15,12 @@ from typing_extensions import override
 
 from devcluster.addresses import free_port
 from spotrun.http.tls import OwnSecret
-from spotrun.kube.access import Access, Credentials
-from spotrun.kube.client import Client
 from spotrun.kube.errors import KubeError
 from spotrun.kube.lease import Terms
 from spotrun.kube.resource import Key
-from spotrun.kube.transport import JSON, REQUEST_SECONDS, Params, Transport
+from spotrun.kube.rest.access import Access, Credentials
+from spotrun.kube.rest.client import Client
+from spotrun.kube.rest.transport import JSON, REQUEST_SECONDS, Params, Transport
 from spotrun.runtime.controller import Controller
 from tests.kopf_front import fronted
 from tests.operator_world import World

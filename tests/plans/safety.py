@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import FINALIZER_METERED, LABEL_SERIAL
-from spotrun.api.values import Serials
 from tests.plans.history import Event, Manifest
 
 _OVER = frozenset({"Succeeded", "Failed"})

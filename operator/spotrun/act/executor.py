@@ -28,10 +28,10 @@ from spotrun.act.writes import AT_ONCE, Writes, Written
 from spotrun.api.names import FINALIZER_METERED, Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.kube.backoff import Roll
-from spotrun.kube.client import Client
 from spotrun.kube.errors import KubeError, NotFound
-from spotrun.kube.horizon import Horizon
+from spotrun.kube.read_your_writes import Horizon
 from spotrun.kube.resource import Key, Resource
+from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.observe.jobs.orphans import Orphan
 from spotrun.observe.kube_objects import PODS, TRAINING_JOBS

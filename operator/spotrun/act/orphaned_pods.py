@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import Iterable
 
 from spotrun.act.executor import Executor
-from spotrun.kube.client import Client
 from spotrun.kube.errors import NotFound
 from spotrun.kube.resource import Key
+from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.orphans import Orphan
 from spotrun.observe.kube_objects import TRAINING_JOBS, JobObject
 

@@ -11,9 +11,9 @@ from spotrun.act.retries import Retries
 from spotrun.act.writes import Writes, Written
 from spotrun.api.status import TrainingJobStatus
 from spotrun.kube.backoff import Roll
-from spotrun.kube.client import Client
 from spotrun.kube.errors import AlreadyExists, KubeError
 from spotrun.kube.resource import Resource
+from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.view import FINISHED

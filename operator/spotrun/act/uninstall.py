@@ -14,10 +14,10 @@ import msgspec
 from spotrun.act.pods import finalizer
 from spotrun.act.writes import AT_ONCE, Written
 from spotrun.api.names import FINALIZER_METERED, LABEL_JOB
-from spotrun.kube.client import Client, Selection
 from spotrun.kube.errors import Conflict, Invalid, NotFound
 from spotrun.kube.lease import LEASES, Lease
 from spotrun.kube.resource import Key, Meta, Resource
+from spotrun.kube.rest.client import Client, Selection
 from spotrun.observe.kube_objects import PODS
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments")

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from spotrun.kube.errors import NotLeading
-from spotrun.kube.horizon import Horizon
+from spotrun.kube.read_your_writes import Horizon
 from spotrun.kube.resource import Key, Meta, Resource
 
 T = TypeVar("T")

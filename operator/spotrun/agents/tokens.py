@@ -20,9 +20,9 @@ import msgspec
 from spotrun.api.names import TOKEN_AUDIENCE
 from spotrun.http.errors import Refused
 from spotrun.http.rate_limit import Bucket, Buckets, Clock, Rate
-from spotrun.kube.client import Client
 from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Resource
+from spotrun.kube.rest.client import Client
 
 V = TypeVar("V")
 

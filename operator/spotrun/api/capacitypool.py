@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.config import JsonDict
 
-from spotrun.api.amounts import Amount
-from spotrun.api.fields import Count, LongText, ShortText
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.bounded import Count, LongText, ShortText
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.meta import ConditionStatus, ObjectMeta
 from spotrun.api.model import Model, Rule
 from spotrun.api.names import Choice
-from spotrun.api.selector import Labels, LabelSelector
-from spotrun.api.values import Time
+from spotrun.api.spec.selector import Labels, LabelSelector
 
 _Name = Annotated[str, Field(min_length=1, max_length=128)]
 _SET: JsonDict = {"x-kubernetes-list-type": "set"}

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from spotrun.api.amounts import Amount, Percent, SignedAmount
-from spotrun.api.fields import Count, ListedSerials, Long, ShortText
+from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
+from spotrun.api.field_types.bounded import Count, ListedSerials, Long, ShortText
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.model import Model
 from spotrun.api.names import Choice
-from spotrun.api.values import Time
 
 
 class Pricing(Choice):

@@ -5,9 +5,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field
 
-from spotrun.api.fields import Count, DnsName, Long
+from spotrun.api.field_types.bounded import Count, DnsName, Long
+from spotrun.api.field_types.text_values import Text, Time
 from spotrun.api.model import Model
-from spotrun.api.values import Text, Time
 
 
 class ObjectMeta(Model):

@@ -7,10 +7,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from spotrun.api.amounts import Amount
-from spotrun.api.fields import Count, ShortText
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.bounded import Count, ShortText
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.model import Model
-from spotrun.api.values import Time
 
 
 class Measured(Model):

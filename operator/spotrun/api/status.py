@@ -4,14 +4,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from spotrun.api.amounts import Amount, Percent
 from spotrun.api.cost import Accumulators, Cost
-from spotrun.api.fields import Count, ListedSerials, Long, LongText, ShortText
+from spotrun.api.field_types.amounts import Amount, Percent
+from spotrun.api.field_types.bounded import Count, ListedSerials, Long, LongText, ShortText
+from spotrun.api.field_types.text_values import Intervals, Serials, Time
 from spotrun.api.meta import Condition
 from spotrun.api.model import Model
 from spotrun.api.names import Choice, Phase, SuspendedBy
 from spotrun.api.scaling import ScalingStatus
-from spotrun.api.values import Intervals, Serials, Time
 
 
 class Allowed(Model):

@@ -4,14 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from spotrun.api.checkpoint import Checkpoint
-from spotrun.api.limits import Budget, Deadline, Failures, Finished, Idle, OnExceeded, OnMissed
 from spotrun.api.meta import ObjectMeta
 from spotrun.api.model import Model, Rule
-from spotrun.api.placement import CapacityPolicy, Placement
-from spotrun.api.schedule import Schedule
+from spotrun.api.spec.checkpoint import Checkpoint
+from spotrun.api.spec.limits import Budget, Deadline, Failures, Finished, Idle, OnExceeded, OnMissed
+from spotrun.api.spec.placement import CapacityPolicy, Placement
+from spotrun.api.spec.schedule import Schedule
+from spotrun.api.spec.workers import Scaling, ScalingMode, Workers
 from spotrun.api.status import TrainingJobStatus
-from spotrun.api.workers import Scaling, ScalingMode, Workers
 
 _OUTLIVES_PODS_CEL = (
     "(has(self.checkpoint) && (has(self.checkpoint.uri) || (has(self.checkpoint.volume)"

@@ -6,11 +6,11 @@ from importlib.metadata import version
 
 from spotrun.act.uninstall import UndoneError, let_go_of_pods, stop, until_nobody_leads
 from spotrun.cli import cluster
-from spotrun.kube.access import AccessError, Credentials
-from spotrun.kube.client import Client
 from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key
-from spotrun.kube.transport import Transport
+from spotrun.kube.rest.access import AccessError, Credentials
+from spotrun.kube.rest.client import Client
+from spotrun.kube.rest.transport import Transport
 from spotrun.runtime.options import Options
 
 UNDONE, WRONGLY_STARTED = 1, 2

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from spotrun.kube.access import Load, from_kubeconfig, in_cluster
+from spotrun.kube.rest.access import Load, from_kubeconfig, in_cluster
 from spotrun.runtime.options import OWN_NAMESPACE, SERVICE_ACCOUNT, Options
 
 

@@ -17,12 +17,12 @@ import uvloop
 
 from spotrun.cli import cluster
 from spotrun.http.tls import MountedFiles, OwnSecret, Source
-from spotrun.kube.access import AccessError, Credentials
-from spotrun.kube.client import Client
-from spotrun.kube.feed import Feed
 from spotrun.kube.lease import Terms
 from spotrun.kube.resource import Key
-from spotrun.kube.transport import Transport
+from spotrun.kube.rest.access import AccessError, Credentials
+from spotrun.kube.rest.client import Client
+from spotrun.kube.rest.transport import Transport
+from spotrun.kube.watch.kopf_feed import Feed
 from spotrun.observe.prices.aws import aws_questions
 from spotrun.observe.prices.azure import azure_questions
 from spotrun.observe.prices.gcp import gcp_questions

@@ -31,9 +31,9 @@ from spotrun.http.certificates import (
     term,
 )
 from spotrun.kube.backoff import Backoff, log_level
-from spotrun.kube.client import Client
 from spotrun.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Retryable
 from spotrun.kube.resource import Meta, Resource
+from spotrun.kube.rest.client import Client
 
 log = logging.getLogger(__name__)
 

@@ -17,10 +17,10 @@ from typing import NoReturn, Self
 import msgspec
 
 from spotrun.kube.backoff import Roll
-from spotrun.kube.client import Client
 from spotrun.kube.clock import boot_seconds, utc_now
 from spotrun.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from spotrun.kube.resource import Meta, Resource
+from spotrun.kube.rest.client import Client
 
 log = logging.getLogger(__name__)
 

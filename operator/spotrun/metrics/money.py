@@ -7,8 +7,8 @@ from typing import NamedTuple
 from prometheus_client.core import Metric
 
 from spotrun.agents.answers import Published
-from spotrun.api.amounts import Amount, Percent, SignedAmount
 from spotrun.api.cost import Accumulators, Cost, PoolCost, Pricing, Waste
+from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
 from spotrun.api.names import LABEL_COST_CENTER, LABEL_PROJECT, LABEL_TEAM
 from spotrun.metrics.per_job_numbers import Figure, Value, families
 

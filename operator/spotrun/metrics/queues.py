@@ -7,7 +7,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
-from spotrun.kube.queue import WorkQueue
+from spotrun.kube.workqueue.queue import WorkQueue
 
 
 class Queues(Collector):

@@ -15,8 +15,8 @@ from typing_extensions import override
 from spotrun.agents.answers import Published
 from spotrun.api.names import Phase
 from spotrun.api.status import WorkersStatus
-from spotrun.kube.queue import WorkQueue
 from spotrun.kube.resource import Key
+from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.deleted_jobs import Farewells
 from spotrun.metrics.money import money_families
 from spotrun.metrics.progress import progress_families

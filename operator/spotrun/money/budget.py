@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
-from spotrun.api.amounts import Percent
+from spotrun.api.field_types.amounts import Percent
 from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour
 
 HEADROOM = Decimal("1.2")

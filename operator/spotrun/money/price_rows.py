@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.field_types.amounts import Amount
 from spotrun.money.units import UsdPerHour
 
 

@@ -7,8 +7,8 @@ capacity is not the price of this node.
 
 from dataclasses import dataclass, replace
 
-from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR
 from spotrun.money.price_history import Quote
 from spotrun.money.price_rows import Offering, read_price

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from spotrun.api.amounts import Percent
+from spotrun.api.field_types.amounts import Percent
 from spotrun.money.units import Usd, UsdPerHour
 
 

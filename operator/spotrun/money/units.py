@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 
 from typing_extensions import override
 
-from spotrun.api.amounts import Amount, SignedAmount
+from spotrun.api.field_types.amounts import Amount, SignedAmount
 
 Number = Decimal | Fraction | int
 _PLACES = 12  # as many as Amount carries

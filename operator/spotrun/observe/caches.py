@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Self
 
-from spotrun.kube.client import Client
-from spotrun.kube.feed import Feed
 from spotrun.kube.resource import Key
+from spotrun.kube.rest.client import Client
+from spotrun.kube.watch.kopf_feed import Feed
 from spotrun.money.price_sources import Catalog
 from spotrun.observe.jobs.caches import JobCaches
 from spotrun.observe.jobs.device_claims import (

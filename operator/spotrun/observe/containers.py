@@ -7,7 +7,7 @@ made. So neither the number of containers nor their order says which one is ours
 from collections.abc import Iterator
 from datetime import datetime
 
-from spotrun.api.template import TRAINER
+from spotrun.api.spec.template import TRAINER
 from spotrun.observe.kube_objects import ContainerStatus, PodObject, Terminated
 
 _ALWAYS = "Always"

@@ -22,8 +22,8 @@ from spotrun.api.names import (
     LABEL_TEAM,
     VERSION,
 )
-from spotrun.kube.feed import Kind
 from spotrun.kube.resource import Meta, Resource
+from spotrun.kube.watch.kopf_feed import Kind
 
 TRAINING_JOBS = Resource(GROUP, VERSION, "trainingjobs")
 PODS = Resource("", "v1", "pods")

@@ -6,8 +6,8 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from spotrun.api.amounts import Quantity
-from spotrun.api.template import PodTemplate
+from spotrun.api.field_types.amounts import Quantity
+from spotrun.api.spec.template import PodTemplate
 from spotrun.money.shares import Resources
 from spotrun.observe.kube_objects import ContainerSpec, PodObject
 from spotrun.observe.template_defaults import GPUS, NVIDIA_SLICE

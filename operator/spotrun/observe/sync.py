@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from spotrun.kube.client import Selection
-from spotrun.kube.reflector import Reflector
 from spotrun.kube.resource import Key, Resource
+from spotrun.kube.rest.client import Selection
+from spotrun.kube.watch.reflector import Reflector
 from spotrun.observe.kube_objects import CONFIG_MAPS, EVENTS
 
 SILENT_SECONDS = 300.0

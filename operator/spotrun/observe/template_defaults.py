@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from spotrun.api.amounts import whole
-from spotrun.api.template import PodTemplate
+from spotrun.api.field_types.amounts import whole
+from spotrun.api.spec.template import PodTemplate
 from spotrun.state.snapshot import JobSnapshot
 
 Manifest = dict[str, Any]

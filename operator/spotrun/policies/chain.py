@@ -7,7 +7,7 @@ stored, so an operator that dies in between finds in the cluster all that its su
 
 from datetime import datetime
 
-from spotrun.api.placement import CapacityPolicy
+from spotrun.api.spec.placement import CapacityPolicy
 from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.budget.limits import within_rate
 from spotrun.policies.budget.policy import budget_again_seconds, budget_news, keep_budget

@@ -23,13 +23,13 @@ from spotrun.agents.tokens import Tokens, review_by
 from spotrun.api.status import TrainingJobStatus
 from spotrun.http.probes import health, plain_server
 from spotrun.http.tls import Identity, Source, load_patiently
-from spotrun.kube.client import Client
-from spotrun.kube.feed import Feed
-from spotrun.kube.horizon import Horizon
 from spotrun.kube.lease import Election, Terms
-from spotrun.kube.queue import WorkQueue
+from spotrun.kube.read_your_writes import Horizon
 from spotrun.kube.resource import Key, Resource
+from spotrun.kube.rest.client import Client
 from spotrun.kube.tasks import first_of, running
+from spotrun.kube.watch.kopf_feed import Feed
+from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.deleted_jobs import Farewells
 from spotrun.metrics.exposition import Exposition
 from spotrun.metrics.registry import Meter

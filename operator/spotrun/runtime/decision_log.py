@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.status import TrainingJobStatus, World
-from spotrun.api.values import Serials
 from spotrun.state.actions import Action, Create, Decision, DeleteJob, Remove, Resize, Withdraw
 
 

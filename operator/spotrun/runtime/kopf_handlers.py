@@ -1,7 +1,7 @@
 """kopf's handlers: the process starts and ends here, and news of jobs and pools come in here.
 
-What kopf watches is our feed (`spotrun.kube.feed`), not the API server: its own watch loses
-deletions and ends the process at errors that pass (ADR 0001).
+What kopf watches is our feed (`spotrun.kube.watch.kopf_feed`), not the API server: its own watch
+loses deletions and ends the process at errors that pass (ADR 0001).
 """
 
 from typing import Any, Protocol, cast
@@ -9,8 +9,8 @@ from typing import Any, Protocol, cast
 import kopf
 from typing_extensions import override
 
-from spotrun.kube.feed import SERVER, Feed
 from spotrun.kube.resource import Key, Resource
+from spotrun.kube.watch.kopf_feed import SERVER, Feed
 from spotrun.observe.kube_objects import CAPACITY_POOLS, TRAINING_JOBS
 
 

@@ -15,8 +15,8 @@ from typing import Any, Protocol, cast
 import kopf
 
 from spotrun.http.probes import health, plain_server
-from spotrun.kube.feed import Feed
 from spotrun.kube.resource import Key
+from spotrun.kube.watch.kopf_feed import Feed
 from spotrun.observe.kube_objects import FED
 from spotrun.runtime import kopf_handlers
 

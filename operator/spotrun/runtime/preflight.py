@@ -5,8 +5,8 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 
-from spotrun.kube.client import Client, Selection
 from spotrun.kube.errors import Forbidden, KubeError, NotFound, Retryable, Unauthorized
+from spotrun.kube.rest.client import Client, Selection
 
 log = logging.getLogger(__name__)
 

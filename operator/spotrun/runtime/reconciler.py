@@ -12,10 +12,10 @@ from spotrun.agents.long_poll import Board, WorkerKey
 from spotrun.agents.published import publish, published
 from spotrun.http.rate_limit import Bucket, Rate
 from spotrun.kube.backoff import Backoff, Roll
-from spotrun.kube.client import Client
-from spotrun.kube.horizon import Horizon
-from spotrun.kube.queue import WorkQueue
+from spotrun.kube.read_your_writes import Horizon
 from spotrun.kube.resource import Key, Resource
+from spotrun.kube.rest.client import Client
+from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.deleted_jobs import Farewells
 from spotrun.observe.caches import Caches
 from spotrun.observe.jobs.device_claims import DeviceCounts

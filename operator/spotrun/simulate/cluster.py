@@ -10,7 +10,7 @@ from math import inf
 from typing import assert_never
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.placement import CapacityPolicy
+from spotrun.api.spec.placement import CapacityPolicy
 from spotrun.simulate.market.virtual_market import Pool, VirtualMarket
 from spotrun.simulate.outcome import Lease
 from spotrun.simulate.scenario import Rules

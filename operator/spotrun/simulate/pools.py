@@ -8,13 +8,13 @@ from datetime import datetime
 from decimal import Decimal
 from math import inf
 
-from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import (
     CapacityPoolSpec,
     CapacityPoolStatus,
     PoolNode,
     Price,
 )
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.meta import ConditionStatus
 from spotrun.money.price_history import Quote
 from spotrun.money.shares import Resources

@@ -1,8 +1,8 @@
 """The replay: the operator's own `decide` on a virtual clock, from event to event."""
 
-from spotrun.api.amounts import Amount
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import Phase
-from spotrun.api.placement import Placement
+from spotrun.api.spec.placement import Placement
 from spotrun.api.status import Pace, Progress, TrainingJobStatus
 from spotrun.policies.chain import decide
 from spotrun.simulate.cluster import Cluster

@@ -3,14 +3,14 @@
 from functools import cache
 from math import inf
 
-from spotrun.api.checkpoint import Checkpoint as CheckpointSpec
-from spotrun.api.checkpoint import ObjectStoreUri
-from spotrun.api.limits import Deadline
+from spotrun.api.field_types.text_values import AutoOrDuration, Duration, PositiveDuration
+from spotrun.api.spec.checkpoint import Checkpoint as CheckpointSpec
+from spotrun.api.spec.checkpoint import ObjectStoreUri
+from spotrun.api.spec.limits import Deadline
+from spotrun.api.spec.template import TRAINER, Container, PodSpec, PodTemplate
+from spotrun.api.spec.workers import Scaling, ScalingMode, Workers
 from spotrun.api.status import TrainingJobStatus
-from spotrun.api.template import TRAINER, Container, PodSpec, PodTemplate
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.api.values import AutoOrDuration, Duration, PositiveDuration
-from spotrun.api.workers import Scaling, ScalingMode, Workers
 from spotrun.money.price_history import PriceHistory
 from spotrun.simulate.cluster import Cluster, Worker
 from spotrun.simulate.pools import NODE

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from datetime import datetime
 
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.meta import Condition, ConditionStatus, ReasonText
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import Decision, TrainingJobStatus
-from spotrun.api.values import Time
 from spotrun.state.view import View
 
 _KEPT_DECISIONS = 10

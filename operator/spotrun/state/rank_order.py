@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.workers import Workers
+from spotrun.api.spec.workers import Workers
 from spotrun.state.replicas import by_slot
 from spotrun.state.snapshot import Worker
 

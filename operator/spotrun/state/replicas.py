@@ -6,7 +6,7 @@ Where every worker holds a whole model all have slot 0.
 
 from collections.abc import Iterable, Sequence
 
-from spotrun.api.workers import Workers
+from spotrun.api.spec.workers import Workers
 from spotrun.state.sizes import largest, wanted
 from spotrun.state.snapshot import Worker
 

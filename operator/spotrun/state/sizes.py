@@ -1,6 +1,6 @@
 """How many workers: what the user allows, and the largest of that which can be had."""
 
-from spotrun.api.workers import Workers
+from spotrun.api.spec.workers import Workers
 
 
 def allowed(workers: Workers) -> tuple[int, ...] | range:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from spotrun.api.intervals import Ranges
-from spotrun.api.values import Intervals, Serials
+from spotrun.api.field_types.intervals import Ranges
+from spotrun.api.field_types.text_values import Intervals, Serials
 
 _NOTHING = Ranges()
 

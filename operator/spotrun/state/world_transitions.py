@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.status import How, TrainingJobStatus, World
-from spotrun.api.values import Serials, Time
 from spotrun.state.conditions import record
 from spotrun.state.rank_order import in_rank_order
 from spotrun.state.snapshot import Worker

@@ -6,9 +6,9 @@ import pytest
 import uvloop
 
 from devcluster.cluster import Cluster
-from spotrun.kube.access import Credentials, from_kubeconfig
-from spotrun.kube.client import Client
-from spotrun.kube.transport import Transport
+from spotrun.kube.rest.access import Credentials, from_kubeconfig
+from spotrun.kube.rest.client import Client
+from spotrun.kube.rest.transport import Transport
 from tests.integration.agents.helpers import NAMESPACES, Any_, Pods
 
 

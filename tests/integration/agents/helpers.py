@@ -22,9 +22,9 @@ from spotrun.http.connection_limits import Limits
 from spotrun.http.errors import Refused
 from spotrun.http.rate_limit import Rate
 from spotrun.http.tls import Identity
-from spotrun.kube.client import Client
-from spotrun.kube.connector import Connector
 from spotrun.kube.resource import Key, Meta, Resource
+from spotrun.kube.rest.client import Client
+from spotrun.kube.rest.connector import Connector
 from spotrun.metrics.registry import Meter
 from spotrun.runtime.agent_server import Server, Settings
 from spotrun.wire import Report

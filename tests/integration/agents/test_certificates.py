@@ -9,8 +9,8 @@ import pytest
 
 from spotrun.http.certificates import make_authority, sign_serving, term
 from spotrun.http.tls import SECRETS, MountedFiles, OwnSecret, SecretObject, server_context, show
-from spotrun.kube.client import Client
 from spotrun.kube.errors import Retryable
+from spotrun.kube.rest.client import Client
 from tests.integration.agents.helpers import Any_
 
 NOW = datetime.datetime.now(datetime.UTC)

@@ -6,9 +6,9 @@ import time
 from spotrun.agents.answers import Published
 from spotrun.agents.long_poll import WorkerKey
 from spotrun.agents.tokens import Tokens, review_by
-from spotrun.kube.access import Access, Credentials
-from spotrun.kube.client import Client
-from spotrun.kube.transport import Transport
+from spotrun.kube.rest.access import Access, Credentials
+from spotrun.kube.rest.client import Client
+from spotrun.kube.rest.transport import Transport
 from tests.agent_builders import job, world
 from tests.integration.agents.helpers import Caller, Pods, Replica, replica
 

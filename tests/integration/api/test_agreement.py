@@ -4,11 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotrun.api.amounts import Amount, PositiveAmount, Quantity, Ratio
-from spotrun.api.checkpoint import ObjectStoreUri
-from spotrun.api.fields import DnsLabel, DnsName, LabelValue
-from spotrun.api.schedule import ClockTime, Days, EndTime
-from spotrun.api.values import AutoOrDuration, Duration, PositiveDuration, Text, Time
+from spotrun.api.field_types.amounts import Amount, PositiveAmount, Quantity, Ratio
+from spotrun.api.field_types.bounded import DnsLabel, DnsName, LabelValue
+from spotrun.api.field_types.text_values import (
+    AutoOrDuration,
+    Duration,
+    PositiveDuration,
+    Text,
+    Time,
+)
+from spotrun.api.spec.checkpoint import ObjectStoreUri
+from spotrun.api.spec.schedule import ClockTime, Days, EndTime
 from tests.api_cases import CONTAINERS, Manifest, changed, job, refusal
 from tests.api_strategies import manifests
 from tests.integration.api.conftest import Server

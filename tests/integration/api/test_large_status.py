@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from spotrun.api.values import Serials
+from spotrun.api.field_types.text_values import Serials
 from tests.api_cases import Manifest, job
 from tests.integration.api.conftest import Server
 from tests.large_life import LargeLife

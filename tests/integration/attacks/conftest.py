@@ -7,7 +7,7 @@ import pytest
 import uvloop
 
 from devcluster.cluster import Cluster
-from spotrun.kube.client import Client
+from spotrun.kube.rest.client import Client
 from tests.api_cases import job
 from tests.integration.agents.helpers import NAMESPACES, Any_, Pods
 from tests.integration.attacks.helpers import (

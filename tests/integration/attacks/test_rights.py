@@ -17,10 +17,10 @@ from devcluster.client import ApiError, Manifest, at
 from spotrun.api.names import FINALIZER_METERED
 from spotrun.http.certificates import make_authority, sign_serving
 from spotrun.http.tls import OwnSecret
-from spotrun.kube.access import Credentials, from_kubeconfig
-from spotrun.kube.client import Client
 from spotrun.kube.resource import Key
-from spotrun.kube.transport import Transport
+from spotrun.kube.rest.access import Credentials, from_kubeconfig
+from spotrun.kube.rest.client import Client
+from spotrun.kube.rest.transport import Transport
 from spotrun.observe.prices.tables import PriceSources
 from spotrun.observe.telemetry import metrics_server
 from spotrun.runtime.controller import Controller

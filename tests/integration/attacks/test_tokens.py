@@ -19,8 +19,8 @@ from spotrun.agents.answers import Peer
 from spotrun.agents.long_poll import WorkerKey
 from spotrun.agents.tokens import TOKEN_BYTES, Limits, Tokens, review_by
 from spotrun.http.rate_limit import Rate
-from spotrun.kube.client import Client
 from spotrun.kube.resource import Key
+from spotrun.kube.rest.client import Client
 from tests.agent_builders import job, world
 from tests.integration.agents.helpers import Caller, Pods, Replica, path, replica
 from tests.integration.attacks.helpers import Tenant

@@ -10,10 +10,10 @@ import aiohttp
 
 from spotrun.api import names
 from spotrun.http.tls import OwnSecret
-from spotrun.kube.access import Access, Credentials
-from spotrun.kube.client import Client
-from spotrun.kube.connector import Connector
-from spotrun.kube.transport import Transport
+from spotrun.kube.rest.access import Access, Credentials
+from spotrun.kube.rest.client import Client
+from spotrun.kube.rest.connector import Connector
+from spotrun.kube.rest.transport import Transport
 from spotrun.runtime.agent_server import Settings
 from spotrun.runtime.controller import Controller
 from tests.faults.proxy import FaultProxy

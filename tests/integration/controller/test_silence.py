@@ -3,7 +3,7 @@
 import asyncio
 
 from devcluster.client import Manifest
-from spotrun.api.values import Serials
+from spotrun.api.field_types.text_values import Serials
 from spotrun.runtime.controller import Controller
 from tests.operator_world import World
 from tests.relay import relayed

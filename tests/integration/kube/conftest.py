@@ -2,7 +2,7 @@ import uuid
 
 import pytest
 
-from spotrun.kube.client import Client
+from spotrun.kube.rest.client import Client
 from tests.integration.kube.helpers import NAMESPACES, ConfigMap, Space
 
 

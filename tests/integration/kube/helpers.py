@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from spotrun.kube.backoff import Backoff
-from spotrun.kube.client import Client, Selection
-from spotrun.kube.reflector import Reflector, Timing
 from spotrun.kube.resource import Meta, Resource
+from spotrun.kube.rest.client import Client, Selection
+from spotrun.kube.watch.reflector import Reflector, Timing
 
 CONFIG_MAPS = Resource("", "v1", "configmaps")
 NAMESPACES = Resource("", "v1", "namespaces")

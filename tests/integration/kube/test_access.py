@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from devcluster.cluster import Cluster
-from spotrun.kube.access import AccessError, Credentials, Load, from_kubeconfig, in_cluster
-from spotrun.kube.client import Client
 from spotrun.kube.errors import Forbidden, Unauthorized
-from spotrun.kube.transport import Transport
+from spotrun.kube.rest.access import AccessError, Credentials, Load, from_kubeconfig, in_cluster
+from spotrun.kube.rest.client import Client
+from spotrun.kube.rest.transport import Transport
 from tests.integration.kube.helpers import CONFIG_MAPS, ConfigMap, Space
 
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from spotrun.kube.client import Client
 from spotrun.kube.errors import (
     AlreadyExists,
     Ambiguous,
@@ -17,6 +16,7 @@ from spotrun.kube.errors import (
     Retryable,
     Unauthorized,
 )
+from spotrun.kube.rest.client import Client
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import Action, Rule
 from tests.integration.kube.helpers import (

@@ -13,7 +13,7 @@ import pytest
 
 from spotrun.api.names import SERVER_NAME
 from spotrun.http.certificates import Pair, make_authority, sign_serving
-from spotrun.kube.connector import Connector
+from spotrun.kube.rest.connector import Connector
 
 PATIENCE_SECONDS = 15.0
 

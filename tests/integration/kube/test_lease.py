@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from devcluster.cluster import Cluster
-from spotrun.kube.access import Access, Credentials
-from spotrun.kube.client import Client
 from spotrun.kube.clock import boot_seconds
 from spotrun.kube.lease import LEASES, Election, Lease, Terms
-from spotrun.kube.transport import Transport
+from spotrun.kube.rest.access import Access, Credentials
+from spotrun.kube.rest.client import Client
+from spotrun.kube.rest.transport import Transport
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import FOR_EVER, Action, Rule
 from tests.integration.kube.helpers import Space

@@ -7,7 +7,7 @@ import pytest
 
 from devcluster.cluster import Cluster
 from spotrun.kube.errors import Ambiguous, KubeError, Retryable
-from spotrun.kube.reflector import Timing
+from spotrun.kube.watch.reflector import Timing
 from tests.integration.kube.helpers import CONFIG_MAPS, PATIENT, ConfigMap, Space, following
 
 

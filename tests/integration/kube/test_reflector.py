@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from spotrun.kube.backoff import Backoff
-from spotrun.kube.client import Client
-from spotrun.kube.reflector import Timing
+from spotrun.kube.rest.client import Client
+from spotrun.kube.watch.reflector import Timing
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import FOR_EVER, Rule, event_is
 from tests.integration.kube.helpers import PATIENT, Space, following

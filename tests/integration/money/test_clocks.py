@@ -8,10 +8,10 @@ from typing import Any
 
 from devcluster.client import Manifest
 from spotrun.http.tls import OwnSecret
-from spotrun.kube.access import Credentials, from_kubeconfig
-from spotrun.kube.client import Client
 from spotrun.kube.clock import Clock, utc_now
-from spotrun.kube.transport import Transport
+from spotrun.kube.rest.access import Credentials, from_kubeconfig
+from spotrun.kube.rest.client import Client
+from spotrun.kube.rest.transport import Transport
 from spotrun.runtime.controller import Controller
 from tests.integration.money.helpers import add_node, all_settled, assert_agrees, workers
 from tests.kopf_front import fronted

@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from spotrun.http.tls import OwnSecret
-from spotrun.kube.access import Access, Credentials
-from spotrun.kube.client import Client
-from spotrun.kube.transport import Transport
+from spotrun.kube.rest.access import Access, Credentials
+from spotrun.kube.rest.client import Client
+from spotrun.kube.rest.transport import Transport
 from spotrun.policies.scaling import idle
 from spotrun.runtime.controller import Controller
 from tests.faults.proxy import FaultProxy

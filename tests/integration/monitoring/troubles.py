@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from devcluster.client import Manifest
-from spotrun.api.values import Serials
+from spotrun.api.field_types.text_values import Serials
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import FOR_EVER, Rule
 from tests.integration.money.helpers import PRICE, ROOM, let_time_pass, workers

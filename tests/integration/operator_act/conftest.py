@@ -7,7 +7,7 @@ import pytest
 from devcluster.cluster import Cluster
 from devcluster.nodes import Nodes
 from devcluster.scripted import Scripted
-from spotrun.kube.client import Client
+from spotrun.kube.rest.client import Client
 from tests.integration.operator_act.helpers import Hand, Scripts, Space
 
 

@@ -15,10 +15,10 @@ from spotrun.act.executor import Executor, Outcome
 from spotrun.act.manifests.worker_settings import Settings
 from spotrun.api.names import LABEL_JOB_UID
 from spotrun.api.status import TrainingJobStatus
-from spotrun.kube.client import Client, Selection
 from spotrun.kube.errors import NotFound
-from spotrun.kube.horizon import Horizon
+from spotrun.kube.read_your_writes import Horizon
 from spotrun.kube.resource import Key, Meta, Object, Resource
+from spotrun.kube.rest.client import Client, Selection
 from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.observe.jobs.snapshot import Readings, job_snapshot
 from spotrun.observe.kube_objects import (

@@ -6,7 +6,7 @@ import pytest
 
 from spotrun.act.protection import BUDGETS, POLICIES
 from spotrun.api.status import TrainingJobStatus
-from spotrun.kube.client import Client
+from spotrun.kube.rest.client import Client
 from spotrun.observe.kube_objects import TRAINING_JOBS
 from spotrun.state.names import owned_name
 from tests.faults.proxy import FaultProxy

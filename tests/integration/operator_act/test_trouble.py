@@ -10,12 +10,12 @@ from spotrun.act.errors import SOON_SECONDS
 from spotrun.act.executor import EVENTS
 from spotrun.act.protection import POLICIES
 from spotrun.act.retries import UNSURE_SECONDS
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import LABEL_JOB_UID, Reason
 from spotrun.api.status import How, TrainingJobStatus, World
-from spotrun.api.values import Serials
-from spotrun.kube.client import Client, Selection
-from spotrun.kube.horizon import OVERDUE_SECONDS
+from spotrun.kube.read_your_writes import OVERDUE_SECONDS
 from spotrun.kube.resource import Key
+from spotrun.kube.rest.client import Client, Selection
 from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.observe.kube_objects import PODS, TRAINING_JOBS
 from spotrun.policies.chain import decide

@@ -6,7 +6,7 @@ from typing import Any
 from devcluster.client import Manifest, at
 from devcluster.nodes import Machine
 from devcluster.platforms import Capacity, Platform, pool_labels
-from spotrun.api.values import Serials
+from spotrun.api.field_types.text_values import Serials
 from tests.operator_world import GROUP, World
 
 ROOM = {"cpu": "8", "memory": "32Gi"}

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from spotrun.act.events import announcements, event, may_tell
+from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.meta import Condition, ConditionStatus, ReasonText
 from spotrun.api.names import Phase, Reason, SuspendedBy
 from spotrun.api.status import (
@@ -18,7 +19,6 @@ from spotrun.api.status import (
     TrainingJobStatus,
     World,
 )
-from spotrun.api.values import Serials, Time
 from spotrun.state.actions import Announce
 from tests.policy_builders import NOW, a_job, later
 

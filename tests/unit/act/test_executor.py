@@ -8,10 +8,10 @@ import pytest
 
 from spotrun.act.executor import Executor, Outcome
 from spotrun.act.manifests.worker_settings import Settings
-from spotrun.kube.client import Client
 from spotrun.kube.errors import Conflict, KubeError, NotFound, NotLeading
-from spotrun.kube.horizon import Horizon
+from spotrun.kube.read_your_writes import Horizon
 from spotrun.kube.resource import Key, Resource
+from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.state.actions import Create, Decision, DeleteJob
 from tests.policy_builders import NOW, a_job

@@ -1,7 +1,7 @@
 from spotrun.act.pools import discovered_pool
 from spotrun.api import load
 from spotrun.api.capacitypool import Capacity, CapacityPoolSpec
-from spotrun.api.fields import LabelValue
+from spotrun.api.field_types.bounded import LabelValue
 
 
 def test_a_pool_that_was_found_says_what_its_nodes_are() -> None:

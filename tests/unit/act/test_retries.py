@@ -8,13 +8,13 @@ import pytest
 
 from spotrun.act.executor import Executor, Outcome
 from spotrun.act.manifests.worker_settings import Settings
+from spotrun.api.field_types.text_values import Intervals, Serials
 from spotrun.api.names import Reason
 from spotrun.api.status import How, World
-from spotrun.api.values import Intervals, Serials
-from spotrun.kube.client import Client
 from spotrun.kube.errors import Ambiguous, Forbidden, KubeError, Retryable, Unauthorized
-from spotrun.kube.horizon import Horizon
+from spotrun.kube.read_your_writes import Horizon
 from spotrun.kube.resource import Key, Resource
+from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.state.actions import Action, Create, Decision, Release, Remove
 from spotrun.state.snapshot import JobSnapshot, Undone

@@ -6,10 +6,10 @@ from typing import Any, cast
 import pytest
 
 from spotrun.act.uninstall import UndoneError, until_nobody_leads
-from spotrun.kube.client import Client
 from spotrun.kube.errors import NotFound
 from spotrun.kube.lease import Lease, LeaseSpec
 from spotrun.kube.resource import Meta
+from spotrun.kube.rest.client import Client
 
 
 class Looks:

@@ -7,7 +7,7 @@ import pytest
 
 from spotrun.act.writes import Writes
 from spotrun.kube.errors import NotLeading
-from spotrun.kube.horizon import Horizon
+from spotrun.kube.read_your_writes import Horizon
 from spotrun.kube.resource import Key, Resource
 from tests.unit.act.helpers import NoCaches
 

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spotrun.agents.answers import Published, Told, world_secret
-from spotrun.api.amounts import Amount
 from spotrun.api.cost import Cost
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Phase
 from spotrun.api.status import How, World
-from spotrun.api.values import Time
 from spotrun.wire import Answer, read_answer, write_answer
 from tests.agent_builders import KEY, UID, job, peer, world
 

@@ -6,12 +6,12 @@ import yaml
 from pydantic import ValidationError
 
 from spotrun.api import CapacityPool, TrainingJob, load
-from spotrun.api.limits import OnExceeded
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Phase
-from spotrun.api.selector import LabelSelector
+from spotrun.api.spec.limits import OnExceeded
+from spotrun.api.spec.selector import LabelSelector
+from spotrun.api.spec.workers import ScalingMode
 from spotrun.api.status import How, TrainingJobStatus, World
-from spotrun.api.values import Serials
-from spotrun.api.workers import ScalingMode
 from tests.api_cases import FULL, FULL_POOL, Manifest, changed, job
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))

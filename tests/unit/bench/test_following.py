@@ -9,8 +9,8 @@ import pytest
 from typing_extensions import override
 
 from bench.operator_bench import follow
-from spotrun.kube.client import Client, Selection
-from spotrun.kube.transport import Params
+from spotrun.kube.rest.client import Client, Selection
+from spotrun.kube.rest.transport import Params
 from spotrun.observe.kube_objects import PODS
 from tests.unit.kube.scripted import ScriptedTransport
 

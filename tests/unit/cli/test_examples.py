@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from spotrun.api.schedule import Schedule
+from spotrun.api.spec.schedule import Schedule
 from spotrun.cli.kubectl import main
 from spotrun.policies.lifecycle.schedule_windows import is_open, next_change
 from spotrun.simulate.estimate.manifest import read

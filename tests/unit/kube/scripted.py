@@ -6,8 +6,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from spotrun.kube.access import Access, Credentials
-from spotrun.kube.transport import JSON, REQUEST_SECONDS, Params, Transport
+from spotrun.kube.rest.access import Access, Credentials
+from spotrun.kube.rest.transport import JSON, REQUEST_SECONDS, Params, Transport
 
 Answer = Callable[[str, str, Any], Any]
 """(method, path, body) to a body, or raises."""

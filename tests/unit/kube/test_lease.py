@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from spotrun.kube.client import Client
 from spotrun.kube.clock import boot_seconds
 from spotrun.kube.errors import Ambiguous, NotFound
 from spotrun.kube.lease import Election, Terms
+from spotrun.kube.rest.client import Client
 from tests.unit.kube.scripted import Answer, ScriptedTransport
 
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)

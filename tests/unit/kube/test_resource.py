@@ -1,6 +1,6 @@
-from spotrun.kube.client import Selection
 from spotrun.kube.lease import LEASES
 from spotrun.kube.resource import Resource
+from spotrun.kube.rest.client import Selection
 
 PODS = Resource("", "v1", "pods")
 

@@ -3,8 +3,8 @@ from dataclasses import dataclass, replace
 from prometheus_client import generate_latest
 
 from spotrun.agents.answers import Published
-from spotrun.api.amounts import Amount
 from spotrun.api.cost import Cost
+from spotrun.api.field_types.amounts import Amount
 from spotrun.metrics.deleted_jobs import FAREWELL_SECONDS, HANDOVER_SECONDS, Farewells
 from spotrun.metrics.registry import Meter
 from tests.agent_builders import job

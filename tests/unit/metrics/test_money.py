@@ -5,7 +5,6 @@ from decimal import Decimal
 from prometheus_client import generate_latest
 
 from spotrun.agents.answers import Published
-from spotrun.api.amounts import Amount, Percent, SignedAmount
 from spotrun.api.cost import (
     OTHER_POOLS,
     Accumulators,
@@ -15,8 +14,9 @@ from spotrun.api.cost import (
     Rate,
     Waste,
 )
+from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.status import TrainingJobStatus
-from spotrun.api.values import Serials
 from spotrun.metrics.registry import Meter
 from tests.agent_builders import job, peer
 

@@ -2,11 +2,11 @@ from dataclasses import replace
 from typing import Any
 
 from spotrun.agents.answers import Published
-from spotrun.api.amounts import Amount
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.meta import Condition, ConditionStatus, ReasonText
 from spotrun.api.names import ConditionType
 from spotrun.api.status import CheckpointStatus, Interruptions, Progress
-from spotrun.api.values import Time
 from spotrun.metrics.registry import Meter
 from tests.agent_builders import job
 

@@ -7,7 +7,7 @@ from spotrun.agents.answers import Published
 from spotrun.api.names import Phase
 from spotrun.api.status import Allowed, Interruptions, Progress, WorkersStatus
 from spotrun.kube.errors import Forbidden
-from spotrun.kube.queue import WorkQueue
+from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.registry import Meter
 from tests.agent_builders import job, world
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 from prometheus_client import generate_latest
 
 from spotrun.agents.answers import Published
-from spotrun.api.amounts import Amount
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.scaling import ScalingStatus
 from spotrun.metrics.registry import Meter
 from tests.agent_builders import job, world

@@ -5,9 +5,9 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 
-from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Price, PriceChange
-from spotrun.api.values import Time
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.text_values import Time
 from spotrun.money.price_history import EVER, Priced, PriceHistory, Quote, history_of
 from spotrun.money.units import Usd, UsdPerHour
 from tests.unit.money.builders import NOON, after, histories, history, moments, per_hour

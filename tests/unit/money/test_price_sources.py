@@ -4,8 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.field_types.amounts import Amount
 from spotrun.money.builtin_tables import built_in_tables
 from spotrun.money.price_history import Quote
 from spotrun.money.price_rows import Offering, PriceRow

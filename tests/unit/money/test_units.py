@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.api.amounts import Amount
+from spotrun.api.field_types.amounts import Amount
 from spotrun.money.units import NO_USD, Usd, UsdPerHour, seconds_between, total_over
 from tests.unit.money.builders import NOON, after, per_hour
 

@@ -5,9 +5,9 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
-from spotrun.kube.client import Client
-from spotrun.kube.feed import Feed
 from spotrun.kube.resource import Key
+from spotrun.kube.rest.client import Client
+from spotrun.kube.watch.kopf_feed import Feed
 from spotrun.observe.caches import Caches
 from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.observe.kube_objects import FED, JobObject, PodMetricsObject

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from spotrun.kube.client import Client, Selection
-from spotrun.kube.reflector import Reflector
 from spotrun.kube.resource import Key, Meta, Resource
+from spotrun.kube.rest.client import Client, Selection
+from spotrun.kube.watch.reflector import Reflector
 from spotrun.observe.kube_objects import CONFIG_MAPS, EVENTS
 from spotrun.observe.sync import BLIND_SECONDS, Following
 from tests.unit.kube.scripted import ScriptedTransport

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
 from spotrun.api.status import TrainingJobStatus
-from spotrun.api.values import Serials
 from spotrun.policies import fallback_chain as module
 from spotrun.policies.fallback_chain import let_go, undecided
 from spotrun.state.actions import Annotate, Decision, Release, Remove

@@ -11,9 +11,9 @@ from decimal import Decimal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Accumulators
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.status import TrainingJobStatus
 from spotrun.money.units import Usd, UsdPerHour
 from spotrun.policies.cost.bill import to_show

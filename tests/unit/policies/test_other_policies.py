@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.amounts import Amount, Percent
+from spotrun.api.field_types.amounts import Amount, Percent
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
 from spotrun.api.status import CheckpointStatus, Orders, Progress, Restarts, TrainingJobStatus
-from spotrun.api.values import Time
 from spotrun.money.shares import Resources
 from spotrun.policies.failures.backoff import nodes_to_avoid, pause_after
 from spotrun.policies.report.write_rate import refresh_seconds

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Phase
 from spotrun.api.status import Restarts, TrainingJobStatus
-from spotrun.api.values import Serials, Time
 from spotrun.state.actions import Remove
 from spotrun.state.snapshot import Node, PodEnd, PodPhase
 from spotrun.wire import Ending, LastWords

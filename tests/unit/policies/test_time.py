@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spotrun.api.cost import Cost
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.api.status import TrainingJobStatus
-from spotrun.api.values import Time
 from spotrun.policies.cost.bill import bill
 from spotrun.state.actions import Decision, DeleteJob
 from spotrun.state.conditions import state

@@ -9,10 +9,10 @@ from typing import Any, NoReturn, cast
 import pytest
 
 from spotrun.agents.long_poll import Board
-from spotrun.kube.client import Client
-from spotrun.kube.feed import Feed
 from spotrun.kube.resource import Key
+from spotrun.kube.rest.client import Client
 from spotrun.kube.tasks import running
+from spotrun.kube.watch.kopf_feed import Feed
 from spotrun.metrics.registry import Meter
 from spotrun.observe.kube_objects import FED
 from spotrun.runtime.controller import Controller, Settings

@@ -1,6 +1,6 @@
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Phase, Reason
 from spotrun.api.status import How, TrainingJobStatus, World
-from spotrun.api.values import Serials
 from spotrun.runtime.decision_log import entries
 from spotrun.state.actions import Create, Decision, DeleteJob, Release, Remove, Withdraw
 

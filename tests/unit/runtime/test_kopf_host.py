@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from spotrun.kube.feed import Feed
 from spotrun.kube.resource import Key
+from spotrun.kube.watch.kopf_feed import Feed
 from spotrun.observe.kube_objects import TRAINING_JOBS, JobMeta, JobObject
 from spotrun.runtime import kopf_host
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from spotrun.kube.client import ListMeta, Page, Selection
 from spotrun.kube.errors import Forbidden, Invalid, KubeError, NotFound, Retryable, Unauthorized
+from spotrun.kube.rest.client import ListMeta, Page, Selection
 from spotrun.observe.kube_objects import PODS, TRAINING_JOBS
 from spotrun.runtime import preflight
 

@@ -10,12 +10,12 @@ from spotrun.act.executor import Executor
 from spotrun.act.manifests.worker_settings import Settings
 from spotrun.agents.long_poll import Board
 from spotrun.api.names import FINALIZER_METERED, LABEL_JOB, LABEL_JOB_UID
-from spotrun.kube.client import Client
 from spotrun.kube.errors import Ambiguous, Forbidden, NotFound
-from spotrun.kube.feed import Feed
-from spotrun.kube.horizon import Horizon
-from spotrun.kube.queue import WorkQueue
+from spotrun.kube.read_your_writes import Horizon
 from spotrun.kube.resource import Key, Resource
+from spotrun.kube.rest.client import Client
+from spotrun.kube.watch.kopf_feed import Feed
+from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.deleted_jobs import Farewells
 from spotrun.observe.caches import Caches
 from spotrun.observe.kube_objects import FED, JobObject, PodObject

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.checkpoint import Checkpoint, ObjectStoreUri
-from spotrun.api.placement import CapacityPolicy, Placement
+from spotrun.api.field_types.text_values import Duration
+from spotrun.api.spec.checkpoint import Checkpoint, ObjectStoreUri
+from spotrun.api.spec.placement import CapacityPolicy, Placement
+from spotrun.api.spec.workers import Workers
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.api.values import Duration
-from spotrun.api.workers import Workers
 from spotrun.policies.chain import decide
 from spotrun.policies.workers.partial_capacity import LONGEST_PAUSE
 from spotrun.simulate import replay

@@ -2,8 +2,8 @@
 
 import pytest
 
+from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.status import How, Orders, TrainingJobStatus, World
-from spotrun.api.values import Serials, Time
 from spotrun.simulate.cluster import Cluster
 from spotrun.simulate.scenario import Rules
 from spotrun.simulate.training import Training

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Reason
 from spotrun.api.status import How
-from spotrun.api.values import Serials
 from spotrun.state.snapshot import Node, PodEnd, PodPhase
 from spotrun.state.worker_outcomes import Fate, in_doubt, missed_by_both
 from spotrun.wire import Ending

@@ -2,9 +2,9 @@
 
 from spotrun.act.errors import Trouble, on_removal
 from spotrun.act.writes import Writes, Written
-from spotrun.kube.client import Client
 from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key
+from spotrun.kube.rest.client import Client
 from spotrun.observe.kube_objects import TRAINING_JOBS
 from spotrun.state.actions import Resize
 from spotrun.state.snapshot import JobSnapshot

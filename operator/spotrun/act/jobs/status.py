@@ -7,9 +7,9 @@ from spotrun.act.retries import Retries
 from spotrun.act.writes import Writes, Written
 from spotrun.api.status import TrainingJobStatus
 from spotrun.kube.backoff import Backoff, Roll
-from spotrun.kube.client import Client
 from spotrun.kube.errors import Conflict, KubeError, NotFound
 from spotrun.kube.resource import Key
+from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.leader_memory import STATUS, Memory
 from spotrun.observe.kube_objects import TRAINING_JOBS
 from spotrun.state.snapshot import JobSnapshot

@@ -7,7 +7,7 @@ from typing import Any
 
 from spotrun.act.manifests.plain_json import Manifest
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.placement import CapacityPolicy
+from spotrun.api.spec.placement import CapacityPolicy
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.observe.nodes.cloud_labels import CAPACITY_LABELS, HOST_LABEL, SPOT_TAINTS, ZONE_LABELS
 from spotrun.observe.template_defaults import gpu_limits

@@ -5,8 +5,8 @@ from spotrun.act.manifests.plain_json import Manifest, plain
 from spotrun.act.manifests.security import container_security, pod_security
 from spotrun.act.manifests.worker_settings import Settings
 from spotrun.api import names
-from spotrun.api.template import TRAINER
-from spotrun.api.values import AutoOrDuration
+from spotrun.api.field_types.text_values import AutoOrDuration
+from spotrun.api.spec.template import TRAINER
 from spotrun.observe.template_defaults import processes
 from spotrun.state.actions import Create
 from spotrun.state.names import worker_name

@@ -8,9 +8,9 @@ unmetered.
 
 from spotrun.act.errors import Trouble, on_removal
 from spotrun.act.writes import Writes
-from spotrun.kube.client import Client
 from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key
+from spotrun.kube.rest.client import Client
 from spotrun.observe.kube_objects import PODS
 from spotrun.state.actions import Withdraw
 from spotrun.state.names import worker_name

@@ -11,9 +11,9 @@ from spotrun.act.manifests.worker_settings import Settings
 from spotrun.act.pods import finalizer
 from spotrun.act.writes import Writes, Written
 from spotrun.api.names import FINALIZER_METERED, LABEL_SERIAL, Reason
-from spotrun.kube.client import Client
 from spotrun.kube.errors import AlreadyExists, Invalid, KubeError, NotFound
 from spotrun.kube.resource import Key
+from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.observe.kube_objects import PODS, PodMeta
 from spotrun.state.actions import Create, Release, Remove

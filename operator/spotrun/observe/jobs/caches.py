@@ -7,10 +7,10 @@ from typing import Any, Self
 from spotrun.api.names import LABEL_JOB, LABEL_JOB_UID
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.kube.client import Client, Selection
-from spotrun.kube.reflector import Handler, Reflector
 from spotrun.kube.resource import Key
+from spotrun.kube.rest.client import Client, Selection
 from spotrun.kube.tasks import running
+from spotrun.kube.watch.reflector import Handler, Reflector
 from spotrun.observe.jobs.orphans import is_orphan
 from spotrun.observe.jobs.pods import serial_in
 from spotrun.observe.jobs.snapshot import Readings

@@ -12,9 +12,9 @@ import msgspec
 
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.kube.client import Client
 from spotrun.kube.errors import Forbidden, KubeError, NotFound
 from spotrun.kube.resource import Key, Resource
+from spotrun.kube.rest.client import Client
 from spotrun.observe.template_defaults import num_gpus
 from spotrun.state.view import holds_back
 

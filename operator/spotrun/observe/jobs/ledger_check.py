@@ -5,8 +5,8 @@ Numbers of workers are looked at one by one, so it is asked first how many they 
 
 from collections.abc import Iterator
 
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.status import TrainingJobStatus
-from spotrun.api.values import Serials
 
 MOST_WORKERS = 100_000
 """Ten times the largest job. Others are made beside its workers, but never that many."""

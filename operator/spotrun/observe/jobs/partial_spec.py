@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from spotrun.api.template import PodTemplate
+from spotrun.api.spec.template import PodTemplate
+from spotrun.api.spec.workers import Workers
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.api.workers import Workers
 
 _UNKNOWN = PodTemplate.model_validate(
     {"spec": {"containers": ({"name": "unknown", "image": "unknown"},)}}

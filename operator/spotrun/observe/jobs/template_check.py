@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from spotrun.api.template import PodTemplate
+from spotrun.api.spec.template import PodTemplate
 
 Map = dict[str, Any] | None
 

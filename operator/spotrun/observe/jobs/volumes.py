@@ -11,9 +11,9 @@ import msgspec
 
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.kube.client import Client
 from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key, Resource
+from spotrun.kube.rest.client import Client
 from spotrun.observe.nodes.cloud_labels import ZONE_LABELS
 from spotrun.state.view import holds_back
 

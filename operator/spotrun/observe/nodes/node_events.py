@@ -9,9 +9,9 @@ from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from typing import Self
 
-from spotrun.kube.client import Client, Selection
-from spotrun.kube.reflector import Reflector
+from spotrun.kube.rest.client import Client, Selection
 from spotrun.kube.tasks import running
+from spotrun.kube.watch.reflector import Reflector
 from spotrun.observe.kube_objects import EVENTS, EventObject, NodeObject
 from spotrun.observe.nodes.facts import created_at
 from spotrun.observe.nodes.interruption_notices import (

@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Any, Self
 
 from spotrun.api.capacitypool import Capacity, Price
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.api.values import Time
-from spotrun.kube.client import Client, Selection
-from spotrun.kube.reflector import Handler, Reflector
 from spotrun.kube.resource import Key
+from spotrun.kube.rest.client import Client, Selection
 from spotrun.kube.tasks import running
+from spotrun.kube.watch.reflector import Handler, Reflector
 from spotrun.money.price_rows import Offering
 from spotrun.money.price_sources import Catalog
 from spotrun.money.shares import Resources

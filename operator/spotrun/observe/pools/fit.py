@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spotrun.api.amounts import whole
 from spotrun.api.capacitypool import Toleration
+from spotrun.api.field_types.amounts import whole
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.money.shares import Resources
 from spotrun.observe.kube_objects import Taint

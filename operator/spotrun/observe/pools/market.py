@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Price
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.meta import ConditionStatus
-from spotrun.api.placement import Placement
+from spotrun.api.spec.placement import Placement
 from spotrun.money.price_sources import Catalog
 from spotrun.observe.nodes.cloud_labels import capacity_mark
 from spotrun.observe.pools.fit import Demand

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
 from spotrun.api.capacitypool import Capacity, CapacityPoolSpec
-from spotrun.api.fields import LabelValue
+from spotrun.api.field_types.bounded import LabelValue
 from spotrun.observe.nodes.cloud_labels import (
     INSTANCE_TYPE_LABELS,
     ZONE_LABELS,

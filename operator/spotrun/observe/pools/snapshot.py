@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
-from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import CapacityPoolSpec, PoolNode
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR
 from spotrun.money.price_history import Quote, remembered
 from spotrun.money.price_rows import Offering

@@ -10,10 +10,10 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Self
 
-from spotrun.kube.client import Client, Selection
-from spotrun.kube.reflector import Reflector
 from spotrun.kube.resource import Key
+from spotrun.kube.rest.client import Client, Selection
 from spotrun.kube.tasks import running
+from spotrun.kube.watch.reflector import Reflector
 from spotrun.money.builtin_tables import built_in_tables
 from spotrun.money.price_rows import Offering
 from spotrun.money.price_sources import Catalog

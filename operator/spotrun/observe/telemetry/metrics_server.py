@@ -14,10 +14,10 @@ from typing import NoReturn
 import msgspec
 
 from spotrun.api.names import LABEL_JOB_UID
-from spotrun.kube.client import Client, Selection
-from spotrun.kube.depth import decode
 from spotrun.kube.errors import Forbidden, KubeError, NotFound
+from spotrun.kube.json_depth import decode
 from spotrun.kube.resource import Key
+from spotrun.kube.rest.client import Client, Selection
 from spotrun.observe.kube_objects import POD_METRICS, PodMetricsObject, PodObject
 from spotrun.observe.telemetry.silent_scripts import MuteJob, incomparable, tells_nothing
 from spotrun.state.snapshot import JobSnapshot

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
 
-from spotrun.api.workers import ScalingMode, TargetResource
+from spotrun.api.spec.workers import ScalingMode, TargetResource
 from spotrun.money.shares import Resources
 from spotrun.observe.kube_objects import PodMetricsObject, PodObject
 from spotrun.observe.telemetry.pod_metrics import allowance, utilization

@@ -7,9 +7,9 @@ are workers. So a job that is held back for it is tried again after a while, in 
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 
-from spotrun.api.limits import Budget, Unpriced
 from spotrun.api.meta import Condition
 from spotrun.api.names import ConditionType, Reason, SuspendedBy
+from spotrun.api.spec.limits import Budget, Unpriced
 from spotrun.api.status import TrainingJobStatus
 from spotrun.money.budget import affordable
 from spotrun.money.units import UsdPerHour

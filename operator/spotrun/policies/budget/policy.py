@@ -9,10 +9,10 @@ from datetime import timedelta
 from decimal import Decimal
 
 from spotrun.api.cost import Accumulators
-from spotrun.api.limits import Budget, OnExceeded
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
+from spotrun.api.spec.limits import Budget, OnExceeded
 from spotrun.api.status import TrainingJobStatus
-from spotrun.api.values import Time
 from spotrun.money.budget import levels_crossed, stop_at, used_percent
 from spotrun.money.budget import reserve as reserve_for
 from spotrun.money.units import Usd, UsdPerHour

@@ -5,8 +5,8 @@ What was shown of a job's cost, less its corrections, never falls.
 
 from decimal import Decimal
 
-from spotrun.api.amounts import Amount, SignedAmount
 from spotrun.api.cost import MOST_SHOWN_POOLS, Accumulators, Cost, PoolCost
+from spotrun.api.field_types.amounts import Amount, SignedAmount
 from spotrun.api.names import Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.money.units import NO_USD, Usd, UsdPerHour

@@ -2,8 +2,8 @@
 
 from decimal import Decimal
 
-from spotrun.api.amounts import Amount
 from spotrun.api.cost import Accumulators
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.status import TrainingJobStatus
 from spotrun.money.transfer import Place, ring_usd
 from spotrun.money.units import NO_USD, Usd

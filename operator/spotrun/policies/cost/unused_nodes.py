@@ -11,8 +11,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from spotrun.api.cost import Accumulators
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.status import TrainingJobStatus
-from spotrun.api.values import Time
 from spotrun.money.ledger import Segment, idle
 from spotrun.money.units import NO_USD, Usd, UsdPerHour, total_over
 from spotrun.policies.cost.charges.times import all_ends, ended_at, started_at, unsettled

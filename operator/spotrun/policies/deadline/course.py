@@ -3,7 +3,7 @@
 import math
 from datetime import datetime, timedelta
 
-from spotrun.api.schedule import Schedule
+from spotrun.api.spec.schedule import Schedule
 from spotrun.api.status import Pace, TrainingJobStatus
 from spotrun.policies.deadline.measurements import launched_at
 from spotrun.policies.deadline.pacing import Course

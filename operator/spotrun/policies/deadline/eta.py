@@ -7,9 +7,9 @@ its user nobody can say. Only a schedule says when it lets a job go on.
 import math
 from datetime import UTC, datetime, timedelta
 
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import SuspendedBy
 from spotrun.api.status import TrainingJobStatus
-from spotrun.api.values import Time
 from spotrun.money.units import NO_USD, Usd
 from spotrun.policies.deadline.course import changeovers, full_size
 from spotrun.policies.lifecycle.schedule_windows import after_open_seconds, next_change

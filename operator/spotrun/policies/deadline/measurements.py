@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from statistics import median
 
-from spotrun.api.amounts import Amount
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.status import Pace, TrainingJobStatus
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View

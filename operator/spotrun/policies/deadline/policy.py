@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from spotrun.api.limits import Deadline, OnMissed
 from spotrun.api.names import ConditionType, Phase, Reason
+from spotrun.api.spec.limits import Deadline, OnMissed
 from spotrun.api.status import TrainingJobStatus
 from spotrun.state.conditions import state
 from spotrun.state.view import FINISHED, View

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import timedelta
 
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.status import MOST_AVOIDED, MOST_BLAMED_ONCE, Restarts, TrainingJobStatus
-from spotrun.api.values import Time
 from spotrun.state.view import View
 
 FIRST_PAUSE = timedelta(seconds=10)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
+from spotrun.api.field_types.text_values import Duration
 from spotrun.api.status import TrainingJobStatus
-from spotrun.api.values import Duration
 from spotrun.state.view import View
 from spotrun.state.worker_outcomes import NEW_LEADER_SECONDS
 from spotrun.state.world_members import generation, training

@@ -7,6 +7,7 @@ and is no reason to end the job; `failures` counts it, apart from the failures o
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Reason
 from spotrun.api.status import (
     MOST_HELD_WORLDS,
@@ -15,7 +16,6 @@ from spotrun.api.status import (
     Restarts,
     TrainingJobStatus,
 )
-from spotrun.api.values import Serials, Time
 from spotrun.policies.failures.backoff import (
     blamed_with,
     nodes_to_avoid,

@@ -7,9 +7,9 @@ workers keep away from there for a while, and are made after a pause, which grow
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Reason
 from spotrun.api.status import MOST_AVOIDED, Rejections, TrainingJobStatus
-from spotrun.api.values import Time
 from spotrun.policies.failures.backoff import pause_after, pause_seconds
 from spotrun.state.conditions import record
 from spotrun.state.sizes import wanted

@@ -7,9 +7,9 @@ counts; and none does where the platform took a member away, also if that is see
 from dataclasses import dataclass
 from datetime import timedelta
 
+from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.api.status import Restarts, TrainingJobStatus
-from spotrun.api.values import Serials, Time
 from spotrun.policies.failures.backoff import LONGEST_PAUSE, blamed_with, pause_after, pause_seconds
 from spotrun.policies.failures.hang import is_hung, stands_seconds
 from spotrun.policies.failures.hang_report import standstill

@@ -4,9 +4,9 @@ For most that is the write that settles them. Of one that was given up the end m
 long, so it counts from then.
 """
 
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import Interruption, Interruptions, TrainingJobStatus
-from spotrun.api.values import Time
 from spotrun.state.conditions import holds_since, state
 from spotrun.state.sizes import wanted
 from spotrun.state.view import View, holds_back

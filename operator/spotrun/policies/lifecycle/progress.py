@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from spotrun.api.amounts import Amount, Percent
+from spotrun.api.field_types.amounts import Amount, Percent
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.status import CheckpointStatus, Progress, TrainingJobStatus
-from spotrun.api.values import Time
 from spotrun.state.conditions import record
 from spotrun.state.view import View
 from spotrun.state.world_members import training

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from spotrun.api.schedule import Schedule, Window
+from spotrun.api.spec.schedule import Schedule, Window
 
 _DAY_MINUTES = 24 * 60
 _WEEK = timedelta(weeks=1)

@@ -7,7 +7,7 @@ one worker hands it to the next, otherwise a checkpoint does.
 from collections.abc import Sequence
 from datetime import timedelta
 
-from spotrun.api.placement import CapacityPolicy
+from spotrun.api.spec.placement import CapacityPolicy
 from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.deadline.course import changeovers, course, works
 from spotrun.policies.deadline.measurements import launched_at

@@ -5,7 +5,7 @@ Who sees a worker wait beside a free node cannot know that traffic between zones
 
 from collections.abc import Iterable
 
-from spotrun.api.placement import CapacityPolicy, Zones
+from spotrun.api.spec.placement import CapacityPolicy, Zones
 from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.deadline.course import course
 from spotrun.policies.placement.pool_choice import (

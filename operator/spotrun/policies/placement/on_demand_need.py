@@ -7,9 +7,9 @@ import math
 from dataclasses import dataclass
 from datetime import timedelta
 
-from spotrun.api.limits import OnMissed
 from spotrun.api.names import Reason
-from spotrun.api.placement import CapacityPolicy
+from spotrun.api.spec.limits import OnMissed
+from spotrun.api.spec.placement import CapacityPolicy
 from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.deadline.course import course, works
 from spotrun.policies.deadline.pacing import (

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import Reason
-from spotrun.api.placement import CapacityPolicy, Zones
+from spotrun.api.spec.placement import CapacityPolicy, Zones
 from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.placement.capacity_swap import (
     given_back,

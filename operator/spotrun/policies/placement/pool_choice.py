@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.placement import Homogeneous, Zones
+from spotrun.api.spec.placement import Homogeneous, Zones
 from spotrun.policies.placement.free_capacity import believed_room, untried_room
 from spotrun.policies.placement.ranking import Ranked, home_zones, main_zone
 from spotrun.state.actions import Placed

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spotrun.api.amounts import whole
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.limits import Unpriced
-from spotrun.api.placement import CapacityPolicy
-from spotrun.api.template import PodTemplate
+from spotrun.api.field_types.amounts import whole
+from spotrun.api.spec.limits import Unpriced
+from spotrun.api.spec.placement import CapacityPolicy
+from spotrun.api.spec.template import PodTemplate
 from spotrun.money.shares import Resources
 from spotrun.state.market import PoolFacts
 from spotrun.state.snapshot import JobSnapshot

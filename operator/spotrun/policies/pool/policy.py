@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import (
     CapacityPoolSpec,
     CapacityPoolStatus,
@@ -19,8 +18,9 @@ from spotrun.api.capacitypool import (
     Price,
     PriceChange,
 )
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.meta import ConditionStatus
-from spotrun.api.values import Time
 from spotrun.money.price_history import Quote
 from spotrun.policies.pool.lifetimes import Life, Lifetimes, next_age_at
 

@@ -1,9 +1,9 @@
 """What is said of a job's cost; as long as nothing is spent there is nothing new to say."""
 
-from spotrun.api.amounts import Amount
 from spotrun.api.cost import Cost, Pricing
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.status import TrainingJobStatus
-from spotrun.api.values import Time
 from spotrun.money.units import Usd
 from spotrun.policies.budget.policy import budget_shown
 from spotrun.policies.cost.bill import Bill, bill, to_show

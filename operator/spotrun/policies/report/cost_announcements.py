@@ -8,11 +8,11 @@ from datetime import datetime
 from decimal import Decimal
 
 from spotrun.api import names
-from spotrun.api.amounts import Amount
 from spotrun.api.cost import Cost, Pricing
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import TrainingJobStatus
-from spotrun.api.values import Time
 from spotrun.money.units import Usd, UsdPerHour, seconds_between
 from spotrun.policies.cost.bill import to_show
 from spotrun.policies.cost.charges.ends import read_ends

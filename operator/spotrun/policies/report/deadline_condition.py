@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from spotrun.api.names import ConditionType, Reason
-from spotrun.api.placement import CapacityPolicy
+from spotrun.api.spec.placement import CapacityPolicy
 from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.deadline.course import course, full_size, works
 from spotrun.policies.deadline.pacing import Course, is_reachable, missed_by_seconds, spare_seconds

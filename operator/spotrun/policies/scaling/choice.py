@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from spotrun.api.amounts import Amount
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ScalingReason
 from spotrun.api.scaling import Resize, ScalingStatus
-from spotrun.api.values import Time
 from spotrun.policies.scaling.benefit import Curve
 from spotrun.policies.scaling.best_size import wish
 from spotrun.policies.scaling.facts import Pause, SizingFacts

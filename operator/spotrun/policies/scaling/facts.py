@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from spotrun.api.names import ScalingReason
-from spotrun.api.workers import TargetResource
+from spotrun.api.spec.workers import TargetResource
 
 
 class Pause(StrEnum):

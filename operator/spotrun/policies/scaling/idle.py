@@ -8,11 +8,11 @@ somebody has looked.
 
 from datetime import timedelta
 
-from spotrun.api.limits import Idle, IdleDuration
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, Reason, SuspendedBy
+from spotrun.api.spec.limits import Idle, IdleDuration
+from spotrun.api.spec.workers import TargetResource
 from spotrun.api.status import TrainingJobStatus
-from spotrun.api.workers import TargetResource
 from spotrun.policies.scaling.utilization.gauges import used_by_pod, used_share
 from spotrun.state.conditions import find, holds_since, state
 from spotrun.state.snapshot import Agent, JobSnapshot, Worker

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 from spotrun.api.names import ScalingReason
 from spotrun.api.scaling import ScalingStatus
+from spotrun.api.spec.workers import ScalingMode
 from spotrun.api.status import TrainingJobStatus
-from spotrun.api.workers import ScalingMode
 from spotrun.policies.scaling.choice import Choice, choose_size
 from spotrun.policies.scaling.gather import asked_size, needed_in_seconds, sizing_facts
 from spotrun.policies.scaling.size_history import changed

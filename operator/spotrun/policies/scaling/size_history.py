@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from spotrun.api.amounts import Amount
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.scaling import Measured, Rejected, ScalingStatus
-from spotrun.api.values import Time
 from spotrun.policies.scaling.benefit import Curve, Point, Rounds
 from spotrun.policies.scaling.facts import SizingFacts, StepTimes
 

@@ -7,9 +7,9 @@ node is taken back once it may go where it was not to go.
 
 from collections.abc import Iterable
 
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Reason
 from spotrun.api.status import MOST_AVOIDED, TrainingJobStatus
-from spotrun.api.values import Serials
 from spotrun.policies.failures.backoff import nodes_to_avoid
 from spotrun.policies.failures.node_rejections import nodes_that_reject
 from spotrun.policies.placement.supply import patience_seconds, waits_seconds

@@ -8,9 +8,9 @@ them, and asks for all that it wants again after a pause, which grows while that
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Reason
 from spotrun.api.status import TrainingJobStatus, Unused
-from spotrun.api.values import Time
 from spotrun.policies.deadline.course import full_size, full_step_seconds
 from spotrun.policies.placement.policy import fallback_again_seconds, missing
 from spotrun.policies.placement.supply import (

@@ -6,8 +6,8 @@ is never charged and never made again.
 
 from collections.abc import Collection, Mapping
 
-from spotrun.api.amounts import Amount
 from spotrun.api.cost import Accumulators
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.cost.absent_workers import absent, vanished
 from spotrun.policies.cost.bill import charged

@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType
 from spotrun.api.status import How, Orders, TrainingJobStatus
-from spotrun.api.values import Time
 from spotrun.policies.placement.on_demand_need import checkpoint_would_help
 from spotrun.policies.placement.policy import retiring
 from spotrun.state.conditions import holds_since

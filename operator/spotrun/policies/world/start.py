@@ -1,7 +1,7 @@
 """Start: the first world of a job, or the next one after nobody trained for a while."""
 
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.status import How, TrainingJobStatus
-from spotrun.api.values import Serials
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.world.join_timeout import just_left_out
 from spotrun.state.replicas import holds_all, whole

@@ -6,13 +6,13 @@ from datetime import datetime
 from decimal import Decimal
 from math import inf
 
-from spotrun.api.amounts import PositiveAmount
-from spotrun.api.limits import Budget, Deadline, OnExceeded
-from spotrun.api.placement import CapacityPolicy
+from spotrun.api.field_types.amounts import PositiveAmount
+from spotrun.api.field_types.text_values import Duration, PositiveDuration, Time
+from spotrun.api.spec.limits import Budget, Deadline, OnExceeded
+from spotrun.api.spec.placement import CapacityPolicy
+from spotrun.api.spec.workers import Scaling, ScalingMode
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJob, TrainingJobSpec
-from spotrun.api.values import Duration, PositiveDuration, Time
-from spotrun.api.workers import Scaling, ScalingMode
 from spotrun.money.units import NO_USD, Usd
 from spotrun.simulate.scenario import Job
 from spotrun.simulate.snapshot import TEMPLATE

@@ -8,7 +8,7 @@ from itertools import groupby
 from math import inf
 from pathlib import Path
 
-from spotrun.api.placement import CapacityPolicy, Placement, Zones
+from spotrun.api.spec.placement import CapacityPolicy, Placement, Zones
 from spotrun.simulate.market.trace import Trace, read
 from spotrun.simulate.market.virtual_market import Prices
 from spotrun.simulate.scenario import Job

@@ -4,7 +4,7 @@ import pytest
 
 from spotrun.act.manifests.affinity import affinity, tolerations
 from spotrun.api.capacitypool import Capacity, Toleration, TolerationOperator
-from spotrun.api.placement import CapacityPolicy
+from spotrun.api.spec.placement import CapacityPolicy
 from spotrun.state.actions import Placed
 from spotrun.state.market import Market, PoolFacts
 from tests.policy_builders import a_spec

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from spotrun.api.names import FINALIZER_METERED, LABEL_JOB, LABEL_JOB_UID
-from spotrun.kube.client import Client
 from spotrun.kube.resource import Key
+from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.caches import JobCaches
 from spotrun.observe.kube_objects import JobObject, PodObject
 from spotrun.state.names import worker_name

@@ -6,9 +6,9 @@ import pytest
 
 from spotrun.api.names import SuspendedBy
 from spotrun.api.status import TrainingJobStatus
-from spotrun.kube.client import Client
 from spotrun.kube.errors import Forbidden, KubeError, NotFound, Retryable
 from spotrun.kube.resource import Key
+from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.device_claims import (
     CLAIMS,
     DOUBTED_SECONDS,

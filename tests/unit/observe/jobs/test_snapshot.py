@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from spotrun.api.limits import Budget
+from spotrun.api.field_types.text_values import Intervals, Serials
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import (
     ANNOTATION_DEVICES,
@@ -16,8 +16,8 @@ from spotrun.api.names import (
     ConditionType,
     Reason,
 )
+from spotrun.api.spec.limits import Budget
 from spotrun.api.status import TrainingJobStatus
-from spotrun.api.values import Intervals, Serials
 from spotrun.observe.jobs.device_claims import Devices
 from spotrun.observe.jobs.leader_memory import Memory, Refused
 from spotrun.observe.jobs.snapshot import Readings, job_snapshot

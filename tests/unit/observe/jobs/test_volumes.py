@@ -7,9 +7,9 @@ import pytest
 from spotrun.api.names import SuspendedBy
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.kube.client import Client
 from spotrun.kube.errors import Forbidden, KubeError, NotFound
 from spotrun.kube.resource import Key
+from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.volumes import (
     DOUBTED_SECONDS,
     KEPT_SECONDS,

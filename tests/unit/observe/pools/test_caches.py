@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
-from spotrun.kube.client import Client
+from spotrun.kube.rest.client import Client
 from spotrun.money.price_sources import Catalog
 from spotrun.observe.kube_objects import EventObject, PodObject, PoolObject
 from spotrun.observe.pools.caches import Listeners, PoolCaches

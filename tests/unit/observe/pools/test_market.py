@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.placement import Placement
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.spec.placement import Placement
 from spotrun.kube.resource import Key
 from spotrun.money.price_history import PriceHistory
 from spotrun.money.price_sources import FROM_NODE, Catalog

@@ -4,11 +4,11 @@ from decimal import Decimal
 
 import pytest
 
-from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity, Price, PriceChange
-from spotrun.api.values import Time
-from spotrun.kube.client import Client
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.text_values import Time
 from spotrun.kube.resource import Meta
+from spotrun.kube.rest.client import Client
 from spotrun.money.price_history import EVER, Quote
 from spotrun.money.price_rows import Offering
 from spotrun.money.price_sources import FROM_NODE, Catalog

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from spotrun.api.names import Phase
-from spotrun.kube.client import Client
 from spotrun.kube.errors import Forbidden, KubeError, NotFound, Retryable
 from spotrun.kube.resource import Key
+from spotrun.kube.rest.client import Client
 from spotrun.money.shares import Resources
 from spotrun.observe.kube_objects import PodObject
 from spotrun.observe.telemetry.metrics_server import (

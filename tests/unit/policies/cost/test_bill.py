@@ -4,12 +4,12 @@ from decimal import Decimal
 
 import pytest
 
-from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import MOST_EARLIER, Accumulators, Cost, EarlierRate, Pricing, Rate
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType
-from spotrun.api.values import Serials
 from spotrun.money.shares import Resources
 from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
 from spotrun.state.actions import Decision, Release

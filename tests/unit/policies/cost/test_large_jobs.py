@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotrun.api.cost import Accumulators, Rate
-from spotrun.api.values import Intervals, Serials
+from spotrun.api.field_types.text_values import Intervals, Serials
 from spotrun.money.price_history import EVER
 from spotrun.money.units import UsdPerHour
 from spotrun.policies.cost.charges import compaction

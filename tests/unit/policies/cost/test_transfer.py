@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.api.amounts import Amount
 from spotrun.api.cost import Cost
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.status import Pace
 from spotrun.money.shares import Resources
 from spotrun.money.transfer import Place, ring_usd

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.amounts import Amount
 from spotrun.api.cost import Accumulators
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import Phase
 from spotrun.api.status import Pace
 from spotrun.wire import Progress

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Phase, Reason
 from spotrun.api.status import How, Restarts
-from spotrun.api.values import Time
 from spotrun.money.shares import Resources
 from spotrun.policies.failures.hang import hang_again_seconds, is_hung
 from spotrun.policies.failures.hang_report import CLEARLY_SECONDS

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Phase, Reason
 from spotrun.api.status import HeldBack, How, Newcomers, Restarts
-from spotrun.api.values import Serials, Time
 from spotrun.policies.failures.joining_workers import held_back
 from spotrun.policies.world.resize import PREPARE_SECONDS
 from spotrun.state.actions import Remove

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Phase, Reason
 from spotrun.api.status import MOST_AVOIDED, Rejections
-from spotrun.api.values import Serials, Time
 from spotrun.policies.failures.node_rejections import AVOIDED_FOR, nodes_that_reject
 from spotrun.state.actions import Create, Release, Withdraw
 from spotrun.state.snapshot import Node, PodEnd, PodPhase

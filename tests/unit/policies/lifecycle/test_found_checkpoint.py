@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Phase
 from spotrun.api.status import CheckpointStatus, How, TrainingJobStatus
-from spotrun.api.values import Time
 from spotrun.policies.cost.goodput.steps import first_step
 from spotrun.policies.failures.hang import is_hung
 from spotrun.wire import Progress

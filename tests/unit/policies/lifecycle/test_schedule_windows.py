@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spotrun.api.schedule import Schedule
+from spotrun.api.spec.schedule import Schedule
 from spotrun.policies.lifecycle.schedule_windows import (
     after_open_seconds,
     is_open,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import Pace, Progress
 from spotrun.money.shares import Resources

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import (
     Capacity,
     CapacityPoolSpec,
@@ -17,8 +16,9 @@ from spotrun.api.capacitypool import (
     PoolNode,
     Price,
 )
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.meta import ConditionStatus
-from spotrun.api.values import Time
 from spotrun.money.price_history import Quote
 from spotrun.money.units import UsdPerHour
 from spotrun.policies.pool.lifetimes import Life

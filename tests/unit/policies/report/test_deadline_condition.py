@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.amounts import Amount
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import ConditionType
 from spotrun.api.status import Pace, Progress
 from spotrun.state.conditions import find

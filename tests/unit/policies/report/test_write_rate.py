@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.amounts import Amount
 from spotrun.api.cost import Accumulators
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.api.status import (
     CheckpointStatus,
@@ -19,7 +20,6 @@ from spotrun.api.status import (
     WorkersStatus,
     World,
 )
-from spotrun.api.values import Serials, Time
 from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
 from spotrun.state.conditions import state
 from tests.policy_builders import ON_CLAIM, a_job

@@ -9,7 +9,7 @@ import pytest
 
 from spotrun.api.names import ScalingReason
 from spotrun.api.scaling import ScalingStatus
-from spotrun.api.workers import TargetResource
+from spotrun.api.spec.workers import TargetResource
 from spotrun.policies.scaling.choice import choose_size
 from spotrun.policies.scaling.facts import Cap, Gauge, Pause
 from spotrun.policies.scaling.size_history import changed

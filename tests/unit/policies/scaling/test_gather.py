@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.amounts import Amount
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import ScalingReason
 from spotrun.api.scaling import ScalingStatus
+from spotrun.api.spec.workers import TargetResource
 from spotrun.api.status import Pace, Progress
-from spotrun.api.workers import TargetResource
 from spotrun.money.shares import Resources
 from spotrun.policies.scaling.facts import Cap, SizingFacts
 from spotrun.policies.scaling.gather import needed_in_seconds, sizing_facts, step_times

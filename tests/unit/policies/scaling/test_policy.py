@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ScalingReason
 from spotrun.api.scaling import ScalingStatus
-from spotrun.api.values import Time
 from spotrun.state.actions import Decision, Resize
 from spotrun.state.snapshot import Agent, Reading
 from spotrun.wire import Progress, Utilization

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.api.amounts import Amount
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.cost.bill import bill

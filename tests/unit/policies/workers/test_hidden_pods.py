@@ -2,9 +2,9 @@
 
 import pytest
 
-from spotrun.api.amounts import Amount
 from spotrun.api.cost import Accumulators, Rate
-from spotrun.api.values import Intervals, Serials
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.text_values import Intervals, Serials
 from spotrun.policies.workers.hidden_pods import hidden
 from tests.policy_builders import JobBuilder, a_job
 

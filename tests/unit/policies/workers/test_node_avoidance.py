@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Reason
-from spotrun.api.values import Serials
 from spotrun.state.actions import Create, Remove, Withdraw
 from spotrun.state.snapshot import Node, PodEnd
 from spotrun.state.worker_outcomes import in_doubt

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType, Phase
 from spotrun.api.status import Pace, Progress, Unused
-from spotrun.api.values import Time
 from spotrun.policies.deadline.course import course
 from spotrun.policies.placement.policy import missing
 from spotrun.policies.queueing.gang import is_incomplete

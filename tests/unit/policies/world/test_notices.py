@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.status import How, Orders
-from spotrun.api.values import Time
 from spotrun.policies.lifecycle.suspension import CHECKPOINT_SECONDS
 from spotrun.policies.world.policy import again_seconds
 from spotrun.state.actions import Create, Remove

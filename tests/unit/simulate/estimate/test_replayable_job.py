@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.limits import Budget, OnExceeded
 from spotrun.api.load import load
+from spotrun.api.spec.limits import Budget, OnExceeded
+from spotrun.api.spec.workers import ScalingMode
 from spotrun.api.trainingjob import TrainingJob
-from spotrun.api.workers import ScalingMode
 from spotrun.simulate.estimate.replayable_job import Replayed, replayed
 from spotrun.simulate.snapshot import TEMPLATE
 

@@ -6,9 +6,9 @@ from math import inf
 
 import pytest
 
-from spotrun.api.placement import CapacityPolicy, Placement, Zones
+from spotrun.api.spec.placement import CapacityPolicy, Placement, Zones
+from spotrun.api.spec.workers import Workers
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.api.workers import Workers
 from spotrun.simulate.estimate.spread import Spread
 from spotrun.simulate.market.recorded_markets import RecordedMarket, priced, shipped
 from spotrun.simulate.market.virtual_market import Prices

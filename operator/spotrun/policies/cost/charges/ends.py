@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from spotrun.api.cost import Accumulators, ChargeEnd
-from spotrun.api.values import Serials, Time
+from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.state.snapshot import Worker
 from spotrun.state.worker_ids import ordered
 

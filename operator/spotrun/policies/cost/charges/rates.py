@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from spotrun.api.amounts import Amount
 from spotrun.api.cost import MOST_EARLIER, Accumulators, EarlierRate, Rate
-from spotrun.api.values import Serials, Time
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.money.price_history import EVER
 from spotrun.money.units import UsdPerHour
 from spotrun.state.view import View

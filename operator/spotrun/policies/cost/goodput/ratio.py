@@ -7,8 +7,8 @@ done twice.
 from decimal import Decimal
 from fractions import Fraction
 
-from spotrun.api.amounts import Amount
 from spotrun.api.cost import Accumulators
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.status import TrainingJobStatus
 from spotrun.money.forecast import usd_per
 from spotrun.money.savings import goodput

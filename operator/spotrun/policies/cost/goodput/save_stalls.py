@@ -7,8 +7,8 @@ somebody looks.
 from decimal import Decimal
 from statistics import median
 
-from spotrun.api.amounts import Amount
 from spotrun.api.cost import Accumulators
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.status import TrainingJobStatus
 from spotrun.money.units import NO_USD, Usd
 from spotrun.policies.cost.bill import bill

@@ -10,8 +10,8 @@ from statistics import median
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Accumulators, Mark
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.status import Interruptions, TrainingJobStatus
-from spotrun.api.values import Time
 from spotrun.money import forecast as forecasts
 from spotrun.money.savings import lost_work, saved_usd
 from spotrun.money.shares import share_of

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from statistics import median
 
-from spotrun.api.amounts import Amount
 from spotrun.api.cost import Accumulators, Waste
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.status import TrainingJobStatus
 from spotrun.money.units import Usd
 from spotrun.policies.cost.bill import to_show

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from spotrun.api.names import ScalingReason
-from spotrun.api.workers import TargetResource
+from spotrun.api.spec.workers import TargetResource
 from spotrun.policies.scaling.facts import Gauge
 from spotrun.policies.scaling.options import Options, Poor, Wish
 from spotrun.policies.scaling.utilization.targets import Proposal, proposal

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
-from spotrun.api.workers import Target, TargetResource
+from spotrun.api.spec.workers import Target, TargetResource
 from spotrun.policies.scaling.facts import Gauge
 from spotrun.state.snapshot import JobSnapshot, Reading, Worker
 from spotrun.wire import Utilization

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotrun.api.cost import Accumulators, Cost
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Phase, Reason
 from spotrun.api.status import TrainingJobStatus
-from spotrun.api.values import Serials
 from spotrun.policies.cost.charges.ends import MOST_ENDS, read_ends, write_ends
 from spotrun.state.actions import Announce, Decision
 from spotrun.state.snapshot import Node, PodEnd, PodPhase

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.amounts import Amount
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Accumulators, Cost
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import Phase
 from spotrun.money.units import UsdPerHour
 from spotrun.policies.report.cost_announcements import cost_of_deleted

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.api.amounts import Amount
 from spotrun.api.cost import Accumulators, Cost, Waste
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.cost.goodput.waste import waste_shown
 from spotrun.state.actions import Decision

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotrun.api.amounts import Amount
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ScalingReason
 from spotrun.api.scaling import Measured, ScalingStatus
-from spotrun.api.values import Time
-from spotrun.api.workers import TargetResource
+from spotrun.api.spec.workers import TargetResource
 from spotrun.policies.scaling.choice import choose_size
 from spotrun.policies.scaling.facts import Cap, Gauge, Pause, SizingFacts
 from spotrun.policies.scaling.utilization.by_use import by_use

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.api.workers import TargetResource
+from spotrun.api.spec.workers import TargetResource
 from spotrun.policies.scaling.facts import Gauge
 from spotrun.policies.scaling.utilization.targets import proposal
 

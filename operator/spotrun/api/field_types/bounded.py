@@ -1,0 +1,58 @@
+"""Kinds of field that several models use: bounded numbers and checked strings."""
+
+from typing import Annotated
+
+from pydantic import Field, WithJsonSchema
+
+from spotrun.api.field_types.text_values import Serials, Text
+from spotrun.wire import MOST_STEPS
+
+# Every number has bounds: int32 or int64 in the CRD follows from them, and nobody can overflow us.
+Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Long = Annotated[int, Field(ge=0, le=MOST_STEPS)]
+# Beyond what one job has ever run on; a bound, so that rules over sizes have a known cost.
+Workers = Annotated[int, Field(ge=1, le=10_000)]
+PercentOf = Annotated[int, Field(ge=1, le=100)]
+
+ShortText = Annotated[str, Field(max_length=253)]
+LongText = Annotated[str, Field(max_length=4096)]
+# In lists: the API server allows no rules there, for it would count them for every entry.
+ListedSerials = Annotated[
+    Serials, WithJsonSchema({"type": "string", "maxLength": Serials.max_length})
+]
+
+
+class DnsLabel(Text):
+    """A name as Kubernetes gives it to containers: letters, digits and hyphens."""
+
+    __slots__ = ()
+    pattern = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+    max_length = 63
+    hint = "must be lower-case letters, digits and hyphens, at most 63, no hyphen at an end"
+
+
+class DnsName(Text):
+    """A name as Kubernetes gives it to most objects: DNS labels between dots."""
+
+    __slots__ = ()
+    pattern = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+    max_length = 253
+    hint = "must be lower-case letters, digits, hyphens and dots, as in names of Kubernetes objects"
+
+
+class LabelKey(Text):
+    """The key of a label."""
+
+    __slots__ = ()
+    pattern = r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+    max_length = 316
+    hint = 'must be a label key, like "app" or "example.com/team"'
+
+
+class LabelValue(Text):
+    """The value of a label."""
+
+    __slots__ = ()
+    pattern = "([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
+    max_length = 63
+    hint = "must be a label value: at most 63 letters, digits, and - _ . in between"

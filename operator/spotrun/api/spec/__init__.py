@@ -1,0 +1,1 @@
+"""The parts of a TrainingJob's spec."""

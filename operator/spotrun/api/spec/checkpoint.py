@@ -1,0 +1,152 @@
+"""Where checkpoints are kept, how often they are taken and how many remain."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from spotrun.api.field_types.amounts import Quantity
+from spotrun.api.field_types.bounded import DnsName
+from spotrun.api.field_types.text_values import AutoOrDuration, Text
+from spotrun.api.model import Model, Rule
+from spotrun.api.names import Choice
+
+_Named = Annotated[str, Field(min_length=1, max_length=253)]
+
+
+class ObjectStoreUri(Text):
+    """A place in an object store."""
+
+    __slots__ = ()
+    pattern = "(s3|gs)://[a-z0-9][a-z0-9._-]{1,61}[a-z0-9](/[!-~]*)?"
+    max_length = 1024
+    hint = (
+        'must be a place in S3 or Google Cloud Storage, like "s3://bucket/prefix" or '
+        '"gs://bucket/prefix"; for a directory use checkpoint.volume'
+    )
+
+
+class PersistentVolumeClaim(Model):
+    """A claim in the job's namespace."""
+
+    claim_name: DnsName = Field(
+        description="The claim's name. It must be ReadWriteMany when workers.max is above 1."
+    )
+
+
+class Nfs(Model):
+    """A directory that an NFS server exports."""
+
+    server: _Named = Field(description="The server's host name or address.")
+    path: Annotated[str, Field(min_length=1, max_length=4096)] = Field(
+        description="The exported directory, an absolute path."
+    )
+
+    rules = (
+        Rule(
+            cel="self.path.startsWith('/')",
+            message='path must be absolute, like "/exports/checkpoints"',
+            holds=lambda n: n.path.startswith("/"),
+        ),
+    )
+
+
+class SecretName(Model):
+    """A secret in the job's namespace."""
+
+    name: DnsName = Field(description="The secret's name.")
+
+
+class Csi(Model):
+    """A volume that a CSI driver provides with the pod."""
+
+    driver: _Named = Field(description="The driver's name, as `kubectl get csidrivers` shows it.")
+    fs_type: Annotated[str, Field(max_length=64)] | None = Field(
+        None, description="The file system, e.g. ext4. Default: the driver's own."
+    )
+    volume_attributes: Annotated[dict[str, str], Field(max_length=64)] | None = Field(
+        None, description="Settings for the driver; its documentation says which. Default: none."
+    )
+    node_publish_secret_ref: SecretName | None = Field(
+        None, description="A secret that the driver needs to mount the volume. Default: none."
+    )
+
+
+class Medium(Choice):
+    """What an emptyDir is kept in."""
+
+    DISK = "", "the node's disk"
+    MEMORY = "Memory", "the node's memory, counted as the worker's"
+
+
+class EmptyDir(Model):
+    """A directory that lives and dies with its pod."""
+
+    medium: Medium | None = Field(
+        None, description='"" for the node\'s disk, which is the default, or Memory.'
+    )
+    size_limit: Quantity | None = Field(
+        None, description="The most it may hold, e.g. 20Gi. Default: what the node has."
+    )
+
+
+class Volume(Model):
+    """A volume of exactly one kind."""
+
+    persistent_volume_claim: PersistentVolumeClaim | None = Field(
+        None, description="A claim in the job's namespace, shared by all workers."
+    )
+    nfs: Nfs | None = Field(None, description="A directory that an NFS server exports.")
+    csi: Csi | None = Field(None, description="A volume that a CSI driver provides with the pod.")
+    empty_dir: EmptyDir | None = Field(
+        None,
+        description="A directory that ends with its pod: good for restarts on the same worker "
+        "and for "
+        "trying things out, no protection against a lost node.",
+    )
+
+    rules = (
+        Rule(
+            cel="[has(self.persistentVolumeClaim), has(self.nfs), has(self.csi), "
+            "has(self.emptyDir)]"
+            ".exists_one(given, given)",
+            message="volume must have exactly one of persistentVolumeClaim, nfs, csi and emptyDir",
+            holds=lambda v: len(v.manifest()) == 1,
+        ),
+    )
+
+
+class Checkpoint(Model):
+    """Where checkpoints are kept and how often they are taken."""
+
+    volume: Volume | None = Field(
+        None,
+        description="A volume that every worker mounts. Each job saves in a folder of its own "
+        "there, namespace/name. Give this or uri, not both.",
+    )
+    uri: ObjectStoreUri | None = Field(
+        None,
+        description="A place in an object store, s3://bucket/prefix or gs://bucket/prefix, for "
+        "scripts that save there themselves. `Run` does not write there yet and refuses to start. "
+        "Give this or volume, not both.",
+    )
+    every: AutoOrDuration = Field(
+        AutoOrDuration("Auto"),
+        description="Default Auto: as often as pays off against the interruptions measured. "
+        "Or a duration, e.g. 10m.",
+    )
+    keep: Annotated[int, Field(ge=1, le=1000)] = Field(
+        3, description="Default 3. How many checkpoints remain; older ones are deleted."
+    )
+
+    rules = (
+        Rule(
+            cel="has(self.volume) != has(self.uri)",
+            message="checkpoint needs exactly one place: give volume or uri",
+            holds=lambda c: (c.volume is None) != (c.uri is None),
+        ),
+    )
+
+    @property
+    def outlives_pods(self) -> bool:
+        """Whether what was saved is still there when every pod is gone."""
+        return self.uri is not None or (self.volume is not None and self.volume.empty_dir is None)

@@ -1,0 +1,180 @@
+"""What bounds a job: a deadline, a budget, idleness, failures, how long it is kept afterwards."""
+
+from typing import Annotated
+
+from pydantic import Field
+from typing_extensions import override
+
+from spotrun.api.field_types.amounts import PositiveAmount
+from spotrun.api.field_types.bounded import PercentOf
+from spotrun.api.field_types.text_values import AutoOrDuration, Duration, PositiveDuration, Time
+from spotrun.api.model import Model, Rule
+from spotrun.api.names import Choice
+
+
+class OnMissed(Choice):
+    """What to do when the deadline cannot be met."""
+
+    AUTO = "Auto", "on-demand while the projected miss is below 10 percent, else as Cheapest"
+    CHEAPEST = "Cheapest", "go on the cheapest way"
+    ON_DEMAND = "OnDemand", "go on with on-demand capacity, to miss it by as little as possible"
+    FAIL = "Fail", "end the job when the deadline has passed"
+
+
+class Deadline(Model):
+    """When the job should be finished."""
+
+    finish_within: PositiveDuration | None = Field(
+        None,
+        description="Time from the job's creation to its end, time suspended included, e.g. 60h. "
+        "Give this or finishBefore.",
+    )
+    finish_before: Time | None = Field(
+        None,
+        description="The moment by which the job should be finished, e.g. 2026-03-01T08:00:00Z. "
+        "Give this or finishWithin.",
+    )
+    on_missed: OnMissed = Field(
+        OnMissed.AUTO,
+        description=f"Default Auto: what to do when it cannot be met. {OnMissed.explained()}",
+    )
+
+    rules = (
+        Rule(
+            cel="has(self.finishWithin) != has(self.finishBefore)",
+            message="deadline needs exactly one of finishWithin and finishBefore",
+            holds=lambda d: (d.finish_within is None) != (d.finish_before is None),
+        ),
+    )
+
+
+class OnExceeded(Choice):
+    """What to do when the budget is used up."""
+
+    SUSPEND = "Suspend", "save a checkpoint, then hold the job until the budget is raised"
+    FAIL = "Fail", "save a checkpoint if there is a place for one, then end the job"
+    WARN = "Warn", "say so, and go on"
+
+
+class Unpriced(Choice):
+    """What to do about capacity of unknown price."""
+
+    REFUSE = "Refuse", "do not use it, for the budget could not be kept"
+    ALLOW = "Allow", "use it and count it as nothing"
+
+
+class Budget(Model):
+    """What the job may cost."""
+
+    max_cost_usd: PositiveAmount | None = Field(
+        None,
+        description="The most the job may cost in all, in USD, the last checkpoint included. "
+        "Default: no limit.",
+    )
+    max_usd_per_hour: PositiveAmount | None = Field(
+        None,
+        description="The most the job may cost at any time, in USD per hour; it limits the number "
+        "of workers, and how many of them are on demand. Default: no limit.",
+    )
+    warn_at_percent: Annotated[tuple[PercentOf, ...], Field(max_length=10)] = Field(
+        (50, 80),
+        description="Default [50, 80]. Shares of maxCostUsd, in percent and ascending, at which an "
+        "event says what was spent.",
+    )
+    on_exceeded: OnExceeded = Field(
+        OnExceeded.SUSPEND,
+        description="Default Suspend: what to do when maxCostUsd is used up. "
+        f"{OnExceeded.explained()} "
+        "Suspend needs a checkpoint that outlives pods.",
+    )
+    unpriced: Unpriced = Field(
+        Unpriced.REFUSE,
+        description=f"Default Refuse: what to do about unknown prices. {Unpriced.explained()}",
+    )
+
+    rules = (
+        Rule(
+            cel="has(self.maxCostUsd) || has(self.maxUsdPerHour)",
+            message="budget must limit something: give maxCostUsd, maxUsdPerHour or both",
+            holds=lambda b: b.max_cost_usd is not None or b.max_usd_per_hour is not None,
+        ),
+        Rule(
+            cel="self.warnAtPercent.isSorted()"
+            " && self.warnAtPercent.all(a, self.warnAtPercent.exists_one(b, a == b))",
+            message="warnAtPercent must ascend, each level once",
+            holds=lambda b: list(b.warn_at_percent) == sorted(set(b.warn_at_percent)),
+        ),
+    )
+
+
+class IdleDuration(Duration):
+    """A duration of at least that after which workers are called idle."""
+
+    __slots__ = ()
+    least_seconds = 900
+    """Longer than loading, compiling or evaluating usually keeps all workers from any use."""
+    further_cel = f"duration(self) >= duration('{least_seconds}s')"
+    hint = (
+        'must be a duration of at least 15 minutes, after which workers are called idle, like "2h"'
+    )
+
+    @override
+    def holds(self) -> bool:
+        return self.exact_seconds >= self.least_seconds
+
+
+class Idle(Model):
+    """What to do about workers that are paid and do next to nothing."""
+
+    suspend_after: IdleDuration = Field(
+        description="For how long all workers may use next to nothing, or make no step, e.g. 2h; "
+        "at least 15m. Then a checkpoint is saved and the job suspended, until somebody sets "
+        "suspend to true and to false again."
+    )
+
+
+class Failures(Model):
+    """What to do when training fails; interruptions of spot capacity never count as failures."""
+
+    max_restarts: Annotated[int, Field(ge=0, le=10_000)] = Field(
+        3,
+        description="Default 3. So many failures are answered with a restart; the next one ends "
+        "the "
+        "job. The count starts afresh after an hour of progress.",
+    )
+    fatal_exit_codes: (
+        Annotated[
+            tuple[Annotated[int, Field(ge=1, le=255)], ...], Field(min_length=1, max_length=64)
+        ]
+        | None
+    ) = Field(
+        None,
+        description="Exit codes of the training script after which no restart is tried. Default: "
+        "none.",
+        json_schema_extra={"x-kubernetes-list-type": "set"},
+    )
+    hang_after: AutoOrDuration = Field(
+        AutoOrDuration("Auto"),
+        description="Default Auto: from the durations of past steps. A step that takes longer "
+        "counts as "
+        "a failure. Or a duration, e.g. 30m.",
+    )
+
+    rules = (
+        Rule(
+            cel="!has(self.fatalExitCodes)"
+            " || self.fatalExitCodes.all(a, self.fatalExitCodes.exists_one(b, a == b))",
+            message="fatalExitCodes must name each code once",
+            holds=lambda f: len(set(f.fatal_exit_codes or ())) == len(f.fatal_exit_codes or ()),
+        ),
+    )
+
+
+class Finished(Model):
+    """What becomes of the job when it is over."""
+
+    delete_after: Duration | None = Field(
+        None,
+        description="How long after its end the TrainingJob is deleted, e.g. 24h. Default: it is "
+        "kept.",
+    )

@@ -1,0 +1,131 @@
+"""The user's pod template: typed only as far as our own rules look; the rest is passed through."""
+
+from typing import Annotated, ClassVar
+
+from pydantic import ConfigDict, Field
+
+from spotrun.api.field_types.bounded import DnsLabel
+from spotrun.api.model import Model, Rule
+from spotrun.api.names import GROUP
+
+_RESERVED = f"{GROUP}/"
+_Metadata = Annotated[dict[str, str], Field(max_length=128)]
+_Arguments = tuple[str, ...]
+
+# Kubernetes' own schema of a pod is larger than all of ours; it checks the rest when pods are made.
+_PASS_THROUGH = ConfigDict(extra="allow")
+
+TRAINER = "trainer"
+
+
+class TemplateMetadata(Model):
+    """Labels and annotations for every worker's pod."""
+
+    labels: _Metadata | None = Field(
+        None, description="Labels put on every worker's pod, besides those of the operator."
+    )
+    annotations: _Metadata | None = Field(
+        None, description="Annotations put on every worker's pod, besides those of the operator."
+    )
+
+    rules = (
+        Rule(
+            cel=f"!has(self.labels) || self.labels.all(k, !k.startsWith('{_RESERVED}'))",
+            message=f"labels under {_RESERVED} belong to the operator: choose another prefix",
+            holds=lambda m: not any(k.startswith(_RESERVED) for k in m.labels or ()),
+        ),
+        Rule(
+            cel=f"!has(self.annotations) || self.annotations.all(k, !k.startsWith('{_RESERVED}'))",
+            message=f"annotations under {_RESERVED} belong to the operator: choose another prefix",
+            holds=lambda m: not any(k.startswith(_RESERVED) for k in m.annotations or ()),
+        ),
+    )
+
+
+class Container(Model):
+    """A container of the worker's pod; every field of a Kubernetes container may be given."""
+
+    model_config: ClassVar[ConfigDict] = _PASS_THROUGH
+
+    name: DnsLabel = Field(
+        description="The container's name. The one that trains is called `trainer`, unless it is "
+        "alone."
+    )
+    image: Annotated[str, Field(min_length=1, max_length=1024)] = Field(
+        description="The image. The one that trains must hold Python, PyTorch and spotrun_trainer."
+    )
+    command: Annotated[_Arguments, Field(max_length=256)] | None = Field(
+        None,
+        description="The program of a side container. Not for the one that trains: "
+        "there the operator runs torchrun.",
+    )
+    args: Annotated[_Arguments, Field(max_length=1024)] | None = Field(
+        None,
+        description="For the container that trains: the script and its arguments, for torchrun.",
+    )
+
+
+class PodSpec(Model):
+    """What a worker's pod runs; every field of a Kubernetes pod spec may be given."""
+
+    model_config: ClassVar[ConfigDict] = _PASS_THROUGH
+
+    containers: Annotated[tuple[Container, ...], Field(min_length=1, max_length=16)] = Field(
+        description="The containers of a worker: the one that trains, and any side containers.",
+        json_schema_extra={
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
+        },
+    )
+    restart_policy: Annotated[str, Field(max_length=32)] | None = Field(
+        None, description="Never, or left out: a worker that ended is replaced, not restarted."
+    )
+
+    rules = (
+        Rule(
+            cel="self.containers.all(a, self.containers.exists_one(b, a.name == b.name))",
+            message="containers must have different names: rename one of them",
+            holds=lambda s: len({c.name for c in s.containers}) == len(s.containers),
+        ),
+        Rule(
+            cel=f"self.containers.size() == 1 || self.containers.exists(c, c.name == '{TRAINER}')",
+            message="with several containers it must be clear which one trains: "
+            f"call that one {TRAINER}",
+            holds=lambda s: s.trainer is not None,
+        ),
+        Rule(
+            cel="self.containers.all(c, !has(c.command) || c.command.size() == 0"
+            f" || (c.name != '{TRAINER}' && self.containers.size() > 1))",
+            message="the container that trains takes no command, for the operator runs torchrun: "
+            "put the script and its arguments in args",
+            holds=lambda s: not (s.trainer and s.trainer.command),
+        ),
+        Rule(
+            cel="!has(self.restartPolicy) || self.restartPolicy == 'Never'",
+            message="restartPolicy must be Never or left out: a worker that ended is replaced, "
+            "and failures.maxRestarts says how often",
+            holds=lambda s: s.restart_policy in (None, "Never"),
+        ),
+    )
+
+    @property
+    def trainer(self) -> Container | None:
+        """The container that trains; None only where the rules are broken."""
+        if len(self.containers) == 1:
+            return self.containers[0]
+        return next((c for c in self.containers if c.name == TRAINER), None)
+
+
+class PodTemplate(Model):
+    """What every worker is made from."""
+
+    model_config: ClassVar[ConfigDict] = _PASS_THROUGH
+
+    metadata: TemplateMetadata | None = Field(
+        None,
+        description="Labels and annotations for every worker's pod; nothing else is taken over.",
+    )
+    spec: PodSpec = Field(
+        description="A Kubernetes pod spec. The operator adds what a worker needs: tolerations, "
+        "affinity, an in-memory /dev/shm, a grace period, a token of its own."
+    )

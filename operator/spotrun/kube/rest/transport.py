@@ -1,0 +1,188 @@
+"""HTTP to the API server: bytes out, bytes in, and every failure as one of our classes."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Self
+
+import aiohttp
+
+from spotrun.kube.clock import boot_seconds
+from spotrun.kube.errors import Ambiguous, KubeError, Retryable, Silent, refusal
+from spotrun.kube.rest.access import Access, AccessError, Credentials
+from spotrun.kube.rest.connector import Connector
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+CONNECT_SECONDS = 10.0
+REQUEST_SECONDS = 65.0
+"""The API server gives up on a request after 60 s and says so; that answer is worth waiting for."""
+
+_READ_BUFFER = 2 * 2**20  # an object may have 1.5 MB (etcd's limit): a line of a watch is one read
+
+Params = Mapping[str, str]
+
+
+class Transport:
+    """One pool of connections; to be used as `async with Transport(...) as transport`.
+
+    `heard` is told the Date of each answer, and when its request was sent.
+    """
+
+    def __init__(self, credentials: Credentials, *, user_agent: str = "spotrun") -> None:
+        self._credentials = credentials
+        self._user_agent = user_agent
+        self._session: aiohttp.ClientSession | None = None
+        self.heard: Callable[[str | None, float], None] = lambda _date, _sent_at: None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=Connector(),
+            # Kubernetes sets no cookies, and a jar costs time in every request.
+            cookie_jar=aiohttp.DummyCookieJar(),
+            # Compressing lists costs the API server more than a cluster's network gains.
+            skip_auto_headers=("Accept-Encoding",),
+            headers={"User-Agent": self._user_agent, "Accept": JSON},
+            read_bufsize=_READ_BUFFER,
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: bytes | None = None,
+        content_type: str = JSON,
+        timeout_seconds: float = REQUEST_SECONDS,
+    ) -> bytes:
+        """Send one request and return its answer's body; raises KubeError.
+
+        Where a write's answer was lost the error is Ambiguous; never because of a dry run.
+        """
+        write = method != "GET" and "dryRun" not in (params or {})
+        limits = aiohttp.ClientTimeout(total=timeout_seconds, connect=CONNECT_SECONDS)
+        headers = {"Content-Type": content_type} if body is not None else {}
+        sent_at = boot_seconds()
+        with _lost(method, path, write=write):
+            async with self._open(
+                method, path, params=params, limits=limits, headers=headers, body=body
+            ) as response:
+                answer = await response.read()
+        self.heard(response.headers.get("Date"), sent_at)
+        if response.status >= 300:
+            raise _refusal(response, answer, write=write)
+        return answer
+
+    async def stream(
+        self, path: str, *, params: Params, silence_seconds: float
+    ) -> AsyncGenerator[list[bytes], None]:
+        """Yield the complete lines of an endless answer as they come, several at a time.
+
+        The first are none, as soon as the stream is open. Ends with the stream; raises Silent when
+        nothing came on it for `silence_seconds`.
+        """
+        limits = aiohttp.ClientTimeout(
+            total=None, connect=CONNECT_SECONDS, sock_read=silence_seconds
+        )
+        with _lost("GET", path, write=False):
+            async with self._open("GET", path, params=params, limits=limits) as response:
+                if response.status >= 300:
+                    raise _refusal(response, await response.read(), write=False)
+                try:
+                    yield []
+                    async for lines in _lines(response.content):
+                        yield lines
+                except aiohttp.SocketTimeoutError as error:
+                    raise Silent(f"nothing was heard for {silence_seconds:g} s") from error
+                finally:
+                    _abort(response)
+
+    @asynccontextmanager
+    async def _open(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None,
+        limits: aiohttp.ClientTimeout,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Open a request; after a 401 once more, with credentials read again."""
+        access = await self._credentials.current()
+        for attempt in (1, 2):
+            async with self._http.request(
+                method,
+                access.server + path,
+                params=params,
+                data=body,
+                headers={**(headers or {}), **_authorization(access)},
+                timeout=limits,
+                allow_redirects=False,  # a login page is no API server
+                ssl=access.tls if access.tls is not None else True,
+                server_hostname=access.server_name,
+                proxy=access.proxy,
+            ) as response:
+                if response.status != 401 or attempt == 2:
+                    yield response
+                    return
+            access = await self._credentials.replace(access)
+
+    @property
+    def _http(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            raise RuntimeError("a Transport is used inside `async with`")
+        return self._session
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[list[bytes], None]:
+    rest = b""
+    async for chunk in content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
+        if lines:
+            yield lines
+
+
+def _abort(response: aiohttp.ClientResponse) -> None:
+    """Close a connection whose answer has not ended: TLS would wait for the other side's word."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+
+
+@contextmanager
+def _lost(method: str, path: str, *, write: bool) -> Iterator[None]:
+    """Turn what happens to connections into our errors."""
+    try:
+        yield
+    except AccessError as error:
+        raise Retryable(f"{method} {path} was not sent: {error}") from error
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        raise Retryable(f"{method} {path} was not sent: {_said(error)}") from error
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        kind = Ambiguous if write else Retryable
+        raise kind(f"{method} {path} got no answer: {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        # Its own text shows the TLS context as an object at an address, in every line of an outage.
+        return f"cannot connect to {error.host}:{error.port}: {error.os_error}"
+    return str(error) or type(error).__name__
+
+
+def _authorization(access: Access) -> dict[str, str]:
+    return {"Authorization": access.authorization} if access.authorization else {}
+
+
+def _refusal(response: aiohttp.ClientResponse, body: bytes, *, write: bool) -> KubeError:
+    retry_after = response.headers.get("Retry-After")
+    return refusal(response.status, body, write=write, retry_after=retry_after)

@@ -1,0 +1,187 @@
+"""What reflectors have found, as an API server would tell it: for kopf, which watches this.
+
+A framework's own watch may end the process at an error in its stream, and never hear of a deletion
+that was lost with a connection (ADR 0001). Here streams have no errors, no ends and no gaps, for
+the reflectors that fill them outlive the faults and compare whole lists. Lists are empty: what was
+there before is not news. Told are names and versions; the objects are in the caches.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from spotrun.kube.resource import Key, Meta, Object, Resource
+from spotrun.kube.watch.kopf_http import Answer
+from spotrun.kube.watch.reflector import Handler
+
+SERVER = "http://feed.invalid"
+"""Where a client of the feed believes it to be; nothing is ever connected to."""
+
+MOST_IN_HAND = 50
+"""Changes of a kind that kopf is given before it has handled one: it takes 0.4 ms for each, all of
+them in turns, and thousands at once would keep everything else waiting for a second."""
+
+_NAMESPACES = Resource("", "v1", "namespaces")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind whose changes are told."""
+
+    resource: Resource
+    name: str
+    is_namespaced: bool = True
+
+
+@dataclass
+class _Stream:
+    """The changes of one kind that have yet to be read: the newest of each object."""
+
+    lines: dict[tuple[Key, str], bytes] = field(default_factory=dict)
+    in_hand: set[Key] = field(default_factory=set)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Feed:
+    """Takes in changes, and stands in for kopf's HTTP session."""
+
+    closed = False
+
+    def __init__(
+        self, kinds: Iterable[Kind], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.headers: dict[str, str] = {}
+        self._kinds = {kind.resource: kind for kind in kinds}
+        self._streams = {resource: _Stream() for resource in self._kinds}
+        self._unheard: dict[tuple[Resource, Key], float] = {}
+        self._clock = clock
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """Tell of what happens from now on; who resumes looks at everything once."""
+        self.is_paused = False
+
+    def pause(self) -> None:
+        """Tell nothing more, for nobody is going to act on it."""
+        self.is_paused = True
+        self._unheard.clear()
+        for stream in self._streams.values():
+            stream.lines.clear()
+            stream.in_hand.clear()
+
+    def handler(self, resource: Resource) -> Handler[Any]:
+        """Return what a reflector of that resource is to call."""
+
+        def changed(old: Object | None, new: Object | None) -> None:
+            stays = old is not None and new is not None and old.metadata.uid == new.metadata.uid
+            if old is not None and not stays:
+                self._tell(resource, "DELETED", old.metadata)
+            if new is not None:
+                self._tell(resource, "MODIFIED" if stays else "ADDED", new.metadata)
+
+        return changed
+
+    def heard(self, resource: Resource, key: Key) -> None:
+        """Take note that a change was handled."""
+        self._unheard.pop((resource, key), None)
+        stream = self._streams[resource]
+        stream.in_hand.discard(key)
+        stream.news.set()
+
+    def unheard_seconds(self) -> float:
+        """Return for how long the oldest change has waited to be handled."""
+        since = next(iter(self._unheard.values()), None)
+        return 0.0 if since is None else self._clock() - since
+
+    def _tell(self, resource: Resource, event: str, meta: Meta) -> None:
+        if self.is_paused:
+            return
+        kind, stream = self._kinds[resource], self._streams[resource]
+        key = Key(meta.namespace, meta.name)
+        content = {
+            "apiVersion": f"{resource.group}/{resource.version}",
+            "kind": kind.name,
+            "metadata": {
+                "namespace": meta.namespace or None,
+                "name": meta.name,
+                "uid": meta.uid,
+                "resourceVersion": meta.resource_version,
+            },
+        }
+        line = msgspec.json.encode({"type": event, "object": content}) + b"\n"
+        stream.lines[key, meta.uid] = line
+        stream.news.set()
+        self._unheard.setdefault((resource, key), self._clock())
+
+    # ------------------------------------------------------------ as an `aiohttp.ClientSession`
+
+    async def request(self, method: str, url: str, **_: object) -> Answer:
+        """Answer as the API server does, of which this knows discovery, lists and watches."""
+        parts = urlsplit(url)
+        found = self._documents().get(parts.path) if method.upper() == "GET" else None
+        if found is not None:
+            return Answer(200, found)
+        kind = self._followed(parts.path) if method.upper() == "GET" else None
+        if kind is None:
+            message = (
+                f"{method.upper()} {parts.path}: only {self._paths()} can be watched here (with "
+                "`kopf run --all-namespaces`; SPOTRUN_WATCH_NAMESPACE says what is served)"
+            )
+            return Answer(404, {"kind": "Status", "code": 404, "message": message})
+        if "watch" in parse_qs(parts.query):
+            return Answer(200, stream=self._follow(self._streams[kind.resource]))
+        return Answer(200, {"metadata": {"resourceVersion": "0"}, "items": []})
+
+    async def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+    async def _follow(self, stream: _Stream) -> AsyncGenerator[bytes, None]:
+        while True:
+            while not stream.lines or len(stream.in_hand) >= MOST_IN_HAND:
+                stream.news.clear()
+                await stream.news.wait()
+            given = list(islice(stream.lines, MOST_IN_HAND - len(stream.in_hand)))
+            stream.in_hand.update(key for key, _ in given)
+            yield b"".join(stream.lines.pop(one) for one in given)
+
+    def _documents(self) -> dict[str, object]:
+        """Return what discovery says: our kinds, and namespaces, which kopf insists on."""
+        versions = {(resource.group, resource.version) for resource in self._kinds}
+        documents: dict[str, object] = {
+            "/api": {"versions": ["v1"]},
+            "/api/v1": {"resources": [_described(Kind(_NAMESPACES, "Namespace", False))]},
+            "/apis": {"groups": [_group(*one) for one in sorted(versions)]},
+        }
+        for group, version in versions:
+            kinds = (k for r, k in self._kinds.items() if (r.group, r.version) == (group, version))
+            described = [_described(kind) for kind in kinds]
+            documents[f"/apis/{group}/{version}"] = {"resources": described}
+        return documents
+
+    def _followed(self, path: str) -> Kind | None:
+        """Return the kind whose collection that is."""
+        return next((k for r, k in self._kinds.items() if path == r.path()), None)
+
+    def _paths(self) -> str:
+        return " and ".join(resource.path() for resource in self._kinds)
+
+
+def _group(group: str, version: str) -> dict[str, object]:
+    named = {"groupVersion": f"{group}/{version}", "version": version}
+    return {"name": group, "versions": [named], "preferredVersion": named}
+
+
+def _described(kind: Kind) -> dict[str, object]:
+    return {
+        "name": kind.resource.plural,
+        "singularName": kind.name.lower(),
+        "kind": kind.name,
+        "namespaced": kind.is_namespaced,
+        "verbs": ["list", "watch"],
+    }

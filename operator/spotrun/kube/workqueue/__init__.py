@@ -1,0 +1,1 @@
+"""A work queue: one entry per key."""

@@ -1,0 +1,146 @@
+"""A work queue: one entry per key, serial for a key, parallel over keys, fair over groups."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Hashable
+from random import Random
+from typing import Generic, NoReturn, TypeVar
+
+from spotrun.kube.backoff import Backoff, Roll
+from spotrun.kube.errors import KubeError
+from spotrun.kube.workqueue.schedule import Schedule
+
+log = logging.getLogger(__name__)
+
+K = TypeVar("K", bound=Hashable)
+
+Work = Callable[[K], Awaitable[float | None]]
+"""Works on a key; returns after how many seconds to come again, None for only when added."""
+
+KEY_BACKOFF = Backoff(least_seconds=0.1, most_seconds=120.0)
+"""Quick enough for a conflict, slow enough for a template that nobody mends."""
+
+
+class WorkQueue(Generic[K]):
+    """Feeds keys to `run`; all of it in one event loop."""
+
+    def __init__(
+        self,
+        *,
+        group_of: Callable[[K], Hashable] = lambda _: None,
+        backoff: Backoff = KEY_BACKOFF,
+        clock: Callable[[], float] = time.monotonic,
+        roll: Roll | None = None,
+    ) -> None:
+        self._group_of = group_of
+        self._backoff = backoff
+        self._roll = roll or Random().random  # noqa: S311 - jitter, not a secret
+        self._clock = clock
+        self._changed = asyncio.Event()
+        self.open()
+
+    def open(self) -> None:
+        """Take keys, beginning with none."""
+        self._is_open = True
+        self._schedule: Schedule[K] = Schedule(
+            group_of=self._group_of, backoff=self._backoff, roll=self._roll
+        )
+
+    def close(self) -> None:
+        """Forget all keys and take none, for nobody is going to work on them; not while it runs."""
+        self.open()
+        self._is_open = False
+
+    def add(self, key: K, *, urgent: bool = False) -> None:
+        """Work on a key soon; urgent ones first, and in spite of a backoff."""
+        if self._is_open:
+            self._schedule.add(key, self._clock(), urgent=urgent)
+            self._changed.set()
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Work on a key in a while; of several such wishes the earliest counts."""
+        if self._is_open:
+            self._schedule.add_at(key, self._clock() + seconds)
+            self._changed.set()
+
+    def forget(self, key: K) -> None:
+        """Drop a key's alarm and backoff: what it stood for is gone."""
+        self._schedule.forget(key)
+
+    def failures(self, key: K) -> int:
+        """How often the work on a key has failed in a row."""
+        return self._schedule.failures(key)
+
+    def waiting(self) -> int:
+        """How many keys could be worked on now, if there were workers."""
+        return self._schedule.waiting()
+
+    def oldest_seconds(self) -> float:
+        """For how long the longest-waiting key has waited."""
+        since = self._schedule.oldest()
+        return 0.0 if since is None else self._clock() - since
+
+    async def run(self, work: Work[K], *, workers: int) -> NoReturn:
+        """Work for ever, on so many keys at once. Cancel it to stop: work under way is cancelled.
+
+        Exceptions are a key's failure, never the queue's: it comes again with a backoff, not
+        before the Retry-After of a KubeError.
+        """
+        tasks: set[asyncio.Task[None]] = set()
+
+        def finished(task: asyncio.Task[None]) -> None:
+            tasks.discard(task)
+            self._changed.set()
+
+        try:
+            while True:
+                self._changed.clear()
+                while (
+                    len(tasks) < workers and (key := self._schedule.take(self._clock())) is not None
+                ):
+                    task = asyncio.create_task(self._work(key, work))
+                    tasks.add(task)
+                    task.add_done_callback(finished)
+                await self._wait()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _wait(self) -> None:
+        """Until something was added or finished, or an alarm is due."""
+        alarm = self._schedule.next_alarm()
+        seconds = None if alarm is None else max(0.0, alarm - self._clock())
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def _work(self, key: K, work: Work[K]) -> None:
+        try:
+            again_seconds = await work(key)
+        except Exception as error:
+            self._failed(key, error)
+        except asyncio.CancelledError:
+            self.add(key)  # not lost, should `run` be called again
+            self._schedule.done(key, self._clock())
+            raise
+        else:
+            self._schedule.done(key, self._clock())
+            if again_seconds is not None:
+                self._schedule.add_at(key, self._clock() + again_seconds)
+
+    def _failed(self, key: K, error: Exception) -> None:
+        retry_after = error.retry_after_seconds if isinstance(error, KubeError) else None
+        pause_seconds = self._schedule.failed(key, self._clock(), retry_after)
+        known = isinstance(error, KubeError)  # in Kubernetes' own words; others need a traceback
+        log.warning(
+            "%s failed (%d in a row), again in %.1f s: %s",
+            key,
+            self._schedule.failures(key),
+            pause_seconds,
+            error,
+            exc_info=None if known else error,
+        )
