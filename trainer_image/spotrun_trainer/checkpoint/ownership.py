@@ -5,6 +5,9 @@ training writes a small file into the folder, and writes it anew every few secon
 another training watches it. If it changes, the other one runs, and the folder is refused; if not,
 that training is over and the folder is taken over, as by a job that was made anew. Who ends in
 order takes the file away. No clocks are compared, for those of two machines may differ.
+
+Where nothing can be written, as on a full disk, the old file stays in the folder that was taken
+over: it says nothing as long as it does not change.
 """
 
 import json
@@ -65,6 +68,7 @@ class Ownership:
         self._beat_seconds = beat_seconds
         self._watch_seconds = watch_seconds
         self._lost: Claim | None = None
+        self._taken_from: Claim | None = None  # of a training that is over; it may still lie there
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None  # None: another process keeps it up
 
@@ -77,6 +81,7 @@ class Ownership:
             if other is None:
                 is_taken = self._create()
             elif self._is_free(other):
+                self._taken_from = other
                 is_taken = self._write()
             elif time.monotonic() >= until:
                 raise FolderInUseError(self._refusal(other))
@@ -112,7 +117,8 @@ class Ownership:
         while not self._closing.wait(self._beat_seconds):
             with suppress(OSError):
                 claim = read_claim(self._folder)
-                if claim is not None and claim.training != self._claim.training:
+                is_own = claim is None or claim.training == self._claim.training
+                if not is_own and claim != self._taken_from:
                     self._lost = claim
                     return
             self._write()
@@ -124,14 +130,25 @@ class Ownership:
     def _is_free(self, found: Claim) -> bool:
         if found.training == self._claim.training or found.is_known_to_be_over:
             return True
-        until = time.monotonic() + self._watch_seconds
-        while time.monotonic() < until:
+        since = time.monotonic()
+        while time.monotonic() - since < self._watch_seconds:
             time.sleep(min(_LOOK_SECONDS, self._watch_seconds / 10))
-            with suppress(OSError):
-                if read_claim(self._folder) not in (found, None):
-                    return False
+            claim, is_prompt = self._look()
+            if claim not in (found, None):
+                return False
+            if not is_prompt:
+                since = time.monotonic()
         say(f"{self._folder} is taken over: {found.what} is over")
         return True
+
+    def _look(self) -> tuple[Claim | None, bool]:
+        """What is read, and whether at once; else who writes it may have been held up as well."""
+        began = time.monotonic()
+        try:
+            claim = read_claim(self._folder)
+        except OSError:
+            return patiently(self._read), False
+        return claim, time.monotonic() - began < self._watch_seconds / 4
 
     def _create(self) -> bool:
         """Of two that begin at the same time only one does; False: the other one has."""
@@ -150,9 +167,11 @@ class Ownership:
 
     def _write(self) -> bool:
         part = self._written()
-        with suppress(OSError):
-            if part is not None:
+        if part is not None:
+            try:
                 part.replace(self._folder / OWNER)
+            except OSError:  # as of another user's file in a sticky folder
+                _discard(part)
         return True
 
     def _written(self) -> Path | None:
@@ -162,8 +181,7 @@ class Ownership:
             with part.open("x") as stream:
                 json.dump(asdict(replace(self._claim, beat=secrets.token_hex(8))), stream)
         except OSError:
-            with suppress(OSError):
-                part.unlink()
+            _discard(part)
             return None
         return part
 
@@ -192,6 +210,11 @@ def read_claim(folder: Path) -> Claim | None:
         return Claim(*(str(content[name]) for name in ("training", "what", "process", "beat")))
     except (ValueError, KeyError, TypeError):
         return Claim("", "another training", beat=text.hex())
+
+
+def _discard(part: Path) -> None:
+    with suppress(OSError):
+        part.unlink()
 
 
 def process_named(pid: int | str) -> str:

@@ -5,7 +5,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -22,7 +24,9 @@ from spotrun_trainer.loop.checkpoint_owner import claim_of_job
 BEAT, WATCH = 0.02, 0.5
 A, B = Claim("a", "training a"), Claim("b", "training b")
 
-Make = Callable[[Claim], Ownership]
+
+class Make(Protocol):
+    def __call__(self, claim: Claim, watch_seconds: float = WATCH) -> Ownership: ...
 
 
 @pytest.fixture
@@ -30,8 +34,8 @@ def make(tmp_path: Path) -> Iterator[Make]:
     """Ownerships of one folder, none of which is kept up after the test."""
     made = []
 
-    def one(claim: Claim) -> Ownership:
-        made.append(Ownership(tmp_path, claim, beat_seconds=BEAT, watch_seconds=WATCH))
+    def one(claim: Claim, watch_seconds: float = WATCH) -> Ownership:
+        made.append(Ownership(tmp_path, claim, beat_seconds=BEAT, watch_seconds=watch_seconds))
         return made[-1]
 
     yield one
@@ -43,6 +47,15 @@ def until_it_raises(check: Callable[[], None]) -> None:
     """Call it until then, but not for ever."""
     until = time.monotonic() + 60.0
     while time.monotonic() < until:
+        check()
+        time.sleep(0.01)
+
+
+def wait_for(holds: Callable[[], object], check: Callable[[], None]) -> None:
+    """Wait for something; `check` may raise meanwhile."""
+    until = time.monotonic() + 60.0
+    while not holds():
+        assert time.monotonic() < until, "lost patience"
         check()
         time.sleep(0.01)
 
@@ -137,6 +150,80 @@ def test_a_folder_that_is_full_keeps_nobody_from_training(
     monkeypatch.setattr(Path, "open", full)
     make(A).take()
     assert not (tmp_path / OWNER).exists()
+
+
+@pytest.mark.parametrize("cannot", ["open", "replace"])  # a full disk; a sticky folder
+def test_who_cannot_write_over_the_claim_of_a_training_that_is_over_trains_and_writes_later(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cannot: str
+) -> None:
+    over, anew = make(A), make(B)
+    over.take()
+    over.leave(is_over=False)
+    attempts = 0
+
+    def failing(*_: object) -> None:
+        nonlocal attempts
+        attempts += 1
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, cannot, failing)
+        anew.take()
+        wait_for(lambda: attempts > 3, anew.check)
+        anew.leave(is_over=False)
+        assert [path.name for path in tmp_path.iterdir()] == [OWNER]
+        assert owner(tmp_path) == "a"
+    anew.keep()
+    wait_for(lambda: owner(tmp_path) == "b", anew.check)
+
+
+def test_who_cannot_write_over_it_is_told_if_that_training_runs_after_all(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stands_still, anew = make(A), make(B)
+    stands_still.take()
+    stands_still.leave(is_over=False)
+    monkeypatch.setattr(anew, "_write", lambda: True)
+    anew.take()
+    stands_still.keep()
+    with pytest.raises(FolderInUseError, match="training a keeps its checkpoints"):
+        until_it_raises(anew.check)
+
+
+class Storage:
+    """What another training writes to every two seconds, and nobody from the third to the 33rd."""
+
+    def __init__(self, *, fails: bool) -> None:
+        self.now = 0.0
+        self._fails = fails
+
+    def monotonic(self) -> float:
+        """The time passes only while somebody sleeps, or waits for the storage."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def read(self, _folder: Path) -> Claim:
+        written_at = min(self.now, 3.0) if self.now < 34.0 else self.now
+        if 3.0 < self.now < 33.0:
+            if self._fails:
+                raise OSError(5, "Input/output error")
+            self.now = 33.0
+        return replace(A, beat=str(written_at // 2))
+
+
+@pytest.mark.parametrize("fails", [True, False], ids=["reads fail", "reads wait"])
+def test_a_training_that_cannot_write_meanwhile_is_not_taken_for_one_that_is_over(
+    make: Make, monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    storage = Storage(fails=fails)
+    monkeypatch.setattr("spotrun_trainer.checkpoint.ownership.time", storage)
+    monkeypatch.setattr("spotrun_trainer.checkpoint.storage_retries.time", storage)
+    monkeypatch.setattr("spotrun_trainer.checkpoint.ownership.read_claim", storage.read)
+    storage.now = 2.5
+    with pytest.raises(FolderInUseError, match="training a keeps its checkpoints"):
+        make(B, watch_seconds=10.0).take()
 
 
 def test_workers_of_a_job_are_one_training_and_a_job_made_anew_is_another() -> None:
