@@ -119,7 +119,10 @@ class Caches(Following):
     def device_claims_of(self, key: Key) -> DeviceClaims:
         """The claims for devices by which a job's workers are made."""
         said = self.jobs.said(key)
-        return NO_DEVICE_CLAIMS if said is None else device_claims_of(*said, key.namespace)
+        claims = NO_DEVICE_CLAIMS if said is None else device_claims_of(*said, key.namespace)
+        if not claims.claims:
+            return claims
+        return replace(claims, is_on_pods=self.jobs.has_devices_on_pods(key))
 
     def snapshot(
         self,

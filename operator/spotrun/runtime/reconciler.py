@@ -18,7 +18,7 @@ from spotrun.kube.rest.client import Client
 from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.deleted_jobs import Farewells
 from spotrun.observe.caches import Caches
-from spotrun.observe.jobs.device_claims import DeviceCounts
+from spotrun.observe.jobs.device_claims import DeviceCounts, device_claims_of
 from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.observe.jobs.volumes import Volumes
 from spotrun.policies.chain import decide
@@ -30,6 +30,7 @@ from spotrun.runtime import decision_log, log_format
 from spotrun.state.actions import Decision
 from spotrun.state.names import worker_name
 from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.view import holds_back
 from spotrun.state.worker_outcomes import in_doubt
 
 log = logging.getLogger(__name__)
@@ -94,10 +95,10 @@ class Reconciler:
         """
         context = log_format.about(f"{key.namespace}/{key.name}")
         memory = self._memories.setdefault(key, Memory())
-        claims, devices = self._caches.claims_of(key), self._caches.device_claims_of(key)
-        storage, counts = await self._volumes.look(claims), await self._devices.look(devices)
         if memory.is_of_former(self._caches.jobs.uid_of(key), leading_since):
             await self._part_with(key, memory)
+        claims, devices = self._caches.claims_of(key), self._caches.device_claims_of(key)
+        storage, counts = await self._volumes.look(claims), await self._devices.look(devices)
         job = self._caches.snapshot(key, memory, leading_since, storage, counts)
         if job is None:
             return self._forget(key)
@@ -106,11 +107,13 @@ class Reconciler:
         if seen.is_found:
             return _NOT_YET_SEEN_SECONDS
         again_seconds = min(await self._decide(job, memory, context), seen.again_seconds)
+        again_seconds = min(again_seconds, self._caches.again_seconds(key))
+        if holds_back(job.status):
+            return again_seconds  # when the job goes on it is looked at anyway
         return min(
             again_seconds,
             self._volumes.again_seconds(claims),
             self._devices.again_seconds(devices),
-            self._caches.again_seconds(key),
         )
 
     async def let_go_of_orphans(self, key: Key) -> None:
@@ -191,6 +194,8 @@ class Reconciler:
     async def _part_with(self, key: Key, memory: Memory) -> None:
         """Release what a job has left that has gone, and tell what it has cost."""
         await self._let_go_of_hidden(key, memory)
+        if (last := memory.last) is not None and last.broken is None:
+            self._devices.forget(device_claims_of(last.spec, last.status, last.namespace))
         self._keep_final_cost(memory)
         await self._executor.say_farewell(memory)
         memory.last = None

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from spotrun.api.names import Phase
 from spotrun.api.status import TrainingJobStatus
+from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.state.snapshot import JobSnapshot, Worker
 from spotrun.state.worker_ids import ordered
 from spotrun.state.worker_outcomes import Fate, fates
@@ -147,3 +148,11 @@ def left_out(status: TrainingJobStatus) -> frozenset[int]:
 def holds_back(status: TrainingJobStatus) -> bool:
     """Whether no workers are wanted: the job is over, or somebody suspends it."""
     return status.phase in FINISHED or bool(status.suspended_by)
+
+
+def cannot_go_on(spec: TrainingJobSpec, status: TrainingJobStatus) -> bool:
+    """Whether this look makes no workers, whatever it finds.
+
+    What else suspends a job may be over in this very look, and then workers are made in it.
+    """
+    return status.phase in FINISHED or spec.suspend

@@ -5,13 +5,15 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
+from spotrun.api.names import ANNOTATION_DEVICES, LABEL_JOB, LABEL_JOB_UID, LABEL_TEMPLATE
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client
 from spotrun.kube.watch.kopf_feed import Feed
 from spotrun.observe.caches import Caches
 from spotrun.observe.jobs.leader_memory import Memory
-from spotrun.observe.kube_objects import FED, JobObject, PodMetricsObject
+from spotrun.observe.kube_objects import FED, JobObject, PodMetricsObject, PodObject
 from spotrun.observe.telemetry.metrics_server import IGNORED_SECONDS
+from spotrun.state.names import worker_name
 from tests.policy_builders import a_job, a_spec, ago
 from tests.unit.observe.mute_jobs import a_mute_job
 
@@ -36,6 +38,38 @@ def caches() -> Caches:
     content = {"metadata": meta, "spec": a_spec(2).manifest(), "status": {"nextSerial": 1}}
     caches.jobs.objects.store.put(msgspec.json.decode(msgspec.json.encode(content), type=JobObject))
     return caches
+
+
+@pytest.mark.parametrize(
+    ("made_by", "template", "devices", "is_on_pods"),
+    [
+        pytest.param(UID, "present", "4", True, id="a worker of the present template"),
+        pytest.param(UID, "former", "4", False, id="of a former one"),
+        pytest.param(UID, "present", "", False, id="made without"),
+        pytest.param("former", "present", "4", False, id="of a former job"),
+    ],
+)
+def test_devices_are_on_pods_where_the_next_worker_has_as_many(
+    caches: Caches, made_by: str, template: str, devices: str, is_on_pods: bool
+) -> None:
+    key = Key("ns", "job")
+    job = caches.jobs.get(key)
+    assert job is not None
+    present = caches.jobs.readings.spec(job).template
+    meta = {
+        "name": worker_name("job", made_by, 0),
+        "namespace": "ns",
+        "resourceVersion": "1",
+        "labels": {
+            str(LABEL_JOB): "job",
+            str(LABEL_JOB_UID): made_by,
+            str(LABEL_TEMPLATE): present if template == "present" else template,
+        },
+        "annotations": {str(ANNOTATION_DEVICES): devices},
+        "ownerReferences": [{"uid": made_by, "name": "job", "controller": True}],
+    }
+    caches.jobs.reflectors["pods"].store.put(msgspec.convert({"metadata": meta}, PodObject))
+    assert caches.jobs.has_devices_on_pods(key) is is_on_pods
 
 
 async def test_a_job_that_trips_the_operator_keeps_nobody_waiting(

@@ -9,7 +9,7 @@ from typing_extensions import override
 from spotrun.act.executor import Executor
 from spotrun.act.manifests.worker_settings import Settings
 from spotrun.agents.long_poll import Board
-from spotrun.api.names import FINALIZER_METERED, LABEL_JOB, LABEL_JOB_UID
+from spotrun.api.names import ANNOTATION_DEVICES, FINALIZER_METERED, LABEL_JOB, LABEL_JOB_UID
 from spotrun.kube.errors import Ambiguous, Forbidden, NotFound
 from spotrun.kube.read_your_writes import Horizon
 from spotrun.kube.resource import Key, Resource
@@ -184,6 +184,58 @@ async def test_room_is_kept_for_no_workers_that_wait_for_a_pause(
 
     assert promised.most == [0, 1]
     assert promised.serials == held
+
+
+class Claiming(Cluster):
+    """A job whose workers claim devices (DRA), and a template of claims that may be replaced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 4
+        self.made_with: dict[str, str] = {}  # by the job's UID
+
+    def make(self, uid: str, **status: Any) -> None:
+        """A job of that name is there."""
+        meta = {"name": "job", "namespace": "ns", "uid": uid, "resourceVersion": "1"}
+        named = {**meta, "creationTimestamp": _MOMENT, "generation": 1}
+        given = {"claims": [{"name": "gpus"}]}
+        trainer = {"name": "trainer", "image": "your-registry/train:1", "resources": given}
+        claim = {"name": "gpus", "resourceClaimTemplateName": "gpus"}
+        template = {"spec": {"containers": [trainer], "resourceClaims": [claim]}}
+        spec = a_spec(1, template=template).manifest()
+        job = {"metadata": named, "spec": spec, "status": status}
+        read = msgspec.json.decode(msgspec.json.encode(job), type=JobObject)
+        self.caches.jobs.objects.store.put(read, even_older=True)
+
+    @override
+    def _answer(self, method: str, path: str, body: Any) -> Any:
+        if method == "GET" and path.endswith("/resourceclaimtemplates/gpus"):
+            exactly = {"deviceClassName": "gpu.nvidia.com", "count": self.count}
+            requests = [{"name": "gpu", "exactly": exactly}]
+            return {"spec": {"spec": {"devices": {"requests": requests}}}}
+        if method == "POST" and path.partition("?")[0].endswith("/pods"):
+            meta = body["metadata"]
+            self.made_with[meta["labels"][LABEL_JOB_UID]] = meta["annotations"][ANNOTATION_DEVICES]
+        return {"metadata": {"name": "x", "resourceVersion": "9"}}
+
+
+@pytest.mark.parametrize("by", ["User", "Schedule"])
+async def test_a_job_that_goes_on_makes_its_workers_with_the_devices_they_claim(by: str) -> None:
+    cluster = Claiming()
+    cluster.make("u", suspendedBy=[by], phase="Suspended")
+    await cluster.reconciler().reconcile(JOB, 0.0)
+    assert cluster.made_with == {"u": "4"}
+
+
+async def test_a_job_that_was_made_again_has_the_devices_of_claims_made_again() -> None:
+    cluster = Claiming()
+    cluster.make("former")
+    reconciler = cluster.reconciler()
+    await reconciler.reconcile(JOB, 0.0)
+    cluster.count = 8
+    cluster.make("later")
+    await reconciler.reconcile(JOB, 0.0)
+    assert cluster.made_with == {"former": "4", "later": "8"}
 
 
 _MOMENT = f"{NOW:%Y-%m-%dT%H:%M:%SZ}"

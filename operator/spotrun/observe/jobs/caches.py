@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
-from spotrun.api.names import LABEL_JOB, LABEL_JOB_UID
+from spotrun.api.names import LABEL_JOB, LABEL_JOB_UID, LABEL_TEMPLATE
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.kube.resource import Key
@@ -22,6 +22,7 @@ from spotrun.observe.kube_objects import (
     NodeObject,
     PodObject,
 )
+from spotrun.observe.resources import devices_of
 
 
 class JobCaches:
@@ -106,6 +107,13 @@ class JobCaches:
         if read.spec is None or serial_in(pod, meta.name, meta.uid, given_out) is None:
             return None
         return read.spec, read.template
+
+    def has_devices_on_pods(self, key: Key) -> bool:
+        """Whether a worker of the job's present template was made with devices by claims (DRA)."""
+        job = self.get(key)
+        template = self.readings.spec(job).template if job is not None else None
+        pods = (p for p in self.pods_of(key) if p.metadata.labels.get(LABEL_TEMPLATE) == template)
+        return any(devices_of(pod) and self.job_of(pod) is not None for pod in pods)
 
     def pods_of(self, key: Key) -> Iterable[PodObject]:
         """The pods that say they are a job's."""

@@ -1,7 +1,8 @@
 """How many devices the container that trains is given through dynamic resource allocation (DRA).
 
 A claim is asked for by name when a job needs it, and never watched: Kubernetes lets nobody change
-what a ResourceClaimTemplate asks for, only replace the template by another one.
+what a ResourceClaimTemplate asks for, only replace the template by another one. So what is known is
+kept for long where workers were made with it, and is read anew before the first ones are made.
 """
 
 import logging
@@ -16,7 +17,7 @@ from spotrun.kube.errors import Forbidden, KubeError, NotFound
 from spotrun.kube.resource import Key, Resource
 from spotrun.kube.rest.client import Client
 from spotrun.observe.template_defaults import num_gpus
-from spotrun.state.view import holds_back
+from spotrun.state.view import cannot_go_on
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ _KINDS = {TEMPLATES: "ResourceClaimTemplate", CLAIMS: "ResourceClaim"}
 
 KEPT_SECONDS = 600.0
 DOUBTED_SECONDS = 10.0
-"""A claim that could not be counted is looked at again so soon: it may be made after the job."""
+"""A claim is read again so soon where no workers were made with it: it may be made, or replaced."""
 MOST_CLAIMS = 10_000
 MOST_OF_A_JOB = 16
 
@@ -57,6 +58,7 @@ class DeviceClaims:
     claims: tuple[DeviceClaim, ...] = ()
     processes: int | None = None  # as the user says; then only the price depends on the devices
     is_for_several: bool = False  # workers
+    is_on_pods: bool = False  # how many devices each worker has, the next ones included
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def device_claims_of(
     spec: TrainingJobSpec, status: TrainingJobStatus, namespace: str
 ) -> DeviceClaims:
     """Return what has to be counted for a job; nothing where its limits already say the GPUs."""
-    if holds_back(status) or num_gpus(spec.workers.template):
+    if cannot_go_on(spec, status) or num_gpus(spec.workers.template):
         return NO_DEVICE_CLAIMS
     found = tuple(_in_template(spec, namespace))[:MOST_OF_A_JOB]
     return DeviceClaims(found, spec.workers.processes, spec.workers.max > 1)
@@ -143,24 +145,34 @@ class DeviceCounts:
         """Count the devices of a worker; what cannot be counted is as many as it has processes."""
         if not claims.claims:
             return NO_DEVICES
-        devices = _counted([(one, await self._of(one)) for one in claims.claims], claims)
+        kept_seconds = KEPT_SECONDS if claims.is_on_pods else DOUBTED_SECONDS
+        known = [(one, await self._of(one, kept_seconds)) for one in claims.claims]
+        devices = _counted(known, claims)
         if devices.why_unknown and claims.processes is not None:
             return Devices(claims.processes)
         return devices
 
     def again_seconds(self, claims: DeviceClaims) -> float:
         """When to ask again though nothing happens; infinity: there is no need to."""
-        if claims.processes is not None:
+        known = [
+            (one, found)
+            for one in claims.claims
+            if (found := self._known.get((one.kind, one.key))) is not None
+        ]
+        is_needed = claims.processes is None and not claims.is_on_pods
+        if not is_needed or not _counted(known, claims).why_unknown:
             return float("inf")
-        known = (self._known.get((one.kind, one.key)) for one in claims.claims)
-        doubted = [one.read_at for one in known if one is not None and one.why_unknown]
-        now = self._clock()
-        return min((max(at + DOUBTED_SECONDS - now, 0.0) for at in doubted), default=float("inf"))
+        read_at = min(found.read_at for _, found in known)
+        return max(read_at + DOUBTED_SECONDS - self._clock(), 0.0)
 
-    async def _of(self, claim: DeviceClaim) -> _Known:
+    def forget(self, claims: DeviceClaims) -> None:
+        """The job is gone; another one of its name may come with claims of the same names."""
+        for one in claims.claims:
+            self._known.pop((one.kind, one.key), None)
+
+    async def _of(self, claim: DeviceClaim, kept_seconds: float) -> _Known:
         which = claim.kind, claim.key
         known = self._known.get(which)
-        kept_seconds = DOUBTED_SECONDS if known and known.why_unknown else KEPT_SECONDS
         if known is None or self._clock() >= known.read_at + kept_seconds:
             known = await self._read(claim, known)
             self._known.pop(which, None)

@@ -15,7 +15,7 @@ from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key, Resource
 from spotrun.kube.rest.client import Client
 from spotrun.observe.nodes.cloud_labels import ZONE_LABELS
-from spotrun.state.view import holds_back
+from spotrun.state.view import cannot_go_on
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +61,8 @@ NO_CLAIMS, UNKNOWN = Claims(), Storage()
 
 
 def claims_of(spec: TrainingJobSpec, status: TrainingJobStatus, namespace: str) -> Claims:
-    """What has to be known for a job; nothing while it wants no workers."""
-    if holds_back(status):
+    """What has to be known for a job; nothing where it gets no workers."""
+    if cannot_go_on(spec, status):
         return NO_CLAIMS
     volume = spec.checkpoint.volume if spec.checkpoint is not None else None
     claim = volume.persistent_volume_claim if volume is not None else None

@@ -1,10 +1,11 @@
 """How many devices a worker claims, and how often that is asked for."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from spotrun.api.names import SuspendedBy
+from spotrun.api.names import Phase, SuspendedBy
 from spotrun.api.status import TrainingJobStatus
 from spotrun.kube.errors import Forbidden, KubeError, NotFound, Retryable
 from spotrun.kube.resource import Key
@@ -142,14 +143,48 @@ async def test_it_is_said_why_a_claim_is_not_read_and_asked_again_soon(
 
 async def test_what_was_counted_is_kept_and_not_lost_with_the_api_server() -> None:
     bench = Bench(exactly(count=4))
-    await bench.look()
+    await bench.look(is_on_pods=True)
     bench.now = KEPT_SECONDS - 1
-    await bench.look()
+    await bench.look(is_on_pods=True)
     assert bench.asked == 1
     bench.now, bench.error = KEPT_SECONDS, Retryable("away")
-    assert await bench.look() == Devices(4)
+    assert await bench.look(is_on_pods=True) == Devices(4)
     bench.now, bench.error = KEPT_SECONDS * 2, MISSING
-    assert (await bench.look()).why_unknown
+    assert (await bench.look(is_on_pods=True)).why_unknown
+
+
+async def test_before_workers_are_made_a_count_is_read_anew_for_claims_may_be_replaced() -> None:
+    bench = Bench(exactly(count=4))
+    await bench.look(is_on_pods=True)
+    bench.now, bench.requests = DOUBTED_SECONDS - 1, [exactly(count=8)]
+    assert await bench.look() == Devices(4)
+    bench.now = DOUBTED_SECONDS
+    assert await bench.look(is_on_pods=True) == Devices(4), "its workers were made with so many"
+    assert await bench.look() == Devices(8)
+
+
+@pytest.mark.parametrize(
+    ("requests", "claims"),
+    [
+        pytest.param([exactly(allocationMode="All")], (ONE_EACH,), id="no exact number"),
+        pytest.param([first_of(2, 4)], (ONE_EACH,), id="unequal numbers"),
+        pytest.param([exactly(), exactly("nic", of="nic")], (ONE_EACH,), id="several classes"),
+        pytest.param([exactly(count=4)], (ONE_EACH, THE_ONE), id="one for all workers"),
+    ],
+)
+async def test_what_was_read_and_cannot_be_counted_is_asked_again_soon(
+    requests: list[dict[str, Any]], claims: tuple[DeviceClaim, ...]
+) -> None:
+    bench, job = Bench(*requests), DeviceClaims(claims, is_for_several=True)
+    assert (await bench.counts.look(job)).why_unknown
+    bench.now = 4.0
+    assert bench.counts.again_seconds(job) == DOUBTED_SECONDS - 4
+    assert bench.counts.again_seconds(replace(job, processes=8)) == float("inf")
+    assert bench.counts.again_seconds(replace(job, is_on_pods=True)) == float("inf")
+    bench.now, bench.requests = DOUBTED_SECONDS, [exactly(count=8)]
+    alone = DeviceClaims((ONE_EACH,), is_for_several=True)
+    assert await bench.counts.look(alone) == Devices(8)
+    assert bench.counts.again_seconds(alone) == float("inf")
 
 
 async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,6 +205,7 @@ def a_template(*claims: dict[str, Any], limits: dict[str, Any] | None = None) ->
 A = {"name": "a", "resourceClaimTemplateName": "gpus"}
 B = {"name": "b", "resourceClaimName": "b"}
 C = {"name": "c", "resourceClaimTemplateName": "of-the-side-container"}
+OF_A = DeviceClaims((ONE_EACH,), is_for_several=True)
 BOTH = (ONE_EACH, DeviceClaim(CLAIMS, Key("ns", "b"), "r"))
 
 
@@ -177,15 +213,28 @@ BOTH = (ONE_EACH, DeviceClaim(CLAIMS, Key("ns", "b"), "r"))
     ("template", "status", "expected"),
     [
         (a_template(A, B, C), {}, DeviceClaims(BOTH, is_for_several=True)),
-        (a_template(C, A), {}, DeviceClaims((ONE_EACH,), is_for_several=True)),
+        (a_template(C, A), {}, OF_A),
         (a_template(), {}, DeviceClaims(is_for_several=True)),
         (a_template(A, limits={"nvidia.com/gpu": "2"}), {}, NO_DEVICE_CLAIMS),
-        (a_template(A), {"suspended_by": (SuspendedBy.USER,)}, NO_DEVICE_CLAIMS),
+        (a_template(A), {"phase": Phase.SUCCEEDED}, NO_DEVICE_CLAIMS),
+        *((a_template(A), {"suspended_by": (by,)}, OF_A) for by in SuspendedBy),
     ],
-    ids=["both kinds", "not the side container's", "names nothing", "limits say it", "suspended"],
+    ids=[
+        "both kinds",
+        "not the side container's",
+        "names nothing",
+        "limits say it",
+        "finished",
+        *(f"may go on, held back by {by}" for by in SuspendedBy),
+    ],
 )
 def test_the_claims_that_count_are_those_of_the_container_that_trains(
     template: dict[str, Any], status: dict[str, Any], expected: DeviceClaims
 ) -> None:
     found = device_claims_of(a_spec(2, template=template), TrainingJobStatus(**status), "ns")
     assert found == expected
+
+
+def test_who_is_suspended_by_the_spec_claims_nothing() -> None:
+    spec = a_spec(2, template=a_template(A), suspend=True)
+    assert device_claims_of(spec, TrainingJobStatus(), "ns") == NO_DEVICE_CLAIMS

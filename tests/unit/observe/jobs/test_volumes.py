@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.names import SuspendedBy
+from spotrun.api.names import Phase, SuspendedBy
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.kube.errors import Forbidden, KubeError, NotFound
@@ -202,7 +202,13 @@ def test_the_claims_of_a_job_are_its_checkpoints_and_its_templates() -> None:
 
 
 def test_who_wants_no_workers_asks_for_nothing() -> None:
-    assert found(a_spec(2, checkpoint=ON_CLAIM), suspended_by=(SuspendedBy.USER,)) == Claims()
+    assert found(a_spec(2, checkpoint=ON_CLAIM, suspend=True)) == Claims()
+    assert found(a_spec(2, checkpoint=ON_CLAIM), phase=Phase.FAILED) == Claims()
+
+
+@pytest.mark.parametrize("by", SuspendedBy)
+def test_who_may_go_on_in_this_look_asks(by: SuspendedBy) -> None:
+    assert found(a_spec(2, checkpoint=ON_CLAIM), suspended_by=(by,)) == Claims((CLAIM,), CLAIM)
 
 
 def test_of_a_template_that_nobody_has_checked_nothing_is_believed() -> None:
