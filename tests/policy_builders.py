@@ -222,3 +222,16 @@ def a_job(workers: int = 1, **spec: Any) -> JobBuilder:
 def a_spot_node(name: str, zone: str = "") -> Node:
     """A node that may be taken away."""
     return Node(name, capacity=Capacity.SPOT, zone=zone)
+
+
+def world(job: JobBuilder) -> World | None:
+    """The world that is decided on."""
+    return job.decide().status.world
+
+
+def told(job: JobBuilder) -> tuple[Any, ...] | None:
+    """Generation, members, switch, how and who has the state of the next world."""
+    new = world(job)
+    if new is None:
+        return None
+    return (new.generation, new.members, new.switch, new.how, new.trained)

@@ -32,7 +32,8 @@ def publish(
     # While a world is prepared the whole last one trains on. Else only those count who have the
     # state, also where too few are left to train: what they hold is still the newest there is.
     is_prepared = bool(members) and not switch
-    behind = {worker.serial for worker in late}
+    # Who was late and is left out falls behind; who is told to enter this world does not.
+    behind = {worker.serial for worker in late}.difference(members)
     keepers = (w.serial for w in holders(view, status) if w.serial not in behind)
     trained = training(status) if is_prepared else tuple(keepers)
     if not switch or set(trained).isdisjoint(members):

@@ -16,9 +16,11 @@ from spotrun.state.world_members import (
     all_outlive_a_break,
     has_arrived,
     holders,
+    is_prepared,
     members,
     missing,
     some_unheard,
+    training,
 )
 from spotrun.state.world_transitions import publish
 
@@ -52,17 +54,19 @@ def arrival_again_seconds(view: View, status: TrainingJobStatus) -> float | None
     if world is None or not absent or some_unheard(view, absent):
         return None
     formed_seconds = _formed_seconds(view, world)
-    how = How.RESTART if any(map(_is_starting, absent)) else world.how
     present = [w for w in members(view, status) if has_arrived(w, world.generation)]
+    starts = any(map(_is_starting, absent))
+    how = How.RESTART if starts and not _can_go_on(view, status, present) else world.how
     if not present:
         return NOBODY_SECONDS[how] + _step_allowance(view, status) - formed_seconds
-    ages = [w.agent.arrived_seconds for w in present if w.agent is not None]
-    first = max((age for age in ages if age is not None), default=None)
-    if first is None:
+    told = (w.agent.arrived_seconds for w in present if w.agent is not None)
+    ages = [age for age in told if age is not None]
+    if not ages:
         return RESTART_LATE_SECONDS - formed_seconds
     if how is How.RESTART:
-        return RESTART_LATE_SECONDS - first
-    return LATE_SECONDS + _step_allowance(view, status) - first
+        return RESTART_LATE_SECONDS - max(ages)
+    # Processes that start side by side do not leave one step together: the last one counts.
+    return LATE_SECONDS + _step_allowance(view, status) - (min(ages) if starts else max(ages))
 
 
 def leave_out_the_late(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
@@ -85,11 +89,8 @@ def leave_out_the_late(view: View, status: TrainingJobStatus) -> TrainingJobStat
     late_before = numbers(world.late)
     doomed = {worker.serial for worker in blamed if worker.serial in late_before}
     crew = [worker for worker in everybody if worker.serial not in doomed]
-    inside = {worker.serial for worker in everybody}
-    if all(view.is_current(worker) for worker in crew):  # a world has one template
-        crew += [w for w in view.staying if w.is_ready and w.serial not in inside]
-    chosen = whole(crew, view.job.spec.workers)
     harder = _STRONGER[world.how]
+    chosen = _with_spares(view, status, crew, in_process=harder is not How.RESTART)
     how = harder if _can_enter(view, status, chosen, harder) else How.RESTART
     return publish(view, status, chosen, how, why, switch=bool(chosen), late=blamed)
 
@@ -111,6 +112,24 @@ def _can_wait(view: View, status: TrainingJobStatus, present: Sequence[Worker]) 
     """Whether those who came have all of the newest state, and keep it until there are enough."""
     brings_all = bring_all(holders(view, status), present, view.job.spec.workers)
     return brings_all and all_outlive_a_break(present)
+
+
+def _can_go_on(view: View, status: TrainingJobStatus, present: Sequence[Worker]) -> bool:
+    """Whether those who came need nobody else: they are enough, and have all of the state."""
+    on_time = whole(present, view.job.spec.workers)
+    return bool(on_time) and _can_enter(view, status, on_time, How.ABORT)
+
+
+def _with_spares(
+    view: View, status: TrainingJobStatus, crew: list[Worker], *, in_process: bool
+) -> list[Worker]:
+    """The largest world of these and of spares; of whom others would wait for only if too few."""
+    workers, inside = view.job.spec.workers, set(training(status))
+    spares = [w for w in view.staying if w.is_ready and w.serial not in inside]
+    if not all(view.is_current(worker) for worker in crew):  # a world has one template
+        spares = []
+    prepared = [worker for worker in spares if is_prepared(worker, in_process=in_process)]
+    return whole([*crew, *prepared], workers) or whole([*crew, *spares], workers)
 
 
 def _is_starting(worker: Worker) -> bool:

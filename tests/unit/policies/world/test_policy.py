@@ -1,36 +1,31 @@
 """Who trains with whom: start, loss, failure, lateness, growth and notices."""
 
-from typing import Any
-
 import pytest
 
 from spotrun.api.field_types.text_values import Time
-from spotrun.api.status import How, Restarts, World
+from spotrun.api.status import How, Restarts
 from spotrun.policies.world.policy import again_seconds
 from spotrun.state.actions import Action, Create, Remove
 from spotrun.state.rank_order import along_the_ring
 from spotrun.state.snapshot import Node
 from spotrun.wire import Failure
-from tests.policy_builders import JobBuilder, a_job, a_spot_node, a_worker, ago, later
+from tests.policy_builders import (
+    JobBuilder,
+    a_job,
+    a_spot_node,
+    a_worker,
+    ago,
+    later,
+    told,
+    world,
+)
 
 PAUSING = Restarts(failures=1, retry_at=Time.of(later(5)), last_generation=1)
 BROKEN = Failure(1, 1, "boom")
 
 
-def world(job: JobBuilder) -> World | None:
-    return job.decide().status.world
-
-
 def removed(actions: tuple[Action, ...]) -> list[int]:
     return [action.serial for action in actions if isinstance(action, Remove)]
-
-
-def told(job: JobBuilder) -> tuple[Any, ...] | None:
-    """Generation, members, switch, how and who has the state of the next world."""
-    new = world(job)
-    if new is None:
-        return None
-    return (new.generation, new.members, new.switch, new.how, new.trained)
 
 
 # start ------------------------------------------------------------------------------------------
@@ -164,81 +159,6 @@ def test_where_none_has_state_left_all_start_again_after_the_pause() -> None:
 
 
 # arrival ----------------------------------------------------------------------------------------
-
-
-def entering(how: How, formed: float, **late: Any) -> JobBuilder:
-    job = a_job(3, min=2).with_workers(0, 1, 2, ready=True, arrived=4)
-    return job.with_world("0-2", 5, how=how, trained="0-2", formed=formed, store="s:1", **late)
-
-
-@pytest.mark.parametrize(
-    ("how", "age", "leaves_out"),
-    [
-        (How.ABORT, 1.9, False),
-        (How.ABORT, 2.0, True),
-        (How.BOUNDARY, 2.0, True),
-        (How.RESTART, 119.0, False),
-        (How.RESTART, 120.0, True),
-    ],
-)
-def test_who_is_late_is_left_out(how: How, age: float, leaves_out: bool) -> None:
-    job = entering(how, 600.0 if how is How.RESTART else 20.0)
-    for serial in (0, 1):
-        job = job.with_worker(serial, ready=True, arrived=5, arrived_for=age)
-    new = world(job)
-    assert new is not None
-    assert (new.members == "0-1") is leaves_out
-    assert new.late == ("2" if leaves_out else None)
-
-
-@pytest.mark.parametrize(
-    ("how", "seconds", "next_how"),
-    [
-        (How.BOUNDARY, 30.0, How.ABORT),
-        (How.ABORT, 30.0, How.RESTART),
-        (How.RESTART, 600.0, How.RESTART),
-    ],
-)
-def test_a_world_that_nobody_enters_is_tried_harder(
-    how: How, seconds: float, next_how: How
-) -> None:
-    before = told(entering(how, seconds - 1))
-    assert before is not None
-    assert before[0] == 5
-    after = told(entering(how, seconds))
-    assert after is not None
-    assert (after[0], after[1], after[3]) == (6, "0-2", next_how)
-    said = (entering(how, seconds).decide().status.decisions or ())[-1]
-    assert (said.what, said.why) == ("World", f"3 of 3 workers did not arrive by {how}")
-
-
-@pytest.mark.parametrize(("seconds", "is_waited_for"), [(119.0, True), (120.0, False)])
-def test_survivors_wait_for_a_replacement_until_its_process_has_started(
-    seconds: float, is_waited_for: bool
-) -> None:
-    """The survivor is there at once; whoever imports PyTorch first takes longer."""
-    job = a_job(2, min=2).with_world("1-2", 3, how=How.ABORT, trained="1", formed=130.0)
-    job = job.with_worker(1, ready=True, arrived=3, arrived_for=seconds)
-    job = job.with_worker(2, ready=True, in_process=False)
-    waits, gives_up = (3, "1-2", True, How.ABORT, "1"), (4, "", False, How.RESTART, "1")
-    assert told(job) == (waits if is_waited_for else gives_up)
-
-
-def test_over_nccl_a_boundary_that_somebody_does_not_reach_is_followed_by_a_restart() -> None:
-    job = entering(How.BOUNDARY, 20.0)
-    job = job.with_worker(2, ready=True, arrived=4, needs_boundary=True)
-    for serial in (0, 1):
-        came = {"arrived": 5, "arrived_for": 3.0, "needs_boundary": True}
-        job = job.with_worker(serial, ready=True, **came)
-    assert told(job) == (6, "0-2", True, How.RESTART, "0-1")
-
-
-def test_where_too_few_come_in_process_they_keep_the_state() -> None:
-    job = a_job(3, min=3).with_workers(0, 1, 2, ready=True, arrived=4)
-    job = job.with_world("0-2", 5, how=How.ABORT, trained="0-2", formed=20.0, store="s:1")
-    for serial in (0, 1):
-        job = job.with_worker(serial, ready=True, arrived=5, arrived_for=3.0)
-    assert told(job) == (6, "", False, How.RESTART, "0-1")
 
 
 def test_who_is_late_twice_is_replaced() -> None:
@@ -399,10 +319,3 @@ def test_who_held_the_state_and_is_gone_is_forgotten_and_made_anew() -> None:
     decision = job.decide()
     assert told(job) == (2, "", False, How.RESTART, None)
     assert decision.actions == (Create(1),)
-
-
-def test_whom_even_a_second_restart_does_not_bring_is_left_behind() -> None:
-    job = entering(How.RESTART, 600.0, late="0").with_worker(3, ready=True)
-    new = world(job)
-    assert new is not None
-    assert (new.members, new.late) == ("1-3", "0,0-2")

@@ -1,0 +1,180 @@
+"""Who is waited for on the way into a world, how long, and who is in the next one."""
+
+from typing import Any
+
+import pytest
+
+from spotrun.api.status import How
+from spotrun.wire import Progress
+from tests.policy_builders import JobBuilder, a_job, told, world
+
+
+def entering(how: How, formed: float, **late: Any) -> JobBuilder:
+    job = a_job(3, min=2).with_workers(0, 1, 2, ready=True, arrived=4)
+    return job.with_world("0-2", 5, how=how, trained="0-2", formed=formed, store="s:1", **late)
+
+
+@pytest.mark.parametrize(
+    ("how", "age", "leaves_out"),
+    [
+        (How.ABORT, 1.9, False),
+        (How.ABORT, 2.0, True),
+        (How.BOUNDARY, 2.0, True),
+        (How.RESTART, 119.0, False),
+        (How.RESTART, 120.0, True),
+    ],
+)
+def test_who_is_late_is_left_out(how: How, age: float, leaves_out: bool) -> None:
+    job = entering(how, 600.0 if how is How.RESTART else 20.0)
+    for serial in (0, 1):
+        job = job.with_worker(serial, ready=True, arrived=5, arrived_for=age)
+    new = world(job)
+    assert new is not None
+    assert (new.members == "0-1") is leaves_out
+    assert new.late == ("2" if leaves_out else None)
+
+
+@pytest.mark.parametrize(
+    ("how", "seconds", "next_how"),
+    [
+        (How.BOUNDARY, 30.0, How.ABORT),
+        (How.ABORT, 30.0, How.RESTART),
+        (How.RESTART, 600.0, How.RESTART),
+    ],
+)
+def test_a_world_that_nobody_enters_is_tried_harder(
+    how: How, seconds: float, next_how: How
+) -> None:
+    before = told(entering(how, seconds - 1))
+    assert before is not None
+    assert before[0] == 5
+    after = told(entering(how, seconds))
+    assert after is not None
+    assert (after[0], after[1], after[3]) == (6, "0-2", next_how)
+    said = (entering(how, seconds).decide().status.decisions or ())[-1]
+    assert (said.what, said.why) == ("World", f"3 of 3 workers did not arrive by {how}")
+
+
+@pytest.mark.parametrize(("seconds", "is_waited_for"), [(119.0, True), (120.0, False)])
+def test_survivors_wait_for_a_replacement_until_its_process_has_started(
+    seconds: float, is_waited_for: bool
+) -> None:
+    """The survivor is there at once; whoever imports PyTorch first takes longer."""
+    job = a_job(2, min=2).with_world("1-2", 3, how=How.ABORT, trained="1", formed=130.0)
+    job = job.with_worker(1, ready=True, arrived=3, arrived_for=seconds)
+    job = job.with_worker(2, ready=True, in_process=False)
+    waits, gives_up = (3, "1-2", True, How.ABORT, "1"), (4, "", False, How.RESTART, "1")
+    assert told(job) == (waits if is_waited_for else gives_up)
+
+
+def test_over_nccl_a_boundary_that_somebody_does_not_reach_is_followed_by_a_restart() -> None:
+    job = entering(How.BOUNDARY, 20.0)
+    job = job.with_worker(2, ready=True, arrived=4, needs_boundary=True)
+    for serial in (0, 1):
+        came = {"arrived": 5, "arrived_for": 3.0, "needs_boundary": True}
+        job = job.with_worker(serial, ready=True, **came)
+    assert told(job) == (6, "0-2", True, How.RESTART, "0-2")
+
+
+def test_where_too_few_come_in_process_they_keep_the_state() -> None:
+    job = a_job(3, min=3).with_workers(0, 1, 2, ready=True, arrived=4)
+    job = job.with_world("0-2", 5, how=How.ABORT, trained="0-2", formed=20.0, store="s:1")
+    for serial in (0, 1):
+        job = job.with_worker(serial, ready=True, arrived=5, arrived_for=3.0)
+    assert told(job) == (6, "", False, How.RESTART, "0-1")
+
+
+def test_whom_even_a_second_restart_does_not_bring_is_left_behind() -> None:
+    job = entering(How.RESTART, 600.0, late="0").with_worker(3, ready=True)
+    new = world(job)
+    assert new is not None
+    assert (new.members, new.late) == ("1-3", "0,0-2")
+
+
+@pytest.mark.parametrize(
+    ("least", "late", "members", "trained"),
+    [
+        (1, None, "0-2", "0-1"),
+        (2, None, "0-2", "0-1"),
+        (1, "1", "0,2", "0"),  # late for the second time: it is left out, the other one brings it
+    ],
+)
+def test_where_only_a_newcomer_comes_to_a_boundary_the_others_still_bring_the_state(
+    least: int, late: str | None, members: str, trained: str
+) -> None:
+    """One of the two may have died; all that have the state are told to come, and go on with it."""
+    job = a_job(3, min=least).with_workers(0, 1, ready=True, arrived=4)
+    job = job.with_worker(2, ready=True, arrived=5, arrived_for=3.0, progress=Progress(0, 0))
+    told_to_join: dict[str, Any] = {"trained": "0-1", "joined": "2", "late": late}
+    job = job.with_world("0-2", 5, how=How.BOUNDARY, formed=3.2, store="s:1", **told_to_join)
+    assert told(job) == (6, members, True, How.ABORT, trained)
+
+
+def test_where_only_newcomers_come_every_part_of_the_model_is_still_brought() -> None:
+    job = a_job(4, min=2, sizes=[2, 4], perReplica=2)
+    for serial in (0, 1):
+        job = job.with_worker(serial, ready=True, arrived=4, slot=serial)
+    came: dict[str, Any] = {"arrived": 5, "arrived_for": 3.0, "progress": Progress(0, 0)}
+    for serial in (2, 3):
+        job = job.with_worker(serial, ready=True, slot=serial - 2, **came)
+    told_to_join: dict[str, Any] = {"trained": "0-1", "joined": "2-3"}
+    job = job.with_world("0-3", 5, how=How.BOUNDARY, formed=3.2, store="s:1", **told_to_join)
+    assert told(job) == (6, "0-3", True, How.ABORT, "0-1")
+
+
+def one_starts(least: int, *arrived_for: float) -> JobBuilder:
+    """At a boundary others came so long ago; the last member has to start its process again."""
+    last = len(arrived_for)
+    job = a_job(last + 1, min=least)
+    for serial, age in enumerate(arrived_for):
+        job = job.with_worker(serial, ready=True, arrived=5, arrived_for=age)
+    job = job.with_worker(last, ready=True, in_process=False)
+    joined: dict[str, Any] = {"trained": "0-1", "joined": f"2-{last}", "store": "s:1"}
+    return job.with_world(f"0-{last}", 5, how=How.BOUNDARY, formed=30.0, **joined)
+
+
+@pytest.mark.parametrize(
+    ("least", "members"), [(1, "0-1"), (2, "0-1"), (3, "0-2")], ids=["one", "two", "all are needed"]
+)
+def test_nobody_waits_for_a_process_that_starts_and_is_not_needed(least: int, members: str) -> None:
+    after = told(one_starts(least, 20.0, 20.0))
+    assert after is not None
+    assert after[1] == members
+    assert after[3:] == (How.BOUNDARY if least == 3 else How.ABORT, "0-1")
+
+
+@pytest.mark.parametrize(("seconds", "is_waited_for"), [(1.9, True), (2.0, False)])
+def test_who_starts_beside_others_has_a_moment_after_the_last_of_them(
+    seconds: float, is_waited_for: bool
+) -> None:
+    after = world(one_starts(2, 20.0, 20.0, seconds))
+    assert after is not None
+    assert after.members == ("0-3" if is_waited_for else "0-2")
+
+
+@pytest.mark.parametrize(
+    ("how", "in_process", "members"),
+    [
+        (How.BOUNDARY, True, "0-3"),
+        (How.BOUNDARY, False, "0-2"),  # the others go on in process, and would wait for it
+        (How.ABORT, False, "0-3"),  # all start again
+    ],
+)
+def test_a_spare_that_holds_nobody_up_is_taken_into_the_harder_try(
+    how: How, in_process: bool, members: str
+) -> None:
+    job = a_job(4, min=2).with_workers(0, 1, 2, ready=True, arrived=4)
+    job = job.with_world("0-2", 5, how=how, trained="0-2", formed=30.0, store="s:1")
+    after = told(job.with_worker(3, ready=True, in_process=in_process))
+    harder = How.ABORT if how is How.BOUNDARY else How.RESTART
+    assert after == (6, members, True, harder, "0-2")
+
+
+def test_a_spare_that_has_to_start_is_taken_where_the_others_are_too_few() -> None:
+    """Without it nobody would train, and who is only late would not be counted on any more."""
+    job = a_job(4, min=3).with_workers(0, 1, ready=True, arrived=4)
+    came: dict[str, Any] = {"arrived": 5, "arrived_for": 3.0, "progress": Progress(0, 0)}
+    job = job.with_worker(2, ready=True, **came).with_worker(3, ready=True, in_process=False)
+    told_to_join: dict[str, Any] = {"trained": "0-1", "joined": "2", "late": "1"}
+    job = job.with_world("0-2", 5, how=How.BOUNDARY, formed=3.2, store="s:1", **told_to_join)
+    assert told(job) == (6, "0,2-3", True, How.ABORT, "0")
