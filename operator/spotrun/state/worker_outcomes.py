@@ -163,14 +163,16 @@ def _out_of_touch(job: JobSnapshot) -> tuple[int, ...]:
 
 
 def _awaited(job: JobSnapshot) -> Iterator[int]:
-    """Those who join a world in process and are not there: they are warm, and come at once."""
+    """Those who join a world in process, are warm, and do not come at once."""
     world = job.status.world
     if world is None or not world.switch or world.how is How.RESTART:
         return
     joined = numbers(world.joined)
     for worker in job.workers:
         report = worker.agent.report if worker.agent is not None else None
-        if worker.serial in joined and report and report.arrived < world.generation:
+        if worker.serial not in joined or report is None or not report.in_process:
+            continue  # who has to start its process first is too busy to answer soon
+        if report.arrived < world.generation:
             yield worker.serial
 
 

@@ -302,6 +302,18 @@ def test_a_warm_newcomer_that_does_not_come_is_asked_whether_it_lives(
     assert fate(job, 1) == expected
 
 
+def test_a_replacement_that_has_to_start_first_is_not_doubted_while_it_does() -> None:
+    """Whoever imports PyTorch is waited for, and is too busy to answer within a second."""
+    job = (
+        a_job(2)
+        .training(0, generation=3)
+        .with_worker(1, ready=True, in_process=False, heard=5.0)
+        .with_world("0-1", 3, how=How.ABORT, trained="0", joined="1")
+    )
+    assert in_doubt(job.snapshot()) == frozenset()
+    assert fate(job, 1) is None
+
+
 def test_a_member_that_never_came_over_to_a_new_leader_is_lost_once_another_had_time_to() -> None:
     job = a_job(2).training(0, suspects=(1,)).with_worker(1).with_world("0-1")
     assert fate(job, 1) == SILENCE
