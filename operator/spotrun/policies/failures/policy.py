@@ -202,12 +202,15 @@ def _take_back(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     restarts, cause = status.restarts, _somebody_was_taken(view, status)
     assert restarts is not None, "there is something to take back"
     assert cause is not None, "there is a reason to"
+    blamed = restarts.blamed or ()
+    if restarts.last_reason != Reason.HUNG:  # for that no node was blamed
+        blamed = blamed[:-1]
     update = {
         "failures": max((restarts.failures or 0) - 1, 0),
         "retry_at": None,
         "last_reason": cause.value,
         "last_exit_code": None,
-        "blamed": (restarts.blamed or ())[:-1] or None,
+        "blamed": blamed or None,
     }
     status = status.model_copy(update={"restarts": restarts.model_copy(update=update)})
     why = f"the failure followed from {cause}: {cause.purpose}"

@@ -12,6 +12,7 @@ from spotrun.api.status import How, Restarts
 from spotrun.money.shares import Resources
 from spotrun.policies.failures.hang import hang_again_seconds, is_hung
 from spotrun.policies.failures.hang_report import CLEARLY_SECONDS
+from spotrun.state.snapshot import Node
 from spotrun.state.view import left_out
 from spotrun.wire import Progress
 from tests.policy_builders import JobBuilder, a_job, ago, later
@@ -214,6 +215,17 @@ def test_a_hang_is_a_failure_and_all_start_again_after_the_pause(why: dict[str, 
     world = after.status.world
     assert world is not None
     assert (world.generation, world.how, world.members) == (2, How.RESTART, "0-1")
+
+
+def test_a_hang_that_followed_from_a_lost_node_leaves_other_nodes_their_blame() -> None:
+    """It blamed none itself; the last one blamed is that of an earlier failure."""
+    job = that_start_again(standing(999.0, 999.0), in_process=False)
+    job = job.with_status(restarts=Restarts(failures=1, last_generation=0, blamed=("node-9",)))
+    job = job.with_status(**vars(job.decide().status))
+    restarts = job.with_worker(1, node=Node("n", gone=True)).decide(later(4)).status.restarts
+    assert restarts is not None
+    assert (restarts.failures, restarts.last_reason) == (1, Reason.NODE_LOST)
+    assert restarts.blamed == ("node-9",)
 
 
 def test_a_step_finished_in_the_pause_ends_the_hang() -> None:
