@@ -44,7 +44,7 @@ class Cargo(Protocol):
         """Called again and again while there is no world to be in."""
 
     def arrived(self) -> None:
-        """There is another group than before, and all hold the same state."""
+        """There is another group than before, and this process holds the same state as all."""
 
 
 class Worlds:
@@ -68,8 +68,6 @@ class Worlds:
             self._settle(NOTHING, None)
         except PeerLostError as error:
             self.change(error)
-        else:
-            self._cargo.arrived()
 
     def commit(self, numbers: Tensor) -> None:
         """Sum numbers over all processes, in place; all of them go on by the result, or none.
@@ -102,6 +100,7 @@ class Worlds:
         else:
             self._take(verdict, rank)
             self._committed, self.idle = verdict.agreed, verdict.idle
+            self._cargo.arrived()
 
     def finish_giving(self) -> None:
         """Return once newcomers have what this process gives them: then it may change."""
@@ -140,9 +139,7 @@ class Worlds:
                 error = lost
                 self._leave(lost)
             else:
-                break
-        self._cargo.arrived()
-        return part is Part.APPLIES
+                return part is Part.APPLIES
 
     def _leave(self, error: Exception | None) -> None:
         self._context.leave_world(error)
@@ -159,6 +156,7 @@ class Worlds:
             self._check_whole()
             self._cargo.begin()
             self._committed, self.idle = Commit(context.seat.generation, 0), NOBODY
+            self._cargo.arrived()
             return Part.KEEPS
         rank = context.group.rank
         if verdict.strands(rank, standings):
@@ -180,6 +178,8 @@ class Worlds:
             self._committed, self.idle = verdict.agreed, verdict.idle
         if not self._is_evaluating:
             self.begin_step()
+        if part is not Part.TAKES:  # who does arrives with the state
+            self._cargo.arrived()
         # An older state than the others' is evaluated alone, too.
         is_older = self._is_evaluating and part is Part.TAKES
         self.evaluates_alone = is_older or (verdict.evaluation_is_passed and part is not Part.TAKES)

@@ -12,11 +12,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.lr_scheduler import ReduceLROnPlateau
+from typing_extensions import override
 
 from spotrun.wire import How
 from spotrun_trainer import Run
+from spotrun_trainer.elastic import state_transfer
+from spotrun_trainer.process.ipc_files import read_telling
 from tests.trainer_world import run_alone, run_world
-from tests.unit.trainer.run.elastic import Jobs, this_is
+from tests.unit.trainer.run.elastic import Job, Jobs, this_is
 from tests.unit.trainer.run.scripts import dataset
 from tests.unit.trainer.run.test_worlds_amid import DieAt, DoubtAt, Incident, before_commits
 
@@ -126,20 +129,54 @@ class StopAt:
                 time.sleep(0.01)
 
 
+def stood_still(jobs: Jobs, stop: StopAt) -> Job:
+    """A job in which one of three has come back to the others, who have gone on."""
+    job = jobs.start(by_metric, stop, workers="abc")
+    job.until((stop.folder / "stopped").exists)
+    job.publish(How.ABORT, "a", "c")
+    job.until(lambda: all((stop.folder / f"waits-{one}").exists() for one in "ac"))
+    job.publish(How.ABORT, *"abc")
+    job.signal("b", signal.SIGCONT)
+    (stop.folder / "go").touch()
+    return job
+
+
 @pytest.mark.parametrize("number", [11, 12], ids=["first", "second"])
 def test_who_stood_still_in_an_evaluation_gets_what_the_others_have_made_meanwhile(
     jobs: Jobs, tmp_path: Path, number: int
 ) -> None:
-    job = jobs.start(by_metric, StopAt("b", number, tmp_path), workers="abc")
-    job.until((tmp_path / "stopped").exists)
-    job.publish(How.ABORT, "a", "c")
-    job.until(lambda: all((tmp_path / f"waits-{one}").exists() for one in "ac"))
-    job.publish(How.ABORT, *"abc")
-    job.signal("b", signal.SIGCONT)
-    (tmp_path / "go").touch()
+    job = stood_still(jobs, StopAt("b", number, tmp_path))
     for ended in job.ended(*"abc"):
         assert ended.error == "", ended.said
         assert ended.value == run_alone(by_metric).value
+
+
+@dataclass(frozen=True)
+class NoteWhatIsTold(StopAt):
+    """The worker that stood still notes in which world it says that it has the state."""
+
+    @override
+    def __call__(self, number: int) -> None:
+        if this_is(self.worker) and number == self.number:
+            state_transfer.take_header = self._noted  # type: ignore[assignment]
+        super().__call__(number)
+
+    def _noted(self, *args: Any) -> state_transfer.Header:
+        told = read_telling(Path(os.environ["SPOTRUN_DIR"])).generation
+        (self.folder / "told").write_text(str(told))
+        return TAKE_HEADER(*args)
+
+
+TAKE_HEADER = state_transfer.take_header
+
+
+def test_who_stood_still_in_an_evaluation_says_that_it_has_the_state_once_it_has(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    job = stood_still(jobs, NoteWhatIsTold("b", 11, tmp_path))
+    assert {ended.error for ended in job.ended(*"abc")} == {""}
+    assert (tmp_path / "told").read_text() == "1"
+    assert job.telling("b").generation == job.generation
 
 
 def test_what_was_changed_after_an_evaluation_comes_back_from_a_checkpoint(tmp_path: Path) -> None:
