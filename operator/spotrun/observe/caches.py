@@ -152,7 +152,7 @@ class Caches(Following):
             storage=storage,
             devices=devices,
         )
-        seen = with_claimed_devices(seen, self.jobs.pods_on)
+        seen = with_claimed_devices(seen, self.jobs.pods_on, self.jobs.is_worker)
         if seen.broken is not None or seen.deleting:
             self._gangs.forget(key)
             self.usage.forget(key)  # else it is asked about for as long as nobody mends it

@@ -72,6 +72,28 @@ def test_devices_are_on_pods_where_the_next_worker_has_as_many(
     assert caches.jobs.has_devices_on_pods(key) is is_on_pods
 
 
+@pytest.mark.parametrize(
+    ("job", "serial", "is_worker"),
+    [
+        pytest.param("job", 0, True, id="its number was given out"),
+        pytest.param("job", 1, False, id="its number was not"),
+        pytest.param("none", 0, False, id="there is no such job"),
+    ],
+)
+def test_whoever_takes_our_labels_is_no_worker(
+    caches: Caches, job: str, serial: int, is_worker: bool
+) -> None:
+    meta = {
+        "name": worker_name(job, UID, serial),
+        "namespace": "ns",
+        "resourceVersion": "1",
+        "labels": {str(LABEL_JOB): job, str(LABEL_JOB_UID): UID},
+        "ownerReferences": [{"uid": UID, "name": job, "controller": True}],
+    }
+    pod = msgspec.convert({"metadata": meta}, PodObject)
+    assert caches.jobs.is_worker(pod) is is_worker
+
+
 async def test_a_job_that_trips_the_operator_keeps_nobody_waiting(
     caches: Caches, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -99,14 +99,19 @@ class JobCaches:
     def job_of(self, pod: PodObject) -> tuple[TrainingJobSpec, str] | None:
         """The spec of a worker's job, and its template's hash; None for a pod that is no worker."""
         job = self.get(_key_of(pod))
+        if job is None or not self.is_worker(pod):
+            return None
+        read = self.readings.spec(job)
+        return None if read.spec is None else (read.spec, read.template)
+
+    def is_worker(self, pod: PodObject) -> bool:
+        """Whether a pod is a worker of a job that is there: its number was given out."""
+        job = self.get(_key_of(pod))
         if job is None:
-            return None
-        read, status = self.readings.spec(job), self.readings.status(job).status
+            return False
+        meta, status = job.metadata, self.readings.status(job).status
         given_out = (status.next_serial if status is not None else None) or 0
-        meta = job.metadata
-        if read.spec is None or serial_in(pod, meta.name, meta.uid, given_out) is None:
-            return None
-        return read.spec, read.template
+        return serial_in(pod, meta.name, meta.uid, given_out) is not None
 
     def has_devices_on_pods(self, key: Key) -> bool:
         """Whether a worker of the job's present template was made with devices by claims (DRA)."""

@@ -3,6 +3,7 @@
 Pods of others than jobs are not watched, so what they take of a node is not known.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -10,31 +11,55 @@ from spotrun.api.names import FINALIZER_METERED
 from spotrun.observe.kube_objects import PodObject
 from spotrun.observe.pools.objects import is_over
 from spotrun.observe.resources import devices_of
-from spotrun.state.snapshot import JobSnapshot, Node
+from spotrun.state.snapshot import JobSnapshot, Node, Worker
 
 PodsOn = Callable[[str], Iterable[PodObject]]
 
+MOST_DEVICES = 64
+"""That count of a worker of another job: `workers.processes` is no larger either."""
 
-def with_claimed_devices(job: JobSnapshot, pods_on: PodsOn) -> JobSnapshot:
+
+def with_claimed_devices(
+    job: JobSnapshot, pods_on: PodsOn, is_worker: Callable[[PodObject], bool]
+) -> JobSnapshot:
     """Say of nodes that count no GPUs that they have as many devices as workers claim there (DRA).
 
     So all that claim some pay for the whole node together, each for its part of the devices.
+    Whoever may change pods may write another number on one: a worker of this job claims no fewer
+    than is known of its template, and of other pods only those count that `is_worker` knows.
     """
-    if not any(worker.pod.requests.claimed for worker in job.workers):
+    workers = tuple(_claiming(job, worker) for worker in job.workers)
+    if not any(worker.pod.requests.claimed for worker in workers):
         return job
-    nodes = {worker.node.name: worker.node for worker in job.workers if worker.node is not None}
-    counted = {name: _counted(node, pods_on(name)) for name, node in nodes.items()}
-    workers = tuple(
+    nodes = {worker.node.name: worker.node for worker in workers if worker.node is not None}
+    own = Counter[str]()
+    for worker in workers:
+        if worker.node is not None and worker.pod.metered:
+            own[worker.node.name] += worker.pod.requests.claimed
+    counted = {}
+    for name, node in nodes.items():
+        others = (pod for pod in pods_on(name) if pod.metadata.owner_uid != job.uid)
+        counted[name] = _counted(node, own[name], filter(is_worker, others))
+    on_counted = (
         worker if worker.node is None else replace(worker, node=counted[worker.node.name])
-        for worker in job.workers
+        for worker in workers
     )
-    return replace(job, workers=workers)
+    return replace(job, workers=tuple(on_counted))
 
 
-def _counted(node: Node, pods: Iterable[PodObject]) -> Node:
+def _claiming(job: JobSnapshot, worker: Worker) -> Worker:
+    pod = worker.pod
+    if pod.requests.claimed >= job.claimed or pod.template != job.template:
+        return worker
+    requests = replace(pod.requests, claimed=job.claimed)
+    return replace(worker, pod=replace(pod, requests=requests))
+
+
+def _counted(node: Node, own: int, others: Iterable[PodObject]) -> Node:
     if node.allocatable is None or node.allocatable.gpus:
         return node
-    claimed = sum(devices_of(pod) for pod in pods if FINALIZER_METERED in pod.metadata.finalizers)
+    held = (pod for pod in others if FINALIZER_METERED in pod.metadata.finalizers)
+    claimed = own + sum(min(devices_of(pod), MOST_DEVICES) for pod in held)
     return replace(node, allocatable=replace(node.allocatable, claimed=claimed))
 
 
