@@ -255,6 +255,7 @@ def test_who_waits_for_the_last_checkpoint_gives_signs_of_life(tmp_path: Path) -
         group=Group(),
         tracked=Tracked(),
         step=3,
+        place=None,
     )
     saves = Saves(context, Cadence(60.0))
     saves.begin({})
