@@ -16,14 +16,22 @@ from torch import Tensor
 from spotrun_trainer.elastic import background_call
 
 _AT_ONCE = 4  # each costs a round trip, which the others hide
-_MOST_SECONDS = timedelta(seconds=1800)  # as for collectives
+MESSAGE = timedelta(seconds=1800)  # as for collectives
+EVALUATION = timedelta(days=7)
+"""Who sends may have one to end before: longer than any. Who is lost meanwhile is noticed anyhow."""
 
 
 class Conversation:
     """`say` begins to send, or to receive, one tensor; the next is taken when there is room."""
 
-    def __init__(self, say: Callable[[Tensor], Any], tensors: Iterable[Tensor]) -> None:
+    def __init__(
+        self,
+        say: Callable[[Tensor], Any],
+        tensors: Iterable[Tensor],
+        most: timedelta | None = None,
+    ) -> None:
         self._say = say
+        self._most = most or MESSAGE  # that each may take
         self._ended = background_call.begin(lambda: self._run(tensors))
 
     def is_completed(self) -> bool:
@@ -40,7 +48,7 @@ class Conversation:
         under_way = deque[Any]()
         for tensor in tensors:
             if len(under_way) == _AT_ONCE:
-                under_way.popleft().wait(_MOST_SECONDS)
+                under_way.popleft().wait(self._most)
             under_way.append(self._say(tensor))
         for message in under_way:
-            message.wait(_MOST_SECONDS)
+            message.wait(self._most)

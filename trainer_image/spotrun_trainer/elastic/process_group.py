@@ -166,9 +166,11 @@ class Group:
         """
         return self._converse(lambda tensor: self._backend.send([tensor], rank, 0), tensors)
 
-    def receive(self, tensors: Iterable[Tensor], rank: int) -> Pending:
-        """Begin to fill tensors with what one process sends."""
-        return self._converse(lambda tensor: self._backend.recv([tensor], rank, 0), tensors)
+    def receive(
+        self, tensors: Iterable[Tensor], rank: int, *, most: timedelta | None = None
+    ) -> Pending:
+        """Begin to fill tensors with what one process sends; each may take so long at most."""
+        return self._converse(lambda tensor: self._backend.recv([tensor], rank, 0), tensors, most)
 
     def text_from(self, source: int, text: str, *, device: torch.device) -> str:
         """A text that one process has, for all."""
@@ -197,9 +199,14 @@ class Group:
         self._backend = None
         _open.discard(self)
 
-    def _converse(self, say: Callable[[Tensor], Any], tensors: Iterable[Tensor]) -> Pending:
+    def _converse(
+        self,
+        say: Callable[[Tensor], Any],
+        tensors: Iterable[Tensor],
+        most: timedelta | None = None,
+    ) -> Pending:
         if not self.is_nccl:
-            return self._begin(lambda: Conversation(say, tensors))
+            return self._begin(lambda: Conversation(say, tensors, most))
         for tensor in tensors:
             self._begin(partial(say, tensor), tensor).wait()
         return Done()

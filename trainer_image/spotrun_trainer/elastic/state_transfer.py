@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from spotrun_trainer.elastic.p2p_stream import EVALUATION
 from spotrun_trainer.elastic.pending_collectives import Pending
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.state.flatten import JSON, Spec
@@ -64,9 +65,9 @@ class Header:
 
 
 def take_header(group: Group, rank: int, device: torch.device) -> Header:
-    """Receive the first part of what a process gives."""
+    """Receive the first part of what a process gives; it may be amid an evaluation until then."""
     size = torch.zeros(1, dtype=torch.int64, device=device)
-    group.receive([size], rank).wait()
+    group.receive([size], rank, most=EVALUATION).wait()
     content = torch.empty(int(size.item()), dtype=torch.uint8, device=device)
     group.receive([content], rank).wait()
     header = json.loads(bytes(content.cpu().numpy()))

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from torch.distributed import Store  # type: ignore[attr-defined]  # not in its __all__
 from typing_extensions import override
 
+from spotrun_trainer.elastic import p2p_stream, state_transfer
 from spotrun_trainer.elastic import process_group as group_module
 from spotrun_trainer.elastic.connections import Connections
 from spotrun_trainer.elastic.errors import PeerLostError
@@ -21,6 +23,7 @@ from spotrun_trainer.elastic.pending_collectives import SLICE
 from spotrun_trainer.elastic.process_group import CONNECT_SECONDS, Group
 from spotrun_trainer.elastic.rank_info import Seat, find_seat
 from spotrun_trainer.elastic.store_rendezvous import Backend, meet
+from spotrun_trainer.state.tracked import Tracked
 from tests.trainer_world import run_world
 from tests.unit.trainer.run.elastic import die
 
@@ -124,6 +127,24 @@ def send_late() -> list[float]:
 def test_a_message_may_take_its_time() -> None:
     ended = run_world(2, send_late)
     assert [one.value for one in ended] == [[0, 0, 2], [1, 1, 2]], [one.said for one in ended]
+
+
+def give_after_an_evaluation() -> dict[str, Any] | None:
+    """Rank 1 has to wait longer for the state to come than for any other message."""
+    p2p_stream.MESSAGE = timedelta(seconds=1.0)
+    seat = find_seat(os.environ, None)
+    group, tracked = Group.form(seat, device=CPU), Tracked()
+    group.all_gather(torch.ones(1))
+    if seat.rank == 0:
+        time.sleep(2.5 * p2p_stream.MESSAGE.total_seconds())
+        state_transfer.give(group, 1, state_transfer.pack(tracked, {"step": 3}), CPU).wait()
+        return None
+    return state_transfer.take_header(group, 0, CPU).extra
+
+
+def test_a_state_is_waited_for_as_long_as_who_gives_it_evaluates() -> None:
+    ended = run_world(2, give_after_an_evaluation)
+    assert [one.value for one in ended] == [None, {"step": 3}], [one.said for one in ended]
 
 
 def sum_beside_a_stranger() -> float:
