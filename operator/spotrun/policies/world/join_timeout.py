@@ -92,6 +92,8 @@ def leave_out_the_late(view: View, status: TrainingJobStatus) -> TrainingJobStat
     harder = _STRONGER[world.how]
     chosen = _with_spares(view, status, crew, in_process=harder is not How.RESTART)
     how = harder if _can_enter(view, status, chosen, harder) else How.RESTART
+    if not chosen and world.how is not How.RESTART:  # nobody goes on without who is late once
+        blamed = [worker for worker in blamed if worker.serial in doomed]
     return publish(view, status, chosen, how, why, switch=bool(chosen), late=blamed)
 
 

@@ -110,6 +110,22 @@ def test_where_only_a_newcomer_comes_to_a_boundary_the_others_still_bring_the_st
     assert told(job) == (6, members, True, How.ABORT, trained)
 
 
+@pytest.mark.parametrize("how", [How.BOUNDARY, How.ABORT])
+def test_who_is_late_once_keeps_the_state_where_too_few_are_left(how: How) -> None:
+    """Nobody has gone on without it; who was late twice is replaced, and has no say any more."""
+    job = a_job(3, min=3).with_workers(0, 1, ready=True, arrived=4)
+    job = job.with_worker(2, ready=True, arrived=5, arrived_for=3.0, progress=Progress(0, 0))
+    told_to_join: dict[str, Any] = {"trained": "0-1", "joined": "2", "late": "1"}
+    job = job.with_world("0-2", 5, how=how, formed=3.2, store="s:1", **told_to_join)
+    decided = job.decide()
+    new = decided.status.world
+    assert new is not None
+    assert (new.members, new.trained, new.late) == ("", "0", "1,1")
+    status = decided.status.model_copy(update={"next_serial": 4})
+    job = job.with_status(**vars(status)).without(1).with_worker(3, ready=True)
+    assert told(job) == (7, "0,2-3", True, How.ABORT, "0")
+
+
 def test_where_only_newcomers_come_every_part_of_the_model_is_still_brought() -> None:
     job = a_job(4, min=2, sizes=[2, 4], perReplica=2)
     for serial in (0, 1):
