@@ -18,7 +18,7 @@ from spotrun_trainer.elastic import background_call
 _AT_ONCE = 4  # each costs a round trip, which the others hide
 MESSAGE = timedelta(seconds=1800)  # as for collectives
 EVALUATION = timedelta(days=7)
-"""Who sends may have one to end before: longer than any. Who is lost meanwhile is noticed anyhow."""
+"""Who sends may have one to end before. Longer than any: who is lost is noticed anyhow."""
 
 
 class Conversation:
