@@ -16,7 +16,7 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour, seconds_between
 from spotrun.policies.cost.charges.rates import Charge, read_book
 from spotrun.policies.cost.charges.times import noted_ends, unsettled
-from spotrun.policies.cost.spent import Spent, priced
+from spotrun.policies.cost.spent import Spent, priced_by
 from spotrun.state.view import View
 from spotrun.state.worker_ids import ranges
 
@@ -68,12 +68,16 @@ def _last_charges(view: View) -> Mapping[int, Charge]:
 
 
 def _told(view: View, told_at: datetime) -> Usd:
-    """Return what they had cost together when the cost was stored last."""
+    """Return what they had cost together when the cost was stored last.
+
+    The ends of the others' charges are those that were known then. What less they turn out to owe
+    is no debt of those who are absent, but a correction.
+    """
     status = view.job.status
     sums, cost = status.accumulators or Accumulators(), status.cost or Cost()
-    book = read_book(view, sums)
-    others = Usd.of(sums.usd) + priced(view, unsettled(view, status), book, by=told_at).usd
-    return max(Usd.of(cost.usd) - others, NO_USD)
+    book, ends = read_book(view, sums), noted_ends(view)
+    others = priced_by(told_at, unsettled(view, status), book, ends).usd
+    return max(Usd.of(cost.usd) - Usd.of(sums.usd) - others, NO_USD)
 
 
 def _told_at(view: View) -> datetime:

@@ -1,7 +1,7 @@
 """What workers have cost: the time at each price, added up exactly before it is rounded."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -47,11 +47,18 @@ class Spent:
         )
 
 
-def priced(view: View, workers: Iterable[Worker], book: Book, by: datetime | None = None) -> Spent:
-    """What workers have cost by a moment; by now where none is given."""
-    tally, ends, by = _Tally(), all_ends(view), by or view.now
+def priced(view: View, workers: Iterable[Worker], book: Book) -> Spent:
+    """What workers have cost by now."""
+    return priced_by(view.now, workers, book, all_ends(view))
+
+
+def priced_by(
+    by: datetime, workers: Iterable[Worker], book: Book, ends: Mapping[int, datetime | None]
+) -> Spent:
+    """What workers have cost by a moment, of whose charges these ends were known."""
+    tally = _Tally()
     for worker in workers:
-        start, end = started_at(worker), min(ends[worker.serial] or by, by)
+        start, end = started_at(worker), min(ends.get(worker.serial) or by, by)
         if start is not None and start < end:
             tally.add(book.get(worker.serial, ()), start, end)
     return tally.total()

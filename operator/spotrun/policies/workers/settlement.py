@@ -11,6 +11,7 @@ from spotrun.api.field_types.amounts import Amount
 from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.cost.absent_workers import absent, vanished
 from spotrun.policies.cost.bill import charged
+from spotrun.policies.cost.charges.ends import read_ends, write_ends
 from spotrun.policies.cost.charges.rates import read_book, write_book
 from spotrun.policies.cost.charges.times import may_still_cost, started_at
 from spotrun.policies.cost.spent import Spent, priced
@@ -88,6 +89,10 @@ def _charged(
     if any(serial not in book and started_at(view.by_serial[serial]) for serial in ended):
         unpriced = new.unpriced_seconds + (sums.unpriced_seconds or Amount("0")).decimal
         update["unpriced_seconds"] = Amount.of(unpriced)
+    ends = read_ends(sums)
+    if not ends.keys().isdisjoint({*ended, *gone}):
+        kept_ends = {n: end for n, end in ends.items() if n not in ended and n not in gone}
+        update["ends"] = write_ends(kept_ends)
     if not update and sums == Accumulators():
         return None
     return sums.model_copy(update=update)

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Cost
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Phase, Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.state.actions import Create, Decision
 from spotrun.state.snapshot import Broken
 from spotrun.state.worker_ids import ranges
 from tests.policy_builders import NOW, JobBuilder, a_job, later
-from tests.priced_nodes import a_node, at_work
+from tests.priced_nodes import a_node, at_work, ended
 
 SECOND = replace(a_node("b", capacity=Capacity.SPOT), pool="spot")
 UNREACHABLE = replace(SECOND, ready=False, unreachable_at=NOW)
@@ -81,6 +82,34 @@ def test_a_worker_whose_pod_vanishes_is_charged_until_it_was_last_known_to_be_th
     cost = cost_of(gone)
     assert Decimal(cost.usd or 0) == 2 + Decimal(usd)
     assert (cost.usd_per_hour, cost.corrected_usd) == ("1", None)
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_it_is_not_charged_with_what_another_turns_out_not_to_owe(is_gone: bool) -> None:
+    first = looked_at(a_trained_job(), NOW)
+    job = after(first, vanished={1: NOW} if is_gone else {}).without(0).without(1)
+    job = at_work(job, 0, node=a_node("a"), **ended(1800))
+    found = job.decide(NOW)
+    cost = cost_of(found.status)
+    assert (cost.usd, cost.corrected_usd) == ("1.5", "-0.5")
+    assert [(one.pool, one.usd) for one in cost.by_pool or ()] == [("", "0.5"), ("spot", "1")]
+    [told] = [one for one in found.announcements if one.reason == Reason.COST_CORRECTED]
+    assert "by -$0.50 to $1.50" in told.message
+
+
+def test_one_that_was_noted_to_cost_no_more_is_paid_once_when_its_pod_vanishes() -> None:
+    job = a_trained_job("finished").with_status(next_serial=2, lost=Serials("1"))
+    job = at_work(job, 0, node=a_node("a"), ready=True, arrived=1)
+    lost = at_work(job, 1, node=UNREACHABLE, ready=True, heard=45.0).decide(later(1))
+    assert lost.status.accumulators is not None
+    assert lost.status.accumulators.ends
+    gone = looked_at(after(lost, vanished={1: later(60)}), later(60), [0])
+    assert gone.status.accumulators is not None
+    assert gone.status.accumulators.ends is None
+    assert [one for one in gone.announcements if "in all" in one.message] == []
+    job = at_work(after(gone).without(0), 0, node=a_node("a"), **ended(-60))
+    [last] = [one for one in job.decide(later(61)).announcements if "in all" in one.message]
+    assert "$2.02 in all" in last.message
 
 
 def test_nothing_is_corrected_and_its_number_is_not_given_to_another() -> None:
