@@ -111,5 +111,6 @@ def _root(nodes: Sequence[Node[Tensor]], leaves: int) -> Tensor:
 
 
 def _add(left: list[Tensor], right: list[Tensor]) -> list[Tensor]:
-    torch._foreach_add_(left, right)
+    if left:  # nothing where all parameters are frozen
+        torch._foreach_add_(left, right)
     return left

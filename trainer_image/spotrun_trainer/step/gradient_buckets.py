@@ -171,6 +171,8 @@ def check_dense(parameter: nn.Parameter) -> None:
 
 
 def _is_used(parameter: nn.Parameter) -> bool:
+    if not parameter.requires_grad:  # frozen since the step began
+        return False
     node = get_gradient_edge(parameter).node
     # As torch's own register_multi_grad_hook asks.
     return bool(torch._C._will_engine_execute_node(node))  # noqa: SLF001

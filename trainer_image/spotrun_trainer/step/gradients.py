@@ -207,7 +207,7 @@ class Bucketed:
 def sums_of(buckets: Sequence[Bucket], *, some_missing: bool) -> list[Tensor | None]:
     """By parameter; only if some are missing somewhere the marks are fetched, all at once."""
     views = [view for bucket in buckets for view in bucket.views]
-    if not some_missing:
+    if not some_missing or not views:  # an optimizer has none while all its parameters are frozen
         return list(views)
     marks = torch.cat([bucket.marks.to(buckets[0].marks) for bucket in buckets]).tolist()
     return [view if mark else None for view, mark in zip(views, marks, strict=True)]

@@ -65,6 +65,22 @@ def test_a_parameter_that_is_used_again_is_waited_for() -> None:
     assert sums == [[2.0] * 4, [2.0] * 4, None, None]
 
 
+def frozen(number: int) -> Loss:
+    """A loss with one layer frozen since the step began."""
+
+    def loss(model: nn.Sequential) -> Tensor:
+        model[number].requires_grad_(requires_grad=False)
+        return all_but()(model)
+
+    return loss
+
+
+def test_a_parameter_that_is_frozen_within_the_step_holds_up_no_other() -> None:
+    sent, sums = sent_in_backward([all_but(0), all_but(0), frozen(0)])
+    assert sent == [0, 4, 4]
+    assert sums == [[2.0] * 4] * 3 + [None]
+
+
 def through_checkpoint(used: Sequence[int], model: nn.Sequential) -> Tensor:
     """A loss for which a backward runs in another: that does not know what this will compute."""
 

@@ -14,6 +14,7 @@ from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import Seat, find_seat
 from spotrun_trainer.loop.state_sync import checksum
 from spotrun_trainer.state.tracked import Tracked
+from spotrun_trainer.step.deterministic_reduce import Treed
 from spotrun_trainer.step.gradient_buckets import Reducer, split
 from spotrun_trainer.step.gradients import Bucketed, Gradients, Own
 from tests.trainer_world import run_world
@@ -128,6 +129,21 @@ def test_a_bucket_waits_for_those_before_it() -> None:
     assert gradients.reduce() == 1
     assert group.sizes == [5, 5, 5]
     assert [one is None for one in gradients.sums(some_missing=True)] == [True, False, False]
+
+
+def treed(group: Group) -> Treed:
+    return Treed([], group, leaves=2)
+
+
+@pytest.mark.parametrize("kind", [lambda group: Bucketed([], Reducer(group)), treed])
+def test_an_optimizer_of_frozen_parameters_has_no_sums(
+    kind: Callable[[Group], Gradients],
+) -> None:
+    gradients = kind(WrittenDown())
+    for microbatch in range(2):
+        gradients.take(microbatch)
+    assert gradients.reduce() == 0
+    assert gradients.sums(some_missing=True) == []  # another optimizer's, on some process
 
 
 def test_buckets_hold_one_kind_of_numbers() -> None:
