@@ -71,6 +71,18 @@ def turn_in_place(model: Any, _optimizer: Any, _held: Held) -> None:
     model[0].weight.data = model[0].weight.data.t()
 
 
+def turn_what_stays(_model: Any, _optimizer: Any, held: Held) -> None:
+    held.state["flat"]["y"].t_()
+
+
+def resize_what_stays(_model: Any, _optimizer: Any, held: Held) -> None:
+    held.state["flat"]["y"].resize_(1, 2)
+
+
+def unsqueeze_what_stays(_model: Any, optimizer: Any, _held: Held) -> None:
+    next(iter(optimizer.state.values()))["exp_avg"].unsqueeze_(0)
+
+
 def put_elsewhere(_model: Any, optimizer: Any, _held: Held) -> None:
     state = next(iter(optimizer.state.values()))
     state["exp_avg"].data = state["exp_avg"].data.clone().fill_(7)
@@ -109,11 +121,15 @@ def ask_for_gradients(_model: Any, _optimizer: Any, held: Held) -> None:
     "change",
     [
         *(replace_by_another_type, turn_in_place, put_elsewhere, tie, replace_by_a_like_one),
+        *(turn_what_stays, resize_what_stays, unsqueeze_what_stays),
         *(add, rename, renumber, change_a_value, ask_for_gradients),
     ],
 )
-def test_a_change_is_seen(change: Callable[..., None]) -> None:
+@pytest.mark.parametrize("times", [1, 2])  # from the second on it knows the objects
+def test_a_change_is_seen(change: Callable[..., None], times: int) -> None:
     *things, tracked = stepped()
+    for _ in range(times - 1):
+        tracked.flatten()
     change(*things)
     for _ in range(2):  # also after what was seen is known
         found, expected = tracked.flatten(), anew(*things).flatten()
