@@ -27,6 +27,7 @@ from spotrun_trainer.state.wrapper_check import check_plain, check_unwrapped
 from spotrun_trainer.step import schedule_check
 from spotrun_trainer.step.batch import Batch, total_steps
 from spotrun_trainer.step.step import Step
+from spotrun_trainer.step.totals import check_names
 from spotrun_trainer.step.tree_sum import check_leaves
 from spotrun_trainer.telemetry.console import Value
 
@@ -170,6 +171,7 @@ class Run:
         batch = Batch(global_batch, microbatch)
         if self._context.deterministic:
             check_leaves(batch.microbatches)
+        check_names(sums)
         source = self._sources.to_train(
             data, microbatch, shuffle=shuffle, num_workers=num_workers, collate=collate
         )

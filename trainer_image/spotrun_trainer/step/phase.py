@@ -154,6 +154,7 @@ class Phase:
         if rig.is_rehearsal:
             raise RehearsedError
         gradients = [rig.gradients(optimizer) for optimizer in optimizers]
+        rig.check_unfrozen(optimizers)
         with rig.meter.span("communicate"):
             missing = rig.reduce(self._number, optimizers)
             said, totals = self._commit(missing)

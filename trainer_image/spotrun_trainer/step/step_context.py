@@ -151,6 +151,19 @@ class Rig:
                 )
         self._checked |= {id(one) for one in (*optimizers, *used)}
 
+    def check_unfrozen(self, optimizers: Sequence[Optimizer]) -> None:
+        """Raise ValueError if one would apply a gradient that only this process has."""
+        for optimizer in optimizers:
+            with_gradient = [one for one in parameters_of(optimizer) if one.grad is not None]
+            summed = {id(one) for one in self.gradients(optimizer).parameters}
+            for parameter in with_gradient:
+                if id(parameter) not in summed:
+                    raise ValueError(
+                        f"a parameter of shape {tuple(parameter.shape)} was unfrozen, or given to "
+                        "its optimizer, within the step, so its gradient is not summed over the "
+                        "processes: freeze, unfreeze and add parameters before `with step:`"
+                    )
+
     def drop_gradients(self) -> None:
         """Let go of all of them."""
         for gradients in self._gradients.values():

@@ -8,6 +8,14 @@ from torch import Tensor
 from spotrun_trainer.step.buffers import Buffers, Changes
 
 
+def check_names(names: Sequence[str]) -> None:
+    """Raise for names of the script's own sums that cannot be told apart."""
+    if isinstance(names, str):
+        raise TypeError(f'sums="{names}" is one text: give a list of names, sums=["{names}"]')
+    if twice := sorted({name for name in names if list(names).count(name) > 1}):
+        raise ValueError(f"sums= names {', '.join(twice)} more than once: name each sum once")
+
+
 class Sums:
     """Some microbatches' loss and weight; stays on the device, so that nothing waits for it."""
 

@@ -14,8 +14,13 @@ Made = tuple[Run, nn.Linear, torch.optim.Optimizer]
 LOOPS: list[Generator[Step, None, None]] = []  # that tests have begun
 
 
-def first_step(run: Run, **options: int) -> Step:
-    arguments = {"global_batch": 4, "microbatch": 2, "total": 2, "num_workers": 0} | options
+def first_step(run: Run, **options: object) -> Step:
+    arguments: dict[str, object] = {
+        "global_batch": 4,
+        "microbatch": 2,
+        "total": 2,
+        "num_workers": 0,
+    } | options
     loop = run.steps(dataset(), **arguments)  # type: ignore[arg-type]
     LOOPS.append(cast("Generator[Step, None, None]", loop))
     return next(loop)

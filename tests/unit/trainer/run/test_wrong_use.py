@@ -213,6 +213,24 @@ def an_untracked_plateau(made: Made) -> None:
     first_step(made[0])
 
 
+def one_text_for_the_names_of_sums(made: Made) -> None:
+    first_step(made[0], sums="hits")
+
+
+def a_sum_that_is_named_twice(made: Made) -> None:
+    first_step(made[0], sums=["hits", "seen", "hits"])
+
+
+def unfreeze_within_a_step(made: Made) -> None:
+    run, model, optimizer = made
+    model.bias.requires_grad = False
+    with first_step(run) as step:
+        model.bias.requires_grad_()
+        for features, _ in step:
+            step.backward(model(features).sum(), weight=2)
+        step.update(optimizer)
+
+
 def evaluate_inside_a_step(made: Made) -> None:
     run, model, optimizer = made
     with first_step(run) as step:
@@ -328,6 +346,9 @@ def test_a_place_that_is_not_built_is_refused_before_the_device_is_touched(
         (sums_before_update, "step.sums is known after step.update"),
         (update_by_a_plateau, r"call plateau.step\(run.evaluate\(...\)\)"),
         (an_untracked_plateau, "is not tracked itself, so a worker that joins"),
+        (one_text_for_the_names_of_sums, r'give a list of names, sums=\["hits"\]'),
+        (a_sum_that_is_named_twice, "sums= names hits more than once"),
+        (unfreeze_within_a_step, r"shape \(1,\) was unfrozen, .* before `with step:`"),
         (evaluate_inside_a_step, "belongs after a step that is done"),
         (evaluate_in_front_of_a_step, "belongs after a step that is done"),
         (evaluate_before_steps, "needs to be told: microbatch="),
