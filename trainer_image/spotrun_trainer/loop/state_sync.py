@@ -83,7 +83,8 @@ def _sums_in_rows(tensors: list[Tensor]) -> Iterable[Tensor]:
         bits = _bits(torch._C._nn.flatten_dense_tensors(tensors))  # noqa: SLF001 - as DDP does
     num_in_rows = bits.numel() // _ROW * _ROW
     rows, rest = bits[:num_in_rows].view(-1, _ROW), bits[num_in_rows:]
-    places = torch.arange(1, _ROW + 1, device=bits.device)  # so that an exchange shows as well
+    # So that an exchange shows as well; odd, or the highest bit would be shifted out of the sum.
+    places = torch.arange(1, 2 * _ROW, 2, device=bits.device)
     return (rows * places).sum(1), (rest * places[: len(rest)]).sum().reshape(1)
 
 

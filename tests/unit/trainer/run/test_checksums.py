@@ -76,6 +76,14 @@ def test_each_bit_of_small_tensors_counts_and_so_does_their_order(dtype: torch.d
     assert of(tensors) in seen
 
 
+@pytest.mark.parametrize("place", [0, 1, 2, 3, 1023, 1024, 1025])
+def test_the_sign_of_a_small_tensor_counts_at_each_place(place: int) -> None:
+    weights = torch.ones(1500, dtype=torch.float64)
+    before = of([weights])
+    weights[place] = -1
+    assert of([weights]) != before
+
+
 def test_what_is_large_and_what_is_small_is_told_by_numbers_alone() -> None:
     small, large = torch.ones(2**14), torch.ones(2**14 + 1)
     assert len({of([small]), of([large]), of([small, large]), of([large, small, small])}) == 4
