@@ -71,7 +71,9 @@ class Totals:
 
 
 def _pair(metric: Metric, samples: int) -> tuple[Tensor, float | Tensor | None]:
-    return metric if isinstance(metric, tuple) else (metric * samples, samples)
+    if isinstance(metric, tuple):
+        return metric
+    return torch.as_tensor(metric).double() * samples, samples  # in fp16 it could overflow
 
 
 def _divisible(numbers: Tensor) -> Tensor:

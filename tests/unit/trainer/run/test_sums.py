@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from spotrun.wire import How
 from spotrun_trainer import Run
-from spotrun_trainer.loop.evaluation_metrics import Metric
+from spotrun_trainer.loop.evaluation_metrics import Metric, Totals
 from tests.trainer_world import Ended, run_alone, run_world
 from tests.unit.trainer.run.elastic import Jobs, die, this_is
 from tests.unit.trainer.run.scripts import CLASSES, FEATURES, SAMPLES, dataset
@@ -130,6 +130,13 @@ def test_an_evaluation_has_several_metrics_of_one_pass(size: int, shards: int) -
     for ended in run_world(size, evaluated, shards):  # with five, some have no batch at all
         assert ended.error == "", ended.said
         assert ended.value == [pytest.approx(each, abs=1e-5, nan_ok=True) for each in alone]
+
+
+def test_a_mean_in_half_precision_does_not_overflow_where_it_is_summed_up() -> None:
+    totals = Totals(torch.device("cpu"))
+    for _ in range(2):
+        totals.add(torch.tensor(2000, dtype=torch.float16), 64)
+    assert totals.results(totals.numbers(), copies=1) == 2000
 
 
 def test_each_evaluation_has_its_line_however_quickly_they_follow() -> None:
