@@ -151,7 +151,7 @@ class Worlds:
         context = self._context
         standing = Standing(self._committed, pending, self._is_evaluating)
         standings = self._exchange(standing) if context.seat.elastic else ()
-        verdict = conclude(standings, context.seat.shards)
+        verdict = conclude(standings, context.seat.generation, context.seat.shards)
         if verdict.is_beginning:
             self._check_whole()
             self._cargo.begin()

@@ -44,6 +44,7 @@ class Verdict:
 
     newest: Commit
     parts: tuple[Part, ...]  # by rank
+    generation: int  # of the world
     evaluation_is_passed: bool = False
     """Newcomers are in no evaluation, so each of those that are ends it for itself."""
     shards: int = 1  # that the model has; neighbouring ranks hold one copy of it
@@ -64,8 +65,14 @@ class Verdict:
 
     @property
     def agreed(self) -> Commit:
-        """What all have committed in the end."""
-        return Commit(self.newest.generation, self.newest.number + self.evaluation_is_passed)
+        """What all have committed in the end.
+
+        A passed evaluation counts as a commit of this world: one of the world before may be pending
+        still, in a process that is not here, and nothing leads from its state to this one.
+        """
+        if self.evaluation_is_passed:
+            return Commit(self.generation, self.newest.number + 1)
+        return self.newest
 
     def source_of(self, rank: int) -> int | None:
         """From whom a process gets what it lacks; those who need something are spread evenly.
@@ -97,7 +104,7 @@ class Verdict:
         return evaluates[rank] and not all(evaluates[first : first + self.shards])
 
 
-def conclude(standings: Sequence[Standing], shards: int = 1) -> Verdict:
+def conclude(standings: Sequence[Standing], generation: int, shards: int = 1) -> Verdict:
     """What becomes of the state in a world of processes with these standings, by rank.
 
     What anybody has committed is committed; what nobody has is discarded.
@@ -109,7 +116,7 @@ def conclude(standings: Sequence[Standing], shards: int = 1) -> Verdict:
         for standing, part in zip(standings, parts, strict=True)
     )
     is_passed = is_evaluating and Part.TAKES in parts
-    return Verdict(newest, parts, evaluation_is_passed=is_passed, shards=shards)
+    return Verdict(newest, parts, generation, evaluation_is_passed=is_passed, shards=shards)
 
 
 def _part(standing: Standing, newest: Commit) -> Part:

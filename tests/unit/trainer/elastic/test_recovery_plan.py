@@ -8,6 +8,7 @@ from spotrun_trainer.elastic.recovery_plan import NOTHING, Commit, Part, Standin
 
 KEEPS, APPLIES, TAKES = Part.KEEPS, Part.APPLIES, Part.TAKES
 FOURTH, FIFTH = Commit(2, 4), Commit(2, 5)
+NOW = 4  # the generation of the world that comes together
 NEWCOMER = Standing()
 
 
@@ -53,7 +54,7 @@ NEWCOMER = Standing()
 def test_what_anybody_has_committed_is_committed(
     standings: list[Standing], newest: Commit, parts: tuple[Part, ...]
 ) -> None:
-    verdict = conclude(standings)
+    verdict = conclude(standings, NOW)
     assert (verdict.newest, verdict.parts) == (newest, parts)
     assert verdict.is_beginning == (newest == NOTHING)
     assert verdict.idle == {rank for rank, part in enumerate(parts) if part is TAKES}
@@ -66,7 +67,9 @@ EVALUATING = Standing(FOURTH, is_evaluating=True)
     ("standings", "is_passed", "agreed"),
     [
         pytest.param([EVALUATING, EVALUATING], False, FOURTH, id="they evaluate again together"),
-        pytest.param([EVALUATING, NEWCOMER], True, FIFTH, id="a newcomer knows of no evaluation"),
+        pytest.param(
+            [EVALUATING, NEWCOMER], True, Commit(NOW, 5), id="a newcomer knows of no evaluation"
+        ),
         pytest.param(
             [Standing(FOURTH), NEWCOMER], False, FOURTH, id="a newcomer comes between two steps"
         ),
@@ -81,8 +84,21 @@ EVALUATING = Standing(FOURTH, is_evaluating=True)
 def test_an_evaluation_is_ended_by_those_who_are_in_it(
     standings: list[Standing], is_passed: bool, agreed: Commit
 ) -> None:
-    verdict = conclude(standings)
+    verdict = conclude(standings, NOW)
     assert (verdict.evaluation_is_passed, verdict.agreed) == (is_passed, agreed)
+
+
+@pytest.mark.parametrize(
+    "frozen",
+    [
+        pytest.param(Standing(FOURTH, FIFTH, is_evaluating=True), id="does not know how it ended"),
+        pytest.param(Standing(FIFTH), id="alone has seen its end"),
+    ],
+)
+def test_a_passed_evaluation_is_another_commit_than_the_one_that_broke(frozen: Standing) -> None:
+    without = conclude([EVALUATING, EVALUATING, NEWCOMER], NOW)
+    standings = [*[Standing(without.agreed)] * 3, frozen]
+    assert conclude(standings, NOW + 1).parts == (KEEPS, KEEPS, KEEPS, TAKES)
 
 
 COMMITS = st.builds(Commit, st.integers(0, 3), st.integers(0, 3))
@@ -91,7 +107,7 @@ STANDINGS = st.lists(st.builds(Standing, COMMITS, COMMITS, st.booleans()), min_s
 
 @given(STANDINGS)
 def test_who_lacks_something_gets_it_from_one_who_has_it(standings: list[Standing]) -> None:
-    verdict = conclude(standings)
+    verdict = conclude(standings, NOW)
     for rank, part in enumerate(verdict.parts):
         source = verdict.source_of(rank)
         assert source is not None
@@ -100,7 +116,7 @@ def test_who_lacks_something_gets_it_from_one_who_has_it(standings: list[Standin
 
 
 def test_newcomers_are_spread_over_those_who_give() -> None:
-    verdict = conclude([Standing(FOURTH), Standing(FOURTH), *[NEWCOMER] * 4])
+    verdict = conclude([Standing(FOURTH), Standing(FOURTH), *[NEWCOMER] * 4], NOW)
     assert [verdict.source_of(rank) for rank in range(2, 6)] == [0, 1, 0, 1]
 
 
@@ -133,7 +149,7 @@ def test_newcomers_are_spread_over_those_who_give() -> None:
 def test_state_comes_from_who_holds_the_same_part_of_the_model(
     standings: list[Standing], sources: list[int | None]
 ) -> None:
-    verdict = conclude(standings, shards=2)
+    verdict = conclude(standings, NOW, shards=2)
     assert [verdict.source_of(rank) for rank in range(len(standings))] == sources
     stranded = [verdict.strands(rank, standings) for rank in range(len(standings))]
     assert stranded == [source is None for source in sources]
@@ -142,7 +158,7 @@ def test_state_comes_from_who_holds_the_same_part_of_the_model(
 def test_who_would_evaluate_without_its_mates_is_stranded() -> None:
     both = Standing(FOURTH, is_evaluating=True)
     standings = [both, both, both, NEWCOMER]
-    verdict = conclude(standings, shards=2)
+    verdict = conclude(standings, NOW, shards=2)
     assert [verdict.strands(rank, standings) for rank in range(4)] == [False, False, True, False]
     is_through = [Standing(FIFTH), Standing(FOURTH, FIFTH, is_evaluating=True)]
-    assert not conclude(is_through, shards=2).strands(1, is_through)
+    assert not conclude(is_through, NOW, shards=2).strands(1, is_through)
