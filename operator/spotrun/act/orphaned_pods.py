@@ -4,14 +4,18 @@ They are work of their own: neither does a job of the same name wait for them, n
 """
 
 import asyncio
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Collection, Iterable
 
 from spotrun.act.executor import Executor
-from spotrun.kube.errors import NotFound
+from spotrun.kube.errors import KubeError, NotFound
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.orphans import Orphan
 from spotrun.observe.kube_objects import TRAINING_JOBS, JobObject
+from spotrun.state.snapshot import JobSnapshot
+
+log = logging.getLogger(__name__)
 
 
 async def let_go(client: Client, executor: Executor, job: Key, orphans: Iterable[Orphan]) -> None:
@@ -30,6 +34,49 @@ async def let_go(client: Client, executor: Executor, job: Key, orphans: Iterable
     for result in await asyncio.gather(*tries, return_exceptions=True):
         if result is not None:
             raise result
+
+
+class HiddenPods:
+    """Such pods that no cache shows, since somebody took their labels off.
+
+    Only who saw their job last knows their names: `again` is called with the job's key where one
+    could not be let go of.
+    """
+
+    def __init__(self, executor: Executor, again: Callable[[Key], None]) -> None:
+        self._executor = executor
+        self._again = again
+        self._left: dict[Key, dict[tuple[str, int], JobSnapshot]] = {}
+
+    @property
+    def jobs(self) -> Collection[Key]:
+        """The names of the jobs that have left some."""
+        return self._left.keys()
+
+    async def let_go(self, job: JobSnapshot, serials: Iterable[int]) -> None:
+        """Take our finalizer off the pods of a job that has just gone, or try again later."""
+        key = Key(job.namespace, job.name)
+        self._left.setdefault(key, {}).update({(job.uid, serial): job for serial in serials})
+        try:
+            await self.try_again(key)
+        except KubeError as error:
+            log.warning("%s/%s: a pod of the job that is gone is let go of later: %s", *key, error)
+            self._again(key)
+
+    async def try_again(self, key: Key) -> None:
+        """Let go of what is left; raises the KubeError of one, once all were tried."""
+        left = self._left.get(key, {})
+        failed: KubeError | None = None
+        for one, job in tuple(left.items()):
+            try:
+                await self._executor.let_go_of_hidden(job, one[1])
+                left.pop(one, None)
+            except KubeError as error:
+                failed = error
+        if failed is not None:
+            raise failed
+        if not left:
+            self._left.pop(key, None)
 
 
 async def _uid_of(client: Client, key: Key) -> str | None:

@@ -216,6 +216,7 @@ class Controller:
             clock=time.monotonic,
             roll=roll,
             wall=self._client.clock.now,
+            orphaned=self._orphan_queue.add,
             is_sure=lambda: self._client.clock.is_sure,
             count_failure=self._meter.count_failure,
         )

@@ -63,6 +63,7 @@ class Reconciler:
         clock: Callable[[], float],
         roll: Roll,
         wall: Callable[[], datetime],
+        orphaned: Callable[[Key], None] = lambda _: None,
         is_sure: Callable[[], bool] = lambda: True,
         count_failure: Callable[[Exception], None] = lambda _: None,
     ) -> None:
@@ -70,6 +71,7 @@ class Reconciler:
         self._caches = caches
         self._board = board
         self._executor = executor
+        self._hidden = orphaned_pods.HiddenPods(executor, orphaned)
         self._farewells = farewells
         self._queue = queue
         self._horizon = horizon
@@ -85,7 +87,7 @@ class Reconciler:
     @property
     def remembered(self) -> Collection[Key]:
         """The jobs that are not forgotten; while others led, some may have gone."""
-        return self._memories.keys()
+        return {*self._memories, *self._hidden.jobs}
 
     async def reconcile(self, key: Key, leading_since: float) -> float:
         """Bring one job further; returns when to look again, infinity for when something happens.
@@ -118,7 +120,10 @@ class Reconciler:
 
     async def let_go_of_orphans(self, key: Key) -> None:
         """Release the pods of former jobs of a name; raises KubeError where that cannot be."""
-        await orphaned_pods.let_go(self._client, self._executor, key, self._caches.orphans(key))
+        try:
+            await orphaned_pods.let_go(self._client, self._executor, key, self._caches.orphans(key))
+        finally:
+            await self._hidden.try_again(key)
 
     def unseen_seconds(self, key: Key) -> float:
         """How long to wait for our own writes to be seen; 0: the caches show all of them.
@@ -205,9 +210,9 @@ class Reconciler:
         if (last := memory.last) is None:
             return
         shown = {pod.metadata.name for pod in self._caches.jobs.pods_of(key)}
-        for serial in hidden(last, memory.shown) - memory.vanished:
-            if worker_name(last.name, last.uid, serial) not in shown:
-                await self._executor.let_go_of_hidden(last, serial)
+        missing = hidden(last, memory.shown) - memory.vanished
+        unseen = [n for n in missing if worker_name(last.name, last.uid, n) not in shown]
+        await self._hidden.let_go(last, unseen)
 
     def _log_once(self, job: JobSnapshot, memory: Memory, error: Exception | None) -> None:
         """Log why a job cannot be decided when that is new: it is found at each look."""

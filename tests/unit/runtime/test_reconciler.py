@@ -36,6 +36,7 @@ class Cluster:
         self._owner = owner
         self.refused: set[str] = set()
         self.released: list[str] = []
+        self.left: list[Key] = []
         self.farewells = Farewells(self._clock)
         client = Client(ScriptedTransport(self._answer), field_manager="test")
         self.caches = Caches(
@@ -73,6 +74,7 @@ class Cluster:
             clock=self._clock,
             roll=lambda: 0.0,
             wall=lambda: NOW,
+            orphaned=self.left.append,
         )
 
     def show(self, name: str) -> None:
@@ -250,6 +252,7 @@ class Namesakes(Cluster):
 
     def __init__(self) -> None:
         super().__init__()
+        self.num_stored = 0
         self.notes: list[str] = []
         self.is_guarded = True
 
@@ -266,6 +269,8 @@ class Namesakes(Cluster):
         name = path.partition("?")[0].rpartition("/")[2]
         if method == "POST" and name == "events":
             self.notes.append(body["note"])
+        if path.partition("?")[0].endswith("/status"):
+            self.num_stored += 1
         if name != HIDDEN:
             return {"metadata": {"name": "x", "resourceVersion": "9"}}
         if self.is_guarded:
@@ -301,3 +306,26 @@ async def test_a_job_that_has_gone_is_parted_with_though_another_has_its_name(
     assert kept.uid == "former"
     await reconciler.reconcile(JOB, 0.0)
     assert [note for note in cluster.notes if "deleted" in note] == told
+
+
+async def test_a_job_does_not_wait_for_what_a_former_one_of_its_name_has_left() -> None:
+    cluster = Namesakes()
+    cost = {"usd": "2.5", "usdPerHour": "1", "asOf": _MOMENT}
+    rates = [{"workers": "0", "usdPerHour": "1"}]
+    cluster.make("former", nextSerial=1, cost=cost, accumulators={"rates": rates})
+    reconciler = cluster.reconciler()
+    await reconciler.reconcile(JOB, 0.0)
+
+    cluster.make("later")
+    cluster.num_stored = 0
+    await reconciler.reconcile(JOB, 0.0)
+
+    assert cluster.num_stored == 1
+    assert [note for note in cluster.notes if "deleted" in note]
+    assert cluster.left == [JOB]
+    with pytest.raises(Forbidden, match="guards"):
+        await reconciler.let_go_of_orphans(JOB)
+    cluster.is_guarded = False
+    await reconciler.let_go_of_orphans(JOB)
+    await reconciler.let_go_of_orphans(JOB)
+    assert cluster.released == [HIDDEN]
