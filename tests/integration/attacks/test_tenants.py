@@ -239,7 +239,9 @@ def test_an_editor_asks_for_two_billion_workers(editor: Tenant) -> None:
     """refused by the schema, by way of the scale, too"""
     body = a_job({"workers.min": 2**31 - 1, "workers.max": 2**31 - 1})
     assert refused(editor.try_to("POST", editor.jobs(), body), "less than or equal to 10000")
-    path = f"{JOBS}/namespaces/{editor.namespace}/trainingjobs/{MINE}/scale"
+    scaled = changed(a_job({"suspend": True}), {"/metadata.name": "scaled"})
+    assert editor.try_to("POST", editor.jobs(), scaled).accepted
+    path = f"{JOBS}/namespaces/{editor.namespace}/trainingjobs/scaled/scale"
     patch = {"spec": {"replicas": 2**31 - 1}}
     answer = editor.try_to("PATCH", path, patch, kind="merge-patch+json")
     assert refused(answer, "less than or equal to 10000")

@@ -183,8 +183,12 @@ async def _has_told_of_saving(world: World) -> bool:
 
 
 async def _tells(world: World, operator: Controller, shown: dict[str, float]) -> bool:
-    """Whether Prometheus would read these sums by pool."""
-    return await _counted(world, operator, "pool_cost_usd_total") == shown
+    """Whether Prometheus would read these sums by pool, with what was corrected since."""
+    first = await _counted(world, operator, "pool_cost_usd_total")
+    corrected = await _counted(world, operator, "pool_cost_corrected_usd")
+    told = {pool: usd + corrected.get(pool, 0.0) for pool, usd in first.items()}
+    assert told.keys() == corrected.keys()
+    return all(abs(told.get(pool, 0.0) - usd) < 1e-9 for pool, usd in shown.items())
 
 
 async def _counted(world: World, operator: Controller, figure: str) -> dict[str, float]:

@@ -34,8 +34,8 @@ def watch_idleness(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     While that is not long enough, the condition is Unknown, and remembers since when.
     """
     kind, stated = ConditionType.IDLE, find(status, ConditionType.IDLE)
-    if _is_held(status):
-        return status  # what was found stands until somebody has looked
+    if _is_held(status) or _is_unheard(view, status):
+        return status  # what was found stands until somebody has looked, or is heard
     crew = _crew(view, status)
     is_stuck = bool(crew) and all(_is_stuck(worker.agent) for worker in crew)
     used = [_used(view.job, worker) for worker in crew]
@@ -71,7 +71,7 @@ def hold_idle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         return status
     # What was said at the last look may be long past: nobody may have looked meanwhile.
     is_due = _seconds_to_hold(view, watch_idleness(view, status), idle) == 0.0
-    if not is_due or not view.is_time_sure:
+    if not is_due or not view.is_time_sure or _is_unheard(view, status):
         return status
     said = find(status, ConditionType.IDLE)
     assert said is not None, "it holds"
@@ -84,7 +84,7 @@ def hold_idle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
 def idle_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
     """When idleness has lasted long enough to be said, or to hold the job back."""
     stated, idle = find(status, ConditionType.IDLE), view.job.spec.idle
-    if stated is None or _is_held(status):
+    if stated is None or _is_held(status) or _is_unheard(view, status):
         return None
     if stated.status is not ConditionStatus.UNKNOWN:
         return None if idle is None else _seconds_to_hold(view, status, idle)
@@ -103,6 +103,14 @@ def _seconds_to_hold(view: View, status: TrainingJobStatus, idle: Idle) -> float
         return None
     passed_seconds = (view.now - since) / timedelta(seconds=1)
     return max(idle.suspend_after.seconds - IDLE_SECONDS - passed_seconds, 0.0)
+
+
+def _is_unheard(view: View, status: TrainingJobStatus) -> bool:
+    """Whether some who train have told nothing yet, as to an operator that has just begun.
+
+    That says nothing of idleness: what was found before stands, and nobody is suspended for it.
+    """
+    return any(worker.agent is None for worker in members(view, status))
 
 
 def _crew(view: View, status: TrainingJobStatus) -> list[Worker]:

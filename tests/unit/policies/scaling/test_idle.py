@@ -196,6 +196,13 @@ def test_what_was_said_of_a_job_that_nobody_looked_at_for_long_suspends_it_only_
     assert suspended == [None, None, (SuspendedBy.IDLE,)]
 
 
+def test_an_operator_that_has_heard_nobody_yet_keeps_what_was_found() -> None:
+    job = an_idle_job()
+    unheard = replace(job, workers={n: replace(w, agent=None) for n, w in job.workers.items()})
+    found, begun = find(job.status, ConditionType.IDLE), unheard.decide(later(IDLE_SECONDS))
+    assert find(begun.status, ConditionType.IDLE) == found
+
+
 def test_a_clock_that_may_be_wrong_suspends_nobody() -> None:
     job = an_idle_job()
     view = job.view(later(9000))
