@@ -204,17 +204,15 @@ class Client:
         try:
             async with asyncio.timeout(timeout_seconds):
                 while True:
-                    items, version = await self._list(path, selector)
-                    last = items[0] if items else None
-                    if holds(last):
-                        return last
-                    async with aclosing(self._stream(path, version, selector)) as stream:
-                        async for event, _ in stream:
-                            if event is None:
-                                continue
-                            last = None if event.type == "DELETED" else event.object
-                            if holds(last):
-                                return last
+                    try:
+                        async with aclosing(self._states(path, selector)) as states:
+                            async for last in states:
+                                if holds(last):
+                                    return last
+                    except ApiError as error:  # an API server that begins says so with 429
+                        if not error.may_pass:
+                            raise
+                        await asyncio.sleep(_longer(0.0))
         except TimeoutError:
             seen = json.dumps(last and {k: v for k, v in last.items() if k != "metadata"}, indent=1)
             message = f"{path}/{name} is not as expected after {timeout_seconds:g} s: {seen}"
@@ -225,6 +223,17 @@ class Client:
         if self._session is None:
             raise RuntimeError("a Client is used inside `async with`")
         return self._session
+
+    async def _states(
+        self, path: str, params: Mapping[str, str]
+    ) -> AsyncGenerator[Manifest | None, None]:
+        """Yield what is known of one object, and each change of it, until the watch ends."""
+        items, version = await self._list(path, params)
+        yield items[0] if items else None
+        async with aclosing(self._stream(path, version, params)) as stream:
+            async for event, _ in stream:
+                if event is not None:
+                    yield None if event.type == "DELETED" else event.object
 
     async def _list(self, path: str, params: Mapping[str, str]) -> tuple[Manifests, str]:
         items: Manifests = []

@@ -142,6 +142,7 @@ async def test_the_operator_lacks_a_right_or_has_one_too_many(
     await an_orphan(world)
     await a_job_whose_names_are_taken(world)
     await a_claim(world)
+    await a_job_of_claimed_devices(world)
     await a_job_that_grows(world)
     await a_job_that_tells_nothing(world)
     await a_job_that_is_protected_by_somebody(world)
@@ -194,6 +195,17 @@ async def a_claim(world: World) -> None:
     spec = {**wanted, "resources": {"requests": {"storage": "1Gi"}}}
     body = {"metadata": {"name": "claimed"}, "spec": spec}
     await world.kube.create(at("persistentvolumeclaims", world.namespace), body)
+
+
+async def a_job_of_claimed_devices(world: World) -> None:
+    """It names a claim, and a template of claims, that say how many devices its workers have."""
+    claims = [
+        {"name": "own", "resourceClaimTemplateName": "gpus"},
+        {"name": "shared", "resourceClaimName": "switch"},
+    ]
+    trainer = {**CONTAINER, "resources": {**ASKED, "claims": [{"name": c["name"]} for c in claims]}}
+    template = {"spec": {"containers": [trainer], "resourceClaims": claims}}
+    await world.create_job("devices", workers={**sized(1), "template": template})
 
 
 async def an_old_pool(world: World) -> None:
