@@ -16,6 +16,7 @@ from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.kube.errors import Forbidden, KubeError, NotFound
 from spotrun.kube.resource import Key, Resource
 from spotrun.kube.rest.client import Client
+from spotrun.observe.jobs.claim_cache import remember
 from spotrun.observe.template_defaults import num_gpus
 from spotrun.state.view import cannot_go_on
 
@@ -175,10 +176,7 @@ class DeviceCounts:
         known = self._known.get(which)
         if known is None or self._clock() >= known.read_at + kept_seconds:
             known = await self._read(claim, known)
-            self._known.pop(which, None)
-            while len(self._known) >= MOST_CLAIMS:
-                del self._known[next(iter(self._known))]
-            self._known[which] = known
+            remember(self._known, which, known, most=MOST_CLAIMS)
         return known
 
     async def _read(self, claim: DeviceClaim, before: _Known | None) -> _Known:

@@ -14,6 +14,7 @@ from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key, Resource
 from spotrun.kube.rest.client import Client
+from spotrun.observe.jobs.claim_cache import remember
 from spotrun.observe.nodes.cloud_labels import ZONE_LABELS
 from spotrun.state.view import cannot_go_on
 
@@ -151,10 +152,7 @@ class Volumes:
         known = self._known.get(claim)
         if known is None or self._clock() >= known.read_at + _kept_seconds(known, shared=shared):
             known = await self._read(claim)
-            self._known.pop(claim, None)
-            while len(self._known) >= MOST_CLAIMS:
-                del self._known[next(iter(self._known))]
-            self._known[claim] = known
+            remember(self._known, claim, known, most=MOST_CLAIMS)
         return known
 
     async def _read(self, claim: Key) -> _Known:
