@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from typing_extensions import override
 
 from spotrun_trainer.data.shared_memory import pack, receive, send
 
@@ -114,6 +115,7 @@ def test_too_few_open_files_are_an_error_and_leave_none_open(pair: Pair) -> None
 class Unreadable:
     """Pickles, and cannot be loaded."""
 
+    @override
     def __reduce__(self) -> tuple[type, tuple[str]]:
         return int, ("no number",)
 
