@@ -1,1 +1,1 @@
-"""The only writer: what was decided becomes objects, one conditional write at a time."""
+"""The only writer: it turns decisions into objects, one conditional write at a time."""

@@ -1,4 +1,4 @@
-"""What an answer means that is not a success: wait, look again, or tell the user."""
+"""Failed writes: each is waited out, decided again, or told to the user."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -18,7 +18,7 @@ _RESTRICTED = 'violates PodSecurity "restricted'
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why an action is not done; at least one of these is given."""
+    """The reason why an action is not done; at least one of these fields is set."""
 
     refusal: Refusal | None = None  # Kubernetes' own words, for the user
     failure: KubeError | None = None  # nothing about this job: try again after a pause
@@ -27,12 +27,12 @@ class Trouble:
 
     @property
     def stops_creations(self) -> bool:
-        """Whether the next worker would meet the same."""
+        """Whether the next worker's creation would fail in the same way."""
         return self.refusal is None or self.refusal.reason != Reason.NAME_TAKEN
 
 
 def on_creation(error: KubeError) -> Trouble:
-    """An object of ours could not be made."""
+    """Return the trouble of a failed creation."""
     if is_terminating(error):
         return Trouble(is_terminating=True)
     if isinstance(error, (Forbidden, Invalid)):
@@ -41,14 +41,14 @@ def on_creation(error: KubeError) -> Trouble:
 
 
 def on_write(error: KubeError) -> Trouble:
-    """Something of ours could not be changed."""
+    """Return the trouble of a failed change."""
     if isinstance(error, Conflict):
         return Trouble(again_seconds=SOON_SECONDS)
     return Trouble(failure=error)
 
 
 def on_removal(error: KubeError) -> Trouble | None:
-    """Something could not be taken away; that it is gone already is no trouble."""
+    """Return the trouble of a failed deletion; None if the object was gone already."""
     return None if isinstance(error, NotFound) else on_write(error)
 
 
@@ -61,15 +61,15 @@ def _refusal(error: KubeError) -> Refusal:
 
 
 def is_terminating(error: KubeError) -> bool:
-    """Whether nothing can be made any more, for the namespace is being deleted."""
+    """Whether nothing can be created because the namespace is being deleted."""
     return isinstance(error, Forbidden) and any(c.reason == _TERMINATING for c in error.causes)
 
 
 def wants_restricted(error: KubeError) -> bool:
-    """Whether the namespace takes only pods of Pod Security's strictest level."""
+    """Whether the namespace accepts only pods of Pod Security's level `restricted`."""
     return isinstance(error, Forbidden) and _RESTRICTED in error.message
 
 
 async def all_troubles(*writes: Awaitable[Trouble | None]) -> list[Trouble]:
-    """Make writes side by side, and return what did not go well."""
+    """Run writes concurrently and return the troubles of those that failed."""
     return [trouble for trouble in await asyncio.gather(*writes) if trouble is not None]

@@ -1,4 +1,4 @@
-"""Kubernetes Events: what changed from one status to the next, told to people. Pure.
+"""Kubernetes Events: they tell people what changed from one status to the next. Pure.
 
 At most ten an hour for a job: `kubectl describe` is read by people, and events cost the API server
 as much as any other write.
@@ -33,7 +33,7 @@ _OVER = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 
 
 def announcements(old: TrainingJobStatus, new: TrainingJobStatus) -> tuple[Announce, ...]:
-    """What is worth telling of a change."""
+    """Return the events that a change of status is worth."""
     return (
         *_world(old, new),
         *_placement(old, new),
@@ -79,7 +79,7 @@ def event(job: JobSnapshot, told: Announce, now: datetime, instance: str) -> Man
 
 
 def may_tell(times: deque[float], now_seconds: float) -> bool:
-    """Whether one more event fits into the hour; counts it if so."""
+    """Whether one more event is allowed within the hour; counts it if so."""
     while times and now_seconds - times[0] >= _HOUR_SECONDS:
         times.popleft()
     if len(times) >= MOST_PER_HOUR:
@@ -154,7 +154,7 @@ def _rejection(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Annou
 
 
 def _newcomers(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
-    """While their pause grows: after that they fail for hours in the same way."""
+    """Announce failures of joining workers while their pause grows; later ones are the same."""
     before, now = (noted(status) for status in (old, new))
     if now is None or (before is not None and now.retry_at == before.retry_at):
         return

@@ -1,7 +1,7 @@
-"""Carries decisions out: first the status, conditionally; then, only if it is stored, the actions.
+"""The executor of decisions: it stores the status first, conditionally, and then acts.
 
-So whatever an operator that died had begun, its successor finds in the status; and two operators
-cannot both act on one version of a job.
+Actions follow only if the status is stored. So whatever an operator that died had begun, its
+successor finds in the status; and two operators cannot both act on one version of a job.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ Stored = Callable[[JobSnapshot, TrainingJobStatus, str], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of carrying a decision out."""
+    """The result of carrying out a decision."""
 
     stored: bool  # the status is in, so the decision's own time to look again counts as well
     again_seconds: float = float("inf")  # look again then
@@ -73,14 +73,14 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Sighting:
-    """What came of looking for workers that should be shown."""
+    """The result of looking for workers that caches should show."""
 
     is_found: bool  # caches will show some of them
     again_seconds: float  # look for the others again then
 
 
 class Executor:
-    """One for all jobs; for one job one call at a time."""
+    """Carries out decisions of all jobs; of one job it takes one call at a time."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Executor:
 
     @property
     def writes(self) -> Counter[str]:
-        """How many writes were made, by kind; dry runs among them."""
+        """The number of writes made, by kind; dry runs are included."""
         return self._writes.counts
 
     async def carry_out(self, job: JobSnapshot, decision: Decision, memory: Memory) -> Outcome:
@@ -142,9 +142,9 @@ class Executor:
             await self._tell(memory.last, cost_of_deleted(memory.last, self._wall()), memory)
 
     async def show(self, job: JobSnapshot, memory: Memory) -> Sighting:
-        """Have caches show the workers that they should show and do not: `memory.hidden`.
+        """Have caches show the workers that they miss: those of `memory.hidden`.
 
-        Of a number that has no pod it is remembered, for as long as it is asked for.
+        A number without a pod is remembered, for as long as it is asked for.
         """
         memory.vanished &= memory.hidden.keys()
         asked = sorted(memory.hidden.keys() - memory.vanished)
@@ -153,14 +153,14 @@ class Executor:
         return Sighting(is_found, min((one.again_seconds for one in seen), default=float("inf")))
 
     async def let_go_of_hidden(self, last: JobSnapshot, serial: int) -> None:
-        """Let go of a worker of a job that is gone, if its pod is left; raises KubeError."""
+        """Release a worker's pod of a deleted job, if it is left; raises KubeError."""
         pod = await self._pods.find(last, serial)
         if pod is not None and FINALIZER_METERED in pod.finalizers:
             key = Key(last.namespace, last.name)
             await self.strip(key, Orphan(pod.name, pod.uid, pod.owner_uid))
 
     async def strip(self, job: Key, pod: Orphan) -> None:
-        """Let go of a pod of a job that is gone, which had that name; raises KubeError."""
+        """Release the pod of that name, which a deleted job left; raises KubeError."""
         try:
             version = await self._pods.strip(job.namespace, pod.name, pod.uid)
         except NotFound:
@@ -239,7 +239,7 @@ class Executor:
         return None
 
     async def _tell(self, job: JobSnapshot, told: Iterable[Announce], memory: Memory) -> None:
-        """Tell people; an event that gets lost is not worth a second attempt."""
+        """Create an event; a lost one is not worth a second attempt."""
         for one in told:
             if not may_tell(memory.event_times, self._clock()):
                 return
@@ -256,7 +256,7 @@ class Executor:
 
 
 def _gives_up(job: JobSnapshot, memory: Memory) -> bool:
-    """Whether a job is let go of though its last cost cannot be stored: who deletes it waits."""
+    """Whether to let go of a job whose last cost cannot be stored: its deletion waits for that."""
     failing = memory.failing.get(status_of(job))
     return job.deleting and failing is not None and failing.times >= _PATIENCE
 
@@ -272,7 +272,7 @@ def _labels_of(serial: int) -> str:
 
 
 def _name_of(action: Single) -> str:
-    """Name a write as people are told of it, should it fail."""
+    """Name an action for the message that tells of its failure."""
     match action:
         case Release(serial=serial):
             return f"the release of worker {serial}"

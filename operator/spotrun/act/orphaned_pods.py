@@ -1,6 +1,6 @@
-"""Pods whose job is no more: they are not held back by us.
+"""Pods whose job is gone: our finalizer comes off, so that they can go as well.
 
-They are work of their own: neither does a job of the same name wait for them, nor they for it.
+They are work of their own: a job of the same name does not wait for them, nor they for it.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ log = logging.getLogger(__name__)
 
 
 async def let_go(client: Client, executor: Executor, job: Key, orphans: Iterable[Orphan]) -> None:
-    """Take our finalizer off the pods of former jobs of a name, side by side.
+    """Take our finalizer off the pods of deleted jobs of a name, concurrently.
 
-    Raises the KubeError of one that could not be let go of, once all were tried. The cache of jobs
-    may be behind that of pods, so the API server has the last word.
+    Raises the first KubeError once all were tried. The cache of jobs may be behind that of pods, so
+    the API server has the last word.
     """
     found = tuple(orphans)
     if not found:
@@ -37,10 +37,10 @@ async def let_go(client: Client, executor: Executor, job: Key, orphans: Iterable
 
 
 class HiddenPods:
-    """Such pods that no cache shows, since somebody took their labels off.
+    """Orphaned pods that no cache shows because their labels were taken off.
 
-    Only who saw their job last knows their names: `again` is called with the job's key where one
-    could not be let go of.
+    Their names are known only while the deleted job is remembered: `again` is called with the job's
+    key if one could not be released.
     """
 
     def __init__(self, executor: Executor, again: Callable[[Key], None]) -> None:
@@ -50,11 +50,11 @@ class HiddenPods:
 
     @property
     def jobs(self) -> Collection[Key]:
-        """The names of the jobs that have left some."""
+        """The names of the jobs that have left such pods."""
         return self._left.keys()
 
     async def let_go(self, job: JobSnapshot, serials: Iterable[int]) -> None:
-        """Take our finalizer off the pods of a job that has just gone, or try again later."""
+        """Take our finalizer off the pods of a job that was just deleted, or try again later."""
         key = Key(job.namespace, job.name)
         self._left.setdefault(key, {}).update({(job.uid, serial): job for serial in serials})
         try:
@@ -64,7 +64,7 @@ class HiddenPods:
             self._again(key)
 
     async def try_again(self, key: Key) -> None:
-        """Let go of what is left; raises the KubeError of one, once all were tried."""
+        """Release the pods that are left; raises the first KubeError once all were tried."""
         left = self._left.get(key, {})
         failed: KubeError | None = None
         for one, job in tuple(left.items()):

@@ -1,7 +1,7 @@
-"""The only writer of CapacityPools: makes those that were found, and keeps what was learned.
+"""The only writer of CapacityPools: it creates discovered ones and stores what was learned.
 
 For one pool one call at a time, and only by the leader. A write carries the version that it was
-decided on; what it conflicts with comes through the watch and is decided again.
+decided on; a conflicting change comes through the watch and is decided again.
 """
 
 import logging
@@ -37,7 +37,7 @@ UNREADABLE_SECONDS = 60.0
 
 
 class PoolKeeper:
-    """Looks at a pool, concludes what is known of it, and writes that down."""
+    """Decides the status of a pool, and writes it."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class PoolKeeper:
 
 
 def discovered_pool(name: str, spec: CapacityPoolSpec) -> Manifest:
-    """The manifest of a pool that was found; its labels are there for placement.poolSelector."""
+    """Return the manifest of a discovered pool; placement.poolSelector may match its labels."""
     known = {
         INSTANCE_TYPE_LABELS[0]: (spec.instance_types or ("",))[0],
         ZONE_LABELS[0]: (spec.zones or ("",))[0],

@@ -1,4 +1,4 @@
-"""What stands around the workers of a job: who may reach them, and who may evict them."""
+"""Objects that protect a job's workers: a NetworkPolicy and a PodDisruptionBudget."""
 
 import logging
 from collections.abc import Callable
@@ -33,7 +33,7 @@ _PATIENCE = 3  # failures in a row
 
 
 class Protection:
-    """Makes a job's NetworkPolicy and its PodDisruptionBudget, each before it is needed."""
+    """Creates a job's NetworkPolicy and its PodDisruptionBudget, each before it is needed."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Protection:
         self._roll = roll
 
     async def before_workers(self, job: JobSnapshot, memory: Memory) -> list[Trouble]:
-        """No worker starts whom a stranger could reach."""
+        """Create the NetworkPolicy, so that no worker starts that others can reach."""
         if not self._is_recent(memory.policy_at):
             trouble = await self._ensure(job, POLICIES, network_policy(job))
             if trouble is not None:
@@ -62,10 +62,10 @@ class Protection:
     async def before_training(
         self, job: JobSnapshot, status: TrainingJobStatus, memory: Memory
     ) -> list[Trouble]:
-        """No world begins whose workers a drain could take without a swap.
+        """Create the budget, so that a drain cannot evict training workers without a replacement.
 
         Not earlier: a worker that is evicted before it trains is made again, nothing is lost; and
-        Kubernetes counts a budget's pods anew for each one of a gang that is being made. Where it
+        Kubernetes counts a budget's pods anew for each one of a gang that is being made. If it
         fails again and again (a webhook is down) the job trains all the same.
         """
         if training(job.status) or not training(status):
@@ -80,7 +80,7 @@ class Protection:
         return []
 
     async def keep(self, job: JobSnapshot, memory: Memory) -> None:
-        """Protect workers that are there already, now and then; what is wrong can wait."""
+        """Restore the protection of existing workers now and then; failures are tried again later."""
         if job.deleting or job.status.phase in FINISHED or not job.workers:
             return
         if memory.policy_at == float("-inf"):  # a new leader, who looks at all jobs at once
@@ -93,7 +93,7 @@ class Protection:
             memory.policy_at = memory.budget_at = self._clock()
 
     async def _guard(self, job: JobSnapshot, memory: Memory) -> list[Trouble]:
-        """Where the budget is refused (by a quota, a webhook) the job trains all the same."""
+        """Create the budget; if it is refused (by a quota, a webhook) the job trains all the same."""
         if self._is_recent(memory.budget_at):
             return []
         trouble = await self._ensure(job, BUDGETS, disruption_budget(job))
@@ -106,7 +106,7 @@ class Protection:
         return []
 
     def _go_without(self, job: JobSnapshot, words: str, memory: Memory) -> None:
-        """Have the job train without a budget; after a while it is tried again."""
+        """Let the job train without a budget, and try again after a while."""
         memory.budget_at = self._clock()
         log.warning("%s/%s: evictions do not wait: %s", job.namespace, job.name, words)
 

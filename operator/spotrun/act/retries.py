@@ -1,7 +1,7 @@
-"""When a write that failed is tried again: each by itself, later each time.
+"""Retries of failed writes: each write by itself, later each time.
 
-What one webhook refuses, or etcd finds too large, must not hold up what else a job needs: its other
-writes go on, and decisions keep their own times.
+A write that one webhook refuses, or that etcd finds too large, must not hold up what else a job
+needs: its other writes go on, and decisions keep their own times.
 """
 
 import logging
@@ -36,7 +36,7 @@ class Retries:
         roll: Roll,
         count: Callable[[KubeError], None] = lambda _: None,
     ) -> None:
-        """Start with nothing known; `count` is told of each failure that nobody else hears of."""
+        """Start with no failures; `count` is called for each one that is not reported elsewhere."""
         self._clock = clock
         self._roll = roll
         self._count = count
@@ -44,10 +44,10 @@ class Retries:
     async def attempt(
         self, memory: Memory, what: str, write: Callable[[], Awaitable[Results]]
     ) -> list[Trouble]:
-        """Write, unless that failed and it is too soon; return what did not go well.
+        """Write, unless that failed and it is too soon; return the trouble, if any.
 
-        Where one of several equal writes succeeded, the count of failures begins anew. What
-        concerns the API server as a whole is no write's failure, and has the whole job wait.
+        If one of several equal writes succeeded, the count of failures begins anew. A failure of
+        the API server as a whole is no write's failure, and has the whole job wait.
         """
         failing = memory.failing.get(what)
         wait_seconds = failing.retry_at - self._clock() if failing is not None else 0.0
@@ -71,7 +71,7 @@ class Retries:
 
     @staticmethod
     def keep(memory: Memory, wanted: Iterable[str]) -> None:
-        """Forget the failures of what is not wanted any more."""
+        """Forget the failures of writes that are not wanted any more."""
         known = memory.failing
         memory.failing = {what: known[what] for what in wanted if what in known}
 
@@ -85,7 +85,7 @@ class Retries:
 
 
 def _is_of_the_server(error: KubeError) -> bool:
-    """Whether any other write would meet the same: it is away, busy, or does not know us."""
+    """Whether any other write would fail too: the server is away, busy, or does not know us."""
     not_sent = isinstance(error, Retryable) and not error.status
     return not_sent or error.status in _BUSY or isinstance(error, Unauthorized)
 

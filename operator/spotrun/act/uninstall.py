@@ -1,4 +1,4 @@
-"""What is left to do in a cluster that the operator leaves: nothing may wait for it for ever.
+"""Clean-up of a cluster that the operator leaves, so that nothing waits for it for ever.
 
 Pods of workers carry our finalizer until their cost is in their job's status. Once nobody writes
 there any more, they would never go away, and neither would their namespaces.
@@ -31,7 +31,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class UndoneError(Exception):
-    """Something is in the way; the message says what."""
+    """An obstacle to the clean-up; the message names it."""
 
 
 class _PodMeta(Meta, frozen=True, rename="camel"):
@@ -44,7 +44,7 @@ class _Pod(msgspec.Struct, frozen=True):
 
 
 async def stop(client: Client, deployment: Key) -> None:
-    """Scale the operator's Deployment to nothing; one that is gone already will do."""
+    """Scale the operator's Deployment to zero; one that is gone already is no error."""
     with suppress(NotFound):
         await client.patch(
             DEPLOYMENTS,
@@ -83,9 +83,9 @@ async def until_nobody_leads(
 
 
 async def let_go_of_pods(client: Client, namespace: str | None) -> Counter[Key]:
-    """Take our finalizer off all pods of a namespace, or of all; how many for each job.
+    """Take our finalizer off all pods of a namespace, or of all; return the number for each job.
 
-    Raises KubeError, and UndoneError where there are still some after several rounds.
+    Raises KubeError, and UndoneError if some are left after several rounds.
     """
     released: Counter[Key] = Counter()
     found = 0
@@ -112,7 +112,7 @@ async def _lease(client: Client, namespace: str) -> Lease | None:
 
 
 async def _held_back(client: Client, namespace: str | None) -> AsyncGenerator[list[_Pod], None]:
-    """Pages of pods with our finalizer; not by label, for labels can be taken off."""
+    """Yield pages of pods with our finalizer; not by label, for labels can be taken off."""
     async with aclosing(client.pages(Selection(PODS, namespace))) as pages:
         async for page in pages:
             pods = [msgspec.json.decode(item, type=_Pod) for item in page.items or ()]

@@ -1,4 +1,4 @@
-"""What all writes go through: only by the leader, so many at once, counted, known to the caches."""
+"""The gate of all writes: leader only, limited in number, counted, known to the caches."""
 
 import asyncio
 from collections import Counter
@@ -20,13 +20,13 @@ Status writes, of which a job has one at a time, have as many slots of their own
 
 
 class Written(msgspec.Struct, frozen=True):
-    """Of what a write answers only the version is of use."""
+    """The part of a write's answer that is used: its version."""
 
     metadata: Meta
 
 
 class Writes:
-    """Bounds, counts, and remembers which versions the caches have to reach."""
+    """Limits and counts writes, and remembers the versions that caches have to reach."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Writes:
         *,
         must_show: bool = False,
     ) -> None:
-        """Nothing is decided about a job on caches that do not show this of an object of it."""
+        """Whether the caches show the writes to this job's objects; until then nothing is decided."""
         if version is not None:
             one = Key(job.namespace, name)
             self._horizon.wrote(job, resource, one, version, must_show=must_show)

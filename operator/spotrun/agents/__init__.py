@@ -1,1 +1,1 @@
-"""The only thing agents talk to: worlds out, reports in; metrics and health beside it."""
+"""The endpoint of agents: it hands worlds out and takes reports in."""

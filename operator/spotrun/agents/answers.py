@@ -1,4 +1,4 @@
-"""What each worker of a job is told: a pure function of the stored status and the job's pods."""
+"""Answers to the workers of a job: a pure function of the stored status and the job's pods."""
 
 import hashlib
 import hmac
@@ -16,7 +16,7 @@ _VERSION_BYTES = 12  # of a hash that nobody attacks: who could is told the cont
 
 @dataclass(frozen=True)
 class Peer:
-    """A worker's pod, as others reach it."""
+    """A worker's pod, as other workers reach it."""
 
     pod: str
     uid: str
@@ -40,10 +40,10 @@ class Published:
 
 
 class Told:
-    """The answers to all workers of one job; what they share is made and hashed once."""
+    """The answers to all workers of one job; their common part is made and hashed once."""
 
     def __init__(self, job: Published, key: bytes) -> None:
-        """Prepare; `key` is what the secrets of all worlds are derived from."""
+        """Prepare the answers; the secrets of all worlds are derived from `key`."""
         self.serials = {peer.pod: serial for serial, peer in job.peers.items()}
         self._job = job
         world = job.status.world
@@ -68,18 +68,18 @@ class Told:
 
     @property
     def content(self) -> object:
-        """Equal for two jobs whose workers are all told the same."""
+        """A value that is equal for two jobs whose workers all get the same answers."""
         shared = (self._hash.digest(), self._addresses, tuple(self._places))
         return *shared, self._leaving, self._left_out
 
     def answer(self, serial: int) -> Answer:
-        """What one worker is told."""
+        """Return the answer to one worker."""
         world, is_left_out = self._world(serial), serial in self._left_out
         version = self._version(world, is_left_out=is_left_out)
         return replace(self._common, version=version, world=world, left_out=is_left_out)
 
     def version(self, serial: int) -> str:
-        """The version of that answer, the same wherever it is made."""
+        """Return the version of that answer, equal wherever it is made."""
         return self._version(self._world(serial), is_left_out=serial in self._left_out)
 
     def _version(self, world: World | None, *, is_left_out: bool) -> str:
@@ -120,7 +120,7 @@ class Told:
         )
 
     def _neighbours(self, place: int) -> tuple[str, ...]:
-        """The one before and the one after in the ring, as far as they can be reached."""
+        """Return the previous and the next worker in the ring, if they can be reached."""
         count = len(self._addresses)
         around = dict.fromkeys(((place - 1) % count, (place + 1) % count))
         found = (self._addresses[other] for other in around if other != place)
@@ -128,18 +128,18 @@ class Told:
 
 
 def world_secret(key: bytes, uid: str, generation: int) -> str:
-    """The same on every replica and after every restart, and unknown outside that world."""
+    """Return the world's secret: equal on every replica and after restarts, unknown outside it."""
     return hmac.new(key, f"{uid}/{generation}".encode(), hashlib.sha256).hexdigest()
 
 
 def _stop_at(status: TrainingJobStatus) -> float | None:
-    """It moves with every refresh of the cost: once a minute those who poll are answered."""
+    """Return the time to stop at; it moves once a minute, with the cost, and answers every poll."""
     cost = status.cost
     return cost.stop_at.datetime.timestamp() if cost is not None and cost.stop_at else None
 
 
 def _leaving(status: TrainingJobStatus) -> frozenset[int]:
-    """Workers that train while a world without them is prepared."""
+    """Return the workers that train while a world without them is prepared."""
     world = status.world
     if world is None or world.switch or world.trained is None:
         return frozenset()

@@ -1,10 +1,10 @@
-"""Who leads, as agents need to know it."""
+"""Leadership, as far as agents need to know it."""
 
 from spotrun.kube.lease import Election
 
 
 class Leadership:
-    """The leader's address is part of its identity in the lease: `host:port/random`."""
+    """The leader and its address, which is part of its identity in the lease: `host:port/random`."""
 
     def __init__(self, election: Election, own_address: str) -> None:
         self._election = election
@@ -17,7 +17,7 @@ class Leadership:
 
     @property
     def address(self) -> str | None:
-        """Where agents reach the leader; None if nobody is known to lead.
+        """The address at which agents reach the leader; None if nobody is known to lead.
 
         A lease with our own address is that of the process before us, and so of nobody.
         """

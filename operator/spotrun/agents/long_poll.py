@@ -1,7 +1,7 @@
-"""Where answers wait for agents and agents for answers; what is told comes from stored status.
+"""Long polls of agents and the answers they wait for, which come from stored status.
 
-It holds for one reign. What others stored while they led is not on it, so a new reign begins with
-nothing: a job is told of once it was looked at.
+A board holds for one term as leader. Writes of other leaders are not on it, so a new term begins
+empty: a job is published once it was looked at.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class WorkerKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Place:
-    """Which worker of which job a pod is."""
+    """The job and serial of a pod."""
 
     job_uid: str
     serial: int
@@ -48,7 +48,7 @@ class _Poll(NamedTuple):
 
 
 class Board:
-    """Everything agents are told; to be used from one event loop."""
+    """All answers to agents; to be used from one event loop."""
 
     def __init__(self, key: bytes) -> None:
         """Start empty; `key` is the cluster's, from which the worlds' secrets are derived."""
@@ -60,39 +60,39 @@ class Board:
 
     @property
     def jobs(self) -> Iterator[Published]:
-        """What was published last, of every job there is."""
+        """The jobs as they were published last."""
         return (entry.job for entry in self._entries.values())
 
     @property
     def num_polls(self) -> int:
-        """How many workers wait for news."""
+        """The number of workers that wait for news."""
         return sum(map(len, self._polls.values()))
 
     def forget(self) -> None:
-        """The reign is over: nothing that was said counts any more, and nobody waits for more."""
+        """Drop all answers and release all polls: this replica leads no more."""
         self._entries.clear()
         self._gone.clear()
         self._unseen = None
         self.release()
 
     def expect(self, keys: Iterable[Key]) -> None:
-        """These are the jobs that a new reign has to look at."""
+        """Set the jobs that a new leader has to look at."""
         self._unseen = set(keys)
 
     def looked_at(self, key: Key) -> None:
-        """What is to be said of a job is said, even if that is nothing."""
+        """Note that a job was looked at and published, even if there was nothing to publish."""
         if self._unseen is not None:
             self._unseen.discard(key)
 
     def is_unseen(self, key: Key) -> bool:
-        """Whether a job was not looked at yet in this reign, or what there is is not known yet."""
+        """Whether a job was not looked at in this term, or the list of jobs is not known yet."""
         return self._unseen is None or key in self._unseen
 
     def publish(self, job: Published, version: int) -> None:
         """Tell the workers of a job what is stored at this resource version of it.
 
-        Also to be called when a pod came, went or got its address. What is older than what was
-        published is ignored, for caches may be behind our own writes.
+        Also to be called when a pod came, went or got its address. A version older than the
+        published one is ignored, for caches may be behind our own writes.
         """
         key = Key(job.namespace, job.name)
         old = self._entries.get(key)
@@ -105,7 +105,7 @@ class Board:
             self._wake_changed(key, told)
 
     def withdraw(self, key: Key, version: int) -> None:
-        """The job was deleted; its agents are told so."""
+        """Tell the agents of a deleted job that it is gone."""
         old = self._entries.get(key)
         if old is not None and old.version > version:
             return
@@ -120,7 +120,7 @@ class Board:
         return key in self._gone
 
     def place(self, worker: WorkerKey) -> Place | None:
-        """Which worker that is; None if there is no such pod in the job."""
+        """Return the job and serial of a pod; None if there is no such pod in the job."""
         entry = self._entries.get(Key(worker.namespace, worker.job))
         serial = entry.told.serials.get(worker.pod) if entry else None
         if entry is None or serial is None:
@@ -128,13 +128,13 @@ class Board:
         return Place(entry.job.uid, serial, entry.job.peers[serial].uid)
 
     def answer(self, worker: WorkerKey) -> Answer | None:
-        """What that worker is told now; None if there is no such worker."""
+        """Return that worker's present answer; None if there is no such worker."""
         entry = self._entries.get(Key(worker.namespace, worker.job))
         serial = entry.told.serials.get(worker.pod) if entry else None
         return None if entry is None or serial is None else entry.told.answer(serial)
 
     async def wait(self, worker: WorkerKey, seen: str, timeout_seconds: float) -> Answer | None:
-        """The answer once it differs from what was seen, or what it is after the time-out.
+        """Return the answer once it differs from `seen`, or the present one after the time-out.
 
         One poll of a worker waits at a time: a newer one has the older one answered.
         """
@@ -155,13 +155,13 @@ class Board:
         return self.answer(worker)
 
     def nudge(self, worker: WorkerKey) -> None:
-        """Have the worker's open poll answered now: who lives asks again at once."""
+        """Answer the worker's open poll now; an agent that lives asks again at once."""
         poll = self._polls.get(Key(worker.namespace, worker.job), {}).get(worker.pod)
         if poll is not None:
             _resolve(poll.news)
 
     def release(self) -> None:
-        """Have every open poll answered now."""
+        """Answer every open poll now."""
         for key in self._polls:
             self._wake_all(key)
 

@@ -1,4 +1,4 @@
-"""From a decided job to what is published about it."""
+"""The published form of a job: its status as stored, and its workers' pods."""
 
 import logging
 from collections import Counter
@@ -14,9 +14,9 @@ log = logging.getLogger(__name__)
 
 
 def publish(board: Board, job: JobSnapshot, status: TrainingJobStatus, version: str) -> None:
-    """Tell a job's workers what is stored, if that is known.
+    """Publish a job to its workers, if its stored status is known.
 
-    A mistake of ours in what they are told keeps nobody from suspending the job, or deleting it.
+    A bug of ours in the answers keeps nobody from suspending the job, or deleting it.
     """
     if not job.may_be_told:
         return
@@ -27,7 +27,7 @@ def publish(board: Board, job: JobSnapshot, status: TrainingJobStatus, version: 
 
 
 def published(job: JobSnapshot, status: TrainingJobStatus) -> Published:
-    """A job as it is stored, with its workers' pods."""
+    """Return a job as it is stored, with its workers' pods."""
     return Published(
         namespace=job.namespace,
         name=job.name,
@@ -43,7 +43,7 @@ def published(job: JobSnapshot, status: TrainingJobStatus) -> Published:
 
 
 def _placed(job: JobSnapshot) -> Counter[tuple[str, str]]:
-    """How many workers run on nodes that are there, by the pool of the node and its capacity."""
+    """Count the running workers on existing nodes, by the node's pool and its capacity type."""
     nodes = (worker.node for worker in job.workers if worker.pod.phase is PodPhase.RUNNING)
     return Counter(
         (node.pool, node.capacity.value) for node in nodes if node is not None and not node.gone

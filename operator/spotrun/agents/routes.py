@@ -1,4 +1,4 @@
-"""What an agent can ask: its world, as a long poll, and to report."""
+"""The requests of agents: their world, as a long poll, and their reports."""
 
 import asyncio
 import json
@@ -42,46 +42,46 @@ _SEEN_CHARACTERS = 64
 
 
 class Agents(Protocol):
-    """Who keeps what is heard from agents."""
+    """The store of agents' reports and signs of life."""
 
     def heard(self, uid: str, serial: int, report: Report) -> bool:
-        """Take a report; true if it is worth waking the job."""
+        """Take a report; return whether it is worth waking the job."""
 
     def touch(self, uid: str, serial: int) -> None:
         """Note a sign of life."""
 
     def hold(self, uid: str, serial: int) -> None:
-        """A poll is open from now on, which is a sign of life as long as it is."""
+        """Count a poll as a sign of life for as long as it is open."""
 
     def let_go(self, uid: str, serial: int) -> None:
-        """The poll was answered, or its connection is gone."""
+        """Note that the poll was answered, or that its connection is gone."""
 
     def too_old(self, uid: str, serial: int) -> bool:
-        """Note that its wire version is no longer served; true if that is news."""
+        """Note that its wire version is no longer served; return whether that is news."""
 
 
 class Authenticator(Protocol):
-    """Who checks tokens."""
+    """The checker of tokens."""
 
     async def check(self, token: str, *, namespace: str, pod: str, address: str) -> Bearer:
-        """Whose token it is; raises Refused unless it belongs to that very pod."""
+        """Return the pod of a token; raises Refused unless it belongs to that very pod."""
 
 
 class Leadership(Protocol):
-    """Whether this replica leads, and who does."""
+    """The question whether this replica leads, and which one does."""
 
     @property
     def leads(self) -> bool:
-        """Whether this one may answer now."""
+        """Whether this replica may answer now."""
 
     @property
     def address(self) -> str | None:
-        """host:port where agents reach the leader; None if it is not known."""
+        """Return host:port where agents reach the leader; None if it is not known."""
 
 
 @dataclass(frozen=True)
 class Manners:
-    """How long things may take."""
+    """Time limits and rate limits of requests."""
 
     poll_seconds: float = 20.0  # below what load balancers and NAT take for a dead connection
     body_seconds: float = 10.0
@@ -102,7 +102,7 @@ class _Route(NamedTuple):
 
 
 class App:
-    """Answers requests; connections are the listener's."""
+    """Answers requests; the listener owns the connections."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class App:
         self._date = (0, "")  # of a second since the epoch, as HTTP writes it
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request; whatever is wrong with it comes back as a status and a sentence."""
+        """Answer one request; every error is returned as a status and a sentence."""
         what = "other"
         try:
             route = _route(request)
@@ -147,7 +147,7 @@ class App:
         return response
 
     def _now(self) -> str:
-        """By which agents know what our moments are on their clocks: so it is the same clock."""
+        """Return the Date header, by which agents translate our times to their clocks: one clock."""
         now = self._wall()
         second = int(now.timestamp())
         if second != self._date[0]:
@@ -174,7 +174,7 @@ class App:
     async def _hold(
         self, worker: WorkerKey, place: Place, seen: str, seconds: float
     ) -> Answer | None:
-        """Wait for news; as long as a poll is held its worker counts as heard."""
+        """Wait for news; an open poll counts as a sign of life."""
         self._agents.hold(place.job_uid, place.serial)
         try:
             return await self._board.wait(worker, seen, seconds)
@@ -255,7 +255,7 @@ def _route(request: web.BaseRequest) -> _Route:
 
 
 async def _body(request: web.BaseRequest, timeout_seconds: float) -> bytes:
-    """The whole body, if it is small and comes soon."""
+    """Return the whole body, if it is small and comes soon."""
     too_big = Refused(413, f"a report has at most {REPORT_BYTES} bytes", close=True)
     body = bytearray()
     try:

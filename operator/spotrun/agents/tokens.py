@@ -1,7 +1,7 @@
-"""Who calls: a projected token, checked by the API server, must be bound to the very pod.
+"""Authentication: a projected token, checked by the API server, must be bound to the very pod.
 
-What a token claims about itself is read first, so that what cannot be good costs no review; only
-the review counts, though.
+The token's own claims are read first, so that a hopeless one costs no review; only the review
+counts, though.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class Bearer:
 
 @dataclass(frozen=True)
 class Limits:
-    """How many reviews are asked for in all, and how many bad tokens one address may show."""
+    """The rate of reviews in all, and the rate of bad tokens from one address."""
 
     # 8,000 workers come over from another leader in 20 s; one review costs the API server 0.5 ms.
     reviews: Rate = field(default_factory=lambda: Rate(per_second=800, burst=800))
@@ -61,14 +61,14 @@ class Limits:
 
 
 class ReviewUser(msgspec.Struct, frozen=True):
-    """Whose token it is."""
+    """The user that a token belongs to."""
 
     username: str = ""
     extra: dict[str, tuple[str, ...]] | None = None
 
 
 class ReviewStatus(msgspec.Struct, frozen=True):
-    """What the API server says about a token."""
+    """The API server's verdict on a token."""
 
     authenticated: bool = False
     audiences: tuple[str, ...] | None = None
@@ -102,7 +102,7 @@ Review = Callable[[str], Awaitable[ReviewStatus]]
 
 
 def review_by(client: Client) -> Review:
-    """Ask the API server."""
+    """Return a function that asks the API server."""
 
     async def review(token: str) -> ReviewStatus:
         body = {
@@ -118,7 +118,7 @@ def review_by(client: Client) -> Review:
 class Tokens:
     """Checks tokens, and remembers each until it expires.
 
-    That a pod is gone is not noticed here: whoever asks compares the pod's UID with the pods there
+    It does not notice that a pod is gone: the caller compares the pod's UID with the pods there
     are.
     """
 
@@ -141,7 +141,7 @@ class Tokens:
         self._pending: dict[bytes, asyncio.Task[Bearer | None]] = {}
 
     async def check(self, token: str, *, namespace: str, pod: str, address: str) -> Bearer:
-        """Whose token it is; raises Refused unless it belongs to that very pod."""
+        """Return the pod of a token; raises Refused unless it belongs to that very pod."""
         digest = hashlib.sha256(token.encode(errors="replace")).digest()
         known = self._known.get(digest)
         if known is not None and known[1] > self._wall():
@@ -196,7 +196,7 @@ class Tokens:
         return bearer
 
     async def _turn(self, address: str) -> None:
-        """Wait for a turn to ask; who showed many bad tokens waits longest, and apart."""
+        """Wait for a turn to ask; an address with many bad tokens waits longest, and apart."""
         for_refusals = self._refusals[address].wait_seconds()
         wait = self._reviews.wait_seconds()
         if for_refusals > 0 or wait > QUEUE_SECONDS:
@@ -211,7 +211,7 @@ class Tokens:
 
 
 def bearer_of(status: ReviewStatus) -> Bearer | None:
-    """The pod to which a reviewed token is bound; None if it is not good for us."""
+    """Return the pod that a reviewed token is bound to; None if the token is not valid here."""
     if not status.authenticated or TOKEN_AUDIENCE not in (status.audiences or ()):
         return None
     parts = status.user.username.split(":")

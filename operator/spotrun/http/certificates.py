@@ -1,6 +1,6 @@
 """The operator's own certificate authority: made, judged and replaced; no I/O, no clock.
 
-Pods learn the authorities when they are made and keep them for life. So the next authority is told
+Pods learn the authorities when they are made and keep them for life. So the next authority is given
 to new pods long before anything signed by it is shown, and the old one goes on serving until pods
 that know only the old one are rare: those must be younger than the old authority's last year.
 """
@@ -38,7 +38,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Term:
-    """What a certificate says of itself: its name, who signed it, and until when it is good."""
+    """The name, issuer and end of validity of a certificate."""
 
     name: str
     issuer: str
@@ -47,7 +47,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Certificates:
-    """What there is: authorities, the older one first, and what one of them signed for us."""
+    """The certificates there are: authorities, older first, and our serving certificate."""
 
     authorities: tuple[Term, ...] = ()
     serving: Term | None = None
@@ -55,7 +55,7 @@ class Certificates:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done now, in this order."""
+    """The steps to take now, in this order."""
 
     drop: tuple[str, ...] = ()  # authorities that have ended
     make_authority: bool = False
@@ -63,12 +63,12 @@ class Plan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether all is well."""
+        """Whether nothing is to be done."""
         return self == Plan()
 
 
 def plan_rotation(now: datetime.datetime, certificates: Certificates) -> Plan:
-    """What must be replaced; pure, and nothing to do right after it was done."""
+    """Return the replacements that are due; pure, and empty right after they were made."""
     kept = tuple(term for term in certificates.authorities if term.ends > now)
     drop = tuple(term.name for term in certificates.authorities if term not in kept)
     make = not kept or (len(kept) == 1 and kept[0].ends - now <= OVERLAP)
@@ -84,7 +84,7 @@ def plan_rotation(now: datetime.datetime, certificates: Certificates) -> Plan:
 
 
 def make_authority(now: datetime.datetime) -> Pair:
-    """A new authority; its name is its own, so that issuers can be told apart."""
+    """Make a new authority with a name of its own, so that issuers can be told apart."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(f"spotrun agents {secrets.token_hex(4)}")
     builder = _builder(name, name, key.public_key(), now, AUTHORITY_LIFE)
@@ -97,7 +97,7 @@ def make_authority(now: datetime.datetime) -> Pair:
 
 
 def sign_serving(authority: Pair, now: datetime.datetime) -> Pair:
-    """A certificate for the one name that agents expect, whatever address they dial."""
+    """Sign a certificate for the one name that agents expect, whatever address they dial."""
     signer = x509.load_pem_x509_certificate(authority.certificate)
     signer_key = serialization.load_pem_private_key(authority.key, None)
     assert isinstance(signer_key, ec.EllipticCurvePrivateKey), "it is ours"
@@ -117,13 +117,13 @@ def sign_serving(authority: Pair, now: datetime.datetime) -> Pair:
 
 
 def term(certificate: bytes) -> Term:
-    """Read the certificate's own words; raises ValueError if it is none."""
+    """Read a certificate's name, issuer and end; raises ValueError if it is not a certificate."""
     loaded = x509.load_pem_x509_certificate(certificate)
     return Term(_common(loaded.subject), _common(loaded.issuer), loaded.not_valid_after_utc)
 
 
 def describe(authorities: Iterable[Pair], serving: Pair | None) -> Certificates:
-    """What a plan is made from."""
+    """Return the facts that a plan is made from."""
     terms = tuple(term(pair.certificate) for pair in authorities)
     return Certificates(terms, None if serving is None else term(serving.certificate))
 

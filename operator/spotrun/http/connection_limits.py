@@ -1,8 +1,8 @@
-"""Who is connected: workers, and strangers, who are kept few and short.
+"""Limits of connections: many for workers, few and short ones before authentication.
 
-Who has shown no good token yet is a stranger. Strangers are counted by address from the moment they
-connect, before any TLS work is done for them, so that a flood of them costs its own address. Where
-floods from many addresses leave no room, they give way to addresses that have few.
+A connection is unauthenticated until it shows a good token. Those are counted by address from the
+moment they connect, before any TLS work is done for them, so that a flood of them costs its own
+address. Where floods from many addresses leave no room, they give way to addresses that have few.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from spotrun.http.rate_limit import Buckets, Clock, Rate
 
 @dataclass(frozen=True)
 class Limits:
-    """What one address, one worker and everybody together may hold open."""
+    """The connections that one address, one worker and everybody together may hold open."""
 
     connections: int = 18_000  # two of 8,000 workers each, and room for strangers
     strangers: int = 6_000  # all of a dead leader's agents come, and get in by turns
@@ -55,7 +55,7 @@ class Visit:
 
 
 class Visits:
-    """Who is connected, within the limits."""
+    """The open connections, within the limits."""
 
     def __init__(self, limits: Limits, clock: Clock = time.monotonic) -> None:
         self._limits = limits
@@ -72,11 +72,11 @@ class Visits:
 
     @property
     def num_strangers(self) -> int:
-        """How many have shown no good token yet."""
+        """The number of connections that have shown no good token yet."""
         return self._num_strangers
 
     def may_come(self, address: str) -> bool:
-        """Whether another stranger is let in from there."""
+        """Whether another unauthenticated connection is accepted from that address."""
         arrivals = self._arrivals[address]
         here = len(self._strangers.get(address, ()))
         if here >= self._limits.strangers_per_address or arrivals.wait_seconds() > 0:
@@ -87,7 +87,7 @@ class Visits:
         return True
 
     def arrived(self, address: str, protocol: web.RequestHandler) -> Visit:
-        """A stranger connected."""
+        """Add an unauthenticated connection."""
         visit = Visit(address, protocol)
         self._visits[protocol] = visit
         here = self._strangers.setdefault(address, OrderedDict())
@@ -96,7 +96,7 @@ class Visits:
         return visit
 
     def introduced(self, protocol: web.RequestHandler, worker: str) -> None:
-        """It has shown the token of a worker; the worker's oldest connection gives way."""
+        """Note that it has shown a worker's token; the worker's oldest connection gives way."""
         visit = self._visits.get(protocol)
         if visit is None or visit.worker == worker:
             return
@@ -111,7 +111,7 @@ class Visits:
             next(iter(mine)).close()
 
     def left(self, protocol: web.RequestHandler) -> None:
-        """Its connection is gone."""
+        """Remove a connection that has ended."""
         visit = self._visits.pop(protocol, None)
         if visit is None:
             return
@@ -121,7 +121,7 @@ class Visits:
             self._leave_worker(visit)
 
     def close_all(self) -> None:
-        """Hang up on everybody."""
+        """Close every connection."""
         for visit in list(self._visits.values()):
             visit.close()
 
@@ -131,7 +131,7 @@ class Visits:
         return len(self._visits) >= limits.connections or self._num_strangers >= limits.strangers
 
     def _make_room(self, here: int) -> bool:
-        """Whether the longest stranger of the fullest address left for one from somewhere else."""
+        """Whether the oldest connection of the fullest address was closed for one from elsewhere."""
         if self._largest < _CROWD * (here + 1):
             return False
         fullest = max(self._strangers.values(), key=len)
@@ -141,7 +141,7 @@ class Visits:
         return True
 
     def _resized(self, before: int, now: int) -> None:
-        """An address has another number of strangers."""
+        """Note another number of unauthenticated connections of an address."""
         self._num_strangers += now - before
         self._sizes[before] -= 1
         self._sizes[now] += 1

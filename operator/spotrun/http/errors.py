@@ -1,4 +1,4 @@
-"""Saying no to an agent: a status and a sentence."""
+"""Refusals to agents: a status and a sentence."""
 
 import math
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ SERVER: Mapping[str, str] = {"Server": "spotrun"}  # aiohttp would tell stranger
 
 
 class Refused(Exception):  # noqa: N818 - it is an answer, not a fault
-    """The request is not served; says why, and where or when to try again."""
+    """The request is not served; the message says why, and where or when to try again."""
 
     def __init__(
         self,

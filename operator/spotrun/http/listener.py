@@ -1,4 +1,4 @@
-"""Connections: strangers are turned away before any TLS is done for them, or any work."""
+"""The listener: it refuses unauthenticated floods before any TLS or other work for them."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ _http_log = logging.getLogger("spotrun.http")
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Aiohttp logs a traceback for each bad request: strangers could fill disks with those."""
+    """Whether a log record is not aiohttp's traceback of a bad request: those could fill disks."""
     error = record.exc_info[1] if record.exc_info else None
     return not isinstance(error, HttpProcessingError)
 
@@ -56,7 +56,7 @@ class _Connection(web.RequestHandler):
 
 
 class _Http(web.Server):
-    """aiohttp's server, which tells us when connections end."""
+    """aiohttp's server, which reports the end of each connection to us."""
 
     def __init__(
         self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], limits: Limits
@@ -180,7 +180,7 @@ class Listener:
 
 
 def _spare_files() -> int:
-    """How many connections this process may hold, and still talk to the API server."""
+    """Return how many connections this process may hold and still talk to the API server."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:  # soft limits are low for programs that use select(), which we do not
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -188,7 +188,7 @@ def _spare_files() -> int:
 
 
 async def _readable(listening: socket.socket) -> None:
-    """Wait until somebody knocks; `sock_accept`, cancelled, may lose whom it has just let in."""
+    """Wait for a connection; a cancelled `sock_accept` may lose one that it has just accepted."""
     loop = asyncio.get_running_loop()
     knocked = asyncio.Event()
     loop.add_reader(listening, knocked.set)
@@ -199,7 +199,7 @@ async def _readable(listening: socket.socket) -> None:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Listen; the empty host means every address, IPv4 and IPv6."""
+    """Open the sockets; the empty host means every address, IPv4 and IPv6."""
     if not host and socket.has_dualstack_ipv6():
         listening = socket.create_server(
             ("", port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True

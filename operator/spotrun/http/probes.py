@@ -1,6 +1,6 @@
 """Metrics and health, on plain ports of their own that agents need not reach.
 
-Nobody shows a token here, so all are strangers: each connection is for one answer.
+Nobody shows a token here, so all connections are unauthenticated, each for one answer.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,7 +24,7 @@ LIMITS = Limits(connections=500, strangers=500, strangers_per_address=50)
 def plain_server(
     pages: Mapping[str, Page], *, host: str = "", port: int = 8080, limits: Limits = LIMITS
 ) -> Listener:
-    """Serves pages, by their paths, while its `async with` block lasts."""
+    """Serve pages, by their paths, while its `async with` block lasts."""
 
     async def answer(request: web.BaseRequest) -> web.Response:
         response = await _page_of(request, pages)
@@ -36,7 +36,7 @@ def plain_server(
 
 
 def health(probe: Probe) -> Page:
-    """Whether all is well, and else what is not."""
+    """Return a page that says "ok", or what is wrong."""
 
     async def page(_: web.BaseRequest) -> web.Response:
         wrong = probe()

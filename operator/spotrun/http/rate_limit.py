@@ -1,4 +1,4 @@
-"""Token buckets: how often something may happen, for one or for each of many."""
+"""Token buckets: limits of a rate, for one user or for each of many."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -9,7 +9,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class Rate:
-    """So many per second in the long run, so many at once."""
+    """A rate: an average per second, and a burst that may come at once."""
 
     per_second: float
     burst: float
@@ -27,17 +27,17 @@ class Bucket:
         self._at = clock()
 
     def wait_seconds(self) -> float:
-        """How long until one may be taken; 0 if at once."""
+        """Return the seconds until one may be taken; 0 if at once."""
         self._refill()
         return max(0.0, (1.0 - self._level) / self._rate.per_second)
 
     def take(self) -> None:
-        """Take one, on credit where there is none: whoever asks next waits longer."""
+        """Take one, on credit if there is none: the next caller waits longer."""
         self._refill()
         self._level -= 1.0
 
     def drain(self, seconds: float) -> None:
-        """Leave nothing to be taken for so long from now on."""
+        """Leave nothing to be taken for this time from now on."""
         self._refill()
         self._level = min(self._level, -seconds * self._rate.per_second)
 

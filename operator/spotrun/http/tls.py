@@ -1,4 +1,4 @@
-"""Where the serving certificate comes from: a Secret of the operator's own, or mounted files."""
+"""The serving certificate: in a Secret of the operator's own, or in mounted files."""
 
 import asyncio
 import base64
@@ -43,7 +43,7 @@ _KEY_BYTES = 32
 
 
 class SecretObject(msgspec.Struct, frozen=True, rename="camel"):
-    """A Secret, as far as we use it."""
+    """A Secret, as far as it is used here."""
 
     metadata: Meta
     data: dict[str, str] | None = None
@@ -51,7 +51,7 @@ class SecretObject(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True)
 class Identity:
-    """What the operator shows to agents, and what worlds' secrets are derived from."""
+    """The certificate that agents are shown, and the key that worlds' secrets derive from."""
 
     bundle: str  # PEM of every authority that agents are to trust: SPOTRUN_CA of new pods
     serving: Pair
@@ -59,10 +59,10 @@ class Identity:
 
 
 class Source(Protocol):
-    """Where an identity comes from; asked again and again, for it is renewed."""
+    """A source of identities; asked again and again, for identities are renewed."""
 
     async def load(self) -> Identity:
-        """Read it, and renew it where that is ours to do; raises KubeError, OSError, ValueError."""
+        """Read it, and renew it if that is ours to do; raises KubeError, OSError, ValueError."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class OwnSecret:
         self._now = now or client.clock.now
 
     async def load(self) -> Identity:
-        """Read the Secret; make it, or what is too old in it, unless another replica just did."""
+        """Read the Secret; renew it if it is missing or old, unless another replica just did."""
         for _ in range(_ATTEMPTS):
             found = await self._read()
             contents = _read_contents(found.data or {}) if found is not None else None
@@ -111,7 +111,7 @@ class OwnSecret:
             return None
 
     async def _write(self, found: SecretObject | None, contents: _Contents) -> bool:
-        """Whether nobody was faster."""
+        """Write the Secret; return whether no other replica was faster."""
         meta: dict[str, object] = {"name": self._name, "labels": {LABEL_MANAGED_BY: MANAGED_BY}}
         data = _write_contents(contents)
         try:
@@ -141,7 +141,7 @@ class OwnSecret:
 
 @dataclass(frozen=True)
 class MountedFiles:
-    """A certificate that somebody else renews; the worlds' key still comes from our Secret."""
+    """A certificate that others renew; the worlds' key still comes from our Secret."""
 
     certificate: Path
     key: Path
@@ -156,7 +156,7 @@ class MountedFiles:
 
 
 def server_context() -> ssl.SSLContext:
-    """What agents' connections are made with; `show` gives it its certificate."""
+    """Return the TLS settings of agents' connections; `show` adds the certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.num_tickets = 0  # connections last; sessions would only take memory
@@ -164,7 +164,7 @@ def server_context() -> ssl.SSLContext:
 
 
 def show(context: ssl.SSLContext, pair: Pair) -> None:
-    """Show this certificate from the next connection on; raises ValueError if it is not one."""
+    """Use this certificate from the next connection on; raises ValueError if it is not one."""
     with _file(pair.key + b"\n" + pair.certificate) as both:
         try:
             context.load_cert_chain(both)
@@ -174,7 +174,7 @@ def show(context: ssl.SSLContext, pair: Pair) -> None:
 
 @contextlib.contextmanager
 def _file(content: bytes) -> Iterator[str]:
-    """A file for a moment, for ssl reads keys from files only."""
+    """Write a temporary file, for ssl reads keys from files only."""
     if sys.platform == "linux":  # in memory: no key comes to a disk, and none need be writable
         descriptor = os.memfd_create("tls")
         with os.fdopen(descriptor, "wb") as memory:

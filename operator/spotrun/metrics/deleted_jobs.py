@@ -1,4 +1,4 @@
-"""Jobs that were deleted while they cost something: what they cost has to be read once more."""
+"""Jobs that were deleted while they cost something: their cost has to be read once more."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -14,14 +14,14 @@ _MOST = 1_000  # who deletes more at once has what they cost in their last event
 
 
 class Farewells:
-    """The last figures of jobs that are gone; for as long as it takes to read them."""
+    """The last numbers of deleted jobs, kept for as long as it takes to read them."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._said: OrderedDict[Key, tuple[float, Published]] = OrderedDict()
 
     def say(self, job: Published) -> None:
-        """Keep it as it is, for a while."""
+        """Keep a deleted job's last status for a while."""
         key = Key(job.namespace, job.name)
         self._said.pop(key, None)
         self._said[key] = (self._clock(), job)
@@ -29,7 +29,7 @@ class Farewells:
             self._said.popitem(last=False)
 
     def instead_of(self, jobs: Iterable[Published]) -> dict[Key, Published]:
-        """Return those that are gone and still told of, in place of others of their names."""
+        """Return the deleted jobs still shown, in place of others of their names."""
         now, there = self._clock(), {Key(job.namespace, job.name) for job in jobs}
         for key, (said_at, _) in list(self._said.items()):
             if now - said_at >= (HANDOVER_SECONDS if key in there else FAREWELL_SECONDS):

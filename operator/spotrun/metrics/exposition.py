@@ -1,6 +1,7 @@
-"""What Prometheus reads, without keeping agents waiting: family by family, and once for many.
+"""The metrics page, rendered family by family and once for many readers: agents must not wait.
 
-The series of 2,000 jobs are half a second of work, and whoever reaches the port may ask for them.
+The series of 2,000 jobs are half a second of work, and anybody who reaches the port may ask for
+them.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ class Exposition:
         self._last: _Rendered | None = None
 
     async def page(self, request: web.BaseRequest) -> web.Response:
-        """All metrics, in the format that is asked for."""
+        """Return all metrics, in the format that is asked for."""
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         body = await self._body(encode, content_type)
         return web.Response(body=body, headers={"Content-Type": content_type})
@@ -52,7 +53,7 @@ class _Rendered(NamedTuple):
 
 
 class _Families(Collector):
-    """What an encoder takes."""
+    """The families that an encoder takes."""
 
     def __init__(self, *families: Metric) -> None:
         self._families = families
@@ -63,7 +64,7 @@ class _Families(Collector):
 
 
 async def _render(registry: CollectorRegistry, encode: Encode) -> bytes:
-    """As the encoder would do it at once; after each family everybody else has a turn."""
+    """Encode the page family by family; after each one other tasks have a turn."""
     end = encode(_Families())
     parts: list[bytes] = []
     for family in registry.collect():

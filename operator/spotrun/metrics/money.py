@@ -1,4 +1,4 @@
-"""What Prometheus reads of a job's money: what it costs, what that bought, what is left of it."""
+"""Metrics of a job's money: its cost, what that bought, and the budget that is left."""
 
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
@@ -17,14 +17,14 @@ _FROM = (LABEL_TEAM, LABEL_COST_CENTER, LABEL_PROJECT)
 
 
 class _Money(NamedTuple):
-    """What status says of it."""
+    """The cost and its sums in a job's status."""
 
     cost: Cost
     sums: Accumulators
 
 
 def money_families(jobs: Iterable[Published]) -> Iterator[Metric]:
-    """What is known of each job; a figure that nobody knows has no series."""
+    """Yield the known figures of each job; an unknown figure has no series."""
     every = [(_labels(job), job) for job in jobs]
     known = [
         (labels, _Money(job.status.cost, job.status.accumulators or Accumulators()))
@@ -46,7 +46,7 @@ def money_families(jobs: Iterable[Published]) -> Iterator[Metric]:
 
 
 def _num_unpriced(job: Published) -> int:
-    """Workers have an address once they have a node, and a rate once somebody knows its price."""
+    """Count workers with an address but no rate: they have a node, and its price is unknown."""
     sums = job.status.accumulators or Accumulators()
     priced = {number for rate in sums.rates or () for number in rate.workers.numbers}
     placed = {serial for serial, peer in job.peers.items() if peer.address is not None}
@@ -63,7 +63,7 @@ def _wasted(cost: Cost) -> Iterator[tuple[str, Amount | None]]:
 
 
 def _as_first_shown(usd: Amount | None, corrected: SignedAmount | None) -> Decimal | None:
-    """What never falls: Prometheus would take a correction below zero for a restart."""
+    """Return the sum before corrections: Prometheus takes a falling counter for a restart."""
     if usd is None or corrected is None:
         return usd.decimal if usd is not None else None
     return usd.decimal - corrected.decimal

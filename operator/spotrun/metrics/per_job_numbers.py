@@ -1,6 +1,6 @@
-"""Figures: what Prometheus reads of each job as a number of its own, from status when asked.
+"""Per-job numbers, read from status when Prometheus asks.
 
-So no counter falls when the operator restarts, and a figure that nobody knows has no series.
+So no counter falls when the operator restarts, and an unknown figure has no series.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ Value = str | Decimal | float | None
 
 
 class Figure(NamedTuple, Generic[Known]):
-    """A number that can be read of something known, and what it is called."""
+    """A number that can be read of a job, with its name and help text."""
 
     name: str
     text: str
@@ -28,7 +28,7 @@ def families(
     labels: Sequence[str],
     known: Iterable[tuple[Sequence[str], Known]],
 ) -> Iterator[Metric]:
-    """One family for each figure; `known` is what there is, each with its labels' values."""
+    """Yield one family for each figure; `known` pairs labels' values with the jobs."""
     every = list(known)
     for figure in figures:
         kind = CounterMetricFamily if figure.is_counter else GaugeMetricFamily

@@ -1,4 +1,4 @@
-"""What Prometheus reads of a job's progress: how far it is, what is saved, where it runs."""
+"""Metrics of a job's progress: its steps, its checkpoints, and its workers' places."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,7 +12,7 @@ LABELS = ("namespace", "name")
 
 
 def progress_families(jobs: Iterable[Published]) -> Iterator[Metric]:
-    """What each job has done and saved, its conditions, and where its workers are."""
+    """Yield steps, checkpoints, conditions and worker counts of each job."""
     known = list(jobs)
     yield from families(_FIGURES, LABELS, [((job.namespace, job.name), job) for job in known])
     yield _conditions(known)
@@ -20,7 +20,7 @@ def progress_families(jobs: Iterable[Published]) -> Iterator[Metric]:
 
 
 def _step(job: Published) -> float:
-    """From the first day on, so that a job which never takes a step is seen not to."""
+    """Return the step, 0 at first, so that a job which never takes one is seen not to."""
     progress = job.status.progress
     return (progress.step if progress is not None else None) or 0
 
@@ -36,7 +36,7 @@ def _redone_steps(job: Published) -> float:
 
 
 def _checkpoint_step(job: Published) -> float | None:
-    """None where there is no place for checkpoints, so that nobody misses one."""
+    """Return the checkpoint's step; None without a place for checkpoints: nobody misses one."""
     saved = job.status.checkpoint
     if saved is not None:
         return saved.step

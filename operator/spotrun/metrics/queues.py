@@ -1,4 +1,4 @@
-"""What Prometheus reads of the queues from which the leader works."""
+"""Metrics of the queues from which the leader works."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from spotrun.kube.workqueue.queue import WorkQueue
 
 
 class Queues(Collector):
-    """How long the queues of the leader are; a standby's are closed."""
+    """The lengths of the leader's queues; a standby's are closed."""
 
     def __init__(self, queues: Mapping[str, WorkQueue[Any]], leads: Callable[[], bool]) -> None:
         self._queues = queues

@@ -1,4 +1,4 @@
-"""What Prometheus reads: this replica's own work, and, from the leader only, the jobs."""
+"""The registry: metrics of this replica's own work, and, from the leader only, of the jobs."""
 
 import importlib.metadata
 from collections import Counter as Tally
@@ -91,16 +91,16 @@ class Meter:
                 raise
 
     def count_failure(self, error: Exception) -> None:
-        """Work on a job was in vain, or one write of it was; it comes again."""
+        """Count a failure of the work on a job, or of one write; it is tried again."""
         self._reconcile_errors.labels(type(error).__name__).inc()
 
     def count_request(self, what: str, status: int) -> None:
-        """An agent was answered."""
+        """Count an answered request of an agent."""
         self.agent_requests.labels(what, str(status)).inc()
 
 
 class _Jobs(Collector):
-    """Read from status when asked, so that no counter falls when the operator restarts."""
+    """Metrics of jobs, read from status when asked: no counter falls when the operator restarts."""
 
     def __init__(
         self,

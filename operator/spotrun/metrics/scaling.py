@@ -1,4 +1,4 @@
-"""What Prometheus reads of sizes: what is asked for, what trains, how well it is used, and why."""
+"""Metrics of sizes: the size asked for, the size that trains, utilization, and reasons."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,7 +10,7 @@ _LABELS = ("namespace", "name")
 
 
 def scaling_families(jobs: Iterable[Published]) -> Iterator[Metric]:
-    """Of each job in mode Auto; in mode Manual somebody else knows."""
+    """Yield the sizes of each job in mode Auto; in mode Manual the operator decides none."""
     workers = GaugeMetricFamily(
         "spotrun_trainingjob_scaling_workers",
         "The size that is justified, and that of the world that trains.",

@@ -13,7 +13,7 @@ from spotrun.state.snapshot import JobSnapshot
 async def annotate(
     client: Client, writes: Writes, job: JobSnapshot, action: Annotate
 ) -> Trouble | None:
-    """Write them on this very job, whatever else has changed about it."""
+    """Write the annotations on the job with this UID, whatever else has changed about it."""
     meta = {"uid": job.uid, "annotations": dict(action.annotations)}
     try:
         written = await writes.do(

@@ -15,7 +15,8 @@ async def resize(
 ) -> Trouble | None:
     """Write another size, if nobody has changed the job since that was decided.
 
-    Who writes a size in between is heard: this is refused, and it is decided again.
+    If a user or an autoscaler writes a size in between, this write is refused, and it is decided
+    again.
     """
     patch: list[dict[str, object]] = [
         {"op": "replace", "path": "/metadata/resourceVersion", "value": job.version},

@@ -22,7 +22,7 @@ or be filled anew."""
 
 
 class StatusWriter:
-    """Stores statuses, and says when to look again where that did not go well."""
+    """Stores statuses, and says when to look again if that failed."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class StatusWriter:
         new: TrainingJobStatus,
         memory: Memory,
     ) -> str | Trouble:
-        """Write the next status; returns the version that has it, or what is in the way."""
+        """Write the next status; returns the version that has it, or the trouble."""
         versions: list[str] = []
 
         async def write() -> list[Trouble | None]:

@@ -1,4 +1,4 @@
-"""On which nodes a worker may run: its affinity and its tolerations. Pure."""
+"""The affinity and tolerations of a worker: the nodes on which it may run. Pure."""
 
 import functools
 import itertools
@@ -30,9 +30,9 @@ def affinity(
     place: Placed = ANYWHERE,
     market: Market = UNKNOWN,
 ) -> Manifest:
-    """The user's affinity, narrowed down to (or inclined to) the pools that the job may use.
+    """Return the user's affinity, restricted to the pools that the job may use, or preferring them.
 
-    Where no pool is known, to the capacity that it may use.
+    If no pool is known, it is restricted to the capacity types that the job may use.
     """
     result = dict(given or {})
     of_nodes = dict(result.get("nodeAffinity") or {})
@@ -66,7 +66,7 @@ def tolerations(
     place: Placed = ANYWHERE,
     market: Market = UNKNOWN,
 ) -> list[Manifest]:
-    """The user's tolerations, and those that a worker needs besides; pools may name more."""
+    """Return the user's tolerations, those that a worker needs, and those that pools name."""
     theirs = list(given)
     keys = [*gpu_limits(spec.workers.template)]
     if spec.placement.capacity is not CapacityPolicy.ON_DEMAND:
@@ -88,7 +88,7 @@ def tolerations(
 
 
 def _is_covered(one: Manifest, covered: set[tuple[Any, Any]]) -> bool:
-    """Whether the user has said something about this taint, which then counts."""
+    """Whether the user tolerates this taint already; then the user's toleration counts."""
     return (one.get("key"), one.get("effect")) in covered or (one.get("key"), None) in covered
 
 
@@ -101,7 +101,7 @@ def _spot_values() -> list[tuple[str, list[str]]]:
 
 
 def _pool_terms(market: Market, names: Iterable[str], zone: str) -> list[Manifest]:
-    """One alternative for each pool; a pool that is gone is none."""
+    """Return one alternative for each pool; a deleted pool has none."""
     pools = (market.pool(name) for name in names)
     return [_pool_term(pool, zone) for pool in pools if pool is not None and pool.match_labels]
 
@@ -120,7 +120,7 @@ def _pool_term(pool: PoolFacts, zone: str) -> Manifest:
 
 @functools.cache
 def _spot_terms() -> list[Manifest]:
-    """One alternative for each platform's way to say spot."""
+    """Return one alternative for each platform's label for spot."""
     return [
         {"matchExpressions": [{"key": label, "operator": "In", "values": values}]}
         for label, values in _spot_values()
@@ -129,7 +129,7 @@ def _spot_terms() -> list[Manifest]:
 
 @functools.cache
 def _not_spot() -> Manifest:
-    """NotIn holds as well where there is no such label."""
+    """Exclude spot nodes; NotIn also holds for nodes that have no such label."""
     return {
         "matchExpressions": [
             {"key": label, "operator": "NotIn", "values": values}
@@ -139,7 +139,7 @@ def _not_spot() -> Manifest:
 
 
 def _not_these(nodes: Iterable[str]) -> Manifest:
-    """By the label of the host name: Karpenter makes no node for a pod that asks for a field."""
+    """Exclude these nodes by host name label; Karpenter makes no node for a pod that names a field."""
     names = list(nodes)
     if not names:
         return {}
@@ -147,7 +147,7 @@ def _not_these(nodes: Iterable[str]) -> Manifest:
 
 
 def _both(theirs: Iterable[Manifest], ours: list[Manifest]) -> list[Manifest]:
-    """Terms are alternatives: one of theirs and one of ours must hold."""
+    """Combine two lists of alternatives: one of theirs and one of ours must hold."""
     given = list(theirs)
     if not given:
         return ours

@@ -10,7 +10,7 @@ EVERY_WORKER = 2**31 - 1
 
 
 def disruption_budget(job: JobSnapshot) -> Manifest:
-    """Nobody evicts a healthy worker; our own deletions are none of its business."""
+    """Return the budget that forbids evictions of healthy workers; our own deletions are exempt."""
     return plain(
         {
             "apiVersion": "policy/v1",

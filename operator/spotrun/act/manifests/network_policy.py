@@ -1,4 +1,4 @@
-"""The job's NetworkPolicy: workers talk among themselves, strangers do not join. Pure."""
+"""The job's NetworkPolicy: only its workers talk to each other. Pure."""
 
 from spotrun.act.manifests.plain_json import Manifest, plain
 from spotrun.act.manifests.worker_pod import owned_metadata
@@ -8,7 +8,7 @@ from spotrun.state.snapshot import JobSnapshot
 
 
 def network_policy(job: JobSnapshot) -> Manifest:
-    """Only pods of this very job reach its ports; stores and collectives choose theirs freely."""
+    """Admit only pods of this job, to every port; stores and collectives choose theirs freely."""
     workers = {"matchLabels": {LABEL_JOB_UID: job.uid}}
     return plain(
         {

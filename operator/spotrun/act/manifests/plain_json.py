@@ -8,7 +8,7 @@ Manifest = dict[str, Any]
 
 
 def plain(manifest: Manifest) -> Manifest:
-    """A copy in which names and enums, strings that know more, are strings that encoders know."""
+    """Return a copy in which names and enums are plain strings that every encoder knows."""
     # Twice through C is much quicker than a walk in Python, and a gang has hundreds of pods.
     copied: Manifest = msgspec.json.decode(msgspec.json.encode(manifest, enc_hook=_text))
     return copied

@@ -1,4 +1,4 @@
-"""What a worker's containers may not do. Pure."""
+"""Security contexts of a worker: things its containers may not do. Pure."""
 
 from spotrun.act.manifests.plain_json import Manifest
 
@@ -6,7 +6,7 @@ _STRICTER_PROFILES = frozenset({"RuntimeDefault", "Localhost"})
 
 
 def pod_security(given: Manifest | None, *, restricted: bool) -> Manifest:
-    """The security context of the pod: the user's, with a system call filter."""
+    """Return the pod's security context: the user's, with a system call filter."""
     context = _filtered(dict(given or {}), default=True)
     if restricted:
         # An explicit false is kept: the refusal then says which line is in the way.
@@ -15,7 +15,7 @@ def pod_security(given: Manifest | None, *, restricted: bool) -> Manifest:
 
 
 def container_security(given: Manifest | None, *, restricted: bool) -> Manifest:
-    """The security context of one container: the user's, without a way to more privileges."""
+    """Return a container's security context: the user's, without privilege escalation."""
     context = _filtered({**(given or {}), "allowPrivilegeEscalation": False}, default=False)
     if restricted:
         context["capabilities"] = {**(context.get("capabilities") or {}), "drop": ["ALL"]}
@@ -23,7 +23,7 @@ def container_security(given: Manifest | None, *, restricted: bool) -> Manifest:
 
 
 def _filtered(context: Manifest, *, default: bool) -> Manifest:
-    """Unconfined becomes the runtime's own profile; a container without one has its pod's."""
+    """Replace Unconfined by the runtime's own profile; a container without a profile has its pod's."""
     profile = context.get("seccompProfile")
     if profile is None and not default:
         return context

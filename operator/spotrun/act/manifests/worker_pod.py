@@ -1,4 +1,4 @@
-"""The pod of one worker. Pure: a function of the job, the worker's number and the settings."""
+"""The pod of one worker. Pure: a function of the job, the worker's serial and the settings."""
 
 from spotrun.act.manifests.affinity import affinity, tolerations
 from spotrun.act.manifests.plain_json import Manifest, plain
@@ -38,7 +38,7 @@ _AUTOSCALERS = {
 
 
 def worker_pod(job: JobSnapshot, worker: Create, settings: Settings) -> Manifest:
-    """The manifest of a worker's pod."""
+    """Return the manifest of a worker's pod."""
     return plain(
         {
             "apiVersion": "v1",
@@ -50,7 +50,7 @@ def worker_pod(job: JobSnapshot, worker: Create, settings: Settings) -> Manifest
 
 
 def owned_metadata(job: JobSnapshot, name: str) -> Manifest:
-    """What all objects of a job have in common."""
+    """Return the metadata that all objects of a job share."""
     return {
         "name": name,
         "namespace": job.namespace,
@@ -209,7 +209,7 @@ def _seconds_or_auto(every: AutoOrDuration) -> str:
 
 
 def _ending(spec: Manifest, trainer: Manifest) -> dict[str, str]:
-    """Where last words go, and how long the processes may take that come before them."""
+    """Return the path for last messages, and the time processes have before SIGKILL."""
     seconds = str(max(spec["terminationGracePeriodSeconds"] - _LAST_WORDS_SECONDS, 1))
     return {
         names.ENV_TERMINATION_LOG: trainer.get("terminationMessagePath") or _TERMINATION_LOG,

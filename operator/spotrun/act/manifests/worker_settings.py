@@ -1,11 +1,11 @@
-"""What the operator puts into every worker; the same for all jobs."""
+"""Settings that the operator puts into every worker; the same for all jobs."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Where agents find the operator, and how they know it."""
+    """The operator's address, its authority, and how long workers may take to end."""
 
     server: str  # host:port
     ca_pem: str

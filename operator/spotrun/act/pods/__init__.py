@@ -1,1 +1,1 @@
-"""Writes to the pods of workers: made, taken back, released."""
+"""Writes to the pods of workers: create, withdraw, release."""

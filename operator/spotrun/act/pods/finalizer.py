@@ -1,4 +1,4 @@
-"""Our finalizer on pods, and the patch that takes it off: it, no other, and of that very pod."""
+"""Our finalizer on pods, and the patch that removes it, no other, from that very pod."""
 
 import msgspec
 
@@ -31,7 +31,7 @@ class Released(msgspec.Struct, frozen=True):
 
 
 def release(uid: str, at: int) -> list[dict[str, object]]:
-    """A JSON patch for a pod whose finalizer at this place is ours; Invalid where it is not."""
+    """Return a JSON patch that removes our finalizer at this index; Invalid if another is there."""
     path = f"/metadata/finalizers/{at}"
     return [
         {"op": "test", "path": "/metadata/uid", "value": uid},

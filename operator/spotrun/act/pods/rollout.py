@@ -1,4 +1,4 @@
-"""Making the workers of a job: protected first, tried out once, then more and more at a time."""
+"""Creation of a job's workers: protected first, tried out once, then more and more at a time."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -29,7 +29,7 @@ class _Accepted:
 
 
 class Creations:
-    """Makes workers, and does not ask again too soon where Kubernetes refuses them."""
+    """Creates workers, and does not ask again too soon if Kubernetes refuses them."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Creations:
         self._accepted: dict[tuple[str, str], _Accepted] = {}  # by namespace and template
 
     async def make(self, job: JobSnapshot, workers: list[Create], memory: Memory) -> list[Trouble]:
-        """Make these workers; what Kubernetes says against it is kept in the memory."""
+        """Create these workers; a refusal by Kubernetes is kept in the memory."""
         if not workers:
             if not _gave_way(job, memory):
                 memory.refused = None
@@ -69,7 +69,7 @@ class Creations:
         return troubles or await self._start_slowly(job, workers, memory)
 
     async def _prepare(self, job: JobSnapshot, first: Create, memory: Memory) -> list[Trouble]:
-        """Before workers are made: what protects them, and the word that they are accepted."""
+        """Protect the workers before they start, and ask by a dry run whether they are accepted."""
         troubles = await self._protection.before_workers(job, memory)
         if troubles or memory.accepted == job.template:
             return troubles
@@ -91,7 +91,7 @@ class Creations:
     async def _start_slowly(
         self, job: JobSnapshot, workers: list[Create], memory: Memory
     ) -> Results:
-        """1, 2, 4, 8 ... at a time: what refuses one refuses all, and is asked only once."""
+        """Create 1, 2, 4, 8 ... at a time: a refusal holds for all and is met only once."""
         settings = self._settings()
         settings = replace(settings, restricted=settings.restricted or memory.is_restricted)
         results: list[Trouble | None] = []
@@ -124,11 +124,11 @@ class Creations:
 
 
 def creation_of(job: JobSnapshot) -> str:
-    """Name the making of a job's workers: with another template it is tried anew."""
+    """Name the creation of a job's workers; another template has another name and is tried anew."""
     return f"the creation of workers of template {job.template}"
 
 
 def _gave_way(job: JobSnapshot, memory: Memory) -> bool:
-    """Whether a job makes no workers for want of room in its quota: what was said still holds."""
+    """Whether a job waits for room in a quota, so that its last refusal still holds."""
     said = memory.refused.refusal.reason if memory.refused is not None else None
     return said == Reason.QUOTA_EXCEEDED and not job.may_hold_nodes

@@ -1,4 +1,4 @@
-"""Taking back a worker that has no node yet, and none that got one in the meantime.
+"""Withdrawal of a worker that has no node yet, and gets none in the meantime.
 
 The deletion names the version that was decided upon. A pod that was bound since then has another,
 so the API server refuses, and it is decided again. Our finalizer stays on until the number is
@@ -20,7 +20,7 @@ from spotrun.state.snapshot import JobSnapshot
 async def withdraw(
     client: Client, writes: Writes, job: JobSnapshot, action: Withdraw
 ) -> Trouble | None:
-    """Delete a pod, if it is still that one and nothing has happened to it."""
+    """Delete a pod, if it is still the same one in the same version."""
     name = worker_name(job.name, job.uid, action.serial)
     try:
         version = await writes.do(

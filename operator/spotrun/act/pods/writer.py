@@ -26,7 +26,7 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 class PodWriter:
-    """Creates, deletes and releases; whatever goes wrong comes back as trouble."""
+    """Creates, deletes and releases pods; failures are returned as troubles."""
 
     def __init__(self, client: Client, writes: Writes) -> None:
         self._client = client
@@ -50,7 +50,7 @@ class PodWriter:
         return None
 
     async def create(self, job: JobSnapshot, worker: Create, settings: Settings) -> Trouble | None:
-        """Make a worker's pod; one of ours that is there already will do."""
+        """Create a worker's pod; if ours exists already, that is a success."""
         pod = worker_pod(job, worker, settings)
         try:
             made = await self._writes.do(
@@ -65,7 +65,7 @@ class PodWriter:
         return None
 
     async def remove(self, job: JobSnapshot, action: Remove) -> Trouble | None:
-        """Delete a pod, if it is still that one."""
+        """Delete a pod, if it is still the same one."""
         name = worker_name(job.name, job.uid, action.serial)
         try:
             version = await self._writes.do(
@@ -90,7 +90,7 @@ class PodWriter:
     async def strip(self, namespace: str, name: str, uid: str) -> int | None:
         """Take our finalizer, and no other, off a pod; also off one whose job is gone.
 
-        Returns the version in which caches show it; None where it was off already.
+        Returns the version in which caches show it; None if it was off already.
         """
         try:
             return await self._strip(namespace, name, uid, at=0)
@@ -119,7 +119,7 @@ class PodWriter:
         return released.seen_from
 
     async def find(self, job: JobSnapshot, serial: int) -> PodMeta | None:
-        """Ask for a worker's pod by its name, which nobody can change; raises KubeError."""
+        """Read a worker's pod by its name, which nobody can change; raises KubeError."""
         name = worker_name(job.name, job.uid, serial)
         try:
             found = await self._client.get(PODS, name, _Found, namespace=job.namespace)
@@ -128,9 +128,9 @@ class PodWriter:
         return found.metadata if found.metadata.owner_uid == job.uid else None
 
     async def show(self, job: JobSnapshot, serial: int) -> bool | None:
-        """Have caches show a worker's pod; whether its labels had to be put back for that.
+        """Have caches show a worker's pod; return whether its labels had to be restored for that.
 
-        None: there is no such pod. Raises KubeError.
+        Returns None if there is no such pod. Raises KubeError.
         """
         pod = await self.find(job, serial)
         if pod is None:
@@ -148,7 +148,7 @@ class PodWriter:
         return has_changed
 
     async def _whose(self, job: JobSnapshot, serial: int) -> Trouble | None:
-        """Of a pod that was to be made, and is there: the cache does not show it, if it is ours."""
+        """Find out who owns the pod whose name was taken; the cache misses it if it is ours."""
         try:
             if await self.show(job, serial) is not None:
                 return None
