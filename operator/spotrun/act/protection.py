@@ -80,7 +80,7 @@ class Protection:
         return []
 
     async def keep(self, job: JobSnapshot, memory: Memory) -> None:
-        """Restore the protection of existing workers now and then; failures are tried again later."""
+        """Restore the protection of existing workers now and then; failures can wait."""
         if job.deleting or job.status.phase in FINISHED or not job.workers:
             return
         if memory.policy_at == float("-inf"):  # a new leader, who looks at all jobs at once
@@ -93,7 +93,7 @@ class Protection:
             memory.policy_at = memory.budget_at = self._clock()
 
     async def _guard(self, job: JobSnapshot, memory: Memory) -> list[Trouble]:
-        """Create the budget; if it is refused (by a quota, a webhook) the job trains all the same."""
+        """Create the budget; if it is refused (by a quota, a webhook) the job trains without."""
         if self._is_recent(memory.budget_at):
             return []
         trouble = await self._ensure(job, BUDGETS, disruption_budget(job))

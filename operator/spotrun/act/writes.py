@@ -64,7 +64,7 @@ class Writes:
         *,
         must_show: bool = False,
     ) -> None:
-        """Whether the caches show the writes to this job's objects; until then nothing is decided."""
+        """Have no decision made about a job until the caches show this version of its object."""
         if version is not None:
             one = Key(job.namespace, name)
             self._horizon.wrote(job, resource, one, version, must_show=must_show)

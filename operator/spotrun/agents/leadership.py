@@ -4,7 +4,7 @@ from spotrun.kube.lease import Election
 
 
 class Leadership:
-    """The leader and its address, which is part of its identity in the lease: `host:port/random`."""
+    """The leader, and its address as its identity in the lease has it: `host:port/random`."""
 
     def __init__(self, election: Election, own_address: str) -> None:
         self._election = election

@@ -147,7 +147,7 @@ class App:
         return response
 
     def _now(self) -> str:
-        """Return the Date header, by which agents translate our times to their clocks: one clock."""
+        """Return the Date header, by which agents translate our times; it is our clock's."""
         now = self._wall()
         second = int(now.timestamp())
         if second != self._date[0]:

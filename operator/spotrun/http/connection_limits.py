@@ -131,7 +131,7 @@ class Visits:
         return len(self._visits) >= limits.connections or self._num_strangers >= limits.strangers
 
     def _make_room(self, here: int) -> bool:
-        """Whether the oldest connection of the fullest address was closed for one from elsewhere."""
+        """Whether the fullest address's oldest connection was closed for one from elsewhere."""
         if self._largest < _CROWD * (here + 1):
             return False
         fullest = max(self._strangers.values(), key=len)

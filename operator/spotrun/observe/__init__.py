@@ -1,1 +1,1 @@
-"""From what the caches hold to one frozen snapshot of a job: after this there is no I/O."""
+"""Snapshots of jobs and pools, gathered from caches: after this there is no I/O."""

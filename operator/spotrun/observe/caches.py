@@ -1,4 +1,4 @@
-"""All caches of one replica, and what is seen in them together: the snapshot of a job."""
+"""All caches of one replica, and the snapshot of a job that they make together."""
 
 import asyncio
 import logging
@@ -44,9 +44,9 @@ Wake = Callable[[Key], None]
 
 
 class Caches(Following):
-    """Kept up to date while an `async with` block lasts; `wake` is called with jobs' keys.
+    """All caches, kept up to date in an `async with` block; `wake` is called with jobs' keys.
 
-    What changes of jobs and pools themselves is told to `feed`, through which it comes to kopf.
+    Changes of jobs and pools themselves are handed to `feed`, through which they come to kopf.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Caches(Following):
 
     @property
     def num_jobs(self) -> int:
-        """How many jobs there are."""
+        """The number of jobs there are."""
         return len(self.jobs.objects.store)
 
     @property
@@ -132,7 +132,7 @@ class Caches(Following):
         storage: Storage = UNKNOWN,
         devices: Devices = NO_DEVICES,
     ) -> JobSnapshot | None:
-        """A job and all that belongs to it, as it is known now; None if there is no such job."""
+        """Return a job and all that belongs to it, as known now; None if there is no such job."""
         job = self.jobs.get(key)
         memory.keep_only(job.metadata.uid if job is not None else None, leading_since)
         if job is None:
@@ -164,7 +164,7 @@ class Caches(Following):
             return undecided(seen, error)
 
     def _with_surroundings(self, seen: JobSnapshot) -> JobSnapshot:
-        """The job with what is not its own: pools, autoscalers, neighbours, and its turn."""
+        """Add the surroundings of a job: pools, autoscalers, neighbours, and its turn."""
         seen = replace(
             self.usage.added_to(seen),
             market=self.pools.market_for(seen),
@@ -177,8 +177,8 @@ class Caches(Following):
     async def survey(self) -> None:
         """Look once at all jobs that may stand in line, before the first is decided.
 
-        What was seen when this replica led before counts no more: who stood first in line then,
-        and trains or is gone by now, would have the others give their nodes back.
+        Facts from an earlier term as leader count no more: a job that stood first in line then, and
+        trains or is gone by now, would have the others give their nodes back.
         """
         self._gangs.forget_all()
         self.usage.forget_all()
@@ -193,12 +193,12 @@ class Caches(Following):
             await asyncio.sleep(0)  # thousands take a while
 
     def _wants_nodes(self, key: Key) -> bool:
-        """Told without a look at its pods: of thousands that train nobody stands in line."""
+        """Whether a job may stand in line, told without its pods: those that train do not."""
         said = self.jobs.said(key)
         return said is not None and wants_nodes(*said)
 
     def again_seconds(self, key: Key) -> float:
-        """When a job has to be looked at again though nothing happens.
+        """Return the seconds until a job has to be looked at again though nothing happens.
 
         A node may turn out to be gone, or the job's turn to hold nodes be over.
         """
@@ -207,11 +207,11 @@ class Caches(Following):
         return min(self._gangs.again_seconds(key), *waits, float("inf"))
 
     def orphans(self, key: Key) -> Iterator[Orphan]:
-        """The pods of that name's former jobs that still wait for us."""
+        """Return the pods of that name's deleted jobs that still have our finalizer."""
         return orphans_among(self.jobs.pods_of(key), self.jobs.uid_of(key))
 
     def forget(self, key: Key) -> None:
-        """The job is gone."""
+        """Forget a deleted job."""
         self._gangs.forget(key)
         self.usage.forget(key)
         self.pools.promises.take_back(key)
@@ -220,7 +220,7 @@ class Caches(Following):
     def _pools_of(
         self, jobs: JobCaches, client: Client, namespace: str | None, feed: Feed
     ) -> PoolCaches:
-        """What nodes and the workers on them say of pools; the jobs that it concerns are woken."""
+        """Return the caches of pools, fed with these nodes and workers; affected jobs are woken."""
         return PoolCaches(
             client,
             namespace=namespace,
@@ -242,7 +242,7 @@ class Caches(Following):
         return self.prices.priced(self._nodes.look(node))
 
     def _renamed(self, key: Key, uid: str | None) -> None:
-        """A job that was re-created under its name has nothing of its predecessor."""
+        """Forget the predecessor of a job that was re-created under its name."""
         known = self._uids.get(key)
         if known is not None and known != uid:
             self.agents.forget(known)

@@ -16,7 +16,7 @@ _GUESSED = frozenset({"Unknown", "ContainerStatusUnknown"})
 
 
 def trainer_of(pod: PodObject) -> str:
-    """Return the name of the container that trains; empty if nobody can tell.
+    """Return the name of the container that trains; empty if it cannot be told.
 
     The operator writes it on the pods that it makes, as the template had it. A pod of an older
     operator does not say it: there it is the one called `trainer`, or the only one.
@@ -45,13 +45,13 @@ def ended_at(pod: PodObject) -> datetime | None:
 
 
 def end_is_guessed(pod: PodObject) -> bool:
-    """Return whether a container was found ended, so that nobody knows since when."""
+    """Whether a container was found ended, so that the time of its end is unknown."""
     ended = (one.state.terminated for one in _to_end(pod))
     return any(one is not None and one.reason in _GUESSED for one in ended)
 
 
 def _to_end(pod: PodObject) -> Iterator[ContainerStatus]:
-    """All containers that hold the pod's resources until they end.
+    """Return all containers that hold the pod's resources until they end.
 
     A sidecar among the init containers is told to end only after the others. One that was never
     started has nothing to end.

@@ -39,7 +39,7 @@ FED = (Kind(TRAINING_JOBS, "TrainingJob"), Kind(CAPACITY_POOLS, "CapacityPool", 
 
 
 class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
-    """Whose object this is."""
+    """A reference to the object that owns this one."""
 
     uid: str
     controller: bool = False
@@ -47,7 +47,7 @@ class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CostAnnotations(msgspec.Struct, frozen=True):
-    """Of a job's annotations those that we write: the others may be long."""
+    """The annotations of a job that the operator writes; the others, maybe long, are skipped."""
 
     usd: str | None = msgspec.field(default=None, name=str(ANNOTATION_COST_USD))
     usd_per_hour: str | None = msgspec.field(default=None, name=str(ANNOTATION_COST_USD_PER_HOUR))
@@ -57,7 +57,7 @@ class CostAnnotations(msgspec.Struct, frozen=True):
 
 
 class CostLabels(msgspec.Struct, frozen=True):
-    """Of a job's labels those by which people group costs."""
+    """The labels of a job by which people group costs."""
 
     team: str | None = msgspec.field(default=None, name=str(LABEL_TEAM))
     cost_center: str | None = msgspec.field(default=None, name=str(LABEL_COST_CENTER))
@@ -83,7 +83,7 @@ class JobObject(msgspec.Struct, frozen=True):
 
 
 class PodAnnotations(msgspec.Struct, frozen=True):
-    """Of a pod's annotations those that we have written to read them."""
+    """The annotations that the operator writes on its pods, to read them again."""
 
     pools: str = msgspec.field(default="", name=str(ANNOTATION_POOLS))
     zone: str = msgspec.field(default="", name=str(ANNOTATION_ZONE))
@@ -115,7 +115,7 @@ class PodMeta(Meta, frozen=True, rename="camel"):
 
 
 class Terminated(msgspec.Struct, frozen=True, rename="camel"):
-    """How a container ended."""
+    """The end of a container."""
 
     exit_code: int = 0
     reason: str = ""
@@ -124,14 +124,14 @@ class Terminated(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """Why a container does not run yet."""
+    """The reason why a container does not run yet."""
 
     reason: str = ""
     message: str = ""
 
 
 class ContainerState(msgspec.Struct, frozen=True):
-    """What a container does; that it runs is not looked at."""
+    """The state of a container; that it runs is not looked at."""
 
     waiting: Waiting | None = None
     terminated: Terminated | None = None
@@ -168,7 +168,7 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Requirements(msgspec.Struct, frozen=True):
-    """What a container asks for; the API server fills in requests where only limits are given."""
+    """The resources of a container; the API server copies limits to requests that are missing."""
 
     requests: dict[str, str] = msgspec.field(default_factory=dict)
     limits: dict[str, str] = msgspec.field(default_factory=dict)
@@ -183,7 +183,7 @@ class ContainerSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod's spec: where it was bound to, and what it takes of that node."""
+    """A pod's spec: its node, and the resources it takes there."""
 
     node_name: str | None = None
     containers: tuple[ContainerSpec, ...] = ()
@@ -209,7 +209,7 @@ class NodeMeta(Meta, frozen=True, rename="camel"):
 
 
 class Taint(msgspec.Struct, frozen=True):
-    """Why pods should keep away from a node."""
+    """The reason why pods should keep away from a node."""
 
     key: str
     value: str = ""
@@ -268,7 +268,7 @@ class NamespaceObject(msgspec.Struct, frozen=True):
 
 
 class Regarding(msgspec.Struct, frozen=True):
-    """What an event is about."""
+    """The object that an event concerns."""
 
     kind: str = ""
     name: str = ""
@@ -276,7 +276,7 @@ class Regarding(msgspec.Struct, frozen=True):
 
 
 class EventObject(msgspec.Struct, frozen=True, rename="camel"):
-    """An event that somebody else has written."""
+    """An event that another component has written."""
 
     metadata: Meta
     regarding: Regarding = Regarding()
@@ -287,14 +287,14 @@ class EventObject(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ContainerMetrics(msgspec.Struct, frozen=True):
-    """What one container of a pod uses."""
+    """The usage of one container of a pod."""
 
     name: str = ""
     usage: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class PodMetricsObject(msgspec.Struct, frozen=True):
-    """What a pod uses, as metrics.k8s.io has it; nobody stores it, so it has no version."""
+    """The usage of a pod, as metrics.k8s.io has it; it is not stored, so it has no version."""
 
     metadata: Meta
     timestamp: str = ""

@@ -1,4 +1,4 @@
-"""What Kubernetes says of objects, cut to what a message of ours carries. Pure."""
+"""Messages of Kubernetes, cut to the length that our own messages carry. Pure."""
 
 from spotrun.wire import one_line
 
@@ -6,5 +6,5 @@ MAX_MESSAGE_CHARS = 300  # of one trouble; they end in a message
 
 
 def bounded(words: str) -> str:
-    """Return other people's words as one line that is not too long."""
+    """Return a foreign message as one line that is not too long."""
     return one_line(" ".join(words.split())[:MAX_MESSAGE_CHARS])

@@ -1,4 +1,4 @@
-"""What pods ask for and nodes have, as Kubernetes writes it, in numbers. Pure."""
+"""Resources of pods and nodes as numbers: Kubernetes writes them as text. Pure."""
 
 import functools
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ _LEAST, _MOST = Decimal("1e-9"), Decimal(2**63 - 1)
 
 
 def resources_of(amounts: Mapping[str, object]) -> Resources:
-    """CPU, memory and GPUs out of a map of quantities; what cannot be read counts as nothing."""
+    """Return CPU, memory and GPUs of a map of quantities; an unreadable one counts as nothing."""
     return Resources(
         cpu=_value(str(amounts.get("cpu", "0"))),
         memory=_value(str(amounts.get("memory", "0"))),
@@ -34,7 +34,7 @@ def is_gpu(resource: str) -> bool:
 
 
 def requests_of(pod: PodObject) -> Resources:
-    """What the scheduler keeps free for a pod, as Kubernetes adds it up."""
+    """Return the resources that the scheduler reserves for a pod, added up as Kubernetes does."""
     spec = pod.spec
     sidecars = [one for one in spec.init_containers if one.restart_policy == "Always"]
     running = total(map(_asked, (*spec.containers, *sidecars)))
@@ -44,13 +44,13 @@ def requests_of(pod: PodObject) -> Resources:
 
 
 def devices_of(pod: PodObject) -> int:
-    """How many devices a worker was made with by claims (DRA), as the operator has noted on it."""
+    """Return the devices of a worker claimed by DRA, as the operator has noted on its pod."""
     text = pod.metadata.annotations.devices
     return int(text) if text.isdecimal() and len(text) <= _DEVICES_DIGITS else 0
 
 
 def requests_of_template(template: PodTemplate) -> Resources:
-    """The same of a pod that has yet to be made; where only limits are given they are requested."""
+    """Return the requests of a pod that has yet to be made; a limit counts as the request."""
     spec = template.spec
     inits = (spec.model_extra or {}).get("initContainers") or ()
     running = total(_wanted(one.model_extra or {}) for one in spec.containers)
@@ -58,7 +58,7 @@ def requests_of_template(template: PodTemplate) -> Resources:
 
 
 def total(many: Iterable[Resources]) -> Resources:
-    """The sum."""
+    """Return the sum."""
     result = NOTHING
     for one in many:
         result = Resources(result.cpu + one.cpu, result.memory + one.memory, result.gpus + one.gpus)
@@ -66,12 +66,12 @@ def total(many: Iterable[Resources]) -> Resources:
 
 
 def left(of: Resources, taken: Resources) -> Resources:
-    """What is left of something; below nothing where more was taken than is said to be there."""
+    """Return the rest after use; negative where more was taken than there is."""
     return Resources(of.cpu - taken.cpu, of.memory - taken.memory, of.gpus - taken.gpus)
 
 
 def times_in(one: Resources, free: Resources) -> int:
-    """How many of these fit into what is free; who asks for nothing fits once."""
+    """Return how many of these fit into what is free; one that requests nothing fits once."""
     shares = [
         have // need
         for have, need in (

@@ -1,4 +1,4 @@
-"""What is asked of all caches alike: whether they are filled, and what they show of our writes."""
+"""Questions to all caches alike: whether they are filled, and show our writes."""
 
 import asyncio
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ class Following:
         return all(reflector.synced.is_set() for reflector in self._reflectors.values())
 
     def last_version(self, resource: Resource) -> int:
-        """The newest version of a resource that the caches have seen; of others none is awaited.
+        """Return the newest version of a resource in the caches; huge if it is not cached.
 
         Several caches may show selections of one resource: the one that is furthest behind counts.
         """
@@ -54,22 +54,22 @@ class Following:
         return min(versions, default=2**63)
 
     def version_of(self, resource: Resource, key: Key) -> int | None:
-        """The version of one object as the caches have it; None if they have no such object."""
+        """Return the version of an object in the caches; None if they have no such object."""
         found = (one.get(*key) for one in self._of_resource.get(resource, ()))
         return min((one.metadata.version for one in found if one is not None), default=None)
 
     def listed_at(self, resource: Resource) -> float:
-        """When the last complete list of a resource began."""
+        """Return when the last complete list of a resource began."""
         moments = (one.listed_at for one in self._of_resource.get(resource, ()))
         return min(moments, default=float("inf"))
 
     def relist(self, resource: Resource) -> None:
-        """List a resource again, for a watch has not told what must be there."""
+        """List a resource again, because a watch has missed an object that must exist."""
         for reflector in self._of_resource.get(resource, ()):
             reflector.relist()
 
     def blind(self) -> str | None:
-        """Why what is decided rests on what is no longer so; None if it does not."""
+        """Return why decisions would rest on outdated facts; None if they do not."""
         for name, reflector in self._reflectors.items():
             if reflector.selection.resource in _HINTS:
                 continue
@@ -82,7 +82,7 @@ class Following:
         return None
 
     def stalled(self) -> str | None:
-        """Which caches have heard nothing for too long, not even a failure; None if none has."""
+        """Return which caches have heard nothing, not even a failure, for too long; or None."""
         ages = {
             name: round(reflector.age_seconds())
             for name, reflector in self._reflectors.items()
@@ -95,5 +95,5 @@ class Following:
 
     @property
     def selections(self) -> tuple[Selection, ...]:
-        """What is listed and watched."""
+        """Return the selections that are listed and watched."""
         return tuple(reflector.selection for reflector in self._reflectors.values())

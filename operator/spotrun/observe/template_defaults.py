@@ -1,4 +1,4 @@
-"""What follows from a job's template before any pod is made of it."""
+"""Defaults that follow from a job's template before any pod is made of it."""
 
 from typing import Any
 
@@ -21,18 +21,18 @@ NVIDIA_SLICE = "nvidia.com/mig-"
 
 
 def processes(job: JobSnapshot) -> int:
-    """Training processes per worker: what the user says, else its GPUs, else one."""
+    """Return the training processes per worker: the user's number, else its GPUs, else one."""
     workers = job.spec.workers
     return workers.processes or num_gpus(workers.template) or job.claimed or 1
 
 
 def num_gpus(template: PodTemplate) -> int:
-    """The GPUs in the limits of the container that trains."""
+    """Return the GPUs in the limits of the container that trains."""
     return sum(gpu_limits(template).values())
 
 
 def gpu_limits(template: PodTemplate) -> dict[str, int]:
-    """The GPUs in the limits of the container that trains, by the name of the resource."""
+    """Return the GPUs in the limits of the container that trains, by the name of the resource."""
     trainer = template.spec.trainer
     resources = (trainer.model_extra or {}).get("resources") if trainer is not None else None
     limits = resources.get("limits") if isinstance(resources, dict) else None

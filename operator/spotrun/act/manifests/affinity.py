@@ -139,7 +139,7 @@ def _not_spot() -> Manifest:
 
 
 def _not_these(nodes: Iterable[str]) -> Manifest:
-    """Exclude these nodes by host name label; Karpenter makes no node for a pod that names a field."""
+    """Exclude nodes by host name label; Karpenter makes no node for a pod that names a field."""
     names = list(nodes)
     if not names:
         return {}

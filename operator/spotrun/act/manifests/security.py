@@ -23,7 +23,7 @@ def container_security(given: Manifest | None, *, restricted: bool) -> Manifest:
 
 
 def _filtered(context: Manifest, *, default: bool) -> Manifest:
-    """Replace Unconfined by the runtime's own profile; a container without a profile has its pod's."""
+    """Replace Unconfined by the runtime's profile; a container without one has its pod's."""
     profile = context.get("seccompProfile")
     if profile is None and not default:
         return context

@@ -26,7 +26,7 @@ from spotrun.observe.resources import devices_of
 
 
 class JobCaches:
-    """Kept up to date while an `async with` block lasts; `wake` is called with jobs' keys."""
+    """The caches of jobs, kept up to date in an `async with` block; `wake` gets jobs' keys."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class JobCaches:
 
     @property
     def reflectors(self) -> dict[str, Reflector[Any]]:
-        """What is followed, by what it is called when people are told of it."""
+        """The reflectors, by the names under which people are told of them."""
         return {"trainingjobs": self.objects, "pods": self._pods, "nodes": self._nodes}
 
     def all_keys(self) -> list[Key]:
@@ -81,23 +81,23 @@ class JobCaches:
         return sorted(self.objects.store.names() | of_pods)
 
     def get(self, key: Key) -> JobObject | None:
-        """A job's object."""
+        """Return a job's object; None if there is none."""
         return self.objects.get(*key)
 
     def uid_of(self, key: Key) -> str | None:
-        """The UID of the present job of a name; None if there is none."""
+        """Return the UID of the present job of a name; None if there is none."""
         job = self.get(key)
         return job.metadata.uid if job is not None else None
 
     def said(self, key: Key) -> tuple[TrainingJobSpec, TrainingJobStatus] | None:
-        """What a job's object says; None if there is none, or it makes no sense."""
+        """Return a job's spec and status; None if there is no job, or one cannot be read."""
         job = self.get(key)
         spec = self.readings.spec(job).spec if job is not None else None
         status = self.readings.status(job).status if job is not None else None
         return None if spec is None or status is None else (spec, status)
 
     def job_of(self, pod: PodObject) -> tuple[TrainingJobSpec, str] | None:
-        """The spec of a worker's job, and its template's hash; None for a pod that is no worker."""
+        """Return the spec and template hash of a worker's job; None for a pod that is no worker."""
         job = self.get(_key_of(pod))
         if job is None or not self.is_worker(pod):
             return None
@@ -105,7 +105,7 @@ class JobCaches:
         return None if read.spec is None else (read.spec, read.template)
 
     def is_worker(self, pod: PodObject) -> bool:
-        """Whether a pod is a worker of a job that is there: its number was given out."""
+        """Whether a pod is a worker of an existing job: its number was given out."""
         job = self.get(_key_of(pod))
         if job is None:
             return False
@@ -121,7 +121,7 @@ class JobCaches:
         return any(devices_of(pod) and self.job_of(pod) is not None for pod in pods)
 
     def pods_of(self, key: Key) -> Iterable[PodObject]:
-        """The pods that say they are a job's."""
+        """Return the pods that claim to be a job's."""
         return self._pods.by_index("job", key)
 
     def pods_on(self, node: str) -> Iterable[PodObject]:
@@ -133,17 +133,17 @@ class JobCaches:
         return self._nodes.get("", name)
 
     def wake_all(self) -> None:
-        """Something is new that may concern every job."""
+        """Wake every job."""
         for key in self.objects.store.names():
             self._wake(key)
 
     def wake_on(self, node: str) -> None:
-        """Something is new of a node."""
+        """Wake the jobs with workers on a node."""
         for pod in self.pods_on(node):
             self.wake_job_of(pod)
 
     def wake_job_of(self, pod: PodObject) -> None:
-        """Something is new of a pod."""
+        """Wake the job of a pod."""
         self._wake(_key_of(pod))
 
     def _job_changed(self, old: JobObject | None, new: JobObject | None) -> None:
@@ -174,7 +174,7 @@ class JobCaches:
 
 
 def _key_of(pod: PodObject) -> Key:
-    """The job that a pod says it is of: by its owner, for labels are easily changed.
+    """Return the job that a pod claims to belong to: by its owner, for labels are easily changed.
 
     `kubectl delete --cascade=orphan` leaves pods without an owner.
     """
@@ -191,13 +191,13 @@ def _of_node(pod: PodObject) -> Iterable[str]:
 
 
 def _is_asked(old: JobObject, new: JobObject) -> bool:
-    """Whether somebody wants something else of a job: it does not wait for a pause to be over."""
+    """Whether a change asks something else of a job, so that it does not wait for a pause."""
     before, meta = old.metadata, new.metadata
     is_deleted = before.deletion_timestamp is None and meta.deletion_timestamp is not None
     return is_deleted or before.generation != meta.generation
 
 
 def _matters(node: NodeObject) -> tuple[object, ...]:
-    """What anybody concludes from a node: not its version, which every heartbeat moves."""
+    """Return the facts about a node that are used: not its version, which heartbeats move."""
     meta = node.metadata
     return (meta.deletion_timestamp, meta.labels, meta.annotations, node.spec, node.status)

@@ -1,4 +1,4 @@
-"""What was read of claims, kept for all jobs together: what was read first goes first."""
+"""A cache of claims for all jobs together: the oldest reading goes first."""
 
 from typing import TypeVar
 

@@ -1,7 +1,7 @@
-"""How many devices the container that trains is given through dynamic resource allocation (DRA).
+"""Devices that the container that trains gets by dynamic resource allocation (DRA), counted.
 
-A claim is asked for by name when a job needs it, and never watched: Kubernetes lets nobody change
-what a ResourceClaimTemplate asks for, only replace the template by another one. So what is known is
+A claim is read by name when a job needs it, and never watched: Kubernetes lets nobody change the
+request of a ResourceClaimTemplate, only replace the template by another one. So what is known is
 kept for long where workers were made with it, and is read anew before the first ones are made.
 """
 
@@ -48,13 +48,13 @@ class DeviceClaim:
 
     @property
     def title(self) -> str:
-        """How people are told of it."""
+        """Return the claim's name for messages."""
         return f"{_KINDS[self.kind]} {self.key.name}"
 
 
 @dataclass(frozen=True)
 class DeviceClaims:
-    """What a job claims for the container that trains."""
+    """The claims of a job for the container that trains."""
 
     claims: tuple[DeviceClaim, ...] = ()
     processes: int | None = None  # as the user says; then only the price depends on the devices
@@ -64,7 +64,7 @@ class DeviceClaims:
 
 @dataclass(frozen=True)
 class Devices:
-    """What is known of the devices that each worker claims."""
+    """The known number of devices that each worker claims."""
 
     count: int = 0
     why_unknown: str = ""  # why they could not be counted
@@ -76,7 +76,7 @@ NO_DEVICE_CLAIMS, NO_DEVICES = DeviceClaims(), Devices()
 def device_claims_of(
     spec: TrainingJobSpec, status: TrainingJobStatus, namespace: str
 ) -> DeviceClaims:
-    """Return what has to be counted for a job; nothing where its limits already say the GPUs."""
+    """Return the claims to be counted for a job; none if its limits already give the GPUs."""
     if cannot_go_on(spec, status) or num_gpus(spec.workers.template):
         return NO_DEVICE_CLAIMS
     found = tuple(_in_template(spec, namespace))[:MOST_OF_A_JOB]
@@ -135,7 +135,7 @@ class _Known:
 
 
 class DeviceCounts:
-    """What is known of claims for devices, for all jobs together."""
+    """The readings of claims for devices, for all jobs together."""
 
     def __init__(self, client: Client, clock: Callable[[], float]) -> None:
         self._client = client
@@ -143,7 +143,7 @@ class DeviceCounts:
         self._known: dict[tuple[Resource, Key], _Known] = {}
 
     async def look(self, claims: DeviceClaims) -> Devices:
-        """Count the devices of a worker; what cannot be counted is as many as it has processes."""
+        """Count the devices of a worker; an uncountable claim stands for its processes."""
         if not claims.claims:
             return NO_DEVICES
         kept_seconds = KEPT_SECONDS if claims.is_on_pods else DOUBTED_SECONDS
@@ -154,7 +154,7 @@ class DeviceCounts:
         return devices
 
     def again_seconds(self, claims: DeviceClaims) -> float:
-        """When to ask again though nothing happens; infinity: there is no need to."""
+        """Return the seconds until the claims are to be read again; infinity if never."""
         known = [
             (one, found)
             for one in claims.claims
@@ -167,7 +167,7 @@ class DeviceCounts:
         return max(read_at + DOUBTED_SECONDS - self._clock(), 0.0)
 
     def forget(self, claims: DeviceClaims) -> None:
-        """The job is gone; another one of its name may come with claims of the same names."""
+        """Forget a deleted job; another one of its name may have claims of the same names."""
         for one in claims.claims:
             self._known.pop((one.kind, one.key), None)
 
@@ -180,7 +180,7 @@ class DeviceCounts:
         return known
 
     async def _read(self, claim: DeviceClaim, before: _Known | None) -> _Known:
-        """Read a claim; that the API server is away for a moment makes nobody forget its count."""
+        """Read a claim; while the API server is away the last count stays."""
         now, (namespace, name) = self._clock(), claim.key
         try:
             if claim.kind is TEMPLATES:
@@ -224,7 +224,7 @@ def _counted(known: Iterable[tuple[DeviceClaim, _Known]], claims: DeviceClaims) 
 
 
 def _of_request(request: _Request) -> int | str:
-    """Return how many devices a request is for, or why that is not known."""
+    """Return the number of devices of a request, or the reason why that is not known."""
     alternatives = _alternatives(request)
     if any(one.allocation_mode != _EXACT for one in alternatives):
         return f"asks for no exact number (allocationMode is not {_EXACT})"

@@ -1,4 +1,4 @@
-"""The lines of gangs that are held up; volatile, for they follow from what is seen of all jobs."""
+"""Queues of gangs that are held up; volatile, for they follow from the state of all jobs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class _Line:
 
 
 class Gangs:
-    """Who stands in line; `wake` is called with the jobs for which that changes something."""
+    """The jobs in each queue; `wake` is called with the jobs for which a change matters."""
 
     def __init__(self, wake: Callable[[Key], None], wall: Callable[[], datetime]) -> None:
         self._wake = wake
@@ -35,7 +35,7 @@ class Gangs:
         self._again_at: dict[Key, datetime] = {}
 
     def may_hold_nodes(self, job: JobSnapshot) -> bool:
-        """Take note of where a job stands, and say whether it may hold nodes."""
+        """Note the place of a job, and return whether it may hold nodes."""
         key, now = Key(job.namespace, job.name), self._wall()
         place, lines = Place.of(job, now), self._lines_of(key, job)
         if only_asks(job, now):
@@ -52,18 +52,18 @@ class Gangs:
         return comes_first and not gives_back(job, now)
 
     def again_seconds(self, key: Key) -> float:
-        """When the place of a job changes by time alone."""
+        """Return the seconds until the place of a job changes by time alone."""
         at = self._again_at.get(key)
         return float("inf") if at is None else max((at - self._wall()).total_seconds(), 0.0)
 
     def forget(self, key: Key) -> None:
-        """The job is gone."""
+        """Forget a deleted job."""
         self._leave(key)
         self._waiting.discard(key)
         self._again_at.pop(key, None)
 
     def forget_all(self) -> None:
-        """Nobody is known to stand in line any more."""
+        """Forget all places."""
         self._lines.clear()
         self._stands_in.clear()
         self._waiting.clear()
@@ -73,9 +73,10 @@ class Gangs:
         return lines_of(job, self._stands_in.get(key, frozenset()))
 
     def _stand(self, key: Key, place: Place, lines: frozenset[str]) -> bool:
-        """Take a place, and say whether it is the first.
+        """Take a place in every queue; return whether it is the first in each.
 
-        Who is not the first in its own namespace waits for that, and is in nobody's way elsewhere.
+        A job that is not the first in its own namespace waits for that, and blocks nobody
+        elsewhere.
         """
         if not lines:
             self._leave(key)

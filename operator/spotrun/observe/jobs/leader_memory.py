@@ -1,4 +1,4 @@
-"""What is known of a job only while this replica leads; losing it costs time, never truth."""
+"""The leader's memory of a job; losing it costs time, never truth."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ _ACCIDENTS = 3
 
 @dataclass
 class Refused:
-    """Kubernetes refuses this job's pods; moments are on the monotonic clock."""
+    """A refusal of this job's pods by Kubernetes; times are on the monotonic clock."""
 
     refusal: Refusal
     template: str  # another template is tried at once
@@ -24,7 +24,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Failing:
-    """A write that fails, in the words of the last answer; moments are on the monotonic clock."""
+    """A failing write with the last answer's message; times are on the monotonic clock."""
 
     times: int  # in a row
     words: str
@@ -33,7 +33,7 @@ class Failing:
 
 @dataclass
 class Memory:
-    """One job's; `act` writes what it did, `observe` what it saw."""
+    """The memory of one job; `act` writes what it did, `observe` what it saw."""
 
     uid: str | None = None  # whose it is, once the job was seen
     leading_since: float | None = None  # of the reign in which it was gathered
@@ -58,7 +58,7 @@ class Memory:
 
     @property
     def undone(self) -> Undone | None:
-        """The write that has failed most often in a row, once it is no accident; no status."""
+        """Return the write that failed most often in a row, if often enough; never the status."""
         told = (one for one in self.failing.items() if not one[0].startswith(STATUS))
         failing = max(told, key=lambda one: one[1].times, default=None)
         if failing is None or failing[1].times < _ACCIDENTS:
@@ -67,15 +67,15 @@ class Memory:
         return Undone(what, last.words)
 
     def is_of_former(self, uid: str | None, leading_since: float) -> bool:
-        """Whether it is of a job that has gone, another of its name or none being there now.
+        """Whether it is of a deleted job, and another or none of its name exists now.
 
-        What was last seen of it before others led is too old to be told.
+        Sightings from before others led are too old to be told.
         """
         was_led = self.leading_since == leading_since
         return was_led and self.last is not None and self.last.uid != uid
 
     def keep_only(self, uid: str | None, leading_since: float) -> None:
-        """Forget what is known of a former job of that name, or from before others led.
+        """Forget a deleted job of that name, and what was known before others led.
 
         A new job is not protected by what protects the old one; and what others did meanwhile is
         not known: a job that was seen last long ago has not cost its rate ever since.

@@ -1,6 +1,6 @@
-"""Whether a stored ledger can be true: who writes it by hand may not fill the operator's memory.
+"""A check whether a stored ledger can be true: a hand-written one may not fill our memory.
 
-Numbers of workers are looked at one by one, so it is asked first how many they are.
+Numbers of workers are looked at one by one, so their count is checked first.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ MOST_WORKERS = 100_000
 
 
 def why_impossible(status: TrainingJobStatus) -> str | None:
-    """Say what of a status no operator can have written; None if it may be true."""
+    """Return what no operator can have written in a status; None if it may be true."""
     given_out = status.next_serial or 0
     settled, settled_end = 0, 0
     if status.settled is not None:

@@ -27,11 +27,11 @@ _NORMAL = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 
 def serial_in(pod: PodObject, job: str, uid: str, given_out: int) -> int | None:
-    """The number of a job's worker; None for a pod that only looks like one.
+    """Return the serial of a job's worker; None for a pod that only looks like one.
 
-    Whoever may create pods may give them our labels, our owner and a name like ours. But numbers
-    are given out in the job's status, which nobody else writes, and the pod of each is then made
-    at once; who takes the name before is found out when it is.
+    Whoever may create pods may give them our labels, our owner and a name like ours. But serials
+    are given out in the job's status, which nobody else writes, and the pod of each is then made at
+    once; a pod that takes the name before is found out when ours is made.
     """
     meta = pod.metadata
     if meta.labels.get(LABEL_JOB_UID) != uid or meta.owner_uid != uid:
@@ -41,7 +41,7 @@ def serial_in(pod: PodObject, job: str, uid: str, given_out: int) -> int | None:
 
 
 def pod_facts(pod: PodObject, serial: int) -> Pod:
-    """What is to be known of a worker's pod."""
+    """Return the facts about a worker's pod."""
     meta, status = pod.metadata, pod.status
     return Pod(
         serial=serial,
@@ -84,7 +84,7 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _since(pod: PodObject, kind: str) -> datetime | None:
-    """Since when a condition of that type is true."""
+    """Return the time since which a condition of that type is true."""
     found = (c for c in pod.status.conditions if c.type == kind and c.status == "True")
     return next((_moment(c.last_transition_time) for c in found), None)
 
@@ -134,7 +134,7 @@ def _unschedulable(pod: PodObject) -> str:
 
 
 def _stuck(pod: PodObject) -> str:
-    """Why a container cannot be started: the same words for every attempt, and for pauses between.
+    """Return why a container cannot be started: equal words for every attempt and pause.
 
     Each change of a message is a write, and such attempts go on for as long as nobody helps.
     """
@@ -158,7 +158,7 @@ def _why_disrupted(pod: PodObject) -> str:
 
 
 def _failed_init(pod: PodObject) -> str:
-    """Why the trainer was never started, where an init container is to blame."""
+    """Return why the trainer was never started, if an init container is to blame."""
     for container in pod.status.init_container_statuses:
         ended = container.state.terminated
         if ended is not None and ended.exit_code:

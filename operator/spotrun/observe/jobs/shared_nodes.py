@@ -1,6 +1,6 @@
-"""What workers of other jobs have of a job's nodes. Pure.
+"""Nodes that a job shares with workers of other jobs. Pure.
 
-Pods of others than jobs are not watched, so what they take of a node is not known.
+Pods that are no workers are not watched, so their share of a node is not known.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ MOST_DEVICES = 64
 def with_claimed_devices(
     job: JobSnapshot, pods_on: PodsOn, is_worker: Callable[[PodObject], bool]
 ) -> JobSnapshot:
-    """Say of nodes that count no GPUs that they have as many devices as workers claim there (DRA).
+    """Give nodes that count no GPUs as many devices as workers claim there (DRA).
 
     So all that claim some pay for the whole node together, each for its part of the devices.
     Whoever may change pods may write another number on one: a worker of this job claims no fewer

@@ -1,4 +1,4 @@
-"""One job's snapshot, from what the caches hold."""
+"""One job's snapshot, made from the caches."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
@@ -51,9 +51,10 @@ class _Status:
 
 
 class Readings:
-    """What objects say, read once each.
+    """The specs, statuses and pods of objects, each parsed once.
 
-    By their content, not by their versions: where etcd is restored from a copy, these come again.
+    They are kept by content, not by version: where etcd is restored from a copy, versions come
+    again.
     """
 
     def __init__(self) -> None:
@@ -62,21 +63,21 @@ class Readings:
         self._pods: dict[str, dict[int, tuple[PodObject, Pod]]] = {}  # by job, by serial
 
     def spec(self, job: JobObject) -> _Spec:
-        """The spec and its template's hash, or what is wrong with it."""
+        """Return the spec and its template's hash, or what is wrong with it."""
         known, digest = self._specs.get(job.metadata.uid), _digest(job.spec)
         if known is None or known.digest != digest:
             known = self._specs[job.metadata.uid] = _read_spec(job, digest)
         return known
 
     def status(self, job: JobObject) -> _Status:
-        """The status, or what is wrong with it."""
+        """Return the status, or what is wrong with it."""
         known, digest = self._statuses.get(job.metadata.uid), _digest(job.status)
         if known is None or known.digest != digest:
             known = self._statuses[job.metadata.uid] = _read_status(job, digest)
         return known
 
     def pods(self, uid: str, objects: Iterable[tuple[int, PodObject]]) -> list[Pod]:
-        """The facts of a job's pods, by serial; of the others that it had nothing is kept."""
+        """Return the facts about a job's pods, by serial, and drop those of its other pods."""
         known = self._pods.get(uid, {})
         read: dict[int, tuple[PodObject, Pod]] = {}
         for serial, pod in sorted(objects, key=itemgetter(0)):
@@ -88,7 +89,7 @@ class Readings:
         return [facts for _, facts in read.values()]
 
     def forget(self, uid: str) -> None:
-        """The job is gone."""
+        """Forget a deleted job."""
         self._specs.pop(uid, None)
         self._statuses.pop(uid, None)
         self._pods.pop(uid, None)
@@ -108,9 +109,9 @@ def job_snapshot(
     storage: Storage = UNKNOWN,
     devices: Devices = NO_DEVICES,
 ) -> JobSnapshot:
-    """All that a decision about a job may know; times in seconds are on the monotonic clock.
+    """Return the facts for a decision about a job; times in seconds are on the monotonic clock.
 
-    Of a job that cannot be decided it is what is needed to let go of it.
+    For a job that cannot be decided these are the facts needed to let go of it.
     """
     meta = job.metadata
     spec, status = readings.spec(job), readings.status(job)
@@ -171,7 +172,7 @@ def _broken(spec: _Spec, status: _Status) -> Broken | None:
 
 
 def _present(named: CostAnnotations | CostLabels) -> dict[str, str]:
-    """What is set, by its name in manifests."""
+    """Return the entries that are set, by their names in manifests."""
     found: dict[str, str | None] = msgspec.to_builtins(named)
     return {name: value for name, value in found.items() if value is not None}
 
@@ -179,9 +180,9 @@ def _present(named: CostAnnotations | CostLabels) -> dict[str, str]:
 def _worker_pods(
     job: JobObject, pods: Iterable[PodObject], status: TrainingJobStatus | None
 ) -> Iterator[tuple[int, PodObject]]:
-    """The job's own workers among the pods, with their serials.
+    """Return the job's own workers among the pods, with their serials.
 
-    Which numbers were given out is not known where the status cannot be read: then owner and name
+    If the status cannot be read, it is unknown which serials were given out: then owner and name
     have to do.
     """
     meta = job.metadata
@@ -204,13 +205,13 @@ def _sync_bytes(workers: Iterable[Worker]) -> float | None:
 
 
 def _claimed(workers: Iterable[Worker], template: str) -> int:
-    """How many devices each of its workers was made with: a claim may have been replaced since."""
+    """Return the devices that each worker was made with: a claim may have been replaced since."""
     made = (one.pod.requests.claimed for one in workers if one.pod.template == template)
     return max(made, default=0)
 
 
 def _missed(job: JobSnapshot, memory: Memory, now_seconds: float) -> dict[int, float]:
-    """Since when each worker is missed by both its neighbours."""
+    """Return the time since which each worker is missed by both its neighbours."""
     missed = missed_by_both(job)
     memory.missed_at = {serial: memory.missed_at.get(serial, now_seconds) for serial in missed}
     return {serial: now_seconds - since for serial, since in memory.missed_at.items()}
@@ -219,7 +220,7 @@ def _missed(job: JobSnapshot, memory: Memory, now_seconds: float) -> dict[int, f
 def _losses(
     job: JobSnapshot, memory: Memory, now_seconds: float, now: datetime
 ) -> dict[int, float]:
-    """Since when each member that trained is lost; a loss that was an error is forgotten."""
+    """Return the time since which each trained member is lost; a false loss is forgotten."""
     ended = fates(job, now)
     alive = {worker.serial for worker in job.workers if worker.serial not in ended}
     lost = [serial for serial in training(job.status) if serial not in alive]

@@ -1,8 +1,8 @@
-"""Whether a template has the shape of a pod, as far as anybody here looks into it. Pure.
+"""A check whether a template has the shape of a pod, as far as it is read here. Pure.
 
 The API server stores templates as they come, and refuses the pods that are made of a bad one. But a
-template is looked into before there is any pod, and for all jobs alike: one in which a list stands
-in the place of a text must be told from the others, not stumbled over.
+template is read before there is any pod, and for all jobs alike: one with a list in the place of a
+text must be told from the others, not stumbled over.
 """
 
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ Map = dict[str, Any] | None
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel"):
-    """A part of a template; what it has besides is nobody's business."""
+    """A part of a template; its other fields are ignored."""
 
 
 class _Expression(_Part, frozen=True):
@@ -109,7 +109,7 @@ class _Pod(_Part, frozen=True):
 
 
 def misfit(template: PodTemplate) -> str | None:
-    """What in a template has not the type that Kubernetes has there; None if all is well."""
+    """Return which field of a template has a type that Kubernetes refuses; None if none has."""
     try:
         msgspec.convert(template.spec.manifest(), _Pod)
     except msgspec.ValidationError as error:

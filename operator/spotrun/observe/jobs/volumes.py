@@ -1,6 +1,7 @@
-"""What claims allow: who can mount them, and where. Asked for by name when a job needs to know it.
+"""Volume claims that workers mount: from how many nodes, and in which zones.
 
-Rarely, and never watched: a claim hardly changes, and a cluster may have thousands.
+They are read by name when a job needs it, rarely, and never watched: a claim hardly changes, and a
+cluster may have thousands.
 """
 
 import logging
@@ -52,7 +53,7 @@ class Claims:
 
 @dataclass(frozen=True)
 class Storage:
-    """What is known of them."""
+    """The known restrictions of a job's volumes."""
 
     is_shared: bool | None = None  # whether several nodes can mount `Claims.shared`
     zones: frozenset[str] | None = None  # in which all can be mounted; None: in any, or not known
@@ -62,7 +63,7 @@ NO_CLAIMS, UNKNOWN = Claims(), Storage()
 
 
 def claims_of(spec: TrainingJobSpec, status: TrainingJobStatus, namespace: str) -> Claims:
-    """What has to be known for a job; nothing where it gets no workers."""
+    """Return the claims that matter for a job; none if it gets no workers."""
     if cannot_go_on(spec, status):
         return NO_CLAIMS
     volume = spec.checkpoint.volume if spec.checkpoint is not None else None
@@ -74,7 +75,7 @@ def claims_of(spec: TrainingJobSpec, status: TrainingJobStatus, namespace: str) 
 
 
 def _in_template(spec: TrainingJobSpec) -> Iterable[str]:
-    """The claims that the user's own volumes name; Kubernetes has not checked them yet."""
+    """Return the claims of the user's own volumes; Kubernetes has not checked them yet."""
     volumes = (spec.workers.template.spec.model_extra or {}).get("volumes")
     for volume in volumes if isinstance(volumes, list) else ():
         claim = volume.get("persistentVolumeClaim") if isinstance(volume, dict) else None
@@ -127,7 +128,7 @@ class _Known:
 
 
 class Volumes:
-    """What is known of claims, for all jobs together."""
+    """The readings of claims, for all jobs together."""
 
     def __init__(self, client: Client, clock: Callable[[], float]) -> None:
         self._client = client
@@ -135,14 +136,14 @@ class Volumes:
         self._known: dict[Key, _Known] = {}
 
     async def look(self, claims: Claims) -> Storage:
-        """What the claims of a job allow, as far as that can be known."""
+        """Read the claims of a job; return their restrictions as far as they are known."""
         known = {one: await self._of(one, shared=one == claims.shared) for one in claims.mounted}
         shared = known[claims.shared].is_shared if claims.shared is not None else None
         zones = [one.zones for one in known.values() if one.zones is not None]
         return Storage(shared, frozenset.intersection(*zones) if zones else None)
 
     def again_seconds(self, claims: Claims) -> float:
-        """When to ask again though nothing happens; infinity: there is no need to."""
+        """Return the seconds until the claims are to be read again; infinity if never."""
         known = self._known.get(claims.shared) if claims.shared is not None else None
         if known is None or known.is_shared:
             return float("inf")
@@ -180,7 +181,7 @@ def _kept_seconds(known: _Known, *, shared: bool) -> float:
 
 
 def _zones(volume: _Volume) -> frozenset[str] | None:
-    """Where a volume can be mounted: any of the terms will do, if all that it asks for holds."""
+    """Return the zones where a volume can be mounted: one term must hold, with all it asks for."""
     found: set[str] = set()
     for term in volume.spec.node_affinity.required.node_selector_terms:
         asked = [

@@ -1,1 +1,1 @@
-"""Nodes: what their labels say, and how they say that they are going away."""
+"""Nodes: their labels, and the signs that they are going away."""

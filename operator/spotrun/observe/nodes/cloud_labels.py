@@ -1,4 +1,4 @@
-"""What a node's labels say of the market: in which dialect, and what it comes to. Pure.
+"""Node labels of every cloud: instance type, zone, region, capacity type, accelerator. Pure.
 
 Platforms overlap (Karpenter runs on EKS), so the order in each table counts.
 """
@@ -64,7 +64,7 @@ _ACCELERATOR_LABELS = (
 
 @dataclass(frozen=True)
 class Identity:
-    """What makes nodes alike to the market; nodes of which no type is known are in none."""
+    """The properties that make nodes alike to the market; a node without a type has none."""
 
     instance_type: str
     zone: str
@@ -72,30 +72,30 @@ class Identity:
 
 
 def instance_type_of(labels: Labels) -> str:
-    """The instance type; empty where nobody says."""
+    """Return the instance type; empty if no label says it."""
     return first(labels, INSTANCE_TYPE_LABELS)
 
 
 def zone_of(labels: Labels) -> str:
-    """The zone."""
+    """Return the zone."""
     return first(labels, ZONE_LABELS)
 
 
 def region_of(labels: Labels) -> str:
-    """The region, which prices depend on."""
+    """Return the region, which prices depend on."""
     return first(labels, REGION_LABELS)
 
 
 def accelerator_of(labels: Labels) -> str:
-    """The GPU's model in the platform's own words, in lower case.
+    """Return the GPU's model in the platform's own words, in lower case.
 
-    Where nobody says it, the family of the instance type stands for it: all of a family have one.
+    If no label says it, the family of the instance type stands for it: all of a family have one.
     """
     return (first(labels, _ACCELERATOR_LABELS) or _family(instance_type_of(labels))).lower()
 
 
 def stated_capacity(labels: Labels) -> Capacity | None:
-    """How a node is had, in one of the platforms' dialects; None if its labels do not say."""
+    """Return the capacity type that the labels state, in any platform's way; None if none does."""
     for label, values in CAPACITY_LABELS:
         if labels.get(label) in values:
             return values[labels[label]]
@@ -103,12 +103,12 @@ def stated_capacity(labels: Labels) -> Capacity | None:
 
 
 def capacity_of(labels: Labels) -> Capacity:
-    """The same; who says nothing stays."""
+    """Return the capacity type; a node whose labels state none counts as on-demand."""
     return stated_capacity(labels) or Capacity.ON_DEMAND
 
 
 def identity_of(labels: Labels) -> Identity | None:
-    """In which line of the market a node is; None if its labels do not say what it is."""
+    """Return the identity of a node in the market; None if its labels do not give the type."""
     instance_type = instance_type_of(labels)
     if not instance_type:
         return None
@@ -116,7 +116,7 @@ def identity_of(labels: Labels) -> Identity | None:
 
 
 def capacity_mark(labels: Labels) -> dict[str, str]:
-    """The label that states the capacity; none where the platform marks only the other kind."""
+    """Return the label that states the capacity type; none if only the other type has a label."""
     stated = (
         {label: labels[label]} for label, values in CAPACITY_LABELS if labels.get(label) in values
     )
@@ -124,12 +124,12 @@ def capacity_mark(labels: Labels) -> dict[str, str]:
 
 
 def first(labels: Labels, names: tuple[str, ...]) -> str:
-    """The value of the first of these labels that is there."""
+    """Return the value of the first of these labels that is present."""
     return next((labels[name] for name in names if labels.get(name)), "")
 
 
 def _family(instance_type: str) -> str:
-    """g5 of g5.xlarge, a2-highgpu of a2-highgpu-1g; others are families of one."""
+    """Return g5 for g5.xlarge, a2-highgpu for a2-highgpu-1g; others are families of one."""
     if "." in instance_type:
         return instance_type.partition(".")[0]
     parts = instance_type.split("-")

@@ -1,4 +1,4 @@
-"""A node as a decision sees it, and what one look at it cannot know: since when."""
+"""Facts about a node, with the times since which it is missing or under notice."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ Place = Callable[[NodeObject], tuple[str, Capacity] | None]
 
 
 def node_facts(node: NodeObject | None, name: str, seen_at: datetime, said: Said = SILENCE) -> Node:
-    """What is to be known of a node, whose notice (if it has one) was first seen at `seen_at`."""
+    """Return the facts about a node, whose notice (if any) was first seen at `seen_at`."""
     if node is None:
         return Node(name=name, gone=True, ready=False)
     labels = node.metadata.labels
@@ -56,19 +56,19 @@ def node_facts(node: NodeObject | None, name: str, seen_at: datetime, said: Said
 
 
 def is_ready(node: NodeObject) -> bool:
-    """Whether its kubelet says that it is well."""
+    """Whether its kubelet reports it ready."""
     return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
 
 
 def _ready_is(node: NodeObject, status: str) -> datetime | None:
-    """Since when its condition Ready has that status."""
+    """Return the time since which the condition Ready has that status."""
     found = (c for c in node.status.conditions if c.type == "Ready" and c.status == status)
     text = next((c.last_transition_time for c in found), None)
     return datetime.fromisoformat(text) if text else None
 
 
 def created_at(node: NodeObject) -> datetime | None:
-    """When it joined the cluster."""
+    """Return the time when it joined the cluster."""
     text = node.metadata.creation_timestamp
     return datetime.fromisoformat(text) if text else None
 
@@ -110,7 +110,7 @@ class Nodes:
         self._known: dict[str, _Known] = {}
 
     def look(self, name: str) -> Node:
-        """A node of which a pod says that it is there."""
+        """Return the facts about a node that a pod is bound to."""
         node = self._find(name)
         known = self._remembered(name)
         if node is None:
@@ -124,7 +124,7 @@ class Nodes:
         return known.last
 
     def again_seconds(self, name: str) -> float:
-        """When to look again at a node that changes by time alone; infinity: no need to."""
+        """Return the seconds until a node changes by time alone; infinity if it does not."""
         known = self._known.get(name)
         if known is None:
             return float("inf")
@@ -137,7 +137,7 @@ class Nodes:
         return float("inf")
 
     def _remember_notice(self, seen: Node, known: _Known) -> Node:
-        """A notice that was taken back is forgotten; one that keeps coming back, after a while."""
+        """Forget a notice that was taken back; one that keeps coming back, only after a while."""
         if seen.leaves_at is not None:
             known.leaves_at, known.taken_back_at = seen.leaves_at, None
             return seen
@@ -166,7 +166,7 @@ class Nodes:
         return Node(name=name)
 
     def _remembered(self, name: str) -> _Known:
-        """What is known of a node; the one that nobody has looked at for longest goes first."""
+        """Return the record of a node; the one used least recently goes first."""
         known = self._known.pop(name, None) or _Known(missing_since=self._clock())
         if len(self._known) >= MOST_NODES:
             del self._known[next(iter(self._known))]

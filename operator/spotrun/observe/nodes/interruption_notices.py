@@ -1,6 +1,6 @@
-"""How nodes say that they are going away: one time out of every dialect. Pure.
+"""Interruption notices of nodes: one end time from every cloud's signs. Pure.
 
-Where a dialect gives no time, the typical lead of that platform counts from the first sight of the
+If a sign gives no time, the typical lead of that platform counts from the first sight of the
 notice. Too early costs a swap at a step boundary, too late costs steps: in doubt it is early.
 """
 
@@ -43,7 +43,7 @@ _SHUTTING_DOWN = "node is shutting down"
 
 @dataclass(frozen=True)
 class Said:
-    """What events say of a node: when they were recorded last."""
+    """The times of the last events that announce the end of a node."""
 
     interrupted_at: datetime | None = None
     rebalanced_at: datetime | None = None
@@ -60,7 +60,7 @@ def has_notice(node: NodeObject) -> bool:
 def leaves_at(
     node: NodeObject, seen_at: datetime, *, is_spot: bool, said: Said = SILENCE
 ) -> datetime | None:
-    """When the node ends, for a notice that was first seen at a moment; None without a notice."""
+    """Return when the node ends, by a notice first seen at `seen_at`; None without a notice."""
     ends = _ends(node, seen_at, is_spot=is_spot)
     if said.interrupted_at is not None:
         ends.append(said.interrupted_at + WARNING)
@@ -135,7 +135,7 @@ def _cordoned(node: NodeObject, seen_at: datetime) -> datetime:
 
 
 def _stated_by_handler(node: NodeObject, seen_at: datetime) -> datetime | None:
-    """The label says when it was set; some write the time of the event instead."""
+    """Return the time in the handler's label: when it was set, or when the event is."""
     stated = _unix(node.metadata.labels.get(_NTH_TIME, ""))
     return stated if stated is not None and stated > seen_at else None
 
@@ -166,7 +166,7 @@ _SKEW = timedelta(minutes=1)
 
 
 def time_of(text: str | None) -> datetime | None:
-    """A moment that others wrote; None for one with which no sum can be done."""
+    """Parse a time that others wrote; None for one that no sum can be done with."""
     try:
         moment = datetime.fromisoformat(text or "")
     except ValueError:
@@ -175,6 +175,6 @@ def time_of(text: str | None) -> datetime | None:
 
 
 def said_recently(event: EventObject, now: datetime, good_for: timedelta) -> datetime | None:
-    """When an event was written last; None if that is too long ago, in the future, or no time."""
+    """Return when an event was written last; None if too long ago, in the future, or no time."""
     moment = time_of(event.deprecated_last_timestamp or event.event_time)
     return moment if moment is not None and now - good_for < moment <= now + _SKEW else None

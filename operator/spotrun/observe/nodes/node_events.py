@@ -1,4 +1,4 @@
-"""Events that say of a node that it is going away: Karpenter's, which come before any taint.
+"""Events that announce the end of a node: Karpenter's, which come before any taint.
 
 A rebalance recommendation is nothing but an event: Karpenter itself does not act upon it. It counts
 until the time is over that it is about; that nothing came of it is then taken for granted.
@@ -31,7 +31,7 @@ _OVERDUE = timedelta(minutes=10)
 
 
 class Hints:
-    """Follows them while a block lasts; `told` is called with the names of nodes."""
+    """The events, followed in an `async with` block; `told` is called with the names of nodes."""
 
     def __init__(
         self, client: Client, told: Callable[[str], None], wall: Callable[[], datetime]
@@ -61,11 +61,11 @@ class Hints:
 
     @property
     def reflectors(self) -> tuple[Reflector[EventObject], ...]:
-        """What follows them."""
+        """The reflectors of these events."""
         return tuple(self._by_reason.values())
 
     def about(self, node: NodeObject) -> Said:
-        """What is said of a node now."""
+        """Return the announcements that hold for a node now."""
         interrupted = self._last(INTERRUPTED, node, WARNING + _OVERDUE)
         rebalanced = self._last(REBALANCED, node, REBALANCE)
         if interrupted is None and rebalanced is None:
@@ -73,7 +73,7 @@ class Hints:
         return Said(interrupted, rebalanced)
 
     def _last(self, reason: str, node: NodeObject, good_for: timedelta) -> datetime | None:
-        """When that was said last of this machine; one of its name may have been there before."""
+        """Return the last such event of this machine; another may have had its name before."""
         born_at, now = created_at(node), self._wall()
         events = self._by_reason[reason].by_index("node", node.metadata.name)
         moments = (said_recently(event, now, good_for) for event in events)

@@ -1,1 +1,1 @@
-"""CapacityPools: which nodes are in them, and which capacity is free."""
+"""CapacityPools: the nodes in them, and the capacity that is free."""

@@ -1,8 +1,8 @@
-"""What autoscalers say of workers that find no node: that they make one, or that they will not.
+"""Events of autoscalers about workers without a node: one is being made, or will not be.
 
-They say so in events on the pod. Without them a pool is known to be dry only once its nodes have
-had all the time that they usually take. Who may write events in a namespace can write such ones, so
-they count for no more than the worker there whose UID they name, while it waits, and not for long.
+Without these events on the pod a pool is known to be dry only once its nodes have had all the time
+that they usually take. Whoever may write events in a namespace can write such ones, so they count
+for no more than the worker there whose UID they name, while it waits, and not for long.
 """
 
 import re
@@ -36,7 +36,7 @@ Told = Callable[[Key, str], None]
 
 
 class Autoscalers:
-    """Follows what they say while a block lasts."""
+    """The events of autoscalers, followed in an `async with` block."""
 
     def __init__(
         self, client: Client, namespace: str | None, told: Told, wall: Callable[[], datetime]
@@ -70,13 +70,14 @@ class Autoscalers:
 
     @property
     def reflectors(self) -> dict[str, Reflector[EventObject]]:
-        """What follows them, by what it is called in the age of caches."""
+        """The reflectors, by their names in the metric of caches' age."""
         return {f"{name} events": reflector for name, reflector in self._by_name.items()}
 
     def refusal_of(self, namespace: str, uid: str) -> str:
-        """Why a pod gets no node, and who says so; empty while one is promised, or nobody says.
+        """Return which autoscaler makes no node for a pod, and why; empty if none refuses.
 
-        Of each the last word counts: a machine may turn out not to be had after it was promised.
+        Each autoscaler's last event counts: a machine may turn out not to be had after it was
+        promised. Empty also while a node is promised.
         """
         said = dict(self._last_words(namespace, uid))
         if any(event.reason in _PROMISES for event in said.values()):
@@ -108,7 +109,7 @@ def _of_pod(event: EventObject) -> Iterable[tuple[str, str]]:
 
 
 def _words(name: str, event: EventObject) -> str:
-    """The same words however often it is said, for each change of them is a write."""
+    """Return a message that stays equal when it is repeated: each change of it is a write."""
     said = event.note.removeprefix(_REPEATED)
     if name == CLUSTER_AUTOSCALER:  # it tells its reasons in a new order each time
         start, colon, reasons = said.partition(": ")

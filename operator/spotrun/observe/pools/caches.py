@@ -1,4 +1,4 @@
-"""The caches behind pools: CapacityPools, labels of namespaces, what events say."""
+"""The caches behind pools: CapacityPools, labels of namespaces, events of nodes and pods."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AsyncExitStack
@@ -44,7 +44,7 @@ JobOf = Callable[[PodObject], tuple[TrainingJobSpec, str] | None]
 
 @dataclass(frozen=True)
 class Listeners:
-    """Who is told what."""
+    """The callbacks for each kind of change."""
 
     object: Handler[PoolObject]  # a pool's object has changed
     pool: Callable[[str], None]  # something is new of a pool's nodes, or of who asks for some
@@ -54,7 +54,7 @@ class Listeners:
 
 
 class PoolCaches:
-    """Kept up to date while an `async with` block lasts."""
+    """The caches of pools, kept up to date in an `async with` block."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class PoolCaches:
 
     @property
     def reflectors(self) -> dict[str, Reflector[Any]]:
-        """What is followed, by what it is called in the age of caches."""
+        """The reflectors, by their names in the metric of caches' age."""
         interrupted, rebalanced = self._hints.reflectors
         return {
             "capacitypools": self.objects,
@@ -126,7 +126,7 @@ class PoolCaches:
         return self.pools.names()
 
     def market_for(self, job: JobSnapshot) -> Market:
-        """The pools that a job's workers may come from; a finished one asks for none."""
+        """Return the pools that a job's workers may come from; a finished job asks for none."""
         if job.status.phase in FINISHED:
             return Market()
         found = self._namespaces.get("", job.namespace)
@@ -135,7 +135,7 @@ class PoolCaches:
         return self._markets.market_for(job.spec.placement, demand, job.namespace, labels)
 
     def requests_of(self, job: JobSnapshot) -> Resources:
-        """What one worker of a job asks for, as its template says."""
+        """Return the resources that one worker of a job requests, by its template."""
         return self._demands.of(job.spec, job.template).requests
 
     def snapshot(self, name: str, written_seconds: float) -> PoolSnapshot | None:
@@ -154,22 +154,22 @@ class PoolCaches:
         )
 
     def turned_down(self, job: JobSnapshot) -> dict[int, str]:
-        """In whose words autoscalers make no nodes for workers, by serial."""
+        """Return the autoscalers' refusals to make nodes for workers, by serial."""
         waiting = (worker.pod for worker in job.workers if worker.pod.unschedulable)
         refusal_of = self._autoscalers.refusal_of
         found = {pod.serial: refusal_of(job.namespace, pod.uid) for pod in waiting}
         return {serial: words for serial, words in found.items() if words}
 
     def said(self, node: NodeObject) -> Said:
-        """What events say of a node."""
+        """Return the announcements of a node's end in events."""
         return self._hints.about(node)
 
     def place(self, node: NodeObject) -> tuple[str, Capacity] | None:
-        """The pool of a node, and the capacity that it has there."""
+        """Return the pool of a node, and its capacity type there."""
         return self.pools.place(node)
 
     def offered(self) -> Iterator[Offering]:
-        """What all pools offer: what there may be a price for."""
+        """Yield the offerings of all pools: the machines that a price may exist for."""
         found = (self.pools.get(name) for name in self.names())
         return (one for pool in found if pool is not None for one in offerings_of(pool))
 
@@ -178,7 +178,7 @@ class PoolCaches:
         return self._namespaces.get("", name) is not None
 
     def price_of(self, pool: str) -> Price | None:
-        """What a node of a pool costs."""
+        """Return the price of a pool's node."""
         return self.pools.price_of(pool)
 
     def _demand_of(self, pod: PodObject) -> Demand | None:

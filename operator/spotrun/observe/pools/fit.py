@@ -22,7 +22,7 @@ Expression = tuple[str, str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Demand:
-    """What a template asks of a node; terms are alternatives, the expressions of one all hold."""
+    """The demands of a template on a node: one of `terms` must hold, with all its expressions."""
 
     requests: Resources = NOTHING
     selector: tuple[tuple[str, str], ...] = ()
@@ -31,7 +31,7 @@ class Demand:
 
 
 def demand_of(spec: TrainingJobSpec) -> Demand:
-    """What one worker asks for."""
+    """Return the demands of one worker."""
     template = spec.workers.template
     given: Mapping[str, Any] = template.spec.model_extra or {}
     known = (*SPOT_TAINTS, *gpu_limits(template))
@@ -47,13 +47,13 @@ def demand_of(spec: TrainingJobSpec) -> Demand:
 
 
 class Demands:
-    """What templates ask for, by their hash: a job is looked at far more often than it changes."""
+    """The demands of templates, by their hash: jobs are looked at more often than they change."""
 
     def __init__(self) -> None:
         self._known: dict[str, Demand] = {}
 
     def of(self, spec: TrainingJobSpec, template: str) -> Demand:
-        """What one worker asks for, whose template has this hash."""
+        """Return the demands of one worker whose template has this hash."""
         known = self._known.get(template)
         if known is None:
             if len(self._known) >= MOST_TEMPLATES:
@@ -101,7 +101,7 @@ def _required_terms(given: Mapping[str, Any]) -> Iterable[tuple[Expression, ...]
 
 
 def _all_hold(term: tuple[Expression, ...], labels: Labels) -> bool:
-    """A term that asks for nothing matches nothing, as Kubernetes has it."""
+    """Whether all of a term holds; an empty term matches nothing, as in Kubernetes."""
     return bool(term) and all(_holds(one, labels) for one in term)
 
 

@@ -1,4 +1,4 @@
-"""Where there is room for more workers: nodes that are alike are counted, not looked at one by one.
+"""Free room for more workers: nodes that are alike are counted, not looked at one by one.
 
 A cluster of thousands of nodes has few kinds of them, and most are either full or empty; so the
 question is answered for a job in microseconds, however many nodes there are.
@@ -21,20 +21,20 @@ _ITS_OWN = frozenset({HOST_LABEL})
 
 @dataclass(frozen=True)
 class Kind:
-    """What tells whether a worker may run on a node: its taints, and labels that others share."""
+    """The kind of a node, which decides whether a worker may run there: taints, shared labels."""
 
     labels: frozenset[tuple[str, str]]
     taints: tuple[Taint, ...] = ()
 
     @classmethod
     def of(cls, labels: Labels, taints: tuple[Taint, ...] = ()) -> "Kind":
-        """The kind of a node; who asks for a node by its host name asks for no kind."""
+        """Return the kind of a node; its host name is left out: no worker asks a kind by that."""
         return cls(frozenset(one for one in labels.items() if one[0] not in _ITS_OWN), taints)
 
 
 @dataclass(frozen=True)
 class Slot:
-    """What is left on a node."""
+    """The room left on a node."""
 
     kind: Kind
     free: Resources
@@ -42,7 +42,7 @@ class Slot:
 
 
 class Room:
-    """What is left on the nodes of each pool that may be given workers."""
+    """The room left on the nodes of each pool that may be given workers."""
 
     def __init__(self) -> None:
         self._slots: dict[str, Counter[Slot]] = defaultdict(Counter)
@@ -52,7 +52,7 @@ class Room:
         self._promised: dict[str, Counter[Resources]] = {}
 
     def put(self, node: str, pool: str | None, slot: Slot | None) -> None:
-        """Take note of a node as it is now; None: no pool's, or nothing may be put there."""
+        """Set the room of a node; None: it is in no pool, or nothing may be put there."""
         self._forget_stray(node)
         if (known := self._of_node.pop(node, None)) is not None:
             self._slots[known[0]][known[1]] -= 1
@@ -63,18 +63,18 @@ class Room:
             self._slots[pool][slot] += 1
 
     def put_stray(self, node: str, has: Resources) -> None:
-        """Take note of a node that is in no pool: what it has, whoever uses it."""
+        """Set the resources of a node that is in no pool, whoever uses them."""
         self.put(node, None, None)
         self._strays[node] = has
         self._kinds_of_strays[has] += 1
 
     @property
     def strays(self) -> tuple[Resources, ...]:
-        """What nodes have that are in no pool, each kind once."""
+        """Return the resources of nodes in no pool, each kind once."""
         return tuple(self._kinds_of_strays)
 
     def promise(self, pool: str, requests: Resources, number: int) -> None:
-        """Keep room for so many workers more, or for fewer again."""
+        """Reserve room for this many workers more, or for fewer again."""
         promised = self._promised.setdefault(pool, Counter())
         promised[requests] += number
         if not promised[requests]:
@@ -83,11 +83,11 @@ class Room:
             del self._promised[pool]
 
     def is_promised(self, pool: str) -> bool:
-        """Whether room in a pool is kept for workers that no node shows yet."""
+        """Whether room in a pool is reserved for workers that no node shows yet."""
         return pool in self._promised
 
     def slots(self, pool: str, demand: Demand, further: tuple[Toleration, ...] = ()) -> int:
-        """How many more workers fit on the pool's nodes, besides those that were promised room."""
+        """Count how many more workers fit on the pool's nodes, besides those promised room."""
         slots = self._slots.get(pool, Counter[Slot]())
         for requests, number in self._promised.get(pool, {}).items():
             slots = _without(slots, requests, number)
@@ -108,7 +108,7 @@ class Room:
 
 
 def _without(slots: Counter[Slot], requests: Resources, number: int) -> Counter[Slot]:
-    """What so many workers leave of nodes, on as few of them as will do."""
+    """Return the room left after these workers, placed on as few nodes as will do."""
     result: Counter[Slot] = Counter()
     for slot, count in slots.items():
         fits = min(_fits(requests, slot), number)
@@ -128,7 +128,7 @@ def _taken(slot: Slot, requests: Resources, number: int) -> Slot:
 
 
 def _fits(requests: Resources, slot: Slot) -> int:
-    """A worker that asks for nothing is given a node for itself."""
+    """Return how many such workers fit; one that requests nothing gets a node for itself."""
     if requests == Resources():
         return int(slot.is_empty)
     return times_in(requests, slot.free)

@@ -1,4 +1,4 @@
-"""The market as jobs see it."""
+"""The pools that jobs may choose from, as decisions see them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -26,10 +26,10 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 class Markets:
-    """What jobs may choose from.
+    """The pools that jobs may choose from.
 
-    Jobs are looked at far more often than a market changes, so what was put together once for
-    workers of one kind is kept.
+    Jobs are looked at far more often than a market changes, so the result for workers of one kind
+    is kept.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Markets:
     def market_for(
         self, placement: Placement, demand: Demand, namespace: str, labels: Mapping[str, str]
     ) -> Market:
-        """The pools of a job in a namespace that has these labels.
+        """Return the pools of a job in a namespace that has these labels.
 
         `free_slots` counts what our own workers leave of nodes: the pods of others are not watched,
         so it is the most that may fit.
@@ -172,14 +172,14 @@ _AVAILABLE = {
 
 
 def _taken(pools: Pools, pool: Pool) -> list[datetime]:
-    """When nodes were taken, the status not yet having it included: who was just lost must rest."""
+    """Return when nodes were taken, with news that status lacks: a pool must rest after a loss."""
     news = (life.ended_at for life in pools.news(pool.name).lives if life.taken)
     known = (one.time.datetime for one in pool.status.interruptions or ())
     return [*known, *(at for at in news if at is not None)]
 
 
 def _node_hours(pools: Pools, pool: Pool, now: datetime) -> float:
-    """For how long nodes were there in a day to be taken, those that were taken included."""
+    """Return the node-hours of a day at risk of being taken, with those that were taken."""
     present = sum(
         min((now - member.born_at) / timedelta(hours=1), 24.0)
         for member in pools.members(pool.name)
@@ -189,7 +189,7 @@ def _node_hours(pools: Pools, pool: Pool, now: datetime) -> float:
 
 
 def _retry_at(pool: Pool, now: datetime) -> datetime | None:
-    """When a pool that is dry will be asked again; None if it may be asked now."""
+    """Return when a dry pool will be asked again; None if it may be asked now."""
     moment = pool.status.retry_at.datetime if pool.status.retry_at is not None else None
     return moment if moment is not None and moment > now else None
 
@@ -199,7 +199,7 @@ def _decimal(amount: Amount | None) -> Decimal | None:
 
 
 def _first_price(pools: Pools, pool: Pool, catalog: Catalog) -> Price:
-    """Of a pool whose status is not written yet: the first jobs should know it, too."""
+    """Return the price of a pool without a status yet: the first jobs should know it, too."""
     quote, on_demand = quotes_of(pools, pool, catalog)
     return Price(
         usd_per_hour=quote.usd_per_hour.amount if quote is not None else None,

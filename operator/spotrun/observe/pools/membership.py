@@ -1,4 +1,4 @@
-"""Which pool a node belongs to, and what pools are called that were found. Pure."""
+"""The pool that a node belongs to, and the names of discovered pools. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ _WORDS = {Capacity.SPOT: "spot", Capacity.ON_DEMAND: "on-demand", Capacity.RESER
 
 
 def belongs(spec: CapacityPoolSpec, labels: Labels) -> bool:
-    """Whether a node of these labels is one of a declared pool."""
+    """Whether a node with these labels is in a declared pool."""
     selector = spec.node_selector or {}
     if any(labels.get(key) != value for key, value in selector.items()):
         return False
@@ -38,24 +38,24 @@ def belongs(spec: CapacityPoolSpec, labels: Labels) -> bool:
 
 
 def declared_for(pools: Iterable[tuple[str, CapacityPoolSpec]], labels: Labels) -> str | None:
-    """The first of the declared pools, in the order of their names, that a node belongs to."""
+    """Return the first declared pool, in the order of names, that a node belongs to."""
     return min((name for name, spec in pools if belongs(spec, labels)), default=None)
 
 
 def pool_name(identity: Identity) -> str:
-    """The name of a pool that was found, such as spot-g5-xlarge-us-east-1b."""
+    """Return the name of a discovered pool, such as spot-g5-xlarge-us-east-1b."""
     words = (_WORDS[identity.capacity], identity.instance_type, identity.zone)
     name = "-".join(filter(None, map(_plain, words)))
     return name if len(name) <= _MOST_CHARACTERS else _with_hash(name, identity)
 
 
 def other_name(identity: Identity) -> str:
-    """Its name where somebody else's pool has the plain one."""
+    """Return its name if another pool, not ours, has the plain one."""
     return _with_hash(pool_name(identity), identity)
 
 
 def discovered_spec(identity: Identity, labels: Labels) -> CapacityPoolSpec:
-    """The pool of a node for which nobody has declared one."""
+    """Return the spec of the pool of a node that no declared pool selects."""
     return CapacityPoolSpec(
         instance_types=(identity.instance_type,),
         zones=(identity.zone,) if identity.zone else None,
@@ -66,7 +66,7 @@ def discovered_spec(identity: Identity, labels: Labels) -> CapacityPoolSpec:
 
 
 def match_labels(spec: CapacityPoolSpec, labels: Labels) -> Mapping[str, tuple[str, ...]]:
-    """By which labels nodes of a pool are asked for; `labels` are those of one, if it has any."""
+    """Return the labels by which nodes of a pool are selected; `labels` are one node's, if any."""
     asked: dict[str, tuple[str, ...]] = {
         key: (value,) for key, value in (spec.node_selector or {}).items()
     }
@@ -78,7 +78,7 @@ def match_labels(spec: CapacityPoolSpec, labels: Labels) -> Mapping[str, tuple[s
 
 
 def _has_capacity(spec: CapacityPoolSpec, labels: Labels) -> bool:
-    """A pool that selects labels of its own says of nodes what their platform does not."""
+    """Whether a node has the pool's capacity type; a pool with a selector may state it itself."""
     if stated_capacity(labels) is None and spec.node_selector:
         return True
     return capacity_of(labels) is spec.capacity

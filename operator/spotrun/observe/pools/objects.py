@@ -1,4 +1,4 @@
-"""CapacityPools as their objects have them, and what nodes and workers are to them. Pure."""
+"""CapacityPools as they are stored, and the nodes and workers in them. Pure."""
 
 import logging
 from collections.abc import Mapping
@@ -34,11 +34,11 @@ class Pool:
 
     @property
     def declared(self) -> CapacityPoolSpec | None:
-        """What people have said of it; None if it was found."""
+        """The spec that people wrote; None if the pool was discovered."""
         return None if self.is_ours else self.spec
 
     def is_of(self, identity: Identity) -> bool:
-        """Whether a pool that was found is the one of such nodes: names may fall together."""
+        """Whether a discovered pool is the one of such nodes: two may have the same name."""
         zones = (identity.zone,) if identity.zone else None
         mine = (self.spec.instance_types, self.spec.zones, self.spec.capacity)
         return self.is_ours and mine == ((identity.instance_type,), zones, identity.capacity)
@@ -57,14 +57,14 @@ class Member:
 
 @dataclass
 class News:
-    """What happened in a pool."""
+    """The events in a pool."""
 
     lives: list[Life] = field(default_factory=list)
     provisioned: list[tuple[datetime, float]] = field(default_factory=list)
 
 
 def read_pool(pool: PoolObject) -> Pool | None:
-    """A pool as its object has it; None for one that the API server should not have let pass."""
+    """Read a pool from its object; None for one that the API server should have refused."""
     meta = pool.metadata
     try:
         spec = CapacityPoolSpec.model_validate_json(bytes(pool.spec), by_alias=True, by_name=False)
@@ -88,7 +88,7 @@ def is_over(pod: PodObject) -> bool:
 
 
 def asked(pod: PodObject) -> tuple[str, ...]:
-    """The pools that a worker was asked from; none: any node will do."""
+    """Return the pools that a worker was asked from; none: any node will do."""
     written = pod.metadata.annotations.pools[:_MOST_ASKED]
     return tuple(name for name in written.split(",") if name)
 

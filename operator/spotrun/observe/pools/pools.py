@@ -1,7 +1,7 @@
-"""The pools of the cluster: which nodes are in them, and what happens to those.
+"""The pools of the cluster: their nodes, and the events of these.
 
 Kept up to date from the events of nodes, of our own pods and of CapacityPools, one node at a time;
-a pool is put together when somebody asks. What happened is kept until the pool's status holds it.
+a pool is put together when somebody asks. Events are kept until the pool's status holds them.
 """
 
 from collections import Counter, defaultdict
@@ -24,7 +24,7 @@ MOST_EVENTS = 1_000  # of one pool, until its status holds them
 
 
 class Pools:
-    """Follows them; `changed` is called with the name of a pool of which something is new."""
+    """The pools; `changed` is called with the name of each one that has news."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Pools:
         return sorted(self._pools.keys() | {name for name, nodes in self._members.items() if nodes})
 
     def get(self, name: str) -> Pool | None:
-        """A pool; None if there is neither an object nor a node."""
+        """Return a pool; None if there is neither an object nor a node."""
         known = self._pools.get(name)
         if known is not None:
             return known
@@ -76,36 +76,36 @@ class Pools:
         return self._members.get(name, {}).values()
 
     def workers(self, name: str) -> int:
-        """How many workers of all jobs are on a pool's nodes."""
+        """Return the number of workers, of all jobs, on a pool's nodes."""
         return self._workers[name]
 
     def revision(self, name: str) -> int:
-        """Another number when a pool has other nodes or another object; pods do not count."""
+        """Return a number that changes with a pool's nodes and object; pods do not count."""
         return self._revisions[name]
 
     def stamp_of(self, name: str) -> int:
-        """Another number whenever anything of a pool is new, its workers included."""
+        """Return a number that changes with anything in a pool, its workers included."""
         return self._stamps[name]
 
     def news(self, name: str) -> News:
-        """What happened in a pool that its status may not hold yet."""
+        """Return the events in a pool that its status may not hold yet."""
         return self._news.get(name, News())
 
     def place(self, node: NodeObject) -> tuple[str, Capacity] | None:
-        """The pool of a node, and the capacity it has there; None if it is in none."""
+        """Return the pool of a node, and its capacity type there; None if it is in none."""
         member = self._nodes.get(node.metadata.name)
         pool = self.get(member.pool) if member is not None and member.pool is not None else None
         return (pool.name, pool.spec.capacity) if pool is not None else None
 
     def price_of(self, name: str) -> Price | None:
-        """What a node of a pool costs, as its status has it."""
+        """Return the price of a pool's node, from its status."""
         pool = self._pools.get(name)
         return pool.status.price if pool is not None else None
 
     # what happens --------------------------------------------------------------------------------
 
     def pool_changed(self, old: PoolObject | None, new: PoolObject | None) -> bool:
-        """Take note of a CapacityPool; whether people have declared other ones."""
+        """Take in a CapacityPool; return whether the declared pools have changed."""
         one = new or old
         assert one is not None, "a change has an old or a new side"
         name = one.metadata.name
@@ -127,18 +127,18 @@ class Pools:
         return is_declared_anew
 
     def node_changed(self, old: NodeObject | None, new: NodeObject | None) -> None:
-        """Take note of a node."""
+        """Take in a node."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._take_leave(old)
         if new is not None:
             self._take_in(new, is_first=old is None)
 
     def look_again(self, node: NodeObject) -> None:
-        """Events say something new of it."""
+        """Look again at a node that events announce something of."""
         self._take_in(node)
 
     def pod_changed(self, old: PodObject | None, new: PodObject | None) -> None:
-        """Take note of a worker: it waits for a node, has one, or has left it."""
+        """Take in a worker: it waits for a node, has one, or has left it."""
         key = _key(new or old)
         waits = new is not None and new.spec.node_name is None and not is_over(new)
         if waits and new is not None:
@@ -152,7 +152,7 @@ class Pools:
                     self._count(node)
 
     def touch_asked(self, pod: PodObject) -> None:
-        """Something is new of the pools that a worker waits for."""
+        """Mark the pools that a worker waits for as changed."""
         for name in asked(pod):
             if name in self._pools or name in self._members:
                 self._touch(name)
@@ -192,7 +192,7 @@ class Pools:
         self._drop(member)
 
     def _drop(self, member: Member) -> None:
-        """It is no longer in its pool."""
+        """Remove a node from its pool."""
         assert member.pool is not None, "it was in one"
         del self._members[member.pool][member.node.metadata.name]
         self._workers[member.pool] -= member.workers
@@ -211,9 +211,9 @@ class Pools:
         return name if known is None or known.is_of(identity) else other_name(identity)
 
     def _note_reclaim(self, member: Member, pool: str, *, is_first: bool) -> None:
-        """That a machine is taken back counts from its notice; once, whatever follows.
+        """Count a machine as taken back from its notice on; once, whatever follows.
 
-        One that was under notice when it was first seen was counted by who was here before us.
+        One that was under notice when it was first seen was counted by the leader before us.
         """
         spec = self._spec_of(pool)
         is_spot = spec is not None and spec.capacity is Capacity.SPOT
@@ -226,7 +226,7 @@ class Pools:
             self._add_life(pool, Life(member.born_at, member.reclaimed_at, taken=True))
 
     def _was_taken(self, member: Member) -> bool:
-        """Whether a node that is gone was taken: nobody had said that it would go.
+        """Whether a node that is gone was taken: nothing had announced its removal.
 
         Karpenter leaves nodes alone that have our workers, but for what it cannot help.
         """
@@ -235,7 +235,7 @@ class Pools:
         return is_karpenters(member.node) and member.workers > 0
 
     def _count(self, name: str) -> None:
-        """What our own pods leave of a node; of others nothing is known."""
+        """Count the room that our own pods leave on a node; other pods are not known."""
         member = self._nodes.get(name)
         if member is None or member.pool is None:
             return
@@ -253,7 +253,7 @@ class Pools:
         self._touch(member.pool)
 
     def _was_bound(self, pod: PodObject) -> None:
-        """How long a node took that was made after the worker that waited for one."""
+        """Note how long a node took that was made after the worker that waited for one."""
         member = self._nodes.get(pod.spec.node_name or "")
         created = pod.metadata.creation_timestamp
         if member is None or member.pool is None or created is None or not self._is_worker(pod):
@@ -266,7 +266,7 @@ class Pools:
             del found[:-MOST_EVENTS]
 
     def room_changed(self, pool: str) -> None:
-        """Something is new of the room in a pool, though no node shows it."""
+        """Mark a pool as changed whose room changed, though no node shows it."""
         self.stamp += 1
         self._stamps[pool] += 1
 
@@ -293,7 +293,7 @@ class Pools:
 
 
 def _holds(pod: PodObject | None) -> str | None:
-    """The node that a worker holds a part of."""
+    """Return the node that a worker holds a part of."""
     return pod.spec.node_name if pod is not None and not is_over(pod) else None
 
 

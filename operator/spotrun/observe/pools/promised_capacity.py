@@ -1,8 +1,8 @@
-"""Room on nodes that was promised to workers which no node shows yet.
+"""Room on nodes that is reserved for workers which no node shows yet.
 
 Jobs that are applied together are decided within milliseconds. Without this each of them would see
-the same free node, and all but one would wait on a full pool. A promise holds until the scheduler
-has tried the worker: then either its node shows it, or there is no such room.
+the same free node, and all but one would wait on a full pool. A reservation holds until the
+scheduler has tried the worker: then either its node shows it, or there is no such room.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,7 +21,7 @@ from spotrun.state.snapshot import JobSnapshot
 
 @dataclass
 class Promises:
-    """Keeps them in a `Room`; `changed` is called with the name of a pool that has more or less."""
+    """The reservations in a `Room`; `changed` is called with the name of each pool affected."""
 
     room: Room
     changed: Callable[[str], None]
@@ -31,7 +31,7 @@ class Promises:
     _job_of: dict[Key, Key] = field(default_factory=dict)
 
     def make(self, job: JobSnapshot, actions: Iterable[Action]) -> None:
-        """Keep room for the workers that are to be made where there is room on nodes."""
+        """Reserve room for the workers to be created, as far as nodes have it."""
         pinned = (one for one in actions if isinstance(one, Create) and one.place.pinned)
         for one in pinned:
             pod = Key(job.namespace, worker_name(job.name, job.uid, one.serial))
@@ -40,18 +40,18 @@ class Promises:
             self._unseen.setdefault(owner, set()).add(pod)
 
     def take_back(self, job: Key) -> None:
-        """What was promised to workers that do not show is decided anew, or they are not made."""
+        """Release the room of workers that no cache shows: they are decided anew, or not made."""
         for pod in self._unseen.pop(job, ()):
             del self._job_of[pod]
             self._drop(pod)
 
     def take_all_back(self) -> None:
-        """What another leader has promised since shows in pods."""
+        """Release all room: the reservations of another leader since show in pods."""
         for job in tuple(self._unseen):
             self.take_back(job)
 
     def pod_changed(self, old: PodObject | None, new: PodObject | None) -> None:
-        """A worker shows now: until it was tried the room is its own, then its node tells."""
+        """Take in a worker that shows now: once the scheduler tried it, its node counts instead."""
         pod = new or old
         assert pod is not None, "a change has an old or a new side"
         key = Key(pod.metadata.namespace, pod.metadata.name)
@@ -78,7 +78,7 @@ class Promises:
 
 
 def _is_untried(pod: PodObject) -> bool:
-    """Whether the scheduler has yet to speak of a pod; one that is gated may wait for long."""
+    """Whether the scheduler has not judged a pod yet; one that is gated may wait for long."""
     if pod.spec.node_name is not None or is_over(pod) or pod.metadata.deletion_timestamp:
         return False
     return all(one.type != "PodScheduled" for one in pod.status.conditions)

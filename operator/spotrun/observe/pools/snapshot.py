@@ -1,4 +1,4 @@
-"""A pool as its next status is concluded from it. Pure."""
+"""One pool's snapshot, from which its next status is concluded. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
@@ -35,10 +35,10 @@ def pool_snapshot(
     sees_all: bool = True,
     is_turned_down: Callable[[PodObject], bool] = lambda _: False,
 ) -> PoolSnapshot:
-    """All that the next status of a pool is concluded from.
+    """Return the facts from which the next status of a pool is concluded.
 
-    Who serves one namespace does not see all workers, and leaves their number to nobody: two such
-    operators would write theirs over each other's for ever.
+    An operator that serves one namespace does not see all workers, and writes no number of them:
+    two such operators would write theirs over each other's for ever.
     """
     members = list(pools.members(pool.name))
     present = [Life(one.born_at) for one in members if one.reclaimed_at is None]
@@ -67,7 +67,7 @@ def pool_snapshot(
 
 
 def node_of(pools: Pools, pool: Pool) -> PoolNode | None:
-    """What a node of the pool has to give; of different ones the smallest, which all have."""
+    """Return the resources of a pool's node; of different nodes the smallest, which all have."""
     found = []
     for member in pools.members(pool.name):
         have = resources_of(member.node.status.allocatable)
@@ -88,14 +88,14 @@ def node_of(pools: Pools, pool: Pool) -> PoolNode | None:
 
 
 def resources_in(node: PoolNode | None) -> Resources | None:
-    """That in numbers."""
+    """Return the resources of a node as numbers."""
     if node is None:
         return None
     return Resources(node.cpu.decimal, node.memory.decimal, node.gpus)
 
 
 def quotes_of(pools: Pools, pool: Pool, catalog: Catalog) -> tuple[Quote | None, Quote | None]:
-    """The price of a node and of the same one on demand; of several types there is no one price."""
+    """Return a node's price, and its on-demand price; a pool of several types has none."""
     types = pool.spec.instance_types or ()
     offering = _offering(pool.spec, types[0] if len(types) == 1 else "")
     on_demand = catalog.on_demand(offering) if offering.instance_type else None
@@ -103,16 +103,16 @@ def quotes_of(pools: Pools, pool: Pool, catalog: Catalog) -> tuple[Quote | None,
 
 
 def offerings_of(pool: Pool) -> Iterator[Offering]:
-    """All that a pool offers, type by type."""
+    """Return all that a pool offers, type by type."""
     return (_offering(pool.spec, kind) for kind in pool.spec.instance_types or ())
 
 
 def _quote(pools: Pools, pool: Pool, catalog: Catalog, offering: Offering) -> Quote | None:
-    """What all nodes state that stay, also until the next one comes; else what anybody else says.
+    """Return the price that all staying nodes state, until the next one comes; else any other.
 
     Of different prices the dearest: nobody knows whose like comes next, and no job is to be placed
-    for a price that it may not get. What a worker pays is what its own node states. Who leaves says
-    nothing of who comes.
+    for a price that it may not get. A worker pays what its own node states. A node that leaves says
+    nothing of one that comes.
     """
     told, declared = remembered(pool.status.price), pool.spec.usd_per_hour
     staying = [member.node for member in pools.members(pool.name) if member.reclaimed_at is None]
@@ -148,7 +148,7 @@ def _since(waiting: Iterable[PodObject]) -> Iterator[datetime]:
 
 
 def _would_fit(pools: Pools, pool: Pool, pod: PodObject, demand_of_pod: DemandOf) -> bool:
-    """Whether a worker that finds no node would fit an empty one of the pool: then it is dry.
+    """Whether an unschedulable worker would fit an empty node of the pool: then it is dry.
 
     An impossible request of one tenant says nothing about it.
     """
@@ -164,6 +164,6 @@ def _would_fit(pools: Pools, pool: Pool, pod: PodObject, demand_of_pod: DemandOf
 
 
 def _kind(pool: Pool) -> Kind:
-    """What is known of nodes that are not there."""
+    """Return the kind of a pool's nodes, as far as it is known while there are none."""
     asked_for = match_labels(pool.spec, {})
     return Kind.of({key: values[0] for key, values in asked_for.items() if len(values) == 1})

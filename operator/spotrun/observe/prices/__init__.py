@@ -1,1 +1,1 @@
-"""What nodes cost: tables, and what clouds say."""
+"""Prices of nodes: from tables, and from clouds."""

@@ -1,4 +1,4 @@
-"""What AWS says its nodes cost now: optional, and needed for spot, which no price list holds.
+"""Prices of AWS: optional, and needed for spot, which no price list holds.
 
 Two questions per region: the history of spot prices, of which the newest per type and zone counts,
 and the price list for types on demand.
@@ -24,7 +24,7 @@ _LIST_REGION = "us-east-1"  # the price list of all regions is served there
 
 
 def aws_questions(wall: Callable[[], datetime]) -> tuple[Question, ...]:
-    """What is asked of AWS; raises ValueError where boto3 is missing."""
+    """Return the questions to AWS; raises ValueError if boto3 is missing."""
     aws = _Aws(wall)
     return (
         Question("AWS spot prices", _SPOT_EVERY_SECONDS, _in_a_thread(aws.spot)),
@@ -68,7 +68,7 @@ class _Aws:
         )
 
     def spot(self, region: str, types: Types) -> list[PriceRow]:
-        """The price of each type in each zone now."""
+        """Return the spot price of each type in each zone now."""
         now = self._wall()
         what = {
             # As a filter, for as a parameter one type that AWS does not know spoils the question.
@@ -95,7 +95,7 @@ class _Aws:
         ]
 
     def on_demand(self, region: str, types: Types) -> list[PriceRow]:
-        """The list price of each type for Linux on shared machines."""
+        """Return the list price of each type for Linux on shared machines."""
         now = self._wall()
         return [
             PriceRow(
@@ -110,7 +110,7 @@ class _Aws:
         ]
 
     def _listed(self, region: str, instance_type: str) -> list[UsdPerHour]:
-        """The price per hour in the list, if there is one and only one."""
+        """Return the price per hour in the list, if there is exactly one."""
         terms = {
             "regionCode": region,
             "instanceType": instance_type,

@@ -1,6 +1,7 @@
-"""What Azure says its nodes cost now: its public list of retail prices, spot included.
+"""Prices of Azure: its public list of retail prices, spot included.
 
-No key is needed: https://learn.microsoft.com/rest/api/cost-management/retail-prices/azure-retail-prices
+No key is needed:
+https://learn.microsoft.com/rest/api/cost-management/retail-prices/azure-retail-prices
 """
 
 import re
@@ -29,13 +30,13 @@ _TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 def azure_questions(
     wall: Callable[[], datetime], *, url: str = RETAIL_PRICES
 ) -> tuple[Question, ...]:
-    """What is asked of Azure."""
+    """Return the questions to Azure."""
     azure = _Azure(url, wall)
     return (Question("Azure retail prices", _EVERY_SECONDS, azure.ask),)
 
 
 class _Item(msgspec.Struct, frozen=True, rename="camel"):
-    """One price, as far as it matters."""
+    """One price, with the fields that are used."""
 
     arm_sku_name: str
     arm_region_name: str
@@ -119,7 +120,7 @@ def _rows(
 
 
 def _is_for_linux(item: _Item, instance_type: str, region: str) -> bool:
-    """Whether it is the price of an hour of that machine; Windows costs more, and says so."""
+    """Whether it is the hourly price of that machine with Linux; Windows has one of its own."""
     return (
         item.arm_sku_name.lower() == instance_type.lower()
         and item.arm_region_name == region
@@ -133,7 +134,7 @@ def _is_for_linux(item: _Item, instance_type: str, region: str) -> bool:
 
 
 def _capacity_of(item: _Item) -> Capacity | None:
-    """Return how it is had; None for what Azure sells no more, or to nobody here."""
+    """Return the capacity type; None for an offer that has ended, or that is not for everybody."""
     if item.sku_name.endswith(" Spot"):
         return Capacity.SPOT
     return None if item.sku_name.endswith(" Low Priority") else Capacity.ON_DEMAND

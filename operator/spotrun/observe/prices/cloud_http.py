@@ -1,4 +1,4 @@
-"""JSON that a cloud serves over HTTP: small enough, in time, and from nowhere else."""
+"""JSON of clouds over HTTP, limited in size, time and place."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""What GCP says its nodes cost now: the SKUs of its catalog, by the cluster's own identity.
+"""Prices of GCP: the SKUs of its catalog, read with the cluster's own identity.
 
 A node's price is that of its cores, its memory and its GPUs: the catalog knows no machine types. It
 has tens of thousands of SKUs and no way to ask for some, so it is read as a whole, seldom.
@@ -40,7 +40,7 @@ _UNITS = {"Core": "h", "Ram": "GiBy.h", "GPU": "h"}
 def gcp_questions(
     wall: Callable[[], datetime], clock: Callable[[], float], *, url: str = CATALOG
 ) -> tuple[Question, ...]:
-    """What is asked of GCP."""
+    """Return the questions to GCP."""
     gcp = _Gcp(url, clock, wall)
     return (Question("GCP price catalog", _EVERY_SECONDS, gcp.ask),)
 
@@ -86,7 +86,7 @@ class _Token(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class _Part:
-    """What is sold: an hour of a core or a GiB of a series, or of a GPU."""
+    """A part that is sold by the hour: a core or a GiB of a series, or a GPU."""
 
     region: str
     capacity: Capacity
@@ -95,7 +95,7 @@ class _Part:
 
 @dataclass
 class _Catalog:
-    """Prices of parts; several that contradict each other are none."""
+    """Prices of parts; a part with several that contradict each other has none."""
 
     prices: dict[_Part, set[Decimal]] = field(default_factory=dict)
 
@@ -192,7 +192,7 @@ def _parts(sku: _Sku) -> Iterator[tuple[_Part, Decimal]]:
 
 
 def _usd(expression: _Expression, unit: str) -> Decimal | None:
-    """Return the price of a unit; None where it is sold otherwise, or for several prices."""
+    """Return the price of a unit; None if it is sold in another unit, or for several prices."""
     if expression.usage_unit != unit or len(expression.tiered_rates) != 1:
         return None
     money = expression.tiered_rates[0].unit_price

@@ -1,4 +1,4 @@
-"""What GCP's machine types consist of, for it sells cores, memory and GPUs apart.
+"""The parts of GCP's machine types: it sells cores, memory and GPUs apart.
 
 From https://cloud.google.com/compute/docs/gpus and .../general-purpose-machines. Of other types no
 price is made up: to those of the series N1, for one, GPUs are attached that the type does not name.
@@ -51,7 +51,7 @@ _WITHOUT = re.compile(r"(e2|n2)-(standard|highmem|highcpu)-([1-9][0-9]{0,2})")
 
 
 def machine_of(instance_type: str) -> Machine | None:
-    """Return the parts of a machine type; None: it is not among those whose price is known."""
+    """Return the parts of a machine type; None if they are not known."""
     known = _WITH_GPUS.get(instance_type)
     if known is not None:
         return known

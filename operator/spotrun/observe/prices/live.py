@@ -1,7 +1,7 @@
-"""What clouds say their nodes cost now: asked when it is due, and remembered.
+"""Prices of clouds now: asked when it is due, and remembered.
 
 Answers are kept; where a cloud does not answer, the last good ones stay, and say how old they are.
-What is asked, and how, is each cloud's own: `aws_prices`, `azure_prices`, `gcp_prices`.
+The questions are each cloud's own: `aws_prices`, `azure_prices`, `gcp_prices`.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ Types = frozenset[str]
 
 
 class CloudUnavailableError(Exception):
-    """A cloud did not say; in its own words, and what to do about it."""
+    """A cloud gave no prices; the message has its own words, and what to do about it."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked for a region, and how often."""
+    """A question for a region, and how often to ask it."""
 
     source: str
     every_seconds: float
@@ -37,7 +37,7 @@ class Question:
 
     @property
     def good_for(self) -> timedelta:
-        """Three missed answers are no accident."""
+        """The time for which an answer counts: three missed answers are no accident."""
         return timedelta(seconds=3 * self.every_seconds)
 
 
@@ -49,12 +49,12 @@ class _Answer:
     failures: int = 0
 
     def is_due(self, types: Types, now: float) -> bool:
-        """What is new is asked at once, unless the cloud is not answering."""
+        """Whether to ask again; new types are asked at once, unless the cloud does not answer."""
         return now >= self.due_at or (not self.failures and not types <= self.types)
 
 
 class LivePrices:
-    """Asks one cloud when it is time to, and remembers."""
+    """The prices of one cloud, asked when it is time to, and remembered."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class LivePrices:
         self._answers: dict[tuple[str, str], _Answer] = {}
 
     def tables(self) -> tuple[PriceTable, ...]:
-        """What is known, to stand in a catalog behind the cluster's own tables."""
+        """Return the known prices, to stand in a catalog behind the cluster's own tables."""
         return tuple(
             PriceTable(
                 source=question.source,
@@ -87,9 +87,9 @@ class LivePrices:
         )
 
     async def refresh(self, wanted: Iterable[Offering]) -> bool:
-        """Ask what is due about these; whether anything was answered.
+        """Ask what is due about these; return whether anything was answered.
 
-        Each type is asked for on demand as well: it is what spot is compared with.
+        Each type is asked for on demand as well: spot is compared with that.
         """
         regions: dict[str, set[str]] = {}
         for offering in wanted:
@@ -107,7 +107,7 @@ class LivePrices:
         wanted: Callable[[], Iterable[Offering]],
         changed: Callable[[tuple[PriceTable, ...]], None],
     ) -> None:
-        """Keep asking, and say what was answered, until cancelled."""
+        """Keep asking, and report each answer, until cancelled."""
         while True:
             if await self.refresh(wanted()):
                 changed(self.tables())

@@ -1,7 +1,7 @@
-"""What nodes cost over time: by the first source that knows it, remembered while the process lives.
+"""Prices of nodes over time: by the first source that knows one, remembered by the process.
 
-Pools keep their prices in their status. A node's annotation and a price table only say what is now;
-when that changes is seen here, and what follows from it is in the jobs' status soon after.
+Pools keep their prices in their status. A node's annotation and a price table only say the present
+price; a change is noticed here, and what follows from it is in the jobs' status soon after.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class _Known:
 
 
 class Prices:
-    """Adds to a node what it costs; of one that is gone, what was known last."""
+    """The prices of nodes; a node that is gone keeps its last one."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Prices:
         self._missed_at: dict[str, datetime] = {}
 
     def priced(self, node: Node) -> Node:
-        """The node with its prices."""
+        """Return the node with its prices."""
         known = self._remembered(node.name)
         if node.gone:
             return self._left_by(node, known)
@@ -67,25 +67,25 @@ class Prices:
         return priced
 
     def _remembered(self, name: str) -> _Known | None:
-        """What is known of a node; the one that nobody has looked at for longest goes first."""
+        """Return the record of a node; the one used least recently goes first."""
         known = self._known.pop(name, None)
         if known is not None:
             self._known[name] = known
         return known
 
     def _missed(self, name: str) -> datetime:
-        """Since when a node is missed."""
+        """Return the time since which a node is missing."""
         if name not in self._missed_at and len(self._missed_at) >= MOST_NODES:
             del self._missed_at[next(iter(self._missed_at))]
         return self._missed_at.setdefault(name, self._wall())
 
     def _left_by(self, node: Node, known: _Known | None) -> Node:
-        """What is left of a node in memory; it is gone since it was missed first."""
+        """Return a node that is gone, as it was remembered, and gone since it was missed first."""
         last = known.node if known is not None else node
         return replace(last, gone=True, ready=node.ready, gone_at=self._missed(node.name))
 
     def _history(self, node: Node, price: Price | None) -> PriceHistory:
-        """What the catalog says; of its pool's nodes a pool remembers what that said before."""
+        """Return the pool's price history, if it holds for all its nodes, else the catalog's."""
         if node.stated_price is None and _is_of_all_nodes(price):
             return history_of(price, self._wall())
         quote = self.catalog.quote(offering(node), annotation=node.stated_price)
@@ -98,10 +98,7 @@ class Prices:
         return quote.usd_per_hour if quote is not None else None
 
     def _continued(self, before: PriceHistory, now: PriceHistory) -> PriceHistory:
-        """A price that was constant as long as one looked has changed when it was seen to.
-
-        A price that nobody knows any more goes on as it was.
-        """
+        """Continue a history: a price changes when the change is seen, an unknown one goes on."""
         if not before.changes:
             return now
         moment = self._wall()
@@ -114,5 +111,5 @@ class Prices:
 
 
 def _is_of_all_nodes(price: Price | None) -> bool:
-    """Whether a pool's price is that of any node in it: what some state holds for these alone."""
+    """Whether a pool's price holds for all its nodes; a stated one holds for its own node alone."""
     return price is not None and price.usd_per_hour is not None and price.source != FROM_NODE

@@ -1,4 +1,4 @@
-"""The price tables there are: the cluster's own, what clouds say, and the built-in ones.
+"""The price tables there are: the cluster's own, the clouds', and the built-in ones.
 
 The cluster's are a ConfigMap of which each entry is a sheet, read as it changes. A sheet that
 cannot be read, and a line of one, cost the others nothing; the log says what is wrong.
@@ -28,7 +28,7 @@ _MOST_LINES = 10  # that the log says are wrong
 
 @dataclass(frozen=True)
 class PriceSources:
-    """Who is asked for prices besides nodes, pools and the tables in the package."""
+    """The sources of prices besides nodes, pools and the tables in the package."""
 
     table: Key | None = None  # a ConfigMap
     live: tuple[LivePrices, ...] = ()  # one for each cloud that is asked
@@ -38,7 +38,7 @@ NOBODY = PriceSources()
 
 
 class PriceTables:
-    """Followed while an `async with` block lasts; `changed` is told each new catalog."""
+    """The price tables, followed in an `async with` block; `changed` gets each new catalog."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class PriceTables:
 
     @property
     def catalog(self) -> Catalog:
-        """All that is known now; a cloud that has not answered yet is in it, without a price."""
+        """Return all prices known now; a cloud that has not answered yet is in it without any."""
         return catalog_of(self._own, (table for cloud in self._live for table in cloud.tables()))
 
     def _read(self, _: ConfigMapObject | None, new: ConfigMapObject | None) -> None:
@@ -85,12 +85,12 @@ class PriceTables:
 
 
 def catalog_of(own: Iterable[PriceTable] = (), live: Iterable[PriceTable] = ()) -> Catalog:
-    """The cluster's own tables are asked first, then a cloud's, then the built-in ones."""
+    """Return a catalog: the cluster's own tables first, then the clouds', then the built-in."""
     return Catalog((*own, *live, *built_in_tables()))
 
 
 def tables_of(config_map: ConfigMapObject | None) -> tuple[PriceTable, ...]:
-    """The tables of a ConfigMap, by the names of their entries."""
+    """Return the tables of a ConfigMap, by the names of their entries."""
     return tuple(_read_tables(config_map)) if config_map is not None else ()
 
 

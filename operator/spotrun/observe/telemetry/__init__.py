@@ -1,1 +1,1 @@
-"""What agents report, and what metrics.k8s.io measures."""
+"""Reports of agents, and measurements of metrics.k8s.io."""

@@ -1,4 +1,4 @@
-"""What the agents have said last, and when: volatile, for after a restart they say it again."""
+"""The latest reports of agents; volatile, for after a restart they report again."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -24,17 +24,17 @@ class _Heard:
 
 
 class Agents:
-    """The latest report of every worker; who reports was checked before."""
+    """The latest report of every worker; the sender was authenticated before."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._jobs: dict[str, dict[int, _Heard]] = {}
 
     def heard(self, uid: str, serial: int, report: Report) -> bool:
-        """Take in a report; True if it is worth looking at the job again.
+        """Take in a report; return whether it is worth looking at the job again.
 
-        How far the training is and how busy the workers are can wait for the next look, but for
-        its first steps, for how long they take, and for when enough is known of this world.
+        How far the training is and how busy the workers are can wait for the next look, but for its
+        first steps, for how long they take, and for when enough is known of this world.
         """
         now = self._clock()
         heard = self._remembered(uid, serial)
@@ -54,28 +54,28 @@ class Agents:
         return _first_told(report) > _first_told(before)
 
     def touch(self, uid: str, serial: int) -> None:
-        """Take note of a sign of life."""
+        """Note a sign of life."""
         self._remembered(uid, serial).heard_at = self._clock()
 
     def hold(self, uid: str, serial: int) -> None:
-        """A poll was opened: as long as it is, it is a sign of life."""
+        """Note an open poll, which is a sign of life as long as it is open."""
         self._remembered(uid, serial).num_polls += 1
 
     def let_go(self, uid: str, serial: int) -> None:
-        """A poll was answered or lost: silence counts from now on."""
+        """Note that a poll was answered or lost: silence counts from now on."""
         heard = self._jobs.get(uid, {}).get(serial)
         if heard is not None:
             heard.num_polls = max(heard.num_polls - 1, 0)
             heard.heard_at = self._clock()
 
     def too_old(self, uid: str, serial: int) -> bool:
-        """A report was refused for its wire version; True if that is new."""
+        """Note a report refused for its wire version; return whether that is news."""
         heard = self._remembered(uid, serial)
         was_old, heard.is_old, heard.heard_at = heard.is_old, True, self._clock()
         return not was_old
 
     def facts(self, uid: str, serial: int) -> Agent | None:
-        """What is known of a worker's agent; None until it has reported."""
+        """Return the facts about a worker's agent; None until it has reported."""
         heard = self._jobs.get(uid, {}).get(serial)
         if heard is None or heard.report is None:
             return None
@@ -102,7 +102,7 @@ class Agents:
         self._jobs[uid] = {serial: heard for serial, heard in job.items() if serial in serials}
 
     def forget(self, uid: str) -> None:
-        """The job is gone."""
+        """Forget a deleted job."""
         self._jobs.pop(uid, None)
 
     def _remembered(self, uid: str, serial: int) -> _Heard:
@@ -116,7 +116,7 @@ class Agents:
 
 
 def _first_told(report: Report) -> tuple[bool, bool]:
-    """What somebody waits for who watches a job begin: whether there are steps, and their pace."""
+    """Return which news of a starting job is in a report: steps, and their duration."""
     progress = report.progress
     if progress is None:
         return False, False

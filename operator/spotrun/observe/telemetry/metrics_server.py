@@ -1,7 +1,7 @@
-"""What workers use that tell nothing of their steps: asked of metrics.k8s.io, as an HPA does.
+"""CPU and memory of workers whose scripts report no steps, from metrics.k8s.io, as an HPA does.
 
-It is asked about such jobs only, and rarely: whoever answers has measured their pods once in a
-quarter of a minute, or in a whole one.
+It is asked about such jobs only, and rarely: a metrics server measures pods once in a quarter of a
+minute, or in a whole one.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _DECODER = msgspec.json.Decoder(PodMetricsObject)
 
 
 class Usage:
-    """Asks while `follow` runs, and remembers; `pods_of` are a job's own."""
+    """The usage of such jobs, asked for while `follow` runs; `pods_of` are a job's own."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Usage:
         self._refused_until = float("-inf")
 
     def added_to(self, job: JobSnapshot) -> JobSnapshot:
-        """A job with what its workers use, if nobody else tells of them; else as it is."""
+        """Return a job with its workers' usage, if no agent reports it; else as it is."""
         key, now = Key(job.namespace, job.name), self._clock()
         if not tells_nothing(job):
             self.forget(key)
@@ -71,11 +71,11 @@ class Usage:
         return replace(job, workers=workers, is_mute=True, use_unknown=why)
 
     def forget(self, key: Key) -> None:
-        """The job is gone, or tells of its steps."""
+        """Forget a job that is deleted, or whose agents report its steps."""
         self._jobs.pop(key, None)
 
     def forget_all(self) -> None:
-        """What was heard is too old."""
+        """Forget all answers: they are too old."""
         self._jobs.clear()
 
     async def follow(self) -> NoReturn:
@@ -111,14 +111,14 @@ class Usage:
         self._wake(key)
 
     async def _listed(self, namespace: str, uid: str) -> list[PodMetricsObject]:
-        """What is said of a job's pods."""
+        """Return the metrics of a job's pods."""
         selection = Selection(POD_METRICS, namespace, label_selector=f"{LABEL_JOB_UID}={uid}")
         async with aclosing(self._client.pages(selection)) as pages:
             found = [_read(item) async for page in pages for item in page.items or ()]
         return [one for one in found if one is not None]
 
     def _do_without(self, error: KubeError) -> None:
-        """Whoever has no answer is asked again after a minute, who will not answer, later."""
+        """Ask again in a minute after no answer, later after a refusal."""
         if isinstance(error, NotFound | Forbidden):
             self._refused_until = self._clock() + REFUSED_SECONDS
         said, self._hindrance = self._hindrance, _advice(error)
@@ -127,7 +127,7 @@ class Usage:
 
 
 def _read(item: msgspec.Raw) -> PodMetricsObject | None:
-    """None for one that cannot be read: it spoils no other."""
+    """Read one entry; None for one that cannot be read: it spoils no other."""
     try:
         read: PodMetricsObject = decode(_DECODER, item)
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""What a worker uses of what it may use, as metrics.k8s.io says. Pure."""
+"""The share that a worker uses of its CPU and memory, by metrics.k8s.io. Pure."""
 
 from decimal import Decimal
 
@@ -10,7 +10,7 @@ from spotrun.wire import Utilization
 
 
 def allowance(pod: PodObject) -> Resources:
-    """What the container that trains may use: its limits, else its requests; nothing: neither."""
+    """Return the limits of the container that trains, else its requests, else nothing."""
     trainer = _trainer(pod)
     if trainer is None:
         return NOTHING
@@ -18,7 +18,7 @@ def allowance(pod: PodObject) -> Resources:
 
 
 def utilization(pod: PodObject, told: PodMetricsObject) -> Utilization:
-    """Which share it uses of that; None for what has nothing to be a share of."""
+    """Return the used share of each resource; None for a resource without an allowance."""
     trainer, whole = _trainer(pod), allowance(pod)
     found = (one for one in told.containers if trainer is not None and one.name == trainer.name)
     usage = next((one.usage for one in found), {})

@@ -1,6 +1,6 @@
-"""Jobs whose workers tell nothing of their steps, and what is heard of these from elsewhere. Pure.
+"""Jobs whose workers report no steps, and other facts to size them by. Pure.
 
-A script that does not train through `Run` tells nothing. If its job is in mode Auto, what is left
+A script that does not train through `Run` reports nothing. If its job is in mode Auto, what is left
 to size it by is the CPU and memory of its pods.
 """
 
@@ -23,7 +23,7 @@ _KEPT_SAMPLES = 5
 
 
 def tells_nothing(job: JobSnapshot) -> bool:
-    """Whether a world trains whose size is ours to find, and none of its scripts tells of steps."""
+    """Whether a world trains whose size is ours to find, and none of its scripts reports steps."""
     if job.spec.scaling_mode is not ScalingMode.AUTO or job.status.phase in FINISHED:
         return False
     crew, present = training(job.status), generation(job.status)
@@ -39,7 +39,7 @@ def _is_mute(worker: Worker, present: int) -> bool:
 
 
 def incomparable(job: JobSnapshot, pods: Iterable[PodObject]) -> str:
-    """Why what its pods use says nothing of any of its targets; "": of one at least it does."""
+    """Return why the usage of its pods fits none of the job's targets; empty if it fits one."""
     resources = [target.resource for target in targets(job)]
     if set(resources) == {TargetResource.GPU}:
         return "metrics.k8s.io knows nothing of GPUs: give a target for CPU or Memory"
@@ -59,7 +59,7 @@ def _part(whole: Resources, resource: TargetResource) -> float:
 
 @dataclass(frozen=True)
 class Sample:
-    """What a pod used at some time."""
+    """The usage of a pod at some time."""
 
     timestamp: str  # as it was told: the same one twice is one
     used: Utilization
@@ -67,7 +67,7 @@ class Sample:
 
 @dataclass
 class MuteJob:
-    """One of them, in the world that it has; moments are on the monotonic clock."""
+    """A job without reports, in its present world; times are on the monotonic clock."""
 
     uid: str
     generation: int
@@ -78,7 +78,7 @@ class MuteJob:
     samples: dict[str, deque[Sample]] = field(default_factory=dict)  # by the pod's UID
 
     def used(self, worker: Worker) -> Utilization | None:
-        """The medians of a worker's last samples; None before there are enough."""
+        """Return the medians of a worker's last samples; None before there are enough."""
         samples = self.samples.get(worker.pod.uid, ())
         if len(samples) < ENOUGH_WINDOWS:
             return None
@@ -88,7 +88,7 @@ class MuteJob:
         )
 
     def take(self, told: Iterable[PodMetricsObject], pods: Iterable[PodObject], now: float) -> None:
-        """Take in an answer; of a pod that is not in it, nothing is known any more."""
+        """Take in an answer; a pod that is not in it is unknown from now on."""
         by_name = {one.metadata.name: one for one in told}
         before, self.samples, self.heard_at = self.samples, {}, now
         for pod in pods:

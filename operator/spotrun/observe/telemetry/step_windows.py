@@ -1,4 +1,4 @@
-"""What a worker's reports say of its steps, smoothed: windows that do not overlap, and medians.
+"""Steps of a worker by its reports, smoothed: medians over windows that do not overlap.
 
 A report carries the median of the last 20 steps. Right after a world has formed these are still
 steps of the one before, and the first ones of the new one are slow; so the first window begins ten
@@ -27,7 +27,7 @@ class _Window:
 
 
 class Windows:
-    """One worker's windows in the world that it is in."""
+    """One worker's windows in its present world."""
 
     def __init__(self) -> None:
         self._generation = 0
@@ -37,7 +37,7 @@ class Windows:
         self._reading: Reading | None = None  # until there is another window
 
     def take(self, progress: Progress, utilization: Utilization) -> bool:
-        """Take in what was reported; True when enough windows have come together."""
+        """Take in a report; return whether enough windows have come together."""
         if progress.generation != self._generation or progress.step < self._first.step:
             self._generation, self._first = progress.generation, progress
             self._next_step = progress.step + IGNORED_STEPS + WINDOW_STEPS
@@ -51,7 +51,7 @@ class Windows:
         return len(self._windows) == ENOUGH_WINDOWS
 
     def reading(self) -> Reading:
-        """The medians over the last windows."""
+        """Return the medians over the last windows."""
         if self._reading is None:
             self._reading = self._medians()
         return self._reading
