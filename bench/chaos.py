@@ -39,7 +39,7 @@ from bench.chaos_joins import Joins
 from bench.chaos_training import Alone, train
 from bench.operator_bench import say
 from devcluster.argument_types import how_many
-from tests.trainer_world import Process
+from tests.support.processes.trainer_world import Process
 
 ALONE_SECONDS = 1800.0
 Line = dict[str, float]

@@ -29,7 +29,7 @@ from spotrun.state.world_members import training
 from spotrun.wire import Answer, read_report
 from spotrun_trainer.agent.operator_connection import NoAnswerError
 from spotrun_trainer.process.dns import wait_shortly
-from tests.policy_builders import a_spec
+from tests.support.jobs.builders import a_spec
 
 LOOK_SECONDS = 0.02  # of the operator, also where nothing is heard
 POLL_SECONDS = 5.0  # held at most

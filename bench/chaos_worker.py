@@ -16,7 +16,7 @@ from spotrun_trainer.agent.operator_connection import NoAnswerError
 from spotrun_trainer.agent.settings import Settings
 from spotrun_trainer.process.addresses import split_address
 from spotrun_trainer.process.ipc_files import Telling, read_telling
-from tests.trainer_world import Process
+from tests.support.processes.trainer_world import Process
 
 MONITOR_SECONDS = 0.1  # torchrun's own
 LINKS_SECONDS = 0.02  # until all have cut theirs: see chaos_links

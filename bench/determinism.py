@@ -29,8 +29,8 @@ from devcluster.argument_types import how_many
 from devcluster.cluster import Cluster
 from tests.integration.trainer.helpers import Place, open_telling_place
 from tests.integration.trainer.traces import Trace
-from tests.operator_world import install_crds
-from tests.statuses import failures_of
+from tests.support.cluster.operator_world import install_crds
+from tests.support.jobs.statuses import failures_of
 
 TRAINING = ROOT / "bench" / "determinism_training.py"
 MOST_WORKERS = 4

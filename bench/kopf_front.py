@@ -30,7 +30,7 @@ from spotrun.kube.watch.reflector import Reflector
 from spotrun.kube.watch.watch_events import Broken
 from spotrun.observe.kube_objects import FED, TRAINING_JOBS, JobObject
 from spotrun.runtime import kopf_handlers
-from tests.kopf_front import following, watching
+from tests.support.cluster.kopf_front import following, watching
 
 TRIES = 5
 SMALL, LARGE = 4_000, 400_000

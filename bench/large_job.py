@@ -17,8 +17,8 @@ from statistics import median
 from bench.operator_bench import say
 from devcluster.argument_types import how_many
 from spotrun.money.units import Usd
-from tests.large_jobs import worlds_until_replaced
-from tests.large_life import LargeLife
+from tests.support.jobs.large_jobs import worlds_until_replaced
+from tests.support.jobs.largest_job import LargeLife
 
 LATE = (64, 100, 1000)
 DECIDED = 2000

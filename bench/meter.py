@@ -24,11 +24,11 @@ from random import Random
 from bench.operator_bench import say
 from devcluster.argument_types import how_many
 from devcluster.cluster import Cluster
-from tests.budget_lives import a_life
 from tests.meter.dead_node import DEATHS, die
 from tests.meter.lives import KILLED, UNSEEN, WATCHED, Result, live
 from tests.meter.vanished_pod import vanish
-from tests.operator_world import install_crds
+from tests.support.cluster.operator_world import install_crds
+from tests.support.money.budget_lives import a_life
 
 JOBS = 10  # that live at the same time
 SEED = 20260301

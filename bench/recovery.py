@@ -65,7 +65,7 @@ from devcluster.cluster import Cluster
 from spotrun_trainer.telemetry import timeline
 from tests.integration.trainer.helpers import open_telling_place
 from tests.integration.trainer.traces import Trace
-from tests.operator_world import install_crds
+from tests.support.cluster.operator_world import install_crds
 
 SETTLE_STEPS = 5  # after it
 USUAL_PARAMETERS_M = 25.0

@@ -6,7 +6,8 @@ running ones whose progress changes every second at most one write a minute. The
 counters are printed beside the audit log's. Events, dry runs (nothing is stored) and what the
 operator writes for itself (its Lease, tokens it asks about, its Secret) are counted apart.
 
-Nodes are scripted; agents are `tests/scripted_agent.py`: real connections, tokens and reports.
+Nodes are scripted; agents are `tests/support/cluster/scripted_agent.py`: real connections, tokens
+and reports.
 
 Run as `.venv/bin/python bench/writes.py [--quick] [--jobs 20] [--seconds 130]`.
 """
@@ -30,7 +31,7 @@ from devcluster.kubelet.runtime import Exit
 from devcluster.nodes import Nodes
 from devcluster.scripted import Context, Script, Scripted
 from spotrun.api.names import LABEL_JOB
-from tests.scripted_agent import Play
+from tests.support.cluster.scripted_agent import Play
 
 SIZE = 8
 REMOVED = 4

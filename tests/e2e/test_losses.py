@@ -8,7 +8,7 @@ import pytest
 from tests.e2e.nodes import boot, cut_power, shut_down, until_heard
 from tests.e2e.site import Site, is_whole
 from tests.integration.trainer.traces import differences
-from tests.statuses import failures_of
+from tests.support.jobs.statuses import failures_of
 
 pytestmark = pytest.mark.kind_only("it takes the power or the network of a node, or drains it")
 

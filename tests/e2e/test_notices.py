@@ -9,7 +9,7 @@ from tests.e2e.jobs import TOGETHER
 from tests.e2e.nodes import cut_power, notice, replace
 from tests.e2e.site import Site
 from tests.integration.trainer.traces import differences
-from tests.statuses import failures_of
+from tests.support.jobs.statuses import failures_of
 
 pytestmark = pytest.mark.kind_only("it writes notices on nodes, and takes these away")
 

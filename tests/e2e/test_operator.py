@@ -9,7 +9,7 @@ from tests.e2e import jobs
 from tests.e2e.operator_pods import kill_leader, leader
 from tests.e2e.site import Site, is_whole
 from tests.integration.trainer.traces import differences
-from tests.statuses import failures_of
+from tests.support.jobs.statuses import failures_of
 
 pytestmark = pytest.mark.calm
 

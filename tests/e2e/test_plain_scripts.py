@@ -7,7 +7,7 @@ import pytest
 from tests.e2e import jobs
 from tests.e2e.nodes import cut_power, replace
 from tests.e2e.site import FOR_EVER, PAUSE_SECONDS, Site
-from tests.statuses import failures_of
+from tests.support.jobs.statuses import failures_of
 
 SAVE_EVERY = 5
 

@@ -4,7 +4,7 @@ import time
 
 from tests.e2e.site import JOB, Site
 from tests.integration.trainer.traces import differences
-from tests.statuses import failures_of
+from tests.support.jobs.statuses import failures_of
 
 
 async def test_a_job_grows_and_shrinks_under_way(site: Site, alone: dict[int, str]) -> None:

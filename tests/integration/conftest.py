@@ -8,10 +8,10 @@ from devcluster.cluster import Cluster
 from spotrun.kube.rest.access import Access, Credentials, from_kubeconfig
 from spotrun.kube.rest.client import Client
 from spotrun.kube.rest.transport import Transport
-from tests.audit import AuditLog
 from tests.faults.proxy import FaultProxy
 from tests.integration.leftovers import swept
-from tests.operator_world import World, install_crds, open_world
+from tests.support.cluster.audit_log import AuditLog
+from tests.support.cluster.operator_world import World, install_crds, open_world
 
 KUBERNETES = os.environ.get("SPOTRUN_KUBERNETES", "current")
 OPERATOR = "system:serviceaccount:spotrun-system:spotrun"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from devcluster.client import at
 from devcluster.cluster import Cluster
 from tests.integration.asking import Answer, ask, connect
-from tests.operator_world import GROUP
+from tests.support.cluster.operator_world import GROUP
 
 _PATIENCE_SECONDS = 60
 _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"

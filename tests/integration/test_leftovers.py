@@ -6,7 +6,7 @@ from devcluster.client import ApiError, Manifest, at
 from devcluster.cluster import Cluster
 from spotrun.api.names import FINALIZER_METERED
 from tests.integration.leftovers import swept
-from tests.operator_world import GROUP, World
+from tests.support.cluster.operator_world import GROUP, World
 
 TRAINER = {"name": "trainer", "image": "x", "args": ["train.py"]}
 

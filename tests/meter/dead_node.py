@@ -17,7 +17,7 @@ from devcluster.nodes import delete_node_object
 from spotrun.kube.tasks import running
 from tests.meter.lives import is_settled
 from tests.meter.meter import PRICE, Meter, metered
-from tests.operator_world import World, open_world
+from tests.support.cluster.operator_world import World, open_world
 
 Job = Literal["running", "finished", "suspended"]
 """What the job does once its worker is lost."""

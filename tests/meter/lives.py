@@ -19,9 +19,9 @@ from spotrun.kube.tasks import running
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import Action, Rule
 from tests.meter.meter import PRICE, Meter, metered
-from tests.operator_world import GROUP, World, open_world
 from tests.plans.replica import Deployment, deployed
 from tests.plans.writes import writes_of
+from tests.support.cluster.operator_world import GROUP, World, open_world
 
 POOL_LABEL = "price-pool"
 _ROOM = {"cpu": "8", "memory": "32Gi"}

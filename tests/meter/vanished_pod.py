@@ -12,7 +12,7 @@ from spotrun.kube.tasks import running
 from tests.meter.dead_node import Death, Looks, begin, compared
 from tests.meter.lives import is_settled
 from tests.meter.meter import metered
-from tests.operator_world import World, open_world
+from tests.support.cluster.operator_world import World, open_world
 
 
 async def vanish(cluster: Cluster, *, is_watched: bool, seconds: float = 5.0) -> Death:

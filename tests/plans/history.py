@@ -8,7 +8,7 @@ from typing import Any
 
 from devcluster.client import Client, at
 from spotrun.api.field_types.text_values import Serials
-from tests.operator_world import GROUP
+from tests.support.cluster.operator_world import GROUP
 
 Manifest = dict[str, Any]
 

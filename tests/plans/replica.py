@@ -22,8 +22,8 @@ from spotrun.kube.rest.access import Access, Credentials
 from spotrun.kube.rest.client import Client
 from spotrun.kube.rest.transport import JSON, REQUEST_SECONDS, Params, Transport
 from spotrun.runtime.controller import Controller
-from tests.kopf_front import fronted
-from tests.operator_world import World
+from tests.support.cluster.kopf_front import fronted
+from tests.support.cluster.operator_world import World
 
 TERMS = Terms(lease_seconds=2, renew_seconds=1.5, retry_seconds=0.2)
 RESTART_SECONDS = 0.1  # as quick as a kubelet ever is

@@ -9,13 +9,13 @@ from devcluster.client import Client, at
 from devcluster.cluster import Cluster
 from tests.faults.proxy import FaultProxy, Request
 from tests.faults.rules import Rule
-from tests.operator_world import GROUP, World, open_world
 from tests.plans.endstate import differences, end_state, summary
 from tests.plans.history import History, recorded, worlds
 from tests.plans.replica import Deployment, Replica, deployed
 from tests.plans.safety import violations
 from tests.plans.scenarios import Scenario, Stage, Trouble
 from tests.plans.writes import Write, writes_of
+from tests.support.cluster.operator_world import GROUP, World, open_world
 
 _KINDS = {
     "trainingjobs": GROUP,

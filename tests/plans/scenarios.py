@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from devcluster.client import ApiError, at
-from tests.operator_world import World
 from tests.plans.safety import numbers
+from tests.support.cluster.operator_world import World
 
 BIG = {"cpu": "64", "memory": "64Gi"}
 

@@ -92,6 +92,19 @@ def test_few_entries_stand_side_by_side(source: Path) -> None:
     assert crowded == {}
 
 
+def test_few_helpers_of_tests_stand_side_by_side() -> None:
+    support = ROOT / "tests/support"
+    folders = [ROOT / "tests", support, *(one for one in support.rglob("*") if is_entry(one))]
+    crowded = {
+        str(folder.relative_to(ROOT)): len(entries)
+        for folder in folders
+        if folder.is_dir()
+        and len(entries := [one for one in folder.iterdir() if is_entry(one)]) > MOST_ENTRIES
+    }
+
+    assert crowded == {}
+
+
 def test_no_two_entries_of_a_folder_import_each_other() -> None:
     pairs = [
         f"{folder}: {one} and {other}"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.every_metric import Exported, exported
+from tests.support.monitoring.every_metric import Exported, exported
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
 ROW = re.compile(r"^\| `(\w+)` \| (\w+) \| ([^|]*)\| (.+) \|$", re.MULTILINE)

@@ -13,10 +13,10 @@ from spotrun.api.names import Choice, ConditionType, Name, Phase, Reason, Scalin
 from spotrun.api.trainingjob import TrainingJob
 from spotrun.state.snapshot import PodPhase
 from spotrun.wire import Ending
-from tests.policy_builders import ON_CLAIM, JobBuilder, a_job, an_end, later
-from tests.priced_nodes import at_work
+from tests.support.api.field_writers import Code, Module, models
+from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, an_end, later
+from tests.support.money.priced_nodes import at_work
 from tests.unit.policies.scaling.test_idle import an_idle_job
-from tests.writers import Code, Module, models
 
 DECIDING = Code.within("policies", "state", "money", "act", "observe")
 ALL = Code.within("")

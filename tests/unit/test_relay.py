@@ -5,7 +5,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.relay import Relay, relayed
+from tests.support.cluster.tcp_relay import Relay, relayed
 
 
 @pytest.mark.parametrize("comes", ["just before", "after"])

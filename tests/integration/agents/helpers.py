@@ -28,7 +28,7 @@ from spotrun.kube.rest.connector import Connector
 from spotrun.metrics.registry import Meter
 from spotrun.runtime.agent_server import Server, Settings
 from spotrun.wire import Report
-from tests.agent_builders import KEY, worker
+from tests.support.jobs.published_jobs import KEY, worker
 
 NAMESPACES = Resource("", "v1", "namespaces")
 PODS = Resource("", "v1", "pods")

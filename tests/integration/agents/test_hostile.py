@@ -12,7 +12,6 @@ from spotrun.agents.routes import Manners
 from spotrun.http.connection_limits import Limits
 from spotrun.http.rate_limit import Rate
 from spotrun.kube.resource import Key
-from tests.agent_builders import job, worker, world
 from tests.integration.agents.helpers import (
     GENEROUS,
     HOST,
@@ -26,6 +25,7 @@ from tests.integration.agents.helpers import (
     replica,
     rest,
 )
+from tests.support.jobs.published_jobs import job, worker, world
 
 QUICK = Manners(poll_seconds=30, body_seconds=1)
 HURRIED = Limits(

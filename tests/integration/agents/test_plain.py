@@ -7,8 +7,8 @@ from spotrun.http.listener import Listener
 from spotrun.http.probes import health, plain_server
 from spotrun.metrics.exposition import Exposition
 from spotrun.metrics.registry import Meter
-from tests.agent_builders import job, world
 from tests.integration.agents.helpers import HOST
+from tests.support.jobs.published_jobs import job, world
 
 
 class Health:

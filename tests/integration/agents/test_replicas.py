@@ -6,7 +6,6 @@ import aiohttp
 import pytest
 
 from spotrun.kube.resource import Key
-from tests.agent_builders import job, worker, world
 from tests.integration.agents.helpers import (
     TOKEN,
     Caller,
@@ -17,6 +16,7 @@ from tests.integration.agents.helpers import (
     replica,
     rest,
 )
+from tests.support.jobs.published_jobs import job, worker, world
 
 
 async def seen(caller: Caller) -> str:

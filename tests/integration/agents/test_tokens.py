@@ -9,8 +9,8 @@ from spotrun.agents.tokens import Tokens, review_by
 from spotrun.kube.rest.access import Access, Credentials
 from spotrun.kube.rest.client import Client
 from spotrun.kube.rest.transport import Transport
-from tests.agent_builders import job, world
 from tests.integration.agents.helpers import Caller, Pods, Replica, replica
+from tests.support.jobs.published_jobs import job, world
 
 PATIENCE_SECONDS = 60.0
 

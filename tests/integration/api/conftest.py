@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pytest
 
 from devcluster.cluster import Cluster
-from tests.api_cases import Manifest
 from tests.integration.asking import Answer, ask, connect
+from tests.support.api.manifest_cases import Manifest
 
 
 @dataclass(frozen=True)

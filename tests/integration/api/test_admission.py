@@ -4,7 +4,10 @@ import pytest
 
 from devcluster.cluster import Cluster
 from spotrun.api import load
-from tests.api_cases import (
+from tests.integration.api.conftest import Server
+from tests.integration.asking import ask
+from tests.support.api.broken_rules import INVALID
+from tests.support.api.manifest_cases import (
     CONTAINERS,
     FULL,
     TEMPLATE,
@@ -14,9 +17,6 @@ from tests.api_cases import (
     changed,
     job,
 )
-from tests.api_refusals import INVALID
-from tests.integration.api.conftest import Server
-from tests.integration.asking import ask
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 

@@ -15,9 +15,9 @@ from spotrun.api.field_types.text_values import (
 )
 from spotrun.api.spec.checkpoint import ObjectStoreUri
 from spotrun.api.spec.schedule import ClockTime, Days, EndTime
-from tests.api_cases import CONTAINERS, Manifest, changed, job, refusal
-from tests.api_strategies import manifests
 from tests.integration.api.conftest import Server
+from tests.support.api.manifest_cases import CONTAINERS, Manifest, changed, job, refusal
+from tests.support.api.random_manifests import manifests
 
 # Every example asks a real server, which takes longer than hypothesis likes.
 REMOTE = settings(max_examples=400, deadline=None)

@@ -8,8 +8,8 @@ from devcluster.cluster import Cluster
 from spotrun.api import load
 from spotrun.api.crd import KINDS, openapi
 from spotrun.api.schema import JsonSchema
-from tests.api_cases import Manifest, changed, job, pool
-from tests.kubectl_tables import only_row
+from tests.support.api.kubectl_tables import only_row
+from tests.support.api.manifest_cases import Manifest, changed, job, pool
 
 STATUS = {
     "phase": "Running",

@@ -6,9 +6,9 @@ from uuid import uuid4
 import pytest
 
 from spotrun.api.field_types.text_values import Serials
-from tests.api_cases import Manifest, job
 from tests.integration.api.conftest import Server
-from tests.large_life import LargeLife
+from tests.support.api.manifest_cases import Manifest, job
+from tests.support.jobs.largest_job import LargeLife
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import uvloop
 
 from devcluster.cluster import Cluster
 from spotrun.kube.rest.client import Client
-from tests.api_cases import job
 from tests.integration.agents.helpers import NAMESPACES, Any_, Pods
 from tests.integration.attacks.helpers import (
     MAKES_PODS,
@@ -18,6 +17,7 @@ from tests.integration.attacks.helpers import (
     make_tenant,
 )
 from tests.integration.manifests.helpers import apply, shipped, until
+from tests.support.api.manifest_cases import job
 
 GUARD = "guard-of-attacks"
 

@@ -21,7 +21,7 @@ from spotrun.api import names
 from tests.integration.agents.helpers import HOST
 from tests.integration.asking import Answer, ask
 from tests.integration.manifests.helpers import apply, namespace, until
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 JOBS = "apis/spotrun.dev/v1alpha1"
 ALL_VERBS = ["get", "list", "watch", "create", "update", "patch", "delete"]

@@ -14,7 +14,6 @@ import pytest
 from spotrun.agents.routes import Manners
 from spotrun.http.connection_limits import Limits
 from spotrun.http.rate_limit import Rate
-from tests.agent_builders import job, worker, world
 from tests.integration.agents.helpers import (
     HOST,
     TOKEN,
@@ -28,6 +27,7 @@ from tests.integration.agents.helpers import (
     rest,
 )
 from tests.integration.attacks.helpers import crowd, most_connections
+from tests.support.jobs.published_jobs import job, worker, world
 
 MIB = 2**20
 IMPATIENT = Manners(poll_seconds=30, body_seconds=1)

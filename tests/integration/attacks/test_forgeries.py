@@ -9,7 +9,7 @@ from devcluster.client import ApiError, Manifest, at
 from spotrun.api.names import FINALIZER_METERED
 from spotrun.state.names import worker_name
 from tests.integration.attacks.helpers import taken_over
-from tests.operator_world import GROUP, World
+from tests.support.cluster.operator_world import GROUP, World
 
 PRICE = "spotrun.dev/usd-per-hour"
 ROOM = {"cpu": "4", "memory": "16Gi"}

@@ -7,8 +7,6 @@ import pytest
 from spotrun.wire import Ending, read_last_words
 from spotrun_trainer.checkpoint.format.directory import open_place
 from spotrun_trainer.checkpoint.format.names import Name
-from tests.agent_builders import job, worker, world
-from tests.api_cases import job as a_job
 from tests.integration.agents.helpers import (
     TOKEN,
     Caller,
@@ -17,6 +15,8 @@ from tests.integration.agents.helpers import (
 )
 from tests.integration.attacks.helpers import Tenant
 from tests.integration.attacks.test_tenants import refused
+from tests.support.api.manifest_cases import job as a_job
+from tests.support.jobs.published_jobs import job, worker, world
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from devcluster.cluster import Cluster
 from spotrun.runtime.controller import Controller
 from spotrun.wire import MOST_STEPS, REPORT_BYTES, Checkpoint, Progress, write_report
 from tests.integration.attacks.helpers import HUNG_UP, Told, taken_over
-from tests.operator_world import World, open_world
+from tests.support.cluster.operator_world import World, open_world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -25,12 +25,12 @@ from spotrun.observe.prices.tables import PriceSources
 from spotrun.observe.telemetry import metrics_server
 from spotrun.runtime.controller import Controller
 from spotrun.state.names import owned_name, worker_name
-from tests.audit import AuditLog
 from tests.integration.manifests.helpers import OPERATOR, shipped
 from tests.integration.process.helpers import HOME, LEASE, grant_rights, token, write_kubeconfig
-from tests.kopf_front import fronted
-from tests.operator_world import GROUP, PATIENCE_SECONDS, World
-from tests.scripted_agent import Times
+from tests.support.cluster.audit_log import AuditLog
+from tests.support.cluster.kopf_front import fronted
+from tests.support.cluster.operator_world import GROUP, PATIENCE_SECONDS, World
+from tests.support.cluster.scripted_agent import Times
 
 SECRET = at("secrets", HOME, "spotrun-agents")
 POOLS = at("capacitypools", group=GROUP)

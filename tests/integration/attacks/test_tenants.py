@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.api_cases import CONTAINERS, TEMPLATE, changed
-from tests.api_cases import job as a_job
 from tests.integration.asking import Answer
 from tests.integration.attacks.helpers import JOBS, Tenant
+from tests.support.api.manifest_cases import CONTAINERS, TEMPLATE, changed
+from tests.support.api.manifest_cases import job as a_job
 
 MINE = "mine"
 NO_PODS = "you may not create pods"

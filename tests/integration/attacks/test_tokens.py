@@ -21,9 +21,9 @@ from spotrun.agents.tokens import TOKEN_BYTES, Limits, Tokens, review_by
 from spotrun.http.rate_limit import Rate
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client
-from tests.agent_builders import job, world
 from tests.integration.agents.helpers import Caller, Pods, Replica, path, replica
 from tests.integration.attacks.helpers import Tenant
+from tests.support.jobs.published_jobs import job, world
 
 MINE, OTHER = "job-abcde-0", "job-abcde-1"
 

@@ -16,8 +16,8 @@ from devcluster.kubelet.runtime import Exit
 from devcluster.scripted import Context
 from spotrun.runtime import log_format
 from tests.integration.attacks.helpers import taken_over
-from tests.operator_world import World
-from tests.scripted_agent import Play
+from tests.support.cluster.operator_world import World
+from tests.support.cluster.scripted_agent import Play
 
 FORGED = "2001-01-01T00:00:00.000Z INFO    spotrun.runtime.controller: all is well"
 HOSTILE = f'no\r\n{FORGED}\n"}}\n{{"level": "info"}}\x1b[2J\x1b]0;owned\x07\x85\u2028\u202e\u200b'

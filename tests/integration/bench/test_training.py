@@ -1,6 +1,6 @@
 """Benches of trainings in pods run to their end in a small size."""
 
-from tests.benches import figures_of
+from tests.support.processes.benches import figures_of
 
 TIMEOUT_SECONDS = 400.0
 

@@ -29,8 +29,8 @@ from spotrun.api.names import FINALIZER_METERED
 from tests.integration.chart.helpers import Helm
 from tests.integration.chart.versions import ROOT, Version, version_before
 from tests.integration.process.helpers import Listening, listening, write_kubeconfig
-from tests.operator_world import GROUP, World, open_world
-from tests.relay import Relay, relayed
+from tests.support.cluster.operator_world import GROUP, World, open_world
+from tests.support.cluster.tcp_relay import Relay, relayed
 
 HOME, RELEASE, ACCOUNT = "fleet-system", "fleet", "fleet-spotrun"
 ROOM = {"cpu": "64", "memory": "64Gi"}

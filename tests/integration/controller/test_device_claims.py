@@ -3,7 +3,7 @@
 import pytest
 
 from devcluster.client import ApiError, Manifest, at
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 GROUP = "resource.k8s.io/v1"
 GPU = "gpu.example.com"

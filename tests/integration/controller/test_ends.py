@@ -1,7 +1,7 @@
 """Ends of workers that only a kubelet can tell: before they began, or with others beside them."""
 
 from devcluster.client import Manifest
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 ROOM = {"cpu": "64", "memory": "64Gi"}
 TRAINER = {"name": "trainer", "image": "x", "args": ["train.py"]}

@@ -4,8 +4,8 @@ import pytest
 
 from devcluster.client import Manifest
 from spotrun.policies.report import write_rate
-from tests.operator_world import World
-from tests.scripted_agent import Times
+from tests.support.cluster.operator_world import World
+from tests.support.cluster.scripted_agent import Times
 
 HOUR_SECONDS = 3600.0
 TEMPLATE = {"spec": {"containers": [{"name": "trainer", "image": "x", "args": ["train.py"]}]}}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 CPU = {"cpu": "1", "memory": "8Gi"}
 

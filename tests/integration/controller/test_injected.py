@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from devcluster.client import Manifest
-from tests.operator_world import World
-from tests.webhooks import Patch, mutating
+from tests.support.cluster.operator_world import World
+from tests.support.cluster.webhooks import Patch, mutating
 
 ROOM = {"cpu": "64", "memory": "64Gi"}
 

@@ -7,7 +7,7 @@ from devcluster.client import Manifest, at
 from spotrun.policies.chain import decide
 from spotrun.state.actions import Decision
 from spotrun.state.snapshot import JobSnapshot
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 
 async def test_a_job_is_created_trains_and_succeeds(world: World) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from devcluster.client import STRATEGIC, Manifest, at
-from tests.operator_world import World
-from tests.webhooks import down
+from tests.support.cluster.operator_world import World
+from tests.support.cluster.webhooks import down
 
 ROOM = {"cpu": "64", "memory": "64Gi"}
 PRICE = {"spotrun.dev/usd-per-hour": "10"}

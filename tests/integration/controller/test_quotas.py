@@ -10,7 +10,7 @@ from spotrun.act.pods import rollout
 from spotrun.kube.backoff import Backoff
 from spotrun.observe.jobs import gang_lines
 from spotrun.policies.queueing import gang
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 SLOW = Backoff(least_seconds=30.0, most_seconds=30.0)
 QUICK = Backoff(least_seconds=0.5, most_seconds=2.0)

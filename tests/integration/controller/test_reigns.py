@@ -18,8 +18,8 @@ from spotrun.runtime.agent_server import Settings
 from spotrun.runtime.controller import Controller
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import FOR_EVER, Rule
-from tests.kopf_front import fronted
-from tests.operator_world import World
+from tests.support.cluster.kopf_front import fronted
+from tests.support.cluster.operator_world import World
 
 ONE = {"min": 1, "max": 1, "replicas": 1}
 

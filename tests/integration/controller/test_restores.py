@@ -6,7 +6,7 @@ import shutil
 from devcluster.client import at
 from devcluster.cluster import Cluster
 from spotrun.runtime.controller import Controller
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 SERVERS = ("kube-apiserver", "etcd")
 NUM_LATER = 1_000

@@ -5,8 +5,8 @@ import asyncio
 from devcluster.client import Manifest
 from spotrun.api.field_types.text_values import Serials
 from spotrun.runtime.controller import Controller
-from tests.operator_world import World
-from tests.relay import relayed
+from tests.support.cluster.operator_world import World
+from tests.support.cluster.tcp_relay import relayed
 
 WORKERS = {"min": 2, "max": 3, "replicas": 3}
 TRAINER = {

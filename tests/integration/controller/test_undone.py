@@ -1,7 +1,7 @@
 """Writes that fail for long: people are told why, and nothing else waits for them."""
 
-from tests.operator_world import World
-from tests.webhooks import down
+from tests.support.cluster.operator_world import World
+from tests.support.cluster.webhooks import down
 
 ROOM = {"cpu": "64", "memory": "64Gi"}
 

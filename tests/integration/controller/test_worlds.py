@@ -1,7 +1,7 @@
 """The stage itself: tests that share a cluster do not see each other's workers."""
 
 from devcluster.client import at
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 
 async def test_what_another_test_left_on_a_node_is_none_of_this_ones_workers(

@@ -3,7 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tests.api_cases import CONTAINERS, FULL, TEMPLATE, TRAINER, Manifest, changed, job
+from tests.support.api.manifest_cases import (
+    CONTAINERS,
+    FULL,
+    TEMPLATE,
+    TRAINER,
+    Manifest,
+    changed,
+    job,
+)
 
 # Who asks. Each may write TrainingJobs everywhere; what else they may is their right to be tested.
 AUTHOR = "author"  # may create pods

@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 
 from devcluster.cluster import Cluster
-from tests.api_cases import Manifest
 from tests.integration.asking import Answer, ask
+from tests.support.api.manifest_cases import Manifest
 
 FOLDER = Path(__file__).parents[3] / "manifests"
 OPERATOR = "system:serviceaccount:spotrun-system:spotrun"

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from devcluster.cluster import Cluster
-from tests.api_cases import TRAINER
 from tests.integration.manifests.conftest import WHOLE, Guard, weakened
 from tests.integration.manifests.guard_cases import (
     ACCEPTED,
@@ -16,6 +15,7 @@ from tests.integration.manifests.guard_cases import (
     pod,
 )
 from tests.integration.manifests.helpers import Server, apply, shipped
+from tests.support.api.manifest_cases import TRAINER
 
 every_refusal = pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 
 from devcluster.cluster import Cluster
-from tests.api_cases import CONTAINERS, Manifest, changed, job
 from tests.integration.manifests.conftest import ALWAYS, WHOLE, Guard
 from tests.integration.manifests.guard_cases import AUTHOR, KEEPER_OF_ONE, STRANGER, csi, trainer
 from tests.integration.manifests.helpers import (
@@ -18,6 +17,7 @@ from tests.integration.manifests.helpers import (
     rule,
     until,
 )
+from tests.support.api.manifest_cases import CONTAINERS, Manifest, changed, job
 
 OLD_BAD = trainer(securityContext={"privileged": True})
 

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from devcluster.cluster import Cluster
-from tests.api_cases import job
 from tests.integration.manifests.helpers import (
     FOLDER,
     OPERATOR,
@@ -17,6 +16,7 @@ from tests.integration.manifests.helpers import (
     shipped,
     until,
 )
+from tests.support.api.manifest_cases import job
 
 ROLES = ("rbac.yaml", "rbac-namespaced.yaml", "rbac-users.yaml")
 DOCUMENT = (FOLDER.parent / "docs/security.md").read_text()

@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.meter.meter import Meter, metered
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 
 @pytest.fixture

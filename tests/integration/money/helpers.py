@@ -7,7 +7,7 @@ from typing import Any
 
 from devcluster.client import Manifest, at
 from tests.meter.meter import Meter
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 PRICE = "spotrun.dev/usd-per-hour"
 ROOM = {"cpu": "4", "memory": "16Gi"}

@@ -3,7 +3,7 @@ from typing import Any
 
 from tests.integration.money.helpers import add_node, assert_agrees, events_of, workers
 from tests.meter.meter import Meter
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 KEPT = {"volume": {"nfs": {"server": "nfs.example.com", "path": "/"}}}
 # Two workers at $9 an hour each spend half a cent a second; $1.74 are kept for the last checkpoint.

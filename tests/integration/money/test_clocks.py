@@ -14,9 +14,9 @@ from spotrun.kube.rest.client import Client
 from spotrun.kube.rest.transport import Transport
 from spotrun.runtime.controller import Controller
 from tests.integration.money.helpers import add_node, all_settled, assert_agrees, workers
-from tests.kopf_front import fronted
 from tests.meter.meter import Meter
-from tests.operator_world import World
+from tests.support.cluster.kopf_front import fronted
+from tests.support.cluster.operator_world import World
 
 LIMITS: dict[str, Any] = {
     "budget": {"maxCostUsd": "8", "onExceeded": "Fail"},

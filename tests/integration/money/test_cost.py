@@ -20,8 +20,8 @@ from tests.integration.money.helpers import (
     workers,
 )
 from tests.meter.meter import Meter
-from tests.operator_world import GROUP, World
-from tests.scripted_agent import Times
+from tests.support.cluster.operator_world import GROUP, World
+from tests.support.cluster.scripted_agent import Times
 
 POOL = "pool"
 """The label of nodes that says which pool they are in."""

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from charts import prometheus as programs
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 
 def _tell(line: str) -> None:

@@ -21,8 +21,8 @@ from tests.faults.proxy import FaultProxy
 from tests.integration.monitoring.helpers import ALERTS
 from tests.integration.monitoring.server import Prometheus, scraping
 from tests.integration.monitoring.troubles import a_job_that_trains, all_troubles
-from tests.kopf_front import fronted
-from tests.operator_world import World
+from tests.support.cluster.kopf_front import fronted
+from tests.support.cluster.operator_world import World
 
 ALERTS_SECONDS = 240
 

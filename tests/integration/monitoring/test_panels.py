@@ -21,8 +21,8 @@ from tests.integration.spot.helpers import (
     until_pools,
     until_training,
 )
-from tests.operator_world import World
-from tests.scripted_agent import Times
+from tests.support.cluster.operator_world import World
+from tests.support.cluster.scripted_agent import Times
 
 KEPT = {"volume": {"nfs": {"server": "nfs.example.com", "path": "/"}}}
 TEAM = {"metadata": {"labels": {"team": "vision"}}}

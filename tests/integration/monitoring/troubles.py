@@ -11,7 +11,7 @@ from tests.faults.proxy import FaultProxy
 from tests.faults.rules import FOR_EVER, Rule
 from tests.integration.money.helpers import PRICE, ROOM, let_time_pass, workers
 from tests.integration.monitoring.server import Prometheus
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 KEPT = {"volume": {"nfs": {"server": "nfs.example.com", "path": "/"}}}
 ONE_WORKER = {"cpu": "1", "memory": "4Gi"}

@@ -14,7 +14,7 @@ from tests.integration.spot.helpers import (
     until_pools,
     until_training,
 )
-from tests.operator_world import GROUP, World
+from tests.support.cluster.operator_world import GROUP, World
 
 SPOT = "spot-g5-xlarge-us-east-1a"
 SAVED: dict[str, Any] = {"checkpoint": {"volume": {"emptyDir": {}}, "every": "1s"}}

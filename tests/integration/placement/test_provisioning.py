@@ -14,8 +14,8 @@ from tests.integration.spot.helpers import (
     until_pools,
     until_training,
 )
-from tests.operator_world import World
-from tests.provisioner import Offering, provisioning
+from tests.support.cluster.autoscaler import Offering, provisioning
+from tests.support.cluster.operator_world import World
 
 SPOT_OF = {
     Platform.KARPENTER: {"karpenter.sh/capacity-type": "spot"},

@@ -12,7 +12,7 @@ from tests.integration.spot.helpers import (
     until_pools,
     until_training,
 )
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 CHEAP, DEAR = {"spotrun.dev/usd-per-hour": "0.40"}, {"spotrun.dev/usd-per-hour": "0.41"}
 

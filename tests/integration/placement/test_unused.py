@@ -5,7 +5,7 @@ import pytest
 from spotrun.policies.placement import supply
 from spotrun.policies.workers import partial_capacity
 from tests.integration.spot.helpers import add_node, create_job, until_pools
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 
 async def test_a_gang_gives_nodes_back_that_are_too_few_and_asks_when_enough_are_free(

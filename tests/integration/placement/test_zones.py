@@ -11,8 +11,8 @@ from tests.integration.spot.helpers import (
     until_pools,
     until_training,
 )
-from tests.operator_world import World
-from tests.scripted_agent import Times
+from tests.support.cluster.operator_world import World
+from tests.support.cluster.scripted_agent import Times
 
 MEGABYTE = 10**6
 HOME, FAR = "us-east-1a", "us-east-1b"

@@ -11,7 +11,7 @@ from tests.integration.process.helpers import (
     token,
     write_kubeconfig,
 )
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 
 @pytest.fixture

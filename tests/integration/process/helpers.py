@@ -18,7 +18,7 @@ import yaml
 from devcluster.addresses import free_ports
 from devcluster.client import ApiError, at
 from devcluster.cluster import Cluster
-from tests.operator_world import ROOT, World
+from tests.support.cluster.operator_world import ROOT, World
 
 HOME = "spotrun-system"
 LEASE = at("leases", HOME, "spotrun", group="coordination.k8s.io/v1")

@@ -9,7 +9,7 @@ import pytest
 from devcluster.client import at
 from spotrun.api.names import FINALIZER_METERED
 from tests.integration.process.helpers import Launcher
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 ROOM = {"cpu": "64", "memory": "64Gi"}
 FOREIGN = "example.com/keep"

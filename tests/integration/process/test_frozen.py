@@ -12,7 +12,7 @@ from devcluster.scripted import FOREVER, Scripted
 from tests.faults.proxy import WRITES, FaultProxy
 from tests.faults.rules import FOR_EVER, Rule
 from tests.integration.process.helpers import Replica, launching, token, write_kubeconfig
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 NUM_WORKERS = 100
 ROOM = {"pods": "1000", "cpu": "2000", "memory": "2000Gi"}

@@ -14,7 +14,7 @@ from tests.integration.process.helpers import (
     token,
     write_kubeconfig,
 )
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 ROOM = {"cpu": "64", "memory": "64Gi"}
 

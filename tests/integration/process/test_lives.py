@@ -21,8 +21,8 @@ from tests.integration.process.helpers import (
     token,
     write_kubeconfig,
 )
-from tests.operator_world import World
-from tests.relay import Relay, relayed
+from tests.support.cluster.operator_world import World
+from tests.support.cluster.tcp_relay import Relay, relayed
 
 ROOM = {"cpu": "64", "memory": "64Gi"}
 

@@ -8,7 +8,7 @@ import pytest
 
 from spotrun.runtime.options import Options
 from tests.integration.process.helpers import Launcher
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 ROOM = {"cpu": "64", "memory": "64Gi"}
 PAIR = {"min": 2, "max": 2, "replicas": 2}

@@ -1,7 +1,7 @@
 """Waiting for sizes and reasons, and an autoscaler of the controller manager's."""
 
 from devcluster.client import Manifest, at
-from tests.operator_world import GROUP, World
+from tests.support.cluster.operator_world import GROUP, World
 
 AT_ONCE = {"scaleUpAfter": "0s", "scaleDownAfter": "0s"}
 ROOMY = {"cpu": "64", "memory": "64Gi"}

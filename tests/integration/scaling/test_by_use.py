@@ -1,7 +1,7 @@
 """Jobs whose scripts tell nothing of their steps, sized by what metrics.k8s.io says of their pods.
 
-The metrics are played (`tests/played_metrics.py`); whoever reads them is real: the operator, and
-for comparison the HorizontalPodAutoscaler of the controller manager.
+The metrics are played (`tests/support/cluster/pod_metrics.py`); whoever reads them is real: the
+operator, and for comparison the HorizontalPodAutoscaler of the controller manager.
 """
 
 from typing import Any
@@ -19,8 +19,8 @@ from tests.integration.scaling.helpers import (
     until_reason,
     until_trained,
 )
-from tests.operator_world import World
-from tests.played_metrics import measured, serve_metrics
+from tests.support.cluster.operator_world import World
+from tests.support.cluster.pod_metrics import measured, serve_metrics
 
 ASKED = {"requests": {"cpu": "1", "memory": "4Gi"}}
 CONTAINER = {"name": "trainer", "image": "x", "args": ["train.py"], "resources": ASKED}

@@ -8,8 +8,8 @@ import pytest
 from devcluster.client import Manifest
 from spotrun.policies.scaling import idle
 from tests.integration.scaling.helpers import ROOMY, events_of
-from tests.operator_world import World
-from tests.scripted_agent import Times
+from tests.support.cluster.operator_world import World
+from tests.support.cluster.scripted_agent import Times
 
 ASKED = {"requests": {"cpu": "1", "memory": "4Gi"}}
 KEPT = {"volume": {"nfs": {"server": "nfs.example.com", "path": "/"}}}

@@ -18,9 +18,9 @@ from tests.integration.scaling.helpers import (
     until_reason,
     until_trained,
 )
-from tests.operator_world import PATIENCE_SECONDS, World
 from tests.plans.replica import deployed
-from tests.scripted_agent import Times
+from tests.support.cluster.operator_world import PATIENCE_SECONDS, World
+from tests.support.cluster.scripted_agent import Times
 
 
 def linear(size: int) -> Times:

@@ -7,7 +7,7 @@ from devcluster.client import Manifest, at
 from devcluster.nodes import Machine
 from devcluster.platforms import Capacity, Platform, pool_labels
 from spotrun.api.field_types.text_values import Serials
-from tests.operator_world import GROUP, World
+from tests.support.cluster.operator_world import GROUP, World
 
 ROOM = {"cpu": "8", "memory": "32Gi"}
 POOLS = at("capacitypools", group=GROUP)

@@ -26,9 +26,9 @@ from tests.integration.spot.stories import (
     wavering,
 )
 from tests.meter.meter import Meter, metered
-from tests.operator_world import PATIENCE_SECONDS, World
 from tests.plans.run import Troubled
 from tests.plans.scenarios import Stage
+from tests.support.cluster.operator_world import PATIENCE_SECONDS, World
 
 TO_THE_LAST_DIGIT = Fraction(1, 10**9)
 OF_AN_UNTOLD_END = 10 * Fraction(SPOT_USD_PER_HOUR) / 3600

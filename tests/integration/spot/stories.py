@@ -18,9 +18,9 @@ from tests.integration.spot.helpers import (
     until_pools,
 )
 from tests.meter.meter import PRICE
-from tests.operator_world import World
 from tests.plans.scenarios import Stage
-from tests.scripted_agent import Times
+from tests.support.cluster.operator_world import World
+from tests.support.cluster.scripted_agent import Times
 
 SPOT_USD_PER_HOUR, ON_DEMAND_USD_PER_HOUR = "0.50", "1.00"
 """Of a node: spot that costs as much as the like of it on demand would be left alone."""

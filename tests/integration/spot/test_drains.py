@@ -17,7 +17,7 @@ from tests.integration.spot.helpers import (
     until_pool,
     until_training,
 )
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 
 async def test_a_drain_waits_for_the_swap_that_its_cordon_starts(world: World) -> None:

@@ -13,7 +13,7 @@ from spotrun.observe.prices.tables import PriceSources
 from tests.integration.observe.ec2 import Ec2, credentials
 from tests.integration.observe.price_list import PriceList, product
 from tests.integration.spot.helpers import add_node, until_pool
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 SPOT = "AWS spot prices"
 

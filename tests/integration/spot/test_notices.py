@@ -17,7 +17,7 @@ from tests.integration.spot.helpers import (
     until_pool,
     until_training,
 )
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 POOL = "spot-g5-xlarge-us-east-1a"
 OFF_ALREADY = {Dialect.CLOUD_SHUTDOWN, Dialect.OUT_OF_SERVICE}

@@ -16,8 +16,8 @@ from tests.integration.spot.helpers import (
     until_pool,
     until_training,
 )
-from tests.kubectl_tables import only_row
-from tests.operator_world import GROUP, World
+from tests.support.api.kubectl_tables import only_row
+from tests.support.cluster.operator_world import GROUP, World
 
 NEIGHBOUR = "neighbour"
 

@@ -20,7 +20,7 @@ from devcluster.nodes import Machine, Nodes
 from devcluster.process.options import Options
 from devcluster.process.runtime import ProcessRuntime
 from tests.integration.trainer.traces import Trace, pids_of, read_trace, trains
-from tests.operator_world import ROOT, World, leave_nothing
+from tests.support.cluster.operator_world import ROOT, World, leave_nothing
 
 SCRIPTS = ROOT / "tests" / "scripts"
 COMPLETED = {"reason": "completed"}

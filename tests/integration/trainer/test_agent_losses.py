@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.trainer.helpers import FOR_LONG, Place
 from tests.integration.trainer.traces import print_phases
-from tests.statuses import failures_of
+from tests.support.jobs.statuses import failures_of
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -1,7 +1,7 @@
 """The operator is away, or asks the workers to leave."""
 
 from tests.integration.trainer.helpers import COMPLETED, FOR_LONG, Place
-from tests.statuses import failures_of
+from tests.support.jobs.statuses import failures_of
 
 
 async def test_training_ends_well_without_the_operator(place: Place) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.integration.trainer.helpers import Place
 from tests.integration.trainer.traces import pid_of, pids_of, steps_of, trains
-from tests.statuses import failures_of
+from tests.support.jobs.statuses import failures_of
 
 LONG = ("--steps", 100_000, "--pause", 0.02)
 

@@ -4,7 +4,7 @@ import time
 
 from tests.integration.trainer.helpers import FOR_LONG, Place
 from tests.integration.trainer.traces import pids_of, trains
-from tests.statuses import failures_of
+from tests.support.jobs.statuses import failures_of
 
 
 async def test_the_mate_of_a_lost_worker_is_completed_and_goes_on(place: Place) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.integration.trainer.helpers import COMPLETED, Place
 from tests.integration.trainer.traces import differences, pid_of, pids_of, steps_of, trains
-from tests.statuses import failures_of
+from tests.support.jobs.statuses import failures_of
 
 Alone = dict[int, str]
 STEPS = 400  # what tests/scripts/run_loop.py makes if nothing else is said

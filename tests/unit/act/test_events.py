@@ -20,7 +20,7 @@ from spotrun.api.status import (
     World,
 )
 from spotrun.state.actions import Announce
-from tests.policy_builders import NOW, a_job, later
+from tests.support.jobs.builders import NOW, a_job, later
 
 WHEN = Time.of(NOW)
 

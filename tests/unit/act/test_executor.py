@@ -14,7 +14,7 @@ from spotrun.kube.resource import Key, Resource
 from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.state.actions import Create, Decision, DeleteJob
-from tests.policy_builders import NOW, a_job
+from tests.support.jobs.builders import NOW, a_job
 from tests.unit.act.helpers import NoCaches
 from tests.unit.kube.scripted import Answer, ScriptedTransport
 

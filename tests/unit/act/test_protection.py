@@ -1,6 +1,6 @@
 from spotrun.act.manifests.disruption_budget import disruption_budget
 from spotrun.act.manifests.network_policy import network_policy
-from tests.policy_builders import a_job
+from tests.support.jobs.builders import a_job
 
 METADATA = {
     "name": "job-pu7fk",

@@ -18,7 +18,7 @@ from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.state.actions import Action, Create, Decision, Release, Remove
 from spotrun.state.snapshot import JobSnapshot, Undone
-from tests.policy_builders import NOW, a_job
+from tests.support.jobs.builders import NOW, a_job
 from tests.unit.act.helpers import NoCaches
 from tests.unit.kube.scripted import ScriptedTransport
 

@@ -12,7 +12,7 @@ from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Phase
 from spotrun.api.status import How, World
 from spotrun.wire import Answer, read_answer, write_answer
-from tests.agent_builders import KEY, UID, job, peer, world
+from tests.support.jobs.published_jobs import KEY, UID, job, peer, world
 
 
 def place(told: Told, serial: int) -> tuple[int, int, tuple[str, ...]] | None:

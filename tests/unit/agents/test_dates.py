@@ -7,7 +7,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from spotrun.agents.long_poll import Board
 from spotrun.agents.routes import App
-from tests.agent_builders import KEY
+from tests.support.jobs.published_jobs import KEY
 
 
 async def test_every_answer_is_dated_by_the_clock_by_which_its_moments_are_told() -> None:

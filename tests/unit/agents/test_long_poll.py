@@ -7,7 +7,7 @@ from spotrun.agents.answers import Peer
 from spotrun.agents.long_poll import Board, Place
 from spotrun.kube.resource import Key
 from spotrun.wire import Answer
-from tests.agent_builders import KEY, UID, job, peer, worker, world
+from tests.support.jobs.published_jobs import KEY, UID, job, peer, worker, world
 
 LONG = 30.0
 JOB = Key("team", "job")

@@ -8,8 +8,8 @@ from spotrun.agents.long_poll import Board, WorkerKey
 from spotrun.agents.published import publish, published
 from spotrun.kube.resource import Key
 from spotrun.state.snapshot import Broken, JobSnapshot, PodPhase
-from tests.policy_builders import JobBuilder, a_job, a_spot_node
-from tests.priced_nodes import a_node
+from tests.support.jobs.builders import JobBuilder, a_job, a_spot_node
+from tests.support.money.priced_nodes import a_node
 
 
 def told(job: JobBuilder) -> Published:

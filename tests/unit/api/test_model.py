@@ -12,7 +12,7 @@ from spotrun.api.spec.limits import OnExceeded
 from spotrun.api.spec.selector import LabelSelector
 from spotrun.api.spec.workers import ScalingMode
 from spotrun.api.status import How, TrainingJobStatus, World
-from tests.api_cases import FULL, FULL_POOL, Manifest, changed, job
+from tests.support.api.manifest_cases import FULL, FULL_POOL, Manifest, changed, job
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 

@@ -8,9 +8,9 @@ from spotrun.api import load
 from spotrun.api.crd import KINDS, openapi
 from spotrun.api.model import Model
 from spotrun.api.schema import JsonSchema
-from tests.api_cases import VALID, Case, Manifest, job, pool, refusal
-from tests.api_refusals import INVALID
-from tests.api_strategies import manifests
+from tests.support.api.broken_rules import INVALID
+from tests.support.api.manifest_cases import VALID, Case, Manifest, job, pool, refusal
+from tests.support.api.random_manifests import manifests
 
 
 @pytest.mark.parametrize("manifest", VALID.values(), ids=VALID.keys())

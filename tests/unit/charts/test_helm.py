@@ -6,7 +6,7 @@ import pytest
 
 from charts import helm
 from devcluster.golang import BuildError
-from tests.programs import fake_go, program
+from tests.support.processes.fake_programs import fake_go, program
 
 # go build -trimpath -ldflags F -o OUT PACKAGE
 BUILD = 'shift 5; echo built > "$1"'

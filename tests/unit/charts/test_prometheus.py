@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from charts import prometheus
-from tests.programs import fake_go, program
+from tests.support.processes.fake_programs import fake_go, program
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from devcluster import binaries
-from tests.programs import fake_go, program
+from tests.support.processes.fake_programs import fake_go, program
 
 ROOT = Path(__file__).parents[3]
 PIN = binaries.pin()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from devcluster.golang import find_go
-from tests.programs import fake_go, program
+from tests.support.processes.fake_programs import fake_go, program
 
 ROOT = Path(__file__).parents[3]
 

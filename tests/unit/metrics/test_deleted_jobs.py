@@ -7,7 +7,7 @@ from spotrun.api.cost import Cost
 from spotrun.api.field_types.amounts import Amount
 from spotrun.metrics.deleted_jobs import FAREWELL_SECONDS, HANDOVER_SECONDS, Farewells
 from spotrun.metrics.registry import Meter
-from tests.agent_builders import job
+from tests.support.jobs.published_jobs import job
 
 
 @dataclass

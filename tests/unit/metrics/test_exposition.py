@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from spotrun.metrics.exposition import SHARED_SECONDS, Exposition
-from tests.every_metric import full_meter
+from tests.support.monitoring.every_metric import full_meter
 
 OPEN_METRICS = "application/openmetrics-text;version=1.0.0"
 

@@ -18,7 +18,7 @@ from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
 from spotrun.api.field_types.text_values import Serials
 from spotrun.api.status import TrainingJobStatus
 from spotrun.metrics.registry import Meter
-from tests.agent_builders import job, peer
+from tests.support.jobs.published_jobs import job, peer
 
 COST = Cost(
     usd=Amount("12.5"),

@@ -8,7 +8,7 @@ from spotrun.api.meta import Condition, ConditionStatus, ReasonText
 from spotrun.api.names import ConditionType
 from spotrun.api.status import CheckpointStatus, Interruptions, Progress
 from spotrun.metrics.registry import Meter
-from tests.agent_builders import job
+from tests.support.jobs.published_jobs import job
 
 MOMENT = Time("2026-03-01T08:00:00Z")
 

@@ -9,7 +9,7 @@ from spotrun.api.status import Allowed, Interruptions, Progress, WorkersStatus
 from spotrun.kube.errors import Forbidden
 from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.registry import Meter
-from tests.agent_builders import job, world
+from tests.support.jobs.published_jobs import job, world
 
 
 def series(jobs: Iterable[Published], *, leads: bool = True, most: int = 100) -> dict[str, float]:

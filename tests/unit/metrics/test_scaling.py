@@ -6,7 +6,7 @@ from spotrun.agents.answers import Published
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.scaling import ScalingStatus
 from spotrun.metrics.registry import Meter
-from tests.agent_builders import job, world
+from tests.support.jobs.published_jobs import job, world
 
 SCALING = ScalingStatus(
     size=8,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.every_metric import exported
-from tests.promql import mistakes, selected
+from tests.support.monitoring.every_metric import exported
+from tests.support.monitoring.promql import mistakes, selected
 
 ROOT = Path(__file__).parents[3]
 FILES = sorted((ROOT / "charts/spotrun/alerts").glob("*.yaml"))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from charts.dashboards import rendered
-from tests.every_metric import exported
-from tests.promql import mistakes, selected
+from tests.support.monitoring.every_metric import exported
+from tests.support.monitoring.promql import mistakes, selected
 
 ROOT = Path(__file__).parents[3]
 FILES = sorted((ROOT / "charts/spotrun/dashboards").glob("*.json"))

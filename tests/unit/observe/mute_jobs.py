@@ -5,7 +5,7 @@ from typing import Any
 
 from spotrun.state.snapshot import Worker
 from spotrun.wire import Progress
-from tests.policy_builders import JobBuilder, a_job, a_worker
+from tests.support.jobs.builders import JobBuilder, a_job, a_worker
 
 
 def a_mute_worker(serial: int, *, progress: Progress | None = None, **worker: Any) -> Worker:

@@ -14,7 +14,7 @@ from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.observe.kube_objects import FED, JobObject, PodMetricsObject, PodObject
 from spotrun.observe.telemetry.metrics_server import IGNORED_SECONDS
 from spotrun.state.names import worker_name
-from tests.policy_builders import a_job, a_spec, ago
+from tests.support.jobs.builders import a_job, a_spec, ago
 from tests.unit.observe.mute_jobs import a_mute_job
 
 UID = "job-uid"

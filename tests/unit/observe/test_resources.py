@@ -13,7 +13,7 @@ from spotrun.observe.resources import (
     resources_of,
     times_in,
 )
-from tests.policy_builders import a_spec
+from tests.support.jobs.builders import a_spec
 
 GIB = Decimal(2**30)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from spotrun.observe.template_defaults import gpu_limits, processes
-from tests.policy_builders import a_job
+from tests.support.jobs.builders import a_job
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from spotrun.state.conditions import find
 from spotrun.state.snapshot import Broken, Node, PodPhase
 from spotrun.state.view import Policy, View
 from spotrun.wire import Ending
-from tests.policy_builders import NOW, ON_CLAIM, JobBuilder, a_job, an_end, later
-from tests.priced_nodes import at_work, ended
+from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, an_end, later
+from tests.support.money.priced_nodes import at_work, ended
 
 TRAINING = at_work(a_job(2).training(0, 1), 0, 1, ready=True, arrived=1)
 UNREADABLE = Broken("this operator cannot read the job: workers.template.spec: no")

@@ -29,8 +29,8 @@ from spotrun.wire import (
     read_report,
     write_report,
 )
-from tests.policy_builders import NOW, JobBuilder, a_job
-from tests.priced_nodes import a_node, at_work
+from tests.support.jobs.builders import NOW, JobBuilder, a_job
+from tests.support.money.priced_nodes import a_node, at_work
 
 NODE = replace(a_node(), on_demand_usd_per_hour=UsdPerHour(12), capacity=Capacity.SPOT)
 LIMITED = a_job(

@@ -10,9 +10,14 @@ from spotrun.policies.failures.backoff import blamed_with
 from spotrun.policies.failures.joining_workers import held_back
 from spotrun.state.world_members import training
 from spotrun.wire import Failure
-from tests.joining_workers import Joining
-from tests.large_jobs import FailingNewcomers, next_status, with_all, worlds_until_replaced
-from tests.policy_builders import a_job, a_worker, later
+from tests.support.jobs.builders import a_job, a_worker, later
+from tests.support.jobs.joining_workers import Joining
+from tests.support.jobs.large_jobs import (
+    FailingNewcomers,
+    next_status,
+    with_all,
+    worlds_until_replaced,
+)
 
 
 @pytest.mark.parametrize("late", [1, 33, 64, 65, 199])

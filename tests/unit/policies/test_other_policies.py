@@ -19,7 +19,7 @@ from spotrun.state.sizes import largest, wanted
 from spotrun.state.snapshot import Node, PodEnd, PodPhase, Refusal
 from spotrun.wire import Ending, Failure, LastWords
 from spotrun.wire import Progress as Reported
-from tests.policy_builders import NOW, ON_CLAIM, JobBuilder, a_job, a_spec, ago, an_end, later
+from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, a_spec, ago, an_end, later
 
 BOOM = Failure(1, 3, "boom")
 

@@ -13,8 +13,8 @@ from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Agent, PodEnd
 from spotrun.state.world_members import generation, training
 from spotrun.wire import Ending, Failure, LastWords
-from tests.policy_builders import ON_CLAIM, a_spec
-from tests.policy_cluster import Cluster, SimPod
+from tests.support.jobs.builders import ON_CLAIM, a_spec
+from tests.support.jobs.simulated_cluster import Cluster, SimPod
 
 MOST_ROUNDS = 600
 Fault = Callable[[Cluster, int], None]

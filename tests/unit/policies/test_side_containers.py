@@ -11,7 +11,7 @@ from spotrun.api.status import Restarts, TrainingJobStatus
 from spotrun.state.actions import Remove
 from spotrun.state.snapshot import Node, PodEnd, PodPhase
 from spotrun.wire import Ending, LastWords
-from tests.policy_builders import NOW, JobBuilder, a_job, ago, later
+from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago, later
 
 OOM = PodEnd(exit_code=137, container_reason="OOMKilled")
 ERROR = PodEnd(exit_code=1, container_reason="Error")

@@ -15,8 +15,8 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.cost.bill import bill
 from spotrun.state.actions import Decision, DeleteJob
 from spotrun.state.conditions import state
-from tests.policy_builders import ON_CLAIM, JobBuilder, a_job, ago, later
-from tests.priced_nodes import at_work
+from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, ago, later
+from tests.support.money.priced_nodes import at_work
 
 Verdict = tuple[JobBuilder, Callable[[Decision], bool]]
 

@@ -11,7 +11,7 @@ from spotrun.kube.resource import Key
 from spotrun.kube.tasks import running
 from spotrun.kube.watch.kopf_feed import MOST_IN_HAND, SERVER, Feed
 from spotrun.observe.kube_objects import CAPACITY_POOLS, FED, TRAINING_JOBS, JobMeta, JobObject
-from tests.kopf_front import watching
+from tests.support.cluster.kopf_front import watching
 
 JOB = Key("ns", "job")
 

@@ -23,7 +23,7 @@ from spotrun.runtime.reconciler import Reconciler
 from spotrun.state.actions import Action, Create
 from spotrun.state.names import worker_name
 from spotrun.state.snapshot import JobSnapshot
-from tests.policy_builders import NOW, a_spec
+from tests.support.jobs.builders import NOW, a_spec
 from tests.unit.kube.scripted import ScriptedTransport
 
 JOB = Key("ns", "job")

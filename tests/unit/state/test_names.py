@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spotrun.state.names import owned_name, serial_of, template_hash, worker_name
-from tests.policy_builders import a_spec
+from tests.support.jobs.builders import a_spec
 
 UID = "7c0e7f5e-0f1a-4d4c-9a55-2f6d2f3f1d11"
 NAMES = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?", fullmatch=True)

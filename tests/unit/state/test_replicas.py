@@ -13,8 +13,7 @@ from spotrun.state.rank_order import in_rank_order
 from spotrun.state.replicas import new_slots, whole
 from spotrun.state.snapshot import Node
 from spotrun.wire import Failure
-from tests.market_builders import a_node_of, a_spot_pool, an_on_demand_pool, on_market
-from tests.policy_builders import (
+from tests.support.jobs.builders import (
     ON_CLAIM,
     JobBuilder,
     a_job,
@@ -23,6 +22,7 @@ from tests.policy_builders import (
     a_worker,
     ago,
 )
+from tests.support.money.pool_builders import a_node_of, a_spot_pool, an_on_demand_pool, on_market
 
 WORKERS = a_spec(4, min=2, max=4, perReplica=2).workers
 

@@ -10,7 +10,7 @@ from spotrun.api.status import How
 from spotrun.state.snapshot import Node, PodEnd, PodPhase
 from spotrun.state.worker_outcomes import Fate, in_doubt, missed_by_both
 from spotrun.wire import Ending
-from tests.policy_builders import NOW, JobBuilder, a_job, ago, an_end, later
+from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago, an_end, later
 
 SILENCE = Fate(Reason.NODE_LOST, message="no sign of life from job-1", is_final=False)
 DOWN = Node("node-1", ready=False)

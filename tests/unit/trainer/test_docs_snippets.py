@@ -18,7 +18,7 @@ from torch.utils.data import TensorDataset
 from spotrun.policies.workers.cleanup import LAST_WORK
 from spotrun_trainer import Run
 from spotrun_trainer.step.step import Step
-from tests.trainer_world import run_world
+from tests.support.processes.trainer_world import run_world
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/write-a-training-script.md"

@@ -7,7 +7,7 @@ from spotrun.api.capacitypool import Capacity, Toleration, TolerationOperator
 from spotrun.api.spec.placement import CapacityPolicy
 from spotrun.state.actions import Placed
 from spotrun.state.market import Market, PoolFacts
-from tests.policy_builders import a_spec
+from tests.support.jobs.builders import a_spec
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 ZONE = "topology.kubernetes.io/zone"

@@ -12,7 +12,7 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.observe.nodes.cloud_labels import CAPACITY_LABELS
 from spotrun.state.actions import Create, Placed
 from spotrun.state.snapshot import JobSnapshot
-from tests.policy_builders import a_job
+from tests.support.jobs.builders import a_job
 
 SETTINGS = Settings(server="sync.spotrun-system:9443", ca_pem="PEM")
 TRAINER = {"name": "trainer", "image": "your-registry/train:1"}

@@ -20,7 +20,7 @@ from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.policies.chain import decide
 from spotrun.state.actions import Create, Remove
 from spotrun.state.snapshot import JobSnapshot, Refusal
-from tests.policy_builders import NOW, JobBuilder, a_job, ago
+from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago
 
 ROUND = timedelta(minutes=1)
 TRAINS = timedelta(minutes=5)

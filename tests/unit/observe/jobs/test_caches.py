@@ -12,7 +12,7 @@ from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.caches import JobCaches
 from spotrun.observe.kube_objects import JobObject, PodObject
 from spotrun.state.names import worker_name
-from tests.policy_builders import a_spec
+from tests.support.jobs.builders import a_spec
 
 UID = "job-uid"
 

@@ -22,7 +22,7 @@ from spotrun.observe.jobs.device_claims import (
     Devices,
     device_claims_of,
 )
-from tests.policy_builders import a_spec
+from tests.support.jobs.builders import a_spec
 from tests.unit.kube.scripted import ScriptedTransport
 
 GPU = "gpu.nvidia.com"

@@ -12,8 +12,8 @@ from spotrun.observe.jobs.gang_lines import Gangs
 from spotrun.state.conditions import state
 from spotrun.state.market import Market, PoolFacts
 from spotrun.state.snapshot import Refusal
-from tests.market_builders import a_spot_pool
-from tests.policy_builders import NOW, JobBuilder, a_job, ago
+from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago
+from tests.support.money.pool_builders import a_spot_pool
 
 FULL: dict[str, Any] = {"node": None, "unschedulable": "0/3 nodes are available"}
 

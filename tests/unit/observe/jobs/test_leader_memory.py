@@ -4,7 +4,7 @@ import pytest
 
 from spotrun.observe.jobs.leader_memory import STATUS, Failing, Memory
 from spotrun.state.snapshot import Undone
-from tests.policy_builders import a_job
+from tests.support.jobs.builders import a_job
 
 BEGAN = 100.0
 

@@ -11,7 +11,7 @@ from spotrun.observe.jobs.shared_nodes import shared_nodes, with_claimed_devices
 from spotrun.observe.kube_objects import PodObject
 from spotrun.policies.cost.meter import shares_of
 from spotrun.state.snapshot import Node
-from tests.policy_builders import a_job
+from tests.support.jobs.builders import a_job
 
 
 def a_pod(owner: str, phase: str = "Running", devices: str = "", held: bool = True) -> PodObject:

@@ -29,7 +29,7 @@ from spotrun.state.conditions import find
 from spotrun.state.names import template_hash, worker_name
 from spotrun.state.snapshot import JobSnapshot, Node, Refusal
 from spotrun.wire import Report
-from tests.policy_builders import a_spec
+from tests.support.jobs.builders import a_spec
 
 UID = "job-uid"
 TEMPLATE = template_hash(a_spec(2))

@@ -19,8 +19,8 @@ from spotrun.observe.template_defaults import processes
 from spotrun.policies.pool.eligibility import offers
 from spotrun.state.actions import Create
 from spotrun.state.market import Market, PoolFacts
-from tests.api_cases import FULL
-from tests.policy_builders import JobBuilder, a_job, a_spec
+from tests.support.api.manifest_cases import FULL
+from tests.support.jobs.builders import JobBuilder, a_job, a_spec
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 TERMS = f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"

@@ -19,7 +19,7 @@ from spotrun.observe.jobs.volumes import (
     Volumes,
     claims_of,
 )
-from tests.policy_builders import ON_CLAIM, a_spec
+from tests.support.jobs.builders import ON_CLAIM, a_spec
 from tests.unit.kube.scripted import ScriptedTransport
 
 CLAIM, DATA = Key("ns", "checkpoints"), Key("ns", "data")

@@ -7,7 +7,7 @@ import pytest
 from spotrun.api.capacitypool import Toleration
 from spotrun.observe.kube_objects import Taint
 from spotrun.observe.pools.fit import Demands, demand_of, suits
-from tests.policy_builders import a_spec
+from tests.support.jobs.builders import a_spec
 
 LABELS = {"zone": "a", "size": "8"}
 

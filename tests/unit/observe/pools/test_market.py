@@ -31,7 +31,7 @@ from spotrun.observe.prices.node_prices import Prices
 from spotrun.policies.pool.policy import PoolSnapshot, next_pool
 from spotrun.state.market import Market, PoolFacts
 from spotrun.state.snapshot import Node
-from tests.policy_builders import a_spec
+from tests.support.jobs.builders import a_spec
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 POOL = "spot-g5-xlarge-us-east-1b"

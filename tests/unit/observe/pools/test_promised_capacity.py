@@ -20,7 +20,7 @@ from spotrun.observe.pools.promised_capacity import Promises
 from spotrun.state.actions import Create, Placed
 from spotrun.state.names import worker_name
 from spotrun.state.snapshot import JobSnapshot
-from tests.policy_builders import a_job
+from tests.support.jobs.builders import a_job
 
 ONE = Resources(cpu=Decimal(3), gpus=1)
 NODE = Resources(cpu=Decimal(4), gpus=1)

@@ -21,7 +21,7 @@ from spotrun.observe.telemetry.metrics_server import (
 )
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.wire import Progress
-from tests.policy_builders import JobBuilder, a_job
+from tests.support.jobs.builders import JobBuilder, a_job
 from tests.unit.kube.scripted import ScriptedTransport
 from tests.unit.observe.mute_jobs import a_mute_job, a_mute_worker
 

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spotrun.api.names import SuspendedBy
-from tests.budget_lives import a_life
-from tests.policy_builders import NOW
+from tests.support.jobs.builders import NOW
+from tests.support.money.budget_lives import a_life
 
 LIVES = st.fixed_dictionaries(
     {

@@ -17,9 +17,9 @@ from spotrun.state.actions import Create, Decision, Remove
 from spotrun.state.conditions import find
 from spotrun.state.market import PoolFacts
 from spotrun.wire import Ending
-from tests.market_builders import a_spot_pool, an_on_demand_pool, on_market
-from tests.policy_builders import NOW, ON_CLAIM, JobBuilder, a_job, ago, an_end, later
-from tests.priced_nodes import a_node, at_work
+from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, ago, an_end, later
+from tests.support.money.pool_builders import a_spot_pool, an_on_demand_pool, on_market
+from tests.support.money.priced_nodes import a_node, at_work
 
 SPOT, OD = a_spot_pool(), an_on_demand_pool()
 SPOT_OF_TWO, UNPRICED = a_spot_pool(gpus=2), a_spot_pool(usd=None)

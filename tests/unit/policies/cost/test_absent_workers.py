@@ -21,8 +21,8 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.state.actions import Create, Decision
 from spotrun.state.snapshot import Broken
 from spotrun.state.worker_ids import ranges
-from tests.policy_builders import NOW, JobBuilder, a_job, later
-from tests.priced_nodes import a_node, at_work, ended
+from tests.support.jobs.builders import NOW, JobBuilder, a_job, later
+from tests.support.money.priced_nodes import a_node, at_work, ended
 
 SECOND = replace(a_node("b", capacity=Capacity.SPOT), pool="spot")
 UNREACHABLE = replace(SECOND, ready=False, unreachable_at=NOW)

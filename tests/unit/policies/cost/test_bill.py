@@ -15,8 +15,8 @@ from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
 from spotrun.state.actions import Decision, Release
 from spotrun.state.conditions import find
 from spotrun.state.snapshot import PodEnd, PodPhase
-from tests.policy_builders import NOW, JobBuilder, a_job, ago, later
-from tests.priced_nodes import a_node, at_work, ended
+from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago, later
+from tests.support.money.priced_nodes import a_node, at_work, ended
 
 DUE = {"written_seconds": 91.0}
 

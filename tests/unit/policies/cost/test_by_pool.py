@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from spotrun.api.cost import MOST_EARLIER, MOST_POOLS, OTHER_POOLS, PoolCosts
 from spotrun.api.status import TrainingJobStatus
-from tests.policy_builders import NOW, JobBuilder, a_job, ago, later
-from tests.priced_nodes import a_node, at_work, ended
+from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago, later
+from tests.support.money.priced_nodes import a_node, at_work, ended
 
 ROUNDING = Decimal("1e-9")
 HOUR = timedelta(hours=1)

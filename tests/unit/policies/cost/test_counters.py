@@ -21,9 +21,9 @@ from spotrun.policies.cost.corrections import parts_shown
 from spotrun.state.actions import Decision
 from spotrun.state.snapshot import Node, PodEnd, PodPhase
 from spotrun.wire import Progress
-from tests.agent_builders import job as published
-from tests.policy_builders import NOW, a_job, ago, later
-from tests.priced_nodes import a_node, at_work
+from tests.support.jobs.builders import NOW, a_job, ago, later
+from tests.support.jobs.published_jobs import job as published
+from tests.support.money.priced_nodes import a_node, at_work
 
 SPOT = replace(a_node("b", capacity=Capacity.SPOT), pool="spot")
 MOVED = replace(SPOT, pool="other")

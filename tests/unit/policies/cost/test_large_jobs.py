@@ -16,9 +16,9 @@ from spotrun.policies.cost.charges import compaction
 from spotrun.policies.cost.charges.compaction import shortened
 from spotrun.policies.cost.charges.rates import Book, Charge, Charges, read_book, write_book
 from spotrun.policies.cost.spent import Spent, priced
-from tests.large_life import LargeLife
-from tests.policy_builders import NOW, JobBuilder, a_job, ago
-from tests.priced_nodes import at_work, ended
+from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago
+from tests.support.jobs.largest_job import LargeLife
+from tests.support.money.priced_nodes import at_work, ended
 
 MOST_STATUS_BYTES = 400_000
 

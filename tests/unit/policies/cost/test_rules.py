@@ -15,8 +15,8 @@ from spotrun.money.ledger import cost as ledger_cost
 from spotrun.money.units import NO_USD, Usd
 from spotrun.policies.cost.bill import to_show
 from spotrun.policies.cost.goodput.steps import work_shown
-from tests.policy_builders import NOW, a_job
-from tests.priced_nodes import a_node, at_work, ended
+from tests.support.jobs.builders import NOW, a_job
+from tests.support.money.priced_nodes import a_node, at_work, ended
 
 _ROUNDING = Decimal("1e-9")  # rates are written to the twelfth place, and last for hours
 SHARE = Decimal("0.25")

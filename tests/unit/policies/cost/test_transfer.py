@@ -18,9 +18,9 @@ from spotrun.state.actions import Decision
 from spotrun.state.rank_order import along_the_ring
 from spotrun.state.snapshot import Node
 from spotrun.wire import MOST_STEPS, Progress
-from tests.market_builders import a_spot_pool, on_market
-from tests.policy_builders import JobBuilder, a_job, a_worker, later
-from tests.priced_nodes import a_node, at_work
+from tests.support.jobs.builders import JobBuilder, a_job, a_worker, later
+from tests.support.money.pool_builders import a_spot_pool, on_market
+from tests.support.money.priced_nodes import a_node, at_work
 
 GB = 10**9
 # Steps of 10 s that send 10 GB; of two workers in two zones each sends it all to the other.

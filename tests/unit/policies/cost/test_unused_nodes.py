@@ -7,8 +7,8 @@ from typing import Any
 from spotrun.api.cost import Accumulators
 from spotrun.money.price_history import PriceHistory
 from spotrun.state.actions import Decision
-from tests.policy_builders import NOW, JobBuilder, a_job, ago
-from tests.priced_nodes import WHOLE, a_node, at_work, ended
+from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago
+from tests.support.money.priced_nodes import WHOLE, a_node, at_work, ended
 
 HOUR = timedelta(hours=1)
 # $4 an hour; a quarter of it is a worker's, who got it an hour ago and was made two hours ago.

@@ -12,7 +12,7 @@ from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import Phase
 from spotrun.api.status import Pace
 from spotrun.wire import Progress
-from tests.policy_builders import NOW, ON_CLAIM, JobBuilder, a_job, later
+from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, later
 
 HOUR = 3600.0
 DAY_PART = timedelta(hours=3)  # a tenth of what is left at first, and the step it is told in

@@ -15,7 +15,7 @@ from spotrun.policies.failures.hang_report import CLEARLY_SECONDS
 from spotrun.state.snapshot import Node
 from spotrun.state.view import left_out
 from spotrun.wire import Progress
-from tests.policy_builders import JobBuilder, a_job, ago, later
+from tests.support.jobs.builders import JobBuilder, a_job, ago, later
 
 LIMIT = 600.0
 

@@ -13,8 +13,8 @@ from spotrun.policies.world.resize import PREPARE_SECONDS
 from spotrun.state.actions import Remove
 from spotrun.state.world_members import counted_on, on_trial, training
 from spotrun.wire import Failure, Progress
-from tests.joining_workers import BOOM, WARM_SECONDS, Joining
-from tests.policy_builders import JobBuilder, a_job, ago, an_end, later
+from tests.support.jobs.builders import JobBuilder, a_job, ago, an_end, later
+from tests.support.jobs.joining_workers import BOOM, WARM_SECONDS, Joining
 
 EVERYWHERE = {f"node-{n}" for n in range(2, 99)}
 HOUR = 3600

@@ -13,7 +13,7 @@ from spotrun.api.status import MOST_AVOIDED, Rejections
 from spotrun.policies.failures.node_rejections import AVOIDED_FOR, nodes_that_reject
 from spotrun.state.actions import Create, Release, Withdraw
 from spotrun.state.snapshot import Node, PodEnd, PodPhase
-from tests.policy_builders import NOW, JobBuilder, a_job, a_worker, ago, later
+from tests.support.jobs.builders import NOW, JobBuilder, a_job, a_worker, ago, later
 
 WORDS = "Pod was rejected: Node didn't have enough resource: cpu"
 SAID = f"node node-2 rejected worker 2: OutOfcpu: {WORDS}"

@@ -11,7 +11,7 @@ from spotrun.api.status import CheckpointStatus, How, TrainingJobStatus
 from spotrun.policies.cost.goodput.steps import first_step
 from spotrun.policies.failures.hang import is_hung
 from spotrun.wire import Progress
-from tests.policy_builders import NOW, ON_CLAIM, JobBuilder, a_job
+from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job
 
 FOUND = "step-9000.g5"
 

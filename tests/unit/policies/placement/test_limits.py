@@ -15,8 +15,8 @@ from spotrun.policies.chain import decide
 from spotrun.state.actions import Create, Release, Remove, Withdraw
 from spotrun.state.market import Market
 from spotrun.state.snapshot import JobSnapshot, Worker
-from tests.market_builders import a_node_of, a_spot_pool, an_on_demand_pool, on_market
-from tests.policy_builders import NOW, ON_CLAIM, a_job, a_spec, a_worker, ago
+from tests.support.jobs.builders import NOW, ON_CLAIM, a_job, a_spec, a_worker, ago
+from tests.support.money.pool_builders import a_node_of, a_spot_pool, an_on_demand_pool, on_market
 
 POOLS = (
     a_spot_pool("a", 0.3, zone="x"),

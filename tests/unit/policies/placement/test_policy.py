@@ -17,8 +17,14 @@ from spotrun.state.actions import Create, Placed, Remove, Withdraw
 from spotrun.state.conditions import find, state
 from spotrun.state.market import PoolFacts
 from spotrun.wire import Progress as Reported
-from tests.market_builders import a_node_of, a_pool, a_spot_pool, an_on_demand_pool, on_market
-from tests.policy_builders import NOW, ON_CLAIM, JobBuilder, a_job, ago, later
+from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, ago, later
+from tests.support.money.pool_builders import (
+    a_node_of,
+    a_pool,
+    a_spot_pool,
+    an_on_demand_pool,
+    on_market,
+)
 
 HOUR = 3600.0
 SPOT, OD = a_spot_pool(), an_on_demand_pool()

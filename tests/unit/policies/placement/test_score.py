@@ -13,7 +13,7 @@ from spotrun.policies.placement.score import (
     speed_of,
 )
 from spotrun.policies.pool.interruption_rate import PRIOR_PER_HOUR, interruptions_per_hour
-from tests.market_builders import a_pool, a_spot_pool, an_on_demand_pool
+from tests.support.money.pool_builders import a_pool, a_spot_pool, an_on_demand_pool
 
 
 def test_the_expected_price_has_traffic_and_interruptions_in_it() -> None:

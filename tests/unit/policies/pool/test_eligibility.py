@@ -13,8 +13,8 @@ from spotrun.money.shares import Resources
 from spotrun.policies.pool.eligibility import offers
 from spotrun.state.market import PoolFacts
 from spotrun.state.snapshot import JobSnapshot
-from tests.market_builders import a_pool, a_spot_pool, an_on_demand_pool, on_market
-from tests.policy_builders import JobBuilder, a_spec
+from tests.support.jobs.builders import JobBuilder, a_spec
+from tests.support.money.pool_builders import a_pool, a_spot_pool, an_on_demand_pool, on_market
 
 GPU = Resources(cpu=Decimal(4), memory=Decimal(2**30), gpus=1)
 ZONE = "topology.kubernetes.io/zone"

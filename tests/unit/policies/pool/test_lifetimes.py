@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotrun.policies.pool.lifetimes import AGES, MOST_REACHED, AtAge, Life, Lifetimes, next_age_at
-from tests.policy_builders import NOW, ago
+from tests.support.jobs.builders import NOW, ago
 
 
 def hours(number: float) -> timedelta:

@@ -34,7 +34,7 @@ from spotrun.policies.pool.policy import (
     next_pool,
     seconds_to_write,
 )
-from tests.policy_builders import NOW, ago, later
+from tests.support.jobs.builders import NOW, ago, later
 
 SPEC = CapacityPoolSpec(
     instance_types=("g5.xlarge",), zones=("us-east-1b",), capacity=Capacity.SPOT

@@ -21,7 +21,7 @@ from spotrun.policies.queueing.gang import (
 from spotrun.state.actions import Remove
 from spotrun.state.conditions import find, state
 from spotrun.state.snapshot import Refusal
-from tests.policy_builders import NOW, JobBuilder, a_job, ago, an_end
+from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago, an_end
 
 FULL: dict[str, Any] = {"node": None, "unschedulable": "0/3 nodes are available"}
 WORDS = "exceeded quota: few, requested: pods=1, used: pods=4, limited: pods=4"

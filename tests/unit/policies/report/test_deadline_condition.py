@@ -9,8 +9,8 @@ from spotrun.api.names import ConditionType
 from spotrun.api.status import Pace, Progress
 from spotrun.state.conditions import find
 from spotrun.wire import Progress as Reported
-from tests.market_builders import a_node_of, a_spot_pool, an_on_demand_pool, on_market
-from tests.policy_builders import ON_CLAIM, JobBuilder, a_job, ago
+from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, ago
+from tests.support.money.pool_builders import a_node_of, a_spot_pool, an_on_demand_pool, on_market
 
 HOUR = 3600.0
 

@@ -8,7 +8,7 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.state.actions import Announce
 from spotrun.state.conditions import find
 from spotrun.state.snapshot import Undone
-from tests.policy_builders import JobBuilder, a_job
+from tests.support.jobs.builders import JobBuilder, a_job
 
 DOWN = Undone("the creation of workers of template t1", 'failed calling webhook "pods.example.com"')
 WORDS = f"{DOWN.what} keeps failing: {DOWN.words}"

@@ -22,7 +22,7 @@ from spotrun.api.status import (
 )
 from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
 from spotrun.state.conditions import state
-from tests.policy_builders import ON_CLAIM, a_job
+from tests.support.jobs.builders import ON_CLAIM, a_job
 
 SAVED = CheckpointStatus(name="step-3.g1", step=3, time=Time("2026-03-01T08:00:00Z"))
 IN_WORLD_2 = Accumulators(generation=2)

@@ -13,8 +13,8 @@ from spotrun.api.spec.workers import TargetResource
 from spotrun.policies.scaling.choice import choose_size
 from spotrun.policies.scaling.facts import Cap, Gauge, Pause
 from spotrun.policies.scaling.size_history import changed
-from tests.policy_builders import NOW
-from tests.scaling_lives import (
+from tests.support.jobs.builders import NOW
+from tests.support.jobs.scaling_lives import (
     Curve,
     Life,
     amdahl,

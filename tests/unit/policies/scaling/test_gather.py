@@ -19,9 +19,9 @@ from spotrun.policies.workers.capacity_condition import check_capacity
 from spotrun.state.snapshot import Reading, Worker
 from spotrun.wire import Progress as Told
 from spotrun.wire import Utilization
-from tests.market_builders import a_node_of, a_spot_pool, an_on_demand_pool, on_market
-from tests.policy_builders import NOW, JobBuilder, a_job, a_worker, ago, later
-from tests.priced_nodes import QUARTER, a_node, at_work
+from tests.support.jobs.builders import NOW, JobBuilder, a_job, a_worker, ago, later
+from tests.support.money.pool_builders import a_node_of, a_spot_pool, an_on_demand_pool, on_market
+from tests.support.money.priced_nodes import QUARTER, a_node, at_work
 
 READING = Reading(
     generation=1,

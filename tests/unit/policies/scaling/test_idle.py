@@ -13,7 +13,7 @@ from spotrun.state.actions import Remove
 from spotrun.state.conditions import find
 from spotrun.state.view import View
 from spotrun.wire import Progress, Utilization
-from tests.policy_builders import ON_CLAIM, JobBuilder, a_job, later
+from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, later
 
 IDLE = Utilization(gpu=0.5, cpu=0.01)
 BUSY = Utilization(gpu=0.0, cpu=0.5)

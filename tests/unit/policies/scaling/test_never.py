@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from spotrun.api.spec.workers import TargetResource
 from spotrun.policies.scaling.choice import choose_size
 from spotrun.policies.scaling.facts import Gauge
-from tests.policy_builders import NOW
-from tests.scaling_lives import Life, communicating, facts_at, linear, step_at
+from tests.support.jobs.builders import NOW
+from tests.support.jobs.scaling_lives import Life, communicating, facts_at, linear, step_at
 
 TO_16 = range(1, 17)
 

@@ -12,7 +12,7 @@ from spotrun.api.scaling import ScalingStatus
 from spotrun.state.actions import Decision, Resize
 from spotrun.state.snapshot import Agent, Reading
 from spotrun.wire import Progress, Utilization
-from tests.policy_builders import NOW, JobBuilder, a_job, a_worker, ago, later
+from tests.support.jobs.builders import NOW, JobBuilder, a_job, a_worker, ago, later
 
 AUTO: dict[str, Any] = {"min": 1, "max": 8}
 AT_ONCE = {"scaling": {"scaleUpAfter": "0s", "scaleDownAfter": "0s"}}

@@ -11,7 +11,7 @@ from spotrun.api.names import ScalingReason
 from spotrun.api.scaling import ScalingStatus
 from spotrun.policies.scaling.choice import choose_size
 from spotrun.policies.scaling.facts import Cap, SizingFacts
-from tests.scaling_lives import Curve, Life, cached, facts_at, step_at, stored
+from tests.support.jobs.scaling_lives import Curve, Life, cached, facts_at, step_at, stored
 
 TO_16 = range(1, 17)
 WORTH: dict[str, Any] = {"hour_worth_usd": 8.0, "usd_per_hour": 1.0, "min_efficiency": 0.1}

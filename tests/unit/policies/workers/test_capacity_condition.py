@@ -7,7 +7,7 @@ import pytest
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.state.conditions import find
-from tests.policy_builders import JobBuilder, a_job
+from tests.support.jobs.builders import JobBuilder, a_job
 
 FULL = "0/3 nodes are available: 3 Insufficient cpu."
 REFUSED = "cluster-autoscaler: pod didn't trigger scale-up: 1 max node group size reached"

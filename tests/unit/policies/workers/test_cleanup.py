@@ -16,9 +16,9 @@ from spotrun.state.actions import DeleteJob, Release, Remove
 from spotrun.state.conditions import state
 from spotrun.state.snapshot import PodPhase
 from spotrun.wire import Ending
-from tests.policy_builders import ON_CLAIM, JobBuilder, a_job, ago, an_end, later
-from tests.priced_nodes import at_work
-from tests.priced_nodes import ended as gone
+from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, ago, an_end, later
+from tests.support.money.priced_nodes import at_work
+from tests.support.money.priced_nodes import ended as gone
 
 MEMBER, SPARE = 0, 1
 

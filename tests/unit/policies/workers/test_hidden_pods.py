@@ -6,7 +6,7 @@ from spotrun.api.cost import Accumulators, Rate
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.field_types.text_values import Intervals, Serials
 from spotrun.policies.workers.hidden_pods import hidden
-from tests.policy_builders import JobBuilder, a_job
+from tests.support.jobs.builders import JobBuilder, a_job
 
 TRAINING = a_job(3, min=1).training(0, 1, 2)
 RATES = Accumulators(rates=(Rate(workers=Serials("0-2"), usd_per_hour=Amount("1")),))

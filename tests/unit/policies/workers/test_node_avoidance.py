@@ -10,7 +10,7 @@ from spotrun.api.names import Reason
 from spotrun.state.actions import Create, Remove, Withdraw
 from spotrun.state.snapshot import Node, PodEnd
 from spotrun.state.worker_outcomes import in_doubt
-from tests.policy_builders import JobBuilder, a_job, ago, an_end, later
+from tests.support.jobs.builders import JobBuilder, a_job, ago, an_end, later
 
 SILENT = 1.5
 NO_NODE = "0/2 nodes are available"

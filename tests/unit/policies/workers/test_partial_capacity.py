@@ -25,8 +25,8 @@ from spotrun.state.conditions import find
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Refusal
 from spotrun.state.view import View
-from tests.market_builders import a_spot_pool, an_on_demand_pool, on_market
-from tests.policy_builders import NOW, ON_CLAIM, JobBuilder, a_job, ago, later
+from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, ago, later
+from tests.support.money.pool_builders import a_spot_pool, an_on_demand_pool, on_market
 
 KEPT = 20 * 60.0
 NO_NODE = "0/5 nodes are available"

@@ -8,7 +8,7 @@ from spotrun.api.status import How
 from spotrun.policies.world.policy import is_restart
 from spotrun.policies.world.resize import newcomers_again_seconds
 from spotrun.wire import Failure
-from tests.policy_builders import NOW, JobBuilder, a_job
+from tests.support.jobs.builders import NOW, JobBuilder, a_job
 
 BROKEN = Failure(1, 1, "boom")
 

@@ -6,7 +6,7 @@ import pytest
 
 from spotrun.api.status import How
 from spotrun.wire import Progress
-from tests.policy_builders import JobBuilder, a_job, told, world
+from tests.support.jobs.builders import JobBuilder, a_job, told, world
 
 
 def entering(how: How, formed: float, **late: Any) -> JobBuilder:

@@ -10,7 +10,7 @@ from spotrun.policies.lifecycle.suspension import CHECKPOINT_SECONDS
 from spotrun.policies.world.policy import again_seconds
 from spotrun.state.actions import Create, Remove
 from spotrun.wire import Progress
-from tests.policy_builders import ON_CLAIM, JobBuilder, a_job, ago, later
+from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, ago, later
 
 
 def members(job: JobBuilder) -> str:

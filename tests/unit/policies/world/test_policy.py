@@ -9,7 +9,7 @@ from spotrun.state.actions import Action, Create, Remove
 from spotrun.state.rank_order import along_the_ring
 from spotrun.state.snapshot import Node
 from spotrun.wire import Failure
-from tests.policy_builders import (
+from tests.support.jobs.builders import (
     JobBuilder,
     a_job,
     a_spot_node,

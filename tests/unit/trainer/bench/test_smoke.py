@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.benches import figures_of
+from tests.support.processes.benches import figures_of
 
 TIMEOUT_SECONDS = 240.0
 

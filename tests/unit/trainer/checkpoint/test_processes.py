@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from spotrun_trainer.checkpoint import Checkpoints
-from tests.trainer_world import SERVER
+from tests.support.processes.trainer_world import SERVER
 from tests.unit.trainer.checkpoint.states import Held, checkpoints, tracked
 from tests.unit.trainer.ending import run_script
 

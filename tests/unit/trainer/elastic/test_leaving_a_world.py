@@ -8,7 +8,7 @@ from spotrun_trainer.elastic.connections import Connections
 from spotrun_trainer.elastic.errors import LeftError, PeerLostError
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.world_context import open_context
-from tests.trainer_world import run_alone
+from tests.support.processes.trainer_world import run_alone
 
 
 def left(error: Exception | None, is_nccl: bool) -> tuple[bool, bool]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from spotrun_trainer.elastic.pending_collectives import Pending
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.run import Run
-from tests.trainer_world import run_alone, run_world
+from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.scripts import (
     Nuisance,
     Plan,

@@ -13,7 +13,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in _
 from spotrun.wire import Answer, How, World
 from spotrun_trainer.process.dns import wait_shortly
 from spotrun_trainer.process.ipc_files import Telling, read_telling, write_world
-from tests.trainer_world import Ended, Process
+from tests.support.processes.trainer_world import Ended, Process
 
 PATIENCE_SECONDS = 60.0
 STORES = 8  # of the newest worlds: nobody meets in older ones any more

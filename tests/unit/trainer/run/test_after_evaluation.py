@@ -18,7 +18,7 @@ from spotrun.wire import How
 from spotrun_trainer import Run
 from spotrun_trainer.elastic import state_transfer
 from spotrun_trainer.process.ipc_files import read_telling
-from tests.trainer_world import run_alone, run_world
+from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.elastic import Job, Jobs, this_is
 from tests.unit.trainer.run.scripts import dataset
 from tests.unit.trainer.run.test_worlds_amid import DieAt, DoubtAt, Incident, before_commits

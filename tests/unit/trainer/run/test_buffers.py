@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from spotrun_trainer import Run
 from spotrun_trainer.state.tracked import Rule
-from tests.trainer_world import run_alone, run_world
+from tests.support.processes.trainer_world import run_alone, run_world
 
 
 class Seen(nn.Module):

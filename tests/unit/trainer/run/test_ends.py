@@ -13,7 +13,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in _
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import find_seat
-from tests.trainer_world import Process, place_of
+from tests.support.processes.trainer_world import Process, place_of
 from tests.unit.trainer.ending import LINGER, PATIENCE_SECONDS, run_script
 from tests.unit.trainer.run.test_newcomers import wait_for
 

@@ -8,7 +8,7 @@ from torch.utils.data import TensorDataset
 from spotrun_trainer import Run
 from spotrun_trainer.data.shuffle import Order
 from spotrun_trainer.process.rng import seed_all
-from tests.trainer_world import run_alone, run_world
+from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.scripts import (
     FEATURES,
     SAMPLES,

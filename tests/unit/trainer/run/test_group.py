@@ -24,7 +24,7 @@ from spotrun_trainer.elastic.process_group import CONNECT_SECONDS, Group
 from spotrun_trainer.elastic.rank_info import Seat, find_seat
 from spotrun_trainer.elastic.store_rendezvous import Backend, meet
 from spotrun_trainer.state.tracked import Tracked
-from tests.trainer_world import run_world
+from tests.support.processes.trainer_world import run_world
 from tests.unit.trainer.run.elastic import die
 
 CPU = torch.device("cpu")

@@ -13,7 +13,7 @@ from torch.amp import GradScaler
 from spotrun_trainer import Run
 from spotrun_trainer.step import loss_guard
 from spotrun_trainer.step.loss_guard import MOST_IN_A_ROW, Scaler
-from tests.trainer_world import run_alone, run_world
+from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.scripts import FEATURES, dataset
 
 Kind = Literal["no weight", "nan", "inf", "gradient"]

@@ -19,7 +19,7 @@ from spotrun_trainer.checkpoint.format.writer import Part
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.membership import Worlds
 from spotrun_trainer.loop import loop
-from tests.trainer_world import run_alone, run_world
+from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.scripts import (
     Nuisance,
     Plan,

@@ -16,7 +16,7 @@ from spotrun_trainer import Run
 from spotrun_trainer.step import step_context
 from spotrun_trainer.step.gradients import Bucketed
 from spotrun_trainer.step.step import Step
-from tests.trainer_world import run_alone, run_world
+from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.elastic import Jobs
 from tests.unit.trainer.run.scripts import FEATURES, dataset
 from tests.unit.trainer.run.test_newcomers import wait_for

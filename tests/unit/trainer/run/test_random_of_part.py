@@ -13,7 +13,7 @@ from typing_extensions import override
 from spotrun.wire import How
 from spotrun_trainer import Run, random_of_part
 from spotrun_trainer.process.rng import seed_all
-from tests.trainer_world import Ended, run_world
+from tests.support.processes.trainer_world import Ended, run_world
 from tests.unit.trainer.run.elastic import Jobs
 from tests.unit.trainer.run.scripts import CLASSES, FEATURES, Nuisance, dataset
 from tests.unit.trainer.run.sharded import Both, SumOverParts

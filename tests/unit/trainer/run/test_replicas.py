@@ -16,7 +16,7 @@ from torch.distributed import HashStore  # type: ignore[attr-defined]  # not in 
 
 from spotrun.wire import How
 from spotrun_trainer import Run
-from tests.trainer_world import Ended, run_alone, run_world
+from tests.support.processes.trainer_world import Ended, run_alone, run_world
 from tests.unit.trainer.run.elastic import Job, Jobs
 from tests.unit.trainer.run.scripts import Trained
 from tests.unit.trainer.run.sharded import Both, DieBeforeCommit, Sharded, train_part, whole

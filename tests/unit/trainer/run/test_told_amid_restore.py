@@ -15,7 +15,7 @@ from spotrun.wire import Answer, How, Orders
 from spotrun_trainer.process.ipc_files import WorldFile, write_world
 from spotrun_trainer.state.flatten import Flat
 from spotrun_trainer.state.tracked import Tracked
-from tests.trainer_world import run_alone, run_world
+from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.elastic import Jobs, this_is
 from tests.unit.trainer.run.scripts import Plan, Trained, train
 from tests.unit.trainer.run.test_worlds import assert_undisturbed, undisturbed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainer_world import run_alone
+from tests.support.processes.trainer_world import run_alone
 
 SCRIPT = """
 import copy

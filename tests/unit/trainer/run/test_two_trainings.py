@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from spotrun_trainer.checkpoint import Checkpoints
-from tests.trainer_world import PATIENCE_SECONDS, Process, run_alone
+from tests.support.processes.trainer_world import PATIENCE_SECONDS, Process, run_alone
 from tests.unit.trainer.run.scripts import Plan, train
 from tests.unit.trainer.run.test_worlds import Hold
 

@@ -12,7 +12,7 @@ from spotrun.wire import Answer, How, Orders, World
 from spotrun_trainer.elastic.world_context import open_context
 from spotrun_trainer.process.ipc_files import read_telling, write_world
 from spotrun_trainer.run import Run
-from tests.trainer_world import Ended, run_world
+from tests.support.processes.trainer_world import Ended, run_world
 from tests.unit.trainer.run.scripts import SAMPLES, Plan, kill_in_forward, train
 
 PLAN = Plan(total=4, with_batch_norm=True)

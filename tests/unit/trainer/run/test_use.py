@@ -10,7 +10,7 @@ from torch.utils.data import Dataset
 from typing_extensions import override
 
 from spotrun_trainer import Run
-from tests.trainer_world import run_alone, run_world
+from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.begun import Made, first_step
 from tests.unit.trainer.run.scripts import FEATURES, dataset
 

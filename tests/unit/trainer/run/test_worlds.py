@@ -20,7 +20,7 @@ from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.pending_collectives import Pending
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.run import Run
-from tests.trainer_world import run_alone
+from tests.support.processes.trainer_world import run_alone
 from tests.unit.trainer.run.elastic import PATIENCE_SECONDS, Job, Jobs, die, this_is
 from tests.unit.trainer.run.scripts import Plan, Trained, train
 

@@ -18,7 +18,7 @@ from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.membership import Worlds
 from spotrun_trainer.elastic.pending_collectives import Pending
 from spotrun_trainer.elastic.process_group import Group
-from tests.trainer_world import run_alone
+from tests.support.processes.trainer_world import run_alone
 from tests.unit.trainer.run.elastic import Jobs, die, this_is
 from tests.unit.trainer.run.scripts import Plan, dataset, train
 

@@ -10,7 +10,7 @@ from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.nn.parallel import DistributedDataParallel
 
 from spotrun_trainer import Run
-from tests.trainer_world import run_alone
+from tests.support.processes.trainer_world import run_alone
 from tests.unit.trainer.run.scripts import FEATURES, dataset
 
 Wrapper = Literal["DistributedDataParallel", "FullyShardedDataParallel"]

@@ -17,7 +17,7 @@ from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.step.deterministic_reduce import Treed
 from spotrun_trainer.step.gradient_buckets import Reducer, split
 from spotrun_trainer.step.gradients import Bucketed, Gradients, Own
-from tests.trainer_world import run_world
+from tests.support.processes.trainer_world import run_world
 
 
 class WrittenDown(Group):

@@ -21,8 +21,8 @@ from spotrun.policies.cost.charges.ends import MOST_ENDS, read_ends, write_ends
 from spotrun.state.actions import Announce, Decision
 from spotrun.state.snapshot import Node, PodEnd, PodPhase
 from spotrun.wire import Ending, Progress
-from tests.policy_builders import NOW, JobBuilder, a_job, ago, an_end, later
-from tests.priced_nodes import a_node, at_work
+from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago, an_end, later
+from tests.support.money.priced_nodes import a_node, at_work
 
 DUE = {"written_seconds": 600.0}
 SILENT = 45.0  # seconds in which nothing was heard when Kubernetes calls a node unreachable

@@ -7,8 +7,8 @@ import pytest
 from spotrun.api.cost import Accumulators, Cost
 from spotrun.state.actions import Decision
 from spotrun.state.snapshot import PodEnd, PodPhase
-from tests.policy_builders import JobBuilder, a_job, ago, later
-from tests.priced_nodes import a_node, at_work, ended
+from tests.support.jobs.builders import JobBuilder, a_job, ago, later
+from tests.support.money.priced_nodes import a_node, at_work, ended
 
 DUE = {"written_seconds": 600.0}
 

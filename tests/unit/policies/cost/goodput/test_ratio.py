@@ -8,8 +8,8 @@ import pytest
 from spotrun.api.names import Phase
 from spotrun.state.actions import Decision
 from spotrun.wire import Ending, Progress
-from tests.policy_builders import NOW, JobBuilder, a_job, ago, an_end, later
-from tests.priced_nodes import a_node, at_work
+from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago, an_end, later
+from tests.support.money.priced_nodes import a_node, at_work
 
 # Two workers at $1 an hour each since an hour ago; a step takes 10 s, and has 32 samples.
 STEP_SECONDS, SAMPLES = 10.0, 32

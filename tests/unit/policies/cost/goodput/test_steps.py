@@ -12,8 +12,8 @@ from spotrun.money.units import UsdPerHour
 from spotrun.policies.report.cost_announcements import cost_of_deleted
 from spotrun.state.actions import Annotate, Decision
 from spotrun.wire import Ending, Progress
-from tests.policy_builders import NOW, ON_CLAIM, JobBuilder, a_job, an_end
-from tests.priced_nodes import a_node, at_work
+from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, an_end
+from tests.support.money.priced_nodes import a_node, at_work
 
 # Two workers at $1 an hour each, steps of 10 s; the like of their node on demand: $3 each.
 NODE = replace(a_node(), on_demand_usd_per_hour=UsdPerHour(12))

@@ -11,8 +11,8 @@ from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.cost.goodput.waste import waste_shown
 from spotrun.state.actions import Decision
 from spotrun.wire import Ending, Progress
-from tests.policy_builders import JobBuilder, a_job, an_end, later
-from tests.priced_nodes import at_work
+from tests.support.jobs.builders import JobBuilder, a_job, an_end, later
+from tests.support.money.priced_nodes import at_work
 
 
 def at_step(

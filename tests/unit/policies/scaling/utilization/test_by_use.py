@@ -17,7 +17,7 @@ from spotrun.api.spec.workers import TargetResource
 from spotrun.policies.scaling.choice import choose_size
 from spotrun.policies.scaling.facts import Cap, Gauge, Pause, SizingFacts
 from spotrun.policies.scaling.utilization.by_use import by_use
-from tests.policy_builders import NOW
+from tests.support.jobs.builders import NOW
 
 TO_16 = tuple(range(1, 17))
 

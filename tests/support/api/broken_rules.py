@@ -1,6 +1,7 @@
 """Bad manifests, each with what is said about it: what breaks a rule between fields."""
 
-from tests.api_cases import (
+from tests.support.api.malformed_values import FORMS, SHAPES
+from tests.support.api.manifest_cases import (
     BUDGET,
     CLAIM,
     CONTAINERS,
@@ -15,7 +16,6 @@ from tests.api_cases import (
     job,
     pool,
 )
-from tests.api_forms import FORMS, SHAPES
 
 _DURABLE = "give checkpoint.volume with persistentVolumeClaim, nfs or csi"
 

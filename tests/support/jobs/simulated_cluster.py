@@ -19,7 +19,7 @@ from spotrun.state.worker_ids import numbers, ordered, ranges
 from spotrun.state.worker_outcomes import fates
 from spotrun.state.world_members import relied_on, training
 from spotrun.wire import Checkpoint, Ending, Failure, LastWords, Progress, Report
-from tests.policy_builders import NOW
+from tests.support.jobs.builders import NOW
 
 GRACE_SECONDS = 120.0
 WARM_SECONDS = 7.0

@@ -30,8 +30,8 @@ from spotrun.money.units import NO_USD, Usd, UsdPerHour
 from spotrun.policies.chain import decide
 from spotrun.state.actions import Create, Decision, Release
 from spotrun.state.snapshot import Node, Worker
-from tests.large_jobs import arrived, with_all
-from tests.policy_builders import NOW, JobBuilder, a_job, a_worker
+from tests.support.jobs.builders import NOW, JobBuilder, a_job, a_worker
+from tests.support.jobs.large_jobs import arrived, with_all
 
 WHOLE = Resources(Decimal(8), Decimal(2**33))
 HALF = Resources(Decimal(4), Decimal(2**32))

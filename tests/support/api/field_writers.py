@@ -15,7 +15,7 @@ from typing import Annotated, Any, Self, get_args, get_origin
 
 from spotrun.api.model import Model
 
-ROOT = Path(__file__).parents[1] / "operator/spotrun"
+ROOT = Path(__file__).parents[3] / "operator/spotrun"
 _LOOKS_UP = {"find", "holds_since", "_condition", "isinstance", "_level", "_stated"}
 """Functions whose arguments are asked for, not said."""
 _LISTS = (ast.Tuple, ast.List, ast.Set, ast.Starred)

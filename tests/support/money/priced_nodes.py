@@ -9,7 +9,7 @@ from spotrun.money.price_history import EVER, PriceHistory
 from spotrun.money.shares import Resources
 from spotrun.money.units import UsdPerHour
 from spotrun.state.snapshot import Node, PodPhase
-from tests.policy_builders import NOW, JobBuilder
+from tests.support.jobs.builders import NOW, JobBuilder
 
 GIB = 2**30
 WHOLE = Resources(Decimal(4), Decimal(16 * GIB))

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from devcluster.client import APPLY, Manifest, at
 from devcluster.cluster import Cluster
 from spotrun.kube.tasks import running
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 GROUP = "metrics.k8s.io/v1beta1"
 _EVERY_SECONDS = 0.2

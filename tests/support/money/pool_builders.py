@@ -8,7 +8,7 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.money.shares import Resources
 from spotrun.state.market import Market, PoolFacts
 from spotrun.state.snapshot import Node
-from tests.policy_builders import NOW, JobBuilder
+from tests.support.jobs.builders import NOW, JobBuilder
 
 ON_DEMAND_USD = 1.0
 

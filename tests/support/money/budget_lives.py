@@ -17,9 +17,9 @@ from spotrun.money.price_history import EVER, PriceHistory
 from spotrun.money.units import UsdPerHour
 from spotrun.state.snapshot import Node, PodEnd, Worker
 from spotrun.wire import Ending, LastWords
-from tests.policy_builders import ON_CLAIM, a_spec
-from tests.policy_cluster import GRACE_SECONDS, Cluster, SimPod
-from tests.priced_nodes import QUARTER, WHOLE
+from tests.support.jobs.builders import ON_CLAIM, a_spec
+from tests.support.jobs.simulated_cluster import GRACE_SECONDS, Cluster, SimPod
+from tests.support.money.priced_nodes import QUARTER, WHOLE
 
 _ROUNDS = 400
 _GRACE = timedelta(seconds=GRACE_SECONDS)

@@ -15,7 +15,7 @@ from spotrun.state.snapshot import PodEnd, PodPhase, Worker
 from spotrun.state.worker_ids import ordered
 from spotrun.state.world_members import generation, training
 from spotrun.wire import Failure, Progress
-from tests.policy_builders import NOW, JobBuilder, a_worker
+from tests.support.jobs.builders import NOW, JobBuilder, a_worker
 
 WARM_SECONDS = 20
 BOOM = "CUDA error: device unavailable"

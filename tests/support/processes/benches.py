@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 
 
 def figures_of(name: str, *arguments: str, timeout_seconds: float) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from spotrun.state.actions import Action, Remove, Withdraw
 from spotrun.state.snapshot import Worker
 from spotrun.state.worker_ids import numbers
 from spotrun.wire import Failure, Progress
-from tests.policy_builders import JobBuilder, a_job, a_worker, ago, later
+from tests.support.jobs.builders import JobBuilder, a_job, a_worker, ago, later
 
 
 def with_all(job: JobBuilder, workers: Iterable[Worker]) -> JobBuilder:

@@ -11,7 +11,7 @@ from spotrun.api.scaling import ScalingStatus
 from spotrun.api.spec.workers import TargetResource
 from spotrun.policies.scaling.choice import Choice, choose_size
 from spotrun.policies.scaling.facts import Gauge, SizingFacts, StepTimes
-from tests.policy_builders import NOW
+from tests.support.jobs.builders import NOW
 
 LOOKS_EVERY = timedelta(minutes=2)
 

@@ -1,6 +1,6 @@
 """The section "What was tried" of docs/security.md, out of the tests that try it.
 
-Run as `.venv/bin/python -m tests.tried` to write it anew.
+Run as `.venv/bin/python -m tests.support.docs.attack_table` to write it anew.
 """
 
 import importlib
@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 DOCUMENT = ROOT / "docs/security.md"
 FOLDER = Path("tests/integration/attacks")
 TITLE = "## What was tried"

@@ -4,7 +4,16 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.api_cases import CLAIM, CONTAINERS, LEFT_OUT, TEMPLATE, TRAINER, Manifest, job, pool
+from tests.support.api.manifest_cases import (
+    CLAIM,
+    CONTAINERS,
+    LEFT_OUT,
+    TEMPLATE,
+    TRAINER,
+    Manifest,
+    job,
+    pool,
+)
 
 SIDE = {"name": "side", "image": "i", "command": ["sh"]}
 SELECTORS: list[Manifest] = [

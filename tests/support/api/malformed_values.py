@@ -1,6 +1,6 @@
 """Bad manifests, each with what is said about it: wrong forms of text, wrong shapes of fields."""
 
-from tests.api_cases import (
+from tests.support.api.manifest_cases import (
     BUDGET,
     CONTAINERS,
     DEADLINE,

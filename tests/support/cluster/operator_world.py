@@ -23,10 +23,10 @@ from spotrun.kube.rest.client import Client as KubeClient
 from spotrun.kube.rest.transport import Transport
 from spotrun.runtime.agent_server import Settings as ServerSettings
 from spotrun.runtime.controller import Controller, Settings
-from tests.kopf_front import fronted
-from tests.scripted_agent import Play, ScriptedAgent
+from tests.support.cluster.kopf_front import fronted
+from tests.support.cluster.scripted_agent import Play, ScriptedAgent
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 GROUP = "spotrun.dev/v1alpha1"
 PATIENCE_SECONDS = 60
 BESIDE = {"logs": Script(stop_seconds=12)}  # outlives the first pause after a failure

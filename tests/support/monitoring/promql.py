@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tests.every_metric import Exported
+from tests.support.monitoring.every_metric import Exported
 
 OF_TARGETS = frozenset({"namespace", "pod", "instance"})
 """Labels that a series has from where it was scraped, unless it has them itself."""

@@ -19,7 +19,7 @@ from spotrun.api.status import CheckpointStatus, Interruptions, Progress
 from spotrun.kube.errors import Forbidden
 from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.registry import Meter
-from tests.agent_builders import job, peer, world
+from tests.support.jobs.published_jobs import job, peer, world
 
 _MOMENT = Time("2026-03-01T08:00:00Z")
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from devcluster.client import Manifest, at
 from devcluster.platforms import Capacity, Marks, Platform, pool_labels
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 ROOM = {"cpu": "8", "memory": "32Gi"}
 UNREGISTERED = {"key": "karpenter.sh/unregistered", "effect": "NoExecute"}

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from devcluster.client import ApiError, Manifest, at
 from devcluster.cluster import Cluster
-from tests.operator_world import World
+from tests.support.cluster.operator_world import World
 
 Patch = list[dict[str, Any]]
 
