@@ -19,11 +19,15 @@ the newcomer and that of one who trained before. Half of them end no connection.
                       were left out; and processes that ended by an error
     join_window_kills       machines that were lost in the first moments of a join
     join_window_steps_lost  steps that were made again after that, or begun anew
-    join_window_stuck       losses after which the others did not train on within 15 s
+    join_window_stuck       trainings that did not go on within 15 s of a loss, or that nobody
+                            joined within 90 s: their stacks are said, and a new one begins
     join_window_seconds     from a loss until all others have finished another step
 
+The figures of joins come as soon as the last one is over, and also if that is ended early, by
+Ctrl-C, SIGTERM or `--seconds`; then they say so. After signals nothing is compared.
+
 Run as `.venv/bin/python bench/chaos.py [--quick] [--seeds 10] [--bursts 50] [--joins 100]
-[--only joins]`.
+[--only joins] [--seconds 1800]`.
 """
 
 import argparse
@@ -35,8 +39,10 @@ from collections import Counter
 from pathlib import Path
 
 from bench.chaos_bursts import Chaos, StuckError
+from bench.chaos_join_runs import JoinRuns
 from bench.chaos_joins import Joins
 from bench.chaos_training import Alone, train
+from bench.early_end import EarlyEnd
 from bench.operator_bench import say
 from devcluster.argument_types import how_many
 from tests.support.processes.trainer_world import Process
@@ -53,6 +59,7 @@ def main() -> None:
     parser.add_argument("--joins", type=how_many, default=100, help="after which someone is lost")
     parser.add_argument("--only", choices=("bursts", "joins"), default="")
     parser.add_argument("--first-seed", type=int, default=1)
+    parser.add_argument("--seconds", type=how_many, help="after which no more is lost in joins")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.seeds, arguments.bursts, arguments.joins = 2, 10, 4
@@ -94,31 +101,26 @@ def disturb(arguments: argparse.Namespace) -> bool:
 def lose_after_joins(arguments: argparse.Namespace) -> bool:
     """Lose somebody after each join; returns whether no step was lost with them."""
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "joins"
-        folder.mkdir()
-        joins = Joins(folder, arguments.first_seed)
-        try:
-            joins.begin()
-            for number in range(arguments.joins):
-                if not joins.kill(newcomer=number % 2 == 0):
-                    break
-        finally:
-            errors = joins.end()
-        lost, mismatches = joins.steps_lost(), compare(Path(scratch))
-    for wrong in (*errors, *mismatches):
+        with EarlyEnd(arguments.seconds) as early_end:
+            seed, wanted = arguments.first_seed, arguments.joins
+            runs = JoinRuns(Path(scratch), seed, wanted, early_end, Joins)
+            runs.run()
+        runs.say()
+        if early_end.is_by_signal:
+            return False
+        mismatches = compare(Path(scratch))
+        is_well = runs.is_well and not mismatches
+    for wrong in (*runs.errors, *mismatches):
         print(wrong, file=sys.stderr)
-    kills = joins.kills
-    say("join_window_kills", kills.total(), "kills", seed=arguments.first_seed, kinds=dict(kills))
-    say("join_window_steps_lost", lost, "steps")
-    say("join_window_stuck", joins.num_stuck, "kills")
-    say("join_window_seconds", joins.stalls, "s")
-    return not (lost or joins.num_stuck or errors or mismatches)
+    return is_well
 
 
 def compare(scratch: Path) -> list[str]:
     """Where a worker's lines are not those of a training that nobody disturbs."""
     found = {file: _lines(file) for file in sorted(scratch.glob("*/*.jsonl"))}
     noted = {_key(line) for lines in found.values() for line in lines}
+    if not noted:
+        return []
     evaluated = frozenset(step for step, is_mean in noted if is_mean)
     alone = Alone(max(step for step, _ in noted), evaluated)
     ended = Process({}, train, scratch, alone).ended(time.monotonic() + ALONE_SECONDS)

@@ -6,12 +6,14 @@ silence tell. See bench/chaos.py.
 
 import json
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+from bench.chaos_bursts import STACKS_SECONDS, StuckError
 from bench.chaos_operator import Operated
 from bench.chaos_training import train
 from bench.chaos_worker import LocalWorker
@@ -24,40 +26,45 @@ JOIN_SECONDS = 90.0  # until a replacement is warm, for which nobody waits
 
 
 class Joins:
-    """One training, in which someone is lost after each join."""
+    """One training, in which someone is lost after each join.
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    `look` is called again and again while it waits, and may end that by an error.
+    """
+
+    def __init__(self, folder: Path, seed: int, look: Callable[[], None] = lambda: None) -> None:
         self.kills = Counter[str]()
-        self.num_stuck = 0
         self.stalls = list[float]()
         self._folder = folder
+        self._look = look
         self._dice = random.Random(seed)  # noqa: S311
         self._first = frozenset({f"w{serial}" for serial in range(WORKERS)})
         self._job = Operated(folder, WORKERS, train, (folder, None, STEP_SECONDS))
         self._joined = 0  # the newest world that somebody joined
 
     def begin(self) -> None:
-        """Start all, and lose one of them, so that another one joins."""
-        assert self._until(self._all_step, JOIN_SECONDS), "they do not begin"
+        """Start all, and lose one of them, so that another one joins; raises StuckError."""
+        if not self._until(self._all_step, JOIN_SECONDS):
+            raise self._stuck("they do not begin")
         self._job.workers[0].vanish(silently=False)
 
-    def kill(self, *, newcomer: bool) -> bool:
-        """Wait for a join and lose somebody; false if the others did not train on."""
+    def kill(self, *, newcomer: bool) -> None:
+        """Wait for a join and lose somebody; raises StuckError if the others do not train on."""
         old, new = self._until_one_joins()
         while len(old) < 2:  # one of them has to live on
             old, new = self._until_one_joins()
         time.sleep(self._dice.uniform(0, WINDOW_SECONDS))
         victim = self._dice.choice(new if newcomer else old)
         silently = self._dice.random() < 0.5
-        self.kills[f"{'newcomer' if newcomer else 'member'}{' silent' if silently else ''}"] += 1
+        kind = f"{'newcomer' if newcomer else 'member'}{' silent' if silently else ''}"
+        self.kills[kind] += 1
         others = [one for one in (*old, *new) if one is not victim]
         began = time.monotonic()
         victim.vanish(silently=silently)
         after = {one: self._num_lines(one) + 1 for one in others}  # of a step that was under way
         found = self._until(lambda: self._trained_on(after, victim), SECONDS)
         self.stalls.append(time.monotonic() - began)
-        self.num_stuck += not found
-        return found
+        if not found:
+            raise self._stuck(f"after the loss of {victim.name}, a {kind}")
 
     def end(self) -> list[str]:
         """End all; returns what went wrong beside."""
@@ -74,8 +81,8 @@ class Joins:
         return lost
 
     def _until_one_joins(self) -> tuple[list[LocalWorker], list[LocalWorker]]:
-        found = self._until(self._has_joined, JOIN_SECONDS)
-        assert found, f"nobody joined: {self._job.status}"
+        if not self._until(self._has_joined, JOIN_SECONDS):
+            raise self._stuck("nobody joined")
         world = self._job.status.world
         assert world is not None, "somebody has joined it"
         assert world.trained is not None, "and the others had trained"
@@ -109,8 +116,20 @@ class Joins:
         while time.monotonic() < until:
             if holds():
                 return True
+            self._look()
             time.sleep(0.002)
         return False
+
+    def _stuck(self, when: str) -> StuckError:
+        """The error, with where everybody stands."""
+        workers = list(self._job.workers.values())
+        stacks = {one: self._folder / f"{one.name}.stacks" for one in workers}
+        stacks = {one: file for one, file in stacks.items() if file.exists()}  # who began to train
+        for one in stacks:
+            one.signal(signal.SIGUSR1)
+        time.sleep(STACKS_SECONDS)
+        said = [f"{one.name}: {one.telling}\n{file.read_text()}" for one, file in stacks.items()]
+        return StuckError("\n".join([f"{when}, in {self._job.status.world}", *said]))
 
 
 def _lines(file: Path) -> list[dict[str, float]]:

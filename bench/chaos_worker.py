@@ -100,6 +100,11 @@ class LocalWorker:
         """Have its poll answered."""
         self.num_nudges += 1
 
+    def signal(self, number: int) -> None:
+        """Send its training process a signal, if it has one."""
+        if self._process is not None:
+            self._process.signal(number)
+
     def remove(self) -> None:
         """Its pod is deleted; a cloud's controller finds by then that its machine is gone."""
         if self.is_gone:
