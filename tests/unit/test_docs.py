@@ -107,6 +107,14 @@ def test_readme_shows_a_trainingjob() -> None:
     assert len(trainingjobs(ROOT / "README.md")) == 1
 
 
+def test_the_architecture_page_links_every_decision() -> None:
+    decisions = sorted(path.name for path in (ROOT / "docs/adr").glob("*.md"))
+    page = (ROOT / "docs/ARCHITECTURE.md").read_text()
+
+    assert [one[:4] for one in decisions] == [f"{n:04}" for n in range(1, len(decisions) + 1)]
+    assert [one for one in decisions if f"](adr/{one})" not in page] == []
+
+
 def source_map() -> set[str]:
     """Each path in the source map of the architecture page."""
     page = (ROOT / "docs/ARCHITECTURE.md").read_text()
