@@ -42,6 +42,6 @@ kopf_handlers.register(kopf.get_default_registry(), _guest)
 
 @kopf.on.cleanup()
 async def tell(**_: Any) -> None:  # noqa: ANN401 - kopf's keyword arguments
-    """Have the process fail if the operator did."""
+    """Fail the process if the operator failed."""
     if _guest.failure is not None:
         raise kopf.PermanentError(str(_guest.failure)) from _guest.failure

@@ -1,4 +1,4 @@
-"""The CapacityPool: a line of the market, and what was learned about it."""
+"""The CapacityPool: a line of the market, and the facts learned about it."""
 
 from typing import Annotated, Literal
 
@@ -18,7 +18,7 @@ _SET: JsonDict = {"x-kubernetes-list-type": "set"}
 
 
 class Capacity(Choice):
-    """How capacity is had."""
+    """The way in which capacity is paid for: its capacity type."""
 
     SPOT = "Spot", "cheaper, and can be taken away at short notice"
     ON_DEMAND = "OnDemand", "stays until it is given back"
@@ -26,14 +26,14 @@ class Capacity(Choice):
 
 
 class TolerationOperator(Choice):
-    """How a toleration compares."""
+    """The comparison that a toleration makes."""
 
     EXISTS = "Exists", "the taint has the key"
     EQUAL = "Equal", "the taint has the key and the value"
 
 
 class Effect(Choice):
-    """What a taint does."""
+    """The effect of a taint."""
 
     NO_SCHEDULE = "NoSchedule", "keeps new pods away"
     PREFER_NO_SCHEDULE = "PreferNoSchedule", "keeps new pods away where possible"
@@ -76,7 +76,7 @@ class Toleration(Model):
 
 
 class CapacityPoolSpec(Model):
-    """Which nodes this pool is, or would be."""
+    """The nodes that this pool is, or would be."""
 
     instance_types: Annotated[tuple[_Name, ...], Field(max_length=64)] | None = Field(
         None,
@@ -141,14 +141,14 @@ def _each_once(names: tuple[str, ...] | None) -> bool:
 
 
 class PriceChange(Model):
-    """A price from a moment on."""
+    """A price from a time on."""
 
     time: Time = Field(description="The moment from which it held.")
     usd_per_hour: Amount = Field(description="The price of one node, in USD per hour.")
 
 
 class Price(Model):
-    """What a node of the pool costs."""
+    """The price of a node of the pool."""
 
     usd_per_hour: Amount | None = Field(
         None, description="Price of one node now, in USD per hour; absent while unknown."
@@ -172,7 +172,7 @@ class Price(Model):
 
 
 class PoolNode(Model):
-    """What one node of the pool has to give."""
+    """The resources of one node of the pool."""
 
     cpu: Amount = Field(description="Cores that pods can have.")
     memory: Amount = Field(description="Memory that pods can have, in bytes.")
@@ -193,7 +193,7 @@ class PoolInterruption(Model):
 
 
 class CapacityPoolStatus(Model):
-    """What was learned about the pool; only the operator writes here."""
+    """The facts learned about the pool; only the operator writes here."""
 
     types: ShortText | None = Field(None, description="The instance types in one line, for tables.")
     zones: ShortText | None = Field(None, description="The zones in one line, for tables.")
@@ -243,7 +243,7 @@ class CapacityPoolStatus(Model):
 
 
 class CapacityPool(Model):
-    """A line of the market: nodes of some types in some zones with one kind of capacity."""
+    """A line of the market: nodes of some types in some zones with one capacity type."""
 
     api_version: Literal["spotrun.dev/v1alpha1"] = Field(description="The version of the API.")
     kind: Literal["CapacityPool"] = Field(description="The kind of object.")

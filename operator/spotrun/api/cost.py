@@ -1,4 +1,4 @@
-"""What the operator says about a job's money, and the sums that it must not forget."""
+"""The cost of a job in its status, and the sums that must not be forgotten."""
 
 from typing import Annotated
 
@@ -12,14 +12,14 @@ from spotrun.api.names import Choice
 
 
 class Pricing(Choice):
-    """Whether the sums are sums of everything."""
+    """Whether the sums include everything."""
 
     COMPLETE = "Complete", "every worker's price is known"
     PARTIAL = "Partial", "a price or a speed is unknown, and what it concerns is not in the sums"
 
 
 class Waste(Model):
-    """What was paid and bought nothing, by its name, in USD."""
+    """Money that was paid and bought nothing, by its name, in USD."""
 
     redone_usd: Amount | None = Field(
         None, description="Steps done twice, in USD; contained in lostWorkUsd."
@@ -52,7 +52,7 @@ MOST_SHOWN_POOLS = MOST_POOLS + 2
 
 
 class PoolCost(Model):
-    """What the job has cost in a pool."""
+    """The cost of the job in a pool."""
 
     pool: ShortText = Field(
         description=f"Name of the CapacityPool; {OTHER_POOLS} for all beyond the first "
@@ -79,7 +79,7 @@ PoolCosts = Annotated[
 
 
 class Cost(Model):
-    """What the job cost and saved, in USD: its share of its nodes while they worked for it."""
+    """The cost and savings of the job, in USD: its share of its nodes while they worked for it."""
 
     usd: Amount | None = Field(None, description="Spent so far, in USD.")
     usd_per_hour: Amount | None = Field(None, description="Spent now, in USD per hour.")
@@ -164,7 +164,7 @@ class Cost(Model):
 
 
 class EarlierRate(Model):
-    """What each of them cost before, until the next price."""
+    """The cost of each of them before, until the next price."""
 
     usd_per_hour: ShortText = Field(description="In USD per hour.")
     since: ShortText | None = Field(
@@ -182,9 +182,9 @@ MOST_EARLIER = 16
 
 
 class Rate(Model):
-    """What each of some workers costs.
+    """The cost of each of some workers.
 
-    Its fields are checked by who writes them alone: the API server allows no rules in long lists.
+    Its writer alone checks the fields: the API server allows no rules in long lists.
     """
 
     workers: ListedSerials = Field(description='Their serial numbers, as intervals, e.g. "0-2,7".')
@@ -208,21 +208,21 @@ class Rate(Model):
 
 
 class ChargeEnd(Model):
-    """When the charge of lost workers ended, of whom nobody tells when their containers ended."""
+    """The end of the charge of lost workers: nobody reports when their containers ended."""
 
     workers: ListedSerials = Field(description='Their serial numbers, as intervals, e.g. "0-2,7".')
     at: ShortText = Field(description="When they were last known to run.")
 
 
 class Mark(Model):
-    """How far a job had come, and what it had cost by then."""
+    """The step that a job had reached, and its cost by then."""
 
     step: Long = Field(description="The last step that had been done.")
     usd: Amount = Field(description="What had been spent, in USD.")
 
 
 class Accumulators(Model):
-    """Exact sums over settled workers and past moments; what runs now is added when asked."""
+    """Exact sums over settled workers and past times; running workers are added when asked."""
 
     usd: Amount | None = Field(None, description="Cost of settled workers, in USD.")
     spot_usd: Amount | None = Field(None, description="Of that what was spent on spot, in USD.")

@@ -40,7 +40,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Kind:
-    """What a CRD says besides its schema."""
+    """The parts of a CRD besides its schema."""
 
     model: type[Model]
     plural: str
@@ -148,7 +148,7 @@ def _version(kind: Kind) -> JsonSchema:
 
 @functools.cache
 def openapi(model: type[Model]) -> JsonSchema:
-    """Return the structural schema of a kind's model; nobody is to change it."""
+    """Return the structural schema of a kind's model; callers must not change it."""
     schema = structural(model.model_json_schema(by_alias=True))
     # Kubernetes brings its own schema for these and refuses another one.
     schema["properties"].pop("apiVersion")
@@ -180,7 +180,7 @@ def rendered() -> Mapping[str, str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write crds/ and docs/api.md, or with --check say whether they are up to date."""
+    """Write crds/ and docs/api.md, or with --check report whether they are up to date."""
     parser = argparse.ArgumentParser(prog="python -m spotrun.api.crd", description=main.__doc__)
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 on a difference"

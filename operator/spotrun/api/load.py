@@ -1,4 +1,4 @@
-"""Strict reading of manifests: what is wrong is said where it is, and what to try."""
+"""Strict reading of manifests: an error names the field, what is wrong, and what to try."""
 
 import difflib
 import functools
@@ -61,7 +61,7 @@ def _schema(model: type[Model]) -> JsonSchema:
 
 
 def _without_nulls(value: object, schema: JsonSchema) -> object:
-    """Take out nulls of our fields, as the API server does; in what is passed through they stay."""
+    """Take out nulls of our fields, as the API server does; in fields passed through they stay."""
     match value:
         case dict(fields) if "properties" in schema:
             known = schema["properties"]

@@ -11,7 +11,7 @@ from spotrun.api.model import Model
 
 
 class ObjectMeta(Model):
-    """What Kubernetes keeps about every object; what we do not read is carried along."""
+    """The metadata of every object; fields that are not read here are carried along."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 

@@ -1,4 +1,4 @@
-"""What every model of the API shares: strict frozen data, and rules said for CEL and Python."""
+"""The base of every model of the API: strict frozen data, and rules for CEL and Python."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from typing_extensions import override
 
 @dataclass(frozen=True)
 class Rule:
-    """What must hold between fields: in CEL for the server, in Python for us, in words for people.
+    """A rule between fields: in CEL for the server, in Python for us, in words for people.
 
     A rule without `holds` is checked by the API server alone, because it compares with the old
     object or needs what only the server has.
@@ -72,5 +72,5 @@ class Model(BaseModel):
         return produced
 
     def manifest(self) -> dict[str, Any]:
-        """Return what was given, under the names and in the forms of the API."""
+        """Return the given fields, under the names and in the forms of the API."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)

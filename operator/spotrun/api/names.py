@@ -1,7 +1,7 @@
-"""The one registry of what spotrun writes into clusters and pods: labels, reasons, variables.
+"""The registry of all names that spotrun writes into clusters and pods: labels, reasons, variables.
 
-A name is a plain string that also carries `purpose`, one line that says what it is for; the
-reference in docs is written from these lines, so a name without one cannot exist.
+A name is a plain string that also carries `purpose`, one line on its use; the reference in docs is
+written from these lines, so a name without one cannot exist.
 """
 
 from enum import StrEnum
@@ -11,7 +11,7 @@ from typing_extensions import override
 
 
 class Name(str):
-    """A string constant that knows what it is for."""
+    """A string constant that carries its purpose."""
 
     __slots__ = ("purpose",)
     purpose: str
@@ -28,7 +28,7 @@ class Name(str):
 
 
 class Choice(StrEnum):
-    """An enum whose members carry one line that says what they mean."""
+    """An enum whose members each carry one line on their meaning."""
 
     purpose: str
 
@@ -40,7 +40,7 @@ class Choice(StrEnum):
 
     @classmethod
     def explained(cls) -> str:
-        """Say in one line what each member means, for field descriptions."""
+        """Return one line on each member's meaning, for field descriptions."""
         return " ".join(f"{member.value}: {member.purpose}." for member in cls)
 
 
@@ -161,7 +161,7 @@ ENV_TERMINATION_LOG: Final = Name(
 
 
 class Phase(Choice):
-    """Where a job is in its life."""
+    """The stage of a job's life."""
 
     PENDING = "Pending", "nothing runs yet; the reason says what it waits for"
     STARTING = "Starting", "workers are being made; the first world has not formed"
@@ -173,7 +173,7 @@ class Phase(Choice):
 
 
 class SuspendedBy(Choice):
-    """Who holds a job back."""
+    """The cause of a suspension."""
 
     USER = "User", "spec.suspend is true"
     BUDGET = "Budget", "the budget is used up; raise it to go on"
@@ -258,7 +258,7 @@ class Reason(Choice):
 
 
 class ScalingReason(Choice):
-    """Why a job got, kept or was denied a size, in status.scaling, decisions and events."""
+    """The reason why a job got or kept a size, or was denied one: in status.scaling and events."""
 
     INITIAL_SIZE = "InitialSize", "the size to begin with, before anything was measured"
     UTILIZATION_HIGH = "UtilizationHigh", "a utilization is above its target, and more bring enough"

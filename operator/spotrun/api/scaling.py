@@ -1,4 +1,4 @@
-"""What the operator remembers of a job's sizes: what each brought, and what was tried in vain.
+"""The operator's memory of a job's sizes: what each brought, and what was tried in vain.
 
 It is in the status, so an operator that restarts measures nothing twice and tries nothing again.
 """
@@ -14,7 +14,7 @@ from spotrun.api.model import Model
 
 
 class Measured(Model):
-    """What a step took in a world of some size: medians of at least three windows of 20 steps."""
+    """The speed of a world of some size: medians of at least three windows of 20 steps."""
 
     workers: Count = Field(description="The size of the world.")
     step_seconds: Amount = Field(description="How long a step took, in seconds.")
@@ -30,7 +30,7 @@ class Measured(Model):
 
 
 class Rejected(Model):
-    """A growth that brought too little, or was more than is used, and was taken back."""
+    """A growth that was taken back: it brought too little, or more than was used."""
 
     workers: Count = Field(description="Sizes from this one on are not tried.")
     efficiency: Amount | None = Field(
@@ -51,7 +51,7 @@ class Resize(Model):
 
 
 class ScalingStatus(Model):
-    """Why a job in mode Auto has the size it has."""
+    """The reason for the size of a job in mode Auto."""
 
     size: Count | None = Field(None, description="The number of workers that is justified.")
     replaces: Count | None = Field(

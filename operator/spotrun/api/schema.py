@@ -1,4 +1,4 @@
-"""From pydantic's JSON schema to the structural schema that a CRD wants."""
+"""The structural schema that a CRD needs, from pydantic's JSON schema."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def _convert(schema: JsonSchema, definitions: JsonSchema) -> JsonSchema:
 
 
 def _resolve(schema: JsonSchema, definitions: JsonSchema) -> JsonSchema:
-    """Follow references and unwrap `X or null`; what is said at the field comes first."""
+    """Follow references and unwrap `X or null`; the field's own description wins."""
     if "anyOf" in schema:
         options = [option for option in schema["anyOf"] if option != {"type": "null"}]
         assert len(options) == 1, f"a CRD knows no unions: {schema}"

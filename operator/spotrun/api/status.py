@@ -1,4 +1,4 @@
-"""What the operator says about a job, and the ledger it must not forget."""
+"""The status of a job, and the ledger in it, which must not be forgotten."""
 
 from typing import Annotated
 
@@ -41,7 +41,7 @@ class WorkersStatus(Model):
 
 
 class How(Choice):
-    """How a world is entered."""
+    """The way in which a world is entered."""
 
     BOUNDARY = "Boundary", "all ranks agree on a step, and go on in process"
     ABORT = "Abort", "a member is gone; the others go on in process from the last committed step"
@@ -94,7 +94,7 @@ class World(Model):
 
 
 class Progress(Model):
-    """How far the training has come."""
+    """The progress of the training."""
 
     step: Long | None = Field(None, description="The last step that every rank committed.")
     total_steps: Long | None = Field(
@@ -112,7 +112,7 @@ class Progress(Model):
 
 
 class CheckpointStatus(Model):
-    """The newest checkpoint the operator acknowledged; a world restores this one."""
+    """The newest checkpoint that the operator acknowledged; a world restores this one."""
 
     name: ShortText = Field(description="Its directory, e.g. step-4200.g7.")
     step: Long = Field(description="The step it holds.")
@@ -120,7 +120,7 @@ class CheckpointStatus(Model):
 
 
 class Interruption(Model):
-    """One worker taken away."""
+    """One worker taken away by its platform."""
 
     time: Time = Field(description="When it was noticed.")
     worker: Count = Field(description="The worker's serial number.")
@@ -173,7 +173,7 @@ MOST_BLAMED_ONCE = 128
 
 
 class Restarts(Model):
-    """Failures, and what was done about them."""
+    """Failures, and the restarts that followed."""
 
     failures: Count | None = Field(
         None, description="Failures counted against failures.maxRestarts."
@@ -238,7 +238,7 @@ class Unused(Model):
 
 
 class Orders(Model):
-    """What workers are asked to do beside training."""
+    """Requests to the workers beside training."""
 
     checkpoint: Count = Field(
         description="How often a checkpoint out of turn was asked for; it only grows."
@@ -247,7 +247,7 @@ class Orders(Model):
 
 
 class Pace(Model):
-    """What was measured of the job: how long its work takes, and how long its changeovers."""
+    """Measurements of the job: the duration of its steps and of its changeovers."""
 
     step_seconds: Amount | None = Field(None, description="How long a step takes, in seconds.")
     workers: Count | None = Field(
@@ -264,7 +264,7 @@ class Pace(Model):
 
 
 class Decision(Model):
-    """Something the operator decided, to change nothing included."""
+    """A decision of the operator; one to change nothing is listed as well."""
 
     time: Time = Field(description="When it was decided.")
     what: ShortText = Field(description="What was decided, e.g. Grow, Shrink, Stay or Replace.")
@@ -275,7 +275,7 @@ class Decision(Model):
 
 
 class TrainingJobStatus(Model):
-    """What the operator says about the job; only it writes here."""
+    """The status of the job; only the operator writes here."""
 
     phase: Phase | None = Field(
         None, description=f"Where the job is in its life. {Phase.explained()}"

@@ -40,7 +40,7 @@ def _deadline_fits_capacity(spec: "TrainingJobSpec") -> bool:
 
 
 class TrainingJobSpec(Model):
-    """What is wanted of the job."""
+    """The wanted state of the job."""
 
     suspend: bool = Field(
         False,

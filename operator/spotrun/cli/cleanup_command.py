@@ -1,4 +1,4 @@
-"""`spotrun cleanup`: let go of what waits for the operator, from flags to exit code."""
+"""`spotrun cleanup`: release the pods that wait for the operator, from flags to exit code."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Which cluster is meant, and where in it the operator is: as told, or as found."""
+"""The cluster that is meant, and the operator's namespace: as given, or as found."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ def is_in_pod(options: Options) -> bool:
 
 
 def access(options: Options) -> Load:
-    """How to reach the API server; raises ValueError that says what to do."""
+    """Return how to reach the API server; raises ValueError that says what to do."""
     if is_in_pod(options):
         return in_cluster()
     default = os.environ.get("KUBECONFIG") or Path.home() / ".kube/config"
@@ -28,7 +28,7 @@ def access(options: Options) -> Load:
 
 
 def own_namespace(options: Options) -> str:
-    """Where the operator's Lease and its Secret are."""
+    """Return the namespace of the operator's Lease and its Secret."""
     if options.namespace is not None:
         return options.namespace
     if is_in_pod(options):

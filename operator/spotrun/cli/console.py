@@ -1,4 +1,4 @@
-"""What the command lines share. Standard library only: the distribution has no dependencies."""
+"""The common part of the command lines. Standard library only: there are no dependencies."""
 
 import argparse
 import os
@@ -41,7 +41,7 @@ class CommandLine:
         return added
 
     def run(self, argv: Sequence[str] | None) -> int:
-        """Run what was asked for; returns its exit code, or exits where it was asked wrongly."""
+        """Run the chosen command; returns its exit code, or exits if the usage was wrong."""
         try:
             try:
                 code = self._run(argv)
@@ -69,13 +69,13 @@ class CommandLine:
 
 
 def _write_out() -> None:
-    """While what is wrong about it can still be caught; what is not open takes nothing."""
+    """Flush the output while an error of it can still be caught; a closed stream is skipped."""
     if sys.stdout is not None:
         sys.stdout.flush()
 
 
 def _write_no_more() -> None:
-    """What could not be written would be tried again, and complained about, as Python ends."""
+    """Drop the rest of the output: Python would try to write it again as it ends, and complain."""
     with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
@@ -83,7 +83,7 @@ def _write_no_more() -> None:
 def _prepared(
     parser: argparse.ArgumentParser, prepare: Prepare, chosen: argparse.Namespace
 ) -> Callable[[], int]:
-    """What runs a command; ends the process where it was asked for wrongly."""
+    """Return the function that runs a command; ends the process if the usage was wrong."""
     # Libraries are imported only here: agents' images have the console scripts, and none of them.
     try:
         return prepare(chosen)

@@ -1,6 +1,6 @@
-"""The flags of `kubectl tjob estimate` on its command line, and what `--help` says of them.
+"""The flags of `kubectl tjob estimate` on its command line, and their help.
 
-Standard library only: help answers at once, and where nothing else is installed.
+Standard library only: help answers at once, and also if nothing else is installed.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Numbers on command lines: read exactly, and refused with the range that is allowed.
 
-Standard library only, as all that `--help` needs.
+Standard library only: `--help` needs no other.
 """
 
 import argparse
@@ -9,33 +9,33 @@ from math import inf
 
 
 def hours(text: str) -> float:
-    """A time in hours, above 0."""
+    """Read a time in hours, above 0."""
     return _number(text, "hours", least=0.001, most=100_000)
 
 
 def minutes(text: str) -> float:
-    """A time in minutes, 0 included."""
+    """Read a time in minutes, 0 included."""
     return _number(text, "minutes", least=0, most=100_000)
 
 
 def share(text: str) -> float:
-    """A share of a whole."""
+    """Read a share of a whole."""
     return _number(text, "a share", least=0, most=1)
 
 
 def usd_per_hour(text: str) -> Decimal:
-    """A price, to the digit that was typed."""
+    """Read a price, to the digit that was typed."""
     _number(text, "USD per hour", least=0, most=1_000_000)
     return Decimal(text)
 
 
 def count(text: str) -> int:
-    """How many there are: at least one."""
+    """Read a whole number from 1 on."""
     return int(_number(text, "a whole number", least=1, most=10_000_000, is_whole=True))
 
 
 def whole(text: str) -> int:
-    """How many, or none."""
+    """Read a whole number from 0 on."""
     return int(_number(text, "a whole number", least=0, most=10_000_000, is_whole=True))
 
 

@@ -69,7 +69,7 @@ async def _operate(options: Options) -> None:
 
 
 async def prepared(options: Options) -> kopf_host.OpenService:
-    """Return what opens the operator; raises AccessError or ValueError for a wrong start."""
+    """Return a function that opens the operator; raises AccessError or ValueError if it cannot."""
     credentials = Credentials(cluster.access(options))
     server = (await credentials.current()).server
     settings = _settings(options, server)
@@ -123,7 +123,7 @@ def _settings(options: Options, server: str) -> Settings:
 
 
 def _live_prices(options: Options) -> Iterator[LivePrices]:
-    """The clouds that are to be asked what their nodes cost."""
+    """Return the clouds that are asked for prices."""
     clock, roll = time.monotonic, Random().random  # noqa: S311 - jitter, not a secret
     if options.aws_prices is not None:
         try:
@@ -142,7 +142,7 @@ def _now() -> datetime:
 
 
 def _own_address(server: str) -> str:
-    """This machine's address as the API server sees it: asked of the kernel, nothing is sent."""
+    """Return this machine's address as the API server sees it, asked of the kernel alone."""
     told = os.environ.get("POD_IP")
     if told:
         return told

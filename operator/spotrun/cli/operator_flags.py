@@ -1,6 +1,6 @@
-"""The flags of `spotrun operator` on its command line, and what `--help` says of them.
+"""The flags of `spotrun operator` on its command line, and their help.
 
-Standard library only: help answers at once, and where the operator's libraries are not installed.
+Standard library only: help answers at once, and also if the operator's libraries are not installed.
 """
 
 import argparse

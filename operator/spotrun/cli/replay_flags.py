@@ -6,7 +6,7 @@ from spotrun.cli import numbers
 
 
 def add_changeover(group: argparse._ArgumentGroup) -> None:
-    """What a new node costs before it is of use."""
+    """Add the flag for the paid time of a new node before its worker trains."""
     group.add_argument(
         "--changeover-minutes",
         type=numbers.minutes,
@@ -18,7 +18,7 @@ def add_changeover(group: argparse._ArgumentGroup) -> None:
 
 
 def add_assume_capacity(group: argparse._ArgumentGroup, otherwise: str = "") -> None:
-    """What is believed of nodes that nobody has asked for."""
+    """Add the flag for the assumption about nodes that no probe asked for."""
     group.add_argument(
         "--assume-capacity",
         action="store_true",
@@ -27,7 +27,7 @@ def add_assume_capacity(group: argparse._ArgumentGroup, otherwise: str = "") -> 
 
 
 def add_prices(group: argparse._ArgumentGroup, what: str) -> None:
-    """Prices of nodes, for `what`."""
+    """Add the flags for prices of nodes, for `what`."""
     for name in ("spot", "on-demand"):
         group.add_argument(
             f"--{name}-price",

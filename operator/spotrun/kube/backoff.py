@@ -1,4 +1,4 @@
-"""How long to wait before the next try, and how loudly."""
+"""The pause before the next try, and the log level of failures."""
 
 import logging
 from collections.abc import Callable
@@ -10,7 +10,7 @@ Roll = Callable[[], float]
 
 @dataclass(frozen=True)
 class Backoff:
-    """Doubles from `least_seconds` to `most_seconds`; half of each pause is random."""
+    """Pauses that double from `least_seconds` to `most_seconds`; half of each is random."""
 
     least_seconds: float = 0.2
     most_seconds: float = 15.0
@@ -18,10 +18,10 @@ class Backoff:
     def pause_seconds(
         self, failures: int, roll: Roll, retry_after_seconds: float | None = None
     ) -> float:
-        """The pause after so many failures in a row, never shorter than the server asked for.
+        """Return the pause after this many failures in a row, at least what the server asked for.
 
-        The server's wish is stretched by up to a tenth, so that not all it turned away come back
-        at once.
+        The server's wish is stretched by up to a tenth, so that not all it turned away come back at
+        once.
         """
         doubled = self.least_seconds * 2.0 ** min(max(failures - 1, 0), 64)
         pause = min(doubled, self.most_seconds) * (0.5 + 0.5 * roll())
@@ -31,8 +31,8 @@ class Backoff:
 
 
 def log_level(failures: int) -> int:
-    """How loud the last of so many failures in a row is: every one would drown what to do about it.
+    """Return the log level of the last of these failures in a row: not every one is a warning.
 
-    The 1st, 2nd, 4th, 8th and so on are warnings.
+    The 1st, 2nd, 4th, 8th and so on are: every one would drown what to do about it.
     """
     return logging.WARNING if failures & (failures - 1) == 0 else logging.DEBUG

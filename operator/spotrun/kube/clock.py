@@ -1,9 +1,9 @@
 """The time of day that a decision may trust, though a machine's clock may jump.
 
-Three say what time it is: this machine's wall clock, its monotonic clock, which cannot jump, and
-the API server in the Date of each answer. Time goes on with the monotonic clock. A jump of the wall
-clock counts only if the API server has made it as well; where this machine and the API server
-disagree from the start, it is the API server's time, by which objects are dated.
+There are three sources: this machine's wall clock, its monotonic clock, which cannot jump, and the
+API server in the Date of each answer. Time goes on with the monotonic clock. A jump of the wall
+clock counts only if the API server has made it as well; if this machine and the API server disagree
+from the start, it is the API server's time, by which objects are dated.
 """
 
 import datetime
@@ -27,20 +27,20 @@ _WARN_SECONDS = 60.0  # at most so often it is said that clocks disagree
 
 
 def boot_seconds() -> float:
-    """Monotonic, and going on while the machine sleeps: a leader must not oversleep its lease."""
+    """Return seconds that go on while the machine sleeps: a leader must not oversleep its lease."""
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
 
 
 def utc_now() -> datetime.datetime:
-    """The time of day as this machine has it."""
+    """Return the time of day by this machine."""
     return datetime.datetime.now(datetime.UTC)
 
 
 @dataclass(frozen=True)
 class _Line:
-    """A moment, and what the monotonic clock showed then: all later moments follow."""
+    """A time, and the monotonic clock's value then: all later times follow."""
 
     moment: datetime.datetime
     seconds: float
@@ -50,7 +50,7 @@ class _Line:
 
 
 class Clock:
-    """Tells the time; to be told of every answer of the API server."""
+    """Tells the time; every answer of the API server has to be given to it."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Clock:
 
     @property
     def is_sure(self) -> bool:
-        """Whether what cannot be taken back may be concluded from the time."""
+        """Whether the time is certain enough for decisions that cannot be undone."""
         return self._is_confirmed and self._other is None
 
     def now(self) -> datetime.datetime:
@@ -80,7 +80,7 @@ class Clock:
         return wall
 
     def heard(self, date: str | None, sent_at: float) -> None:
-        """Compare with an answer to what was sent when the monotonic clock showed that."""
+        """Compare with an answer's Date; `sent_at` is the monotonic time of its request."""
         seconds = self._monotonic()
         if seconds - self._looked_at < _LOOK_SECONDS:
             return
@@ -98,7 +98,7 @@ class Clock:
             self._doubt(said, seconds, took_seconds)
 
     def _doubt(self, said: datetime.datetime, seconds: float, took_seconds: float) -> None:
-        """The API server has another time: what was confirmed holds until that has lasted."""
+        """Note that the API server has another time: ours holds until that has lasted."""
         other = self._other
         if other is None or not _agree(other.at(seconds), said, took_seconds):
             self._warn(said, seconds)
@@ -110,7 +110,7 @@ class Clock:
             self._set(_Line(other.at(seconds), seconds))
 
     def _warn(self, said: datetime.datetime, seconds: float) -> None:
-        """Tell people, but not at each answer where several API servers disagree."""
+        """Log a warning, but not at each answer if several API servers disagree."""
         if seconds - self._warned_at < _WARN_SECONDS:
             return
         self._warned_at = seconds
@@ -126,7 +126,7 @@ class Clock:
 
 
 def _agree(moment: datetime.datetime, said: datetime.datetime, took_seconds: float) -> bool:
-    """Whether it may have been that moment; the answer was dated, to the second, on its way."""
+    """Whether the server's Date fits: it was set, to the second, between request and answer."""
     ahead_seconds = (moment - said).total_seconds()
     return -AGREE_SECONDS <= ahead_seconds <= took_seconds + 1 + AGREE_SECONDS
 

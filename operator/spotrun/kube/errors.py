@@ -1,4 +1,4 @@
-"""What the API server said when it said no, as classes that callers can act upon."""
+"""Errors of the API server, as classes that callers can act upon."""
 
 import msgspec
 
@@ -33,7 +33,7 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class KubeError(Exception):
-    """A request did not do what it was for; carries Kubernetes' own words."""
+    """A request failed; carries Kubernetes' own message."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ _BY_STATUS: dict[int, type[KubeError]] = {
 
 
 def error_class(status: int, reason: str = "", *, write: bool = False) -> type[KubeError]:
-    """The class of an answer that is not a success.
+    """Return the class of an answer that is not a success.
 
     Any 5xx to a write is ambiguous, 503 included: a load balancer says it, too, after the API
     server did the work and the connection broke.
@@ -148,7 +148,7 @@ def from_status(
 
 
 def _shortened(message: str) -> str:
-    """Both ends of it: the API server repeats the object that it refuses, and then says why."""
+    """Keep both ends of a message: the API server repeats the refused object, then says why."""
     if len(message) <= _MAX_MESSAGE:
         return message
     cut = " ... "
@@ -157,7 +157,7 @@ def _shortened(message: str) -> str:
 
 
 def _seconds(header: str | None, in_body: float | None) -> float | None:
-    """The longer of what header and body ask for; the date form is unknown to Kubernetes."""
+    """Return the longer pause of header and body; the date form is unknown to Kubernetes."""
     asked = [in_body] if in_body is not None else []
     if header is not None and header.strip().isdecimal():
         asked.append(float(header))

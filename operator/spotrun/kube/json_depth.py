@@ -17,7 +17,7 @@ _TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
 
 
 def decode(decoder: msgspec.json.Decoder[Any], data: bytes | msgspec.Raw) -> Any:  # noqa: ANN401 - what the decoder makes
-    """Decode; of what is nested too deep only the upper levels are there."""
+    """Decode; only the upper levels of JSON that is nested too deep are kept."""
     try:
         return decoder.decode(data)
     except RecursionError:
@@ -25,7 +25,7 @@ def decode(decoder: msgspec.json.Decoder[Any], data: bytes | msgspec.Raw) -> Any
 
 
 def shallow(data: bytes) -> bytes:
-    """The same JSON with null in the place of whatever lies deeper."""
+    """Return the same JSON with null in the place of everything deeper."""
     kept: list[bytes] = []
     start = level = 0
     for token in _TOKENS.finditer(data):

@@ -1,6 +1,6 @@
 """Leader election on a Lease, safe under any clock skew.
 
-Nobody's clock is compared with another's: a candidate counts from when it *saw* the lease change,
+No clock is compared with another machine's: a candidate counts from when it *saw* the lease change,
 as client-go does. The leader counts from before it sent its last successful renewal, gives up
 `renew_seconds` later, and a candidate waits `lease_seconds`: the gap is time to stop in.
 """
@@ -28,7 +28,7 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases")
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Who leads, as `kubectl get lease` shows it."""
+    """The leader, as `kubectl get lease` shows it."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -48,7 +48,7 @@ class Lease(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True)
 class Terms:
-    """How long a lease lasts, in client-go's proportions."""
+    """The durations of a lease, in client-go's proportions."""
 
     lease_seconds: float = 15.0
     renew_seconds: float = 10.0
@@ -117,7 +117,7 @@ class Election:
 
     @property
     def leads(self) -> bool:
-        """True while this candidate may act."""
+        """Whether this candidate may act now."""
         return self.held.is_set() and self._clock() < self._until
 
     async def _run(self) -> NoReturn:
@@ -137,7 +137,7 @@ class Election:
             await self._sleep(self._pause_seconds())
 
     def _patience_seconds(self) -> float:
-        """For one attempt: a leader can afford a second one before it must give up."""
+        """Return the time limit of one attempt: a leader can afford two before it gives up."""
         half = self._terms.renew_seconds / 2
         return max(0.0, min(half, self._until - self._clock())) if self.held.is_set() else half
 
@@ -146,7 +146,7 @@ class Election:
         return max(0.0, min(pause, self._until - self._clock())) if self.held.is_set() else pause
 
     async def _attempt(self) -> None:
-        """Renew what is ours, or take what is free; only a write that nobody overtook counts."""
+        """Renew our lease, or take a free one; only a write on the version that was seen counts."""
         began = self._clock()
         lease = self._mine or await self._look()
         if lease is not None and not self._is_free(lease):
@@ -209,7 +209,7 @@ class Election:
         self.lost.set()
 
     async def _release(self) -> None:
-        """Let the next one start at once; if that fails it starts when the lease has ended."""
+        """Give the lease up, so that the next leader starts at once; else it starts at its end."""
         try:
             async with asyncio.timeout(self._terms.retry_seconds):
                 lease = self._mine or await self._look()

@@ -1,6 +1,6 @@
-"""Read your own writes: nothing is decided on a cache that has not yet seen what we did.
+"""Read your own writes: nothing is decided on a cache that does not show them yet.
 
-As Kubernetes' own controllers do (KEP-5647), on versions that are comparable (KEP-5504).
+Kubernetes' own controllers do the same (KEP-5647), on versions that are comparable (KEP-5504).
 """
 
 from collections.abc import Callable, Hashable
@@ -19,16 +19,16 @@ when the API server itself stops waiting for its watch cache to catch up with it
 
 
 class Caches(Protocol[R_contra]):
-    """What the caches show."""
+    """The versions that the caches show."""
 
     def last_version(self, resource: R_contra) -> int:
-        """The newest version of a resource that was seen."""
+        """Return the newest version of a resource that was seen."""
 
     def version_of(self, resource: R_contra, key: Key) -> int | None:
-        """The version of one object; None where there is none."""
+        """Return the version of one object; None if there is none."""
 
     def listed_at(self, resource: R_contra) -> float:
-        """When the last complete list of a resource began."""
+        """Return when the last complete list of a resource began."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class _Awaited:
 
 
 class Horizon(Generic[K, R]):
-    """For each key, what the caches of resources must have come to show."""
+    """The versions of resources that the caches must come to show, for each key."""
 
     def __init__(self, caches: Caches[R], clock: Callable[[], float]) -> None:
         self._caches = caches
@@ -59,7 +59,7 @@ class Horizon(Generic[K, R]):
         awaited.objects[name] = (version, must_show)
 
     def caught_up(self, key: K) -> bool:
-        """True when the caches show everything that was written for a key."""
+        """Whether the caches show everything that was written for a key."""
         awaited = self._awaited.get(key)
         if awaited is None:
             return True
@@ -70,12 +70,12 @@ class Horizon(Generic[K, R]):
         return not awaited
 
     def waited_seconds(self, key: K) -> float:
-        """For how long a key that has not caught up has waited for the last write."""
+        """Return how long a key that has not caught up has waited for the last write."""
         sinces = [one.since for one in self._awaited.get(key, {}).values()]
         return self._clock() - min(sinces) if sinces else 0.0
 
     def overdue(self, key: K) -> tuple[R, ...]:
-        """The resources to be asked for again: a write should have been seen long ago."""
+        """Return the resources to be listed again: a write should have been seen long ago."""
         now = self._clock()
         awaited = self._awaited.get(key, {})
         return tuple(r for r, one in awaited.items() if now - one.since >= OVERDUE_SECONDS)

@@ -42,11 +42,11 @@ class Meta(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Object(Protocol):
-    """Whatever has metadata: a msgspec Struct with the fields that somebody uses."""
+    """An object with metadata: a msgspec Struct with the fields that are used."""
 
     @property
     def metadata(self) -> Meta:
-        """Who it is."""
+        """The object's metadata."""
 
 
 class Key(NamedTuple):

@@ -1,4 +1,4 @@
-"""Work in the background of a block."""
+"""Background tasks that last as long as a block."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def running(work: Coroutine[object, object, None]) -> AsyncIterator[asyncio.Task[None]]:
-    """Let some work run while the block lasts, and cancel it after; what it raises is logged."""
+    """Run a coroutine while the block lasts, and cancel it after; an error of it is logged."""
     task = asyncio.create_task(work, name=getattr(work, "__qualname__", None))
     task.add_done_callback(_say_why)
     try:
@@ -21,7 +21,7 @@ async def running(work: Coroutine[object, object, None]) -> AsyncIterator[asynci
 
 
 async def first_of(*waits: Coroutine[object, object, object]) -> None:
-    """Return as soon as one of them has ended; the others are cancelled."""
+    """Return as soon as one of these has ended; the others are cancelled."""
     tasks = [asyncio.create_task(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -32,6 +32,6 @@ async def first_of(*waits: Coroutine[object, object, object]) -> None:
 
 
 def _say_why(task: asyncio.Task[None]) -> None:
-    """Nobody may wait for it: without a word, what it was for would not be done any more."""
+    """Log the error that ended a task: nobody may be waiting for it."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("%s has ended by a mistake: please report this", task.get_name(), exc_info=error)

@@ -1,1 +1,1 @@
-"""What a job costs: prices, shares, and the ledger that adds them up, in decimals."""
+"""The cost of a job: prices, shares, and the ledger that adds them up, in decimals."""

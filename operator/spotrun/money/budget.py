@@ -1,7 +1,7 @@
 """The arithmetic of a budget: how much is used, which levels were passed, when to stop.
 
-A limit is kept by stopping before it: what the last checkpoint and the end of the workers will cost
-is held back, and the moment to stop is set as if everything were about to get dearer.
+A limit is kept by stopping before it: the cost of the last checkpoint and of the workers' end is
+reserved, and the time to stop is set as if everything were about to get dearer.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,12 +18,12 @@ _MOST_PERCENT = 999_999  # as much as Percent carries
 
 
 def used_percent(spent: Usd, limit: Usd) -> Percent:
-    """How much of the limit is spent, in whole percent, rounded down: 100% is all of it."""
+    """Return the spent part of the limit in whole percent, rounded down: 100% is all of it."""
     return Percent(f"{min(int(100 * spent.exact / limit.exact), _MOST_PERCENT)}%")
 
 
 def levels_crossed(before: Usd, after: Usd, limit: Usd, levels: Iterable[int]) -> tuple[int, ...]:
-    """The levels, in percent of the limit, that were reached between two sums."""
+    """Return the levels, in percent of the limit, that were reached between two sums."""
     return tuple(
         level
         for level in levels
@@ -32,14 +32,14 @@ def levels_crossed(before: Usd, after: Usd, limit: Usd, levels: Iterable[int]) -
 
 
 def reserve(rate: UsdPerHour, checkpoint_seconds: Decimal, shutdown_seconds: Decimal) -> Usd:
-    """What is held back, so that the last checkpoint and the end of all workers are still paid."""
+    """Return the part of the budget that pays the last checkpoint and the end of all workers."""
     return (rate * HEADROOM).over(checkpoint_seconds + shutdown_seconds)
 
 
 def stop_at(
     *, limit: Usd, spent: Usd, reserved: Usd, rate: UsdPerHour, now: datetime
 ) -> datetime | None:
-    """When the job has to stop to stay within its limit if nobody looks until then.
+    """Return when the job has to stop to stay within its limit if nobody looks until then.
 
     None: not within the years that a date can hold, as when nothing is being spent.
     """
@@ -54,7 +54,7 @@ def stop_at(
 
 
 def affordable(limit: UsdPerHour, rates: Sequence[UsdPerHour]) -> int:
-    """How many workers, in the order given, stay together within a limit per hour."""
+    """Return how many workers, in the order given, stay within a limit per hour together."""
     total, count = NO_RATE, 0
     for rate in rates:
         total += rate

@@ -1,4 +1,4 @@
-"""The price tables that come with the package; their dates are part of what they are called.
+"""The price tables that come with the package; their names contain their dates.
 
 On-demand prices of AWS in one region, and list prices of GCP. Spot prices of AWS change by the hour
 and are not among them: an old one would be a guess.
@@ -16,12 +16,12 @@ _SHEETS = ("aws_2026-07-20.csv", "gcp_2025-10-23.csv")
 
 @cache
 def built_in_tables() -> tuple[PriceTable, ...]:
-    """The tables, ready to stand at the end of a catalog."""
+    """Return the tables, ready to stand at the end of a catalog."""
     return tuple(_table(sheet) for sheet in _SHEETS)
 
 
 def read_data(name: str) -> str:
-    """A file of the package's data."""
+    """Read a file of the package's data."""
     return resources.files("spotrun.money").joinpath("data", name).read_text("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""What a job will have cost at its end, from what its steps have cost of late.
+"""A forecast of a job's cost at its end, from the cost of its recent steps.
 
 Money per durable step, not money per hour: while a job is suspended, or outside of its windows, it
 neither spends nor advances, so such hours change nothing. Steps that were lost have been paid for
@@ -14,7 +14,7 @@ from spotrun.money.units import NO_USD, Usd
 
 @dataclass(frozen=True)
 class Mark:
-    """How far a job had come, and what it had cost by then; a step may be lost again."""
+    """The steps of a job at some time, and its cost by then; a step may be lost again."""
 
     steps: int
     usd: Usd
@@ -22,7 +22,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The cost at the end: as likely as anything, if all goes as well, and as badly, as of late."""
+    """The cost at the end: expected, and if all goes as well or as badly as it recently did."""
 
     usd: Usd
     low: Usd
@@ -30,7 +30,7 @@ class Forecast:
 
 
 def forecast(accrued: Usd, remaining_steps: int, marks: Sequence[Mark]) -> Forecast | None:
-    """What the job will have cost; None while no durable step has been seen in the window.
+    """Return the cost at the end; None while no durable step has been seen in the window.
 
     `marks` is the recent window, oldest first; `remaining_steps` count from the last of them. The
     range is that of its stretches: had all of it been as cheap as the cheapest of them, or as dear
@@ -55,7 +55,7 @@ def forecast(accrued: Usd, remaining_steps: int, marks: Sequence[Mark]) -> Forec
 
 
 def usd_per(usd: Usd, done: int | Fraction, unit: int = 1) -> Usd | None:
-    """What a unit of work has cost: a step, an epoch, a million samples; None before any."""
+    """Return the cost of a unit of work: a step, an epoch, a million samples; None before any."""
     return usd * (unit / Fraction(done)) if done else None
 
 
@@ -75,11 +75,11 @@ def _stretches(marks: Sequence[Mark]) -> Iterator[_Stretch]:
 
 
 def _prepaid(accrued: Usd, stretches: Sequence[_Stretch], last: Mark) -> Usd:
-    """What was paid for steps that are done and still count as remaining.
+    """Return the money spent on steps that are done and still count as remaining.
 
-    It is what was spent since the last mark that was a gain, but no more than a usual stretch
-    costs: the rest bought nothing. Where steps were lost since, it bought nothing at all. And where
-    less is owed by now than was thought at the last mark, nothing is paid beforehand.
+    It is the money spent since the last mark that was a gain, but no more than a usual stretch
+    costs: the rest bought nothing. If steps were lost since, it bought nothing at all. And if less
+    is owed by now than was thought at the last mark, nothing is paid beforehand.
     """
     if last.steps < stretches[-1].end.steps:
         return NO_USD

@@ -1,7 +1,7 @@
-"""The ledger: stretches of time in which a worker held a share of a node, and what they cost.
+"""The ledger: stretches of time in which a worker held a share of a node, and their cost.
 
-A cost is a function of segments and a moment, and of nothing else: whoever computes it again, after
-a crash or in a replay, comes to the same sum.
+A cost is a function of segments and a time, and of nothing else: a second computation, after a
+crash or in a replay, comes to the same sum.
 """
 
 from collections.abc import Iterable
@@ -24,18 +24,18 @@ class Segment:
     history: PriceHistory  # of the whole node's price
 
     def cost(self, until: datetime) -> Priced:
-        """What it has cost by that moment."""
+        """Return its cost by that time."""
         end = until if self.end is None else min(self.end, until)
         return self.history.cost(self.start, end, self.share)
 
 
 def cost(segments: Iterable[Segment], until: datetime) -> Priced:
-    """What the segments have cost by a moment, all together."""
+    """Return the cost of all segments together by a time."""
     return sum((segment.cost(until) for segment in segments), Priced())
 
 
 def idle(node: Segment, workers: Iterable[Segment], until: datetime) -> Usd:
-    """What a node has cost beyond the shares of the workers on it; they alone run there.
+    """Return a node's cost beyond the shares of the workers on it; only they run there.
 
     `node` is the whole node from its creation to its removal.
     """
@@ -44,9 +44,9 @@ def idle(node: Segment, workers: Iterable[Segment], until: datetime) -> Usd:
 
 
 def _within(node: Segment, worker: Segment) -> Segment:
-    """The time of a worker in which its node was there: of the rest the node's cost knows nothing.
+    """Return the worker's time in which its node existed: outside of it the node cost nothing.
 
-    The two are told by different clocks.
+    The two are dated by different clocks.
     """
     ends = [end for end in (worker.end, node.end) if end is not None]
     return replace(worker, start=max(worker.start, node.start), end=min(ends, default=None))

@@ -1,4 +1,4 @@
-"""What a node costs per hour, who says so, and what it cost over time."""
+"""The hourly price of a node: who quotes it, and how it changed over time."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ EVER = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Quote:
-    """A price, and who says so."""
+    """A price, and its source."""
 
     usd_per_hour: UsdPerHour
     source: str
@@ -25,26 +25,26 @@ class Quote:
 
     @property
     def stale_at(self) -> datetime | None:
-        """By when the source should have said something newer; None: it need not."""
+        """The time by which the source should quote a newer price; None: it need not."""
         if self.as_of is None or self.good_for is None:
             return None
         return self.as_of + self.good_for
 
     def is_stale(self, now: datetime) -> bool:
-        """Whether the source should have said something newer by now."""
+        """Whether the source should have quoted a newer price by now."""
         return self.stale_at is not None and now > self.stale_at
 
 
 @dataclass(frozen=True)
 class Priced:
-    """A cost, and for how long the price was unknown: that time is not in the cost."""
+    """A cost, and the time without a known price, which is not in the cost."""
 
     usd: Usd = NO_USD
     unpriced_seconds: Decimal = Decimal(0)
 
     @property
     def is_complete(self) -> bool:
-        """Whether the cost is all of it."""
+        """Whether the cost has all of the time in it."""
         return not self.unpriced_seconds
 
     def __add__(self, other: "Priced") -> "Priced":
@@ -53,7 +53,7 @@ class Priced:
 
 @dataclass(frozen=True)
 class PriceHistory:
-    """What a node cost from which moment on, ascending; None: unknown, as before the first."""
+    """The price of a node from each time on, ascending; None: unknown, as before the first."""
 
     changes: tuple[tuple[datetime, UsdPerHour | None], ...] = ()
 
@@ -63,28 +63,28 @@ class PriceHistory:
 
     @classmethod
     def constant(cls, price: UsdPerHour | None) -> Self:
-        """A price that never changed."""
+        """Return the history of a price that never changed."""
         return cls(((EVER, price),))
 
     def at(self, moment: datetime) -> UsdPerHour | None:
-        """The price at a moment."""
+        """Return the price at a time."""
         index = self._index(moment)
         return self.changes[index][1] if index >= 0 else None
 
     def between(
         self, after: datetime, until: datetime
     ) -> tuple[tuple[datetime, UsdPerHour | None], ...]:
-        """The changes after a moment, until another one."""
+        """Return the changes after a time, until another one."""
         return self.changes[self._index(after) + 1 : self._index(until) + 1]
 
     def stretches(self, start: datetime, end: datetime) -> Iterator[tuple[UsdPerHour, timedelta]]:
-        """The prices that were known from start to end, and for how long each held."""
+        """Yield the known prices from start to end, and how long each held."""
         for since, until, price in self._pieces(start, end):
             if price is not None:
                 yield price, until - since
 
     def cost(self, start: datetime, end: datetime, share: Number = 1) -> Priced:
-        """What a share of the node cost from start to end; nothing if that is no time at all."""
+        """Return the cost of a share of the node from start to end; zero if that is no time."""
         usd_per_hour_times_seconds, unpriced_seconds = NO_RATE, Decimal(0)
         for since, until, price in self._pieces(start, end):
             seconds = seconds_between(since, until)
@@ -98,7 +98,7 @@ class PriceHistory:
     def _pieces(
         self, start: datetime, end: datetime
     ) -> Iterator[tuple[datetime, datetime, UsdPerHour | None]]:
-        """The time from start to end, cut where the price changed."""
+        """Yield the time from start to end, cut at each change of the price."""
         index = self._index(start)
         while start < end:
             following = self.changes[index + 1][0] if index + 1 < len(self.changes) else end
@@ -114,7 +114,7 @@ class PriceHistory:
 
 
 def remembered(price: Price | None) -> Quote | None:
-    """The price that a pool's status holds, as it was quoted."""
+    """Return the price in a pool's status as it was quoted."""
     if price is None or price.usd_per_hour is None or price.source is None:
         return None
     as_of = price.as_of.datetime if price.as_of is not None else None
@@ -122,12 +122,12 @@ def remembered(price: Price | None) -> Quote | None:
 
 
 def history_of(price: Price | None, now: datetime) -> PriceHistory:
-    """The history of a pool's price, as its status holds it.
+    """Return the history of a pool's price, from its status.
 
     The oldest price that is known counts for all time before: a pool is often seen a moment later
-    than its first worker, and its first price was not news when it was written down. What is known
-    now and stands at the end of no list holds since its source said so. A price that is no longer
-    known is unknown from then on.
+    than its first worker, and its first price was not news when it was written down. A present
+    price that stands at the end of no list holds since its source said so. A price that is no
+    longer known is unknown from then on.
     """
     if price is None:
         return PriceHistory()

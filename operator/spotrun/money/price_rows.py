@@ -1,4 +1,4 @@
-"""What a price table consists of: rows, and the question that they answer."""
+"""The rows of a price table, and the question that they answer."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from spotrun.money.units import UsdPerHour
 
 @dataclass(frozen=True)
 class Offering:
-    """A node as a market offers it; what is not known of it is empty."""
+    """A node as a market offers it; an unknown property is empty."""
 
     instance_type: str
     capacity: Capacity
@@ -37,7 +37,7 @@ class PriceRow:
 
     @property
     def about(self) -> tuple[object, ...]:
-        """All but the price: two rows that are about the same contradict each other."""
+        """The key without the price: two rows with the same key contradict each other."""
         return (self.instance_type, self.capacity, self.region, self.zone, self.node, self.as_of)
 
 
@@ -51,12 +51,12 @@ class GpuRow:
 
     @property
     def about(self) -> tuple[object, ...]:
-        """All but the price."""
+        """The key without the price."""
         return (self.accelerator, self.region)
 
 
 def model_of(accelerator: str) -> str:
-    """A GPU's model as it can be compared: some write Quadro_RTX_4000, some Quadro-RTX-4000."""
+    """Return a GPU's model in a comparable form: Quadro_RTX_4000 and Quadro-RTX-4000 are one."""
     return re.sub(r"[\s_]+", "-", accelerator.strip()).lower()
 
 

@@ -28,14 +28,14 @@ _TYPE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance
 
 @dataclass(frozen=True)
 class Sheet:
-    """What a sheet says, and what of it was not understood, line by line."""
+    """The rows of a sheet, and the lines of it that were not understood."""
 
     rows: tuple[Row, ...]
     refused: tuple[str, ...]
 
 
 def read_sheet(text: str) -> Sheet:
-    """Read a sheet of either schema; a line that is not understood costs the others nothing."""
+    """Read a sheet of either schema; a line that is not understood spoils no other."""
     lines = _lines(text)
     _, header = next(lines, (0, ""))
     columns = [name.lower() for name in _cells(header)]
@@ -60,14 +60,14 @@ def read_sheet(text: str) -> Sheet:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines with something on them that is no comment, each with its number."""
+    """Yield the numbered lines that are neither empty nor a comment."""
     for number, line in enumerate(text.lstrip("\ufeff").splitlines(), start=1):
         if line.strip(" ,") and not line.startswith("#"):
             yield number, line
 
 
 def _cells(line: str) -> list[str]:
-    """Of one line only, so that a quotation mark that is never closed swallows no other."""
+    """Split one line only, so that a quotation mark that is never closed swallows no other."""
     try:
         return [cell.strip() for cells in csv.reader([line], strict=True) for cell in cells]
     except csv.Error as error:
@@ -122,7 +122,7 @@ def _opencost(cells: _ByColumn) -> Row:
 
 
 def _which(cells: _ByColumn) -> tuple[str, str]:
-    """The node, or else the type, that a row of OpenCost's is about."""
+    """Return the node, or else the type, that a row of OpenCost's is about."""
     name, told_by = cells["instanceid"], cells["instanceidfield"]
     if not name and cells.get("instancetype"):
         return "", cells["instancetype"]
@@ -153,7 +153,7 @@ def _capacity(text: str) -> Capacity:
 
 
 def _moment(text: str) -> datetime | None:
-    """OpenCost writes moments like 2019-04-17 23:34:22 UTC."""
+    """Parse a time of OpenCost's, such as 2019-04-17 23:34:22 UTC."""
     if not text:
         return None
     try:

@@ -1,8 +1,8 @@
-"""Who is asked for the price of a node, and in which order; and what to do where nobody knows.
+"""The sources of a node's price in their order, and advice if none of them knows it.
 
 The node's own annotation, the pool's spec, the price tables of the cluster, then the table in the
-package. Nothing is guessed: a price in another region, of another type or of another kind of
-capacity is not the price of this node.
+package. Nothing is guessed: a price in another region, of another type or of another capacity type
+is not the price of this node.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ _FROM_POOL = "usdPerHour of the CapacityPool"
 
 @dataclass(frozen=True)
 class Catalog:
-    """The price tables there are; the first one that knows is believed."""
+    """The price tables there are; the first one with a price counts."""
 
     tables: tuple[PriceTable, ...] = ()
 
@@ -33,11 +33,11 @@ class Catalog:
         pool_usd_per_hour: Amount | None = None,
         last: Quote | None = None,
     ) -> Quote | None:
-        """The price of a node, and who says so; None: nobody does.
+        """Return the price of a node and its source; None if no source has one.
 
-        An annotation that is no price makes the price unknown: whoever wrote it meant another one
-        than the rest of the chain would give. `last` is what was quoted before: it counts on where
-        the source of it is a live one, which has not said anything yet.
+        An annotation that is no price makes the price unknown: its author meant another one than
+        the rest of the chain would give. `last` is the previous quote: it counts on if its source
+        is a live one that has not answered yet.
         """
         if annotation is not None:
             price = _readable(annotation)
@@ -48,7 +48,7 @@ class Catalog:
         return next((quote for quote in found if quote is not None), None)
 
     def on_demand(self, wanted: Offering) -> Quote | None:
-        """The price of the same node on demand, as the tables have it."""
+        """Return the price of the same node on demand, from the tables."""
         return self.quote(replace(wanted, capacity=Capacity.ON_DEMAND, node=""))
 
 
@@ -59,7 +59,7 @@ def _kept(table: PriceTable, last: Quote | None) -> Quote | None:
 
 
 def unreadable(annotation: str | None, node: str) -> str:
-    """What is wrong with the price that a node's annotation states; empty: nothing, or no price."""
+    """Return what is wrong with the price in a node's annotation; empty if it is fine or absent."""
     if annotation is None or _readable(annotation) is not None:
         return ""
     return (
@@ -69,7 +69,7 @@ def unreadable(annotation: str | None, node: str) -> str:
 
 
 def unpriced_because(wanted: Offering, annotation: str | None = None) -> str:
-    """Why no price is known, and what to write where."""
+    """Return why no price is known, and what to write where."""
     if wrong := unreadable(annotation, wanted.node):
         return wrong
     by_hand = (

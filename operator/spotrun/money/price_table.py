@@ -1,4 +1,4 @@
-"""Price tables: what a sheet, the package or a cloud says nodes cost."""
+"""Price tables: prices of nodes from a sheet, the package or a cloud."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class PriceTable:
         )
 
     def look_up(self, wanted: Offering) -> Quote | None:
-        """The price of the row that says most about such a node; None: it says nothing."""
+        """Return the price in the most specific row for such a node; None if there is none."""
         row = self._row(wanted)
         if row is None:
             return None
@@ -54,7 +54,7 @@ class PriceTable:
         )
 
     def _row(self, wanted: Offering) -> PriceRow | None:
-        """The first there is, those that say most asked first: a named node is itself alone."""
+        """Return the first matching row, the most specific ones first: a named node before all."""
         kind, region, zone = wanted.instance_type, wanted.region, wanted.zone
         places = ((region, zone), ("", zone), (region, ""), ("", ""))
         rows = (
@@ -64,7 +64,7 @@ class PriceTable:
         return next((row for row in rows if row is not None), None)
 
     def _of_gpus(self, wanted: Offering) -> UsdPerHour | None:
-        """What the node's GPUs cost beside it; None: they cost something, and it is unknown."""
+        """Return the price of the node's GPUs beside it; None: they have one, and it is unknown."""
         if not self.gpus or not wanted.gpus:
             return NO_RATE
         model = model_of(wanted.accelerator)
@@ -86,5 +86,5 @@ class PriceTable:
 
     @cached_property
     def _by_age(self) -> list[PriceRow]:
-        """The newest last: it is the one that counts. Without a date it is as old as can be."""
+        """Sort by date, the newest last, which counts; one without a date is as old as can be."""
         return sorted(self.rows, key=lambda row: row.as_of or EVER)

@@ -1,4 +1,4 @@
-"""What spot saved, and how much of the money bought progress."""
+"""Savings by spot, and the share of the money that bought progress."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -9,32 +9,32 @@ from spotrun.money.units import Usd, UsdPerHour
 
 
 def saved_usd(on_demand: Usd, paid: Usd) -> Usd:
-    """What spot saved; below zero where it cost more than it saved."""
+    """Return the savings of spot; negative if it cost more than on-demand would have."""
     return on_demand - paid
 
 
 @dataclass(frozen=True)
 class LostWork:
-    """What an interruption cost."""
+    """The cost of an interruption."""
 
     redone: Usd  # steps done twice
     standstill: Usd
 
     @property
     def usd(self) -> Usd:
-        """All of it."""
+        """The sum of both."""
         return self.redone + self.standstill
 
 
 def lost_work(
     *, redone_steps: int, step_seconds: Decimal, stall_seconds: Decimal, rate: UsdPerHour
 ) -> LostWork:
-    """What the steps done twice and the stall cost, at the rate of that time."""
+    """Return the cost of the steps done twice and of the stall, at the rate of that time."""
     return LostWork(rate.over(redone_steps * Fraction(step_seconds)), rate.over(stall_seconds))
 
 
 def goodput(useful: Usd, paid: Usd) -> Percent | None:
-    """The part of what was paid that bought durable steps, rounded down; None before any."""
+    """Return the share of the money that bought durable steps, rounded down; None before any."""
     if not paid:
         return None
     return Percent(f"{min(int(100 * useful.exact / paid.exact), 100)}%")

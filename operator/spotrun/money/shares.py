@@ -1,4 +1,4 @@
-"""The part of a node that a worker pays for."""
+"""The share of a node that a worker pays for."""
 
 import functools
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _DOWN = Context(prec=28, rounding=ROUND_DOWN)
 
 @dataclass(frozen=True)
 class Resources:
-    """What a pod asks for, or what a node has to give."""
+    """The resources that a pod requests, or that a node has."""
 
     cpu: Decimal = Decimal(0)  # cores
     memory: Decimal = Decimal(0)  # bytes
@@ -27,13 +27,13 @@ class Resources:
 
     @property
     def devices(self) -> int:
-        """All that training processes drive."""
+        """The number of devices that training processes drive."""
         return self.gpus + self.claimed
 
 
 @functools.lru_cache(maxsize=4096)  # workers and nodes are of few kinds, and asked for often
 def share_of(pod_requests: Resources, node_allocatable: Resources) -> Decimal:
-    """The part of the node's price that a pod pays, from 0 to 1.
+    """Return the share of the node's price that a pod pays, from 0 to 1.
 
     A pod with GPUs pays for its part of the GPUs: nobody else can train on the node that it left
     with idle cores. So does one that claims devices, of those that the node is known to have.
@@ -50,10 +50,10 @@ def share_of(pod_requests: Resources, node_allocatable: Resources) -> Decimal:
 
 
 def normalised(shares: Sequence[Decimal]) -> tuple[Decimal, ...]:
-    """The shares of pods on one node, scaled down where they add up to more than the node.
+    """Return the shares of pods on one node, scaled down if they add up to more than the node.
 
-    They do where pods with and without GPUs meet, or where a node has come to offer less than
-    what it once gave away.
+    They do where pods with and without GPUs meet, or where a node has come to offer less than it
+    once gave away.
     """
     total = sum(map(Fraction, shares), Fraction(0))
     if total <= 1:
@@ -62,7 +62,7 @@ def normalised(shares: Sequence[Decimal]) -> tuple[Decimal, ...]:
 
 
 def _weight(resources: Resources) -> Fraction:
-    """What the resources would cost, each for itself."""
+    """Return the price of the resources, each by itself."""
     return (
         Fraction(resources.cpu) * _USD_PER_CORE
         + Fraction(resources.memory) / _GIB * _USD_PER_GIB

@@ -1,7 +1,7 @@
-"""What gradients cost on their way between zones, by the list prices of clouds: an estimate.
+"""The cost of gradients between zones, by the list prices of clouds: an estimate.
 
-Clouds count bytes, and tell nobody of which job they were. What a job sends is therefore reckoned
-from the size of its gradients, and is never added to what its nodes cost.
+Clouds count bytes, but not for each job. The traffic of a job is therefore computed from the size
+of its gradients, and its cost is never added to that of its nodes.
 """
 
 import re
@@ -17,7 +17,7 @@ _BYTES_PER_GB = 10**9
 
 @dataclass(frozen=True)
 class Place:
-    """Where a worker is, as its node's labels say; what is not known is empty."""
+    """The region and zone of a worker, from its node's labels; unknown ones are empty."""
 
     region: str
     zone: str
@@ -25,7 +25,7 @@ class Place:
 
 @dataclass(frozen=True)
 class _Cloud:
-    """A cloud that takes money for it, told by how it calls its places."""
+    """A cloud that charges for traffic, recognised by the names of its zones."""
 
     region: re.Pattern[str]
     zone_suffix: re.Pattern[str]
@@ -43,10 +43,10 @@ DEAREST_USD_PER_GB = max(cloud.usd_per_gb for cloud in _CLOUDS)
 
 
 def ring_usd(places: Sequence[Place], ranks: int, num_bytes: int) -> Usd:
-    """What it costs to add up so many bytes of gradients around a ring of workers.
+    """Return the cost of adding up this many bytes of gradients around a ring of workers.
 
     `places` are those of the workers in the order of their ranks, of which there may be several in
-    a worker. Links whose price nobody knows are not in the sum.
+    a worker. Links without a known price are not in the sum.
     """
     if len(places) < 2:
         return NO_USD
@@ -57,14 +57,14 @@ def ring_usd(places: Sequence[Place], ranks: int, num_bytes: int) -> Usd:
 
 
 def gb_per_link(ranks: int, num_bytes: int) -> Fraction:
-    """What goes over every link of a ring in an all-reduce: 2 (n-1)/n of the bytes, as n ranks."""
+    """Return the traffic on every link of a ring in an all-reduce: 2 (n-1)/n of the bytes."""
     return Fraction(2 * (ranks - 1), ranks) * num_bytes / _BYTES_PER_GB
 
 
 def usd_per_gb(one: Place, other: Place) -> Decimal | None:
-    """From place to place; None: nobody knows.
+    """Return the price from place to place; None if it is unknown.
 
-    What leaves a region has a price for every pair of regions, which are not among these.
+    Traffic that leaves a region has a price for every pair of regions, which are not among these.
     """
     if one == other:
         return Decimal(0)

@@ -1,8 +1,8 @@
-"""Money and rates of money, exact: what is written as a decimal, and added up as a fraction.
+"""Money and rates of money, exact: written as decimals, added up as fractions.
 
 An hour has 3,600 seconds and a node may be shared in thirds, so a cost is seldom a decimal of
 finite length. Sums are therefore kept as fractions and rounded once, when they are written: a
-segment cut in two costs what it did, to the last digit, whatever the precision of `decimal`.
+segment cut in two costs the same, to the last digit, whatever the precision of `decimal`.
 """
 
 from collections.abc import Iterable
@@ -34,12 +34,12 @@ class _Money:
 
     @classmethod
     def of(cls, amount: Amount | None) -> Self:
-        """Read what the API carries; what is absent is nothing."""
+        """Read an amount of the API; an absent one is zero."""
         return cls(amount.decimal if amount is not None else 0)
 
     @override
     def __hash__(self) -> int:
-        """That of a fraction takes microseconds, and prices are looked up by the thousand."""
+        """Return the hash, cached: a fraction's takes microseconds, and lookups are many."""
         try:
             return self._hash
         except AttributeError:
@@ -48,13 +48,13 @@ class _Money:
 
     @property
     def decimal(self) -> Decimal:
-        """To the twelfth decimal place, the even neighbour where two are equally near."""
+        """The amount to the twelfth decimal place, half to even."""
         # By way of text, for arithmetic on decimals rounds to the precision of their context.
         return Decimal(f"{round(self.exact * 10**_PLACES)}E-{_PLACES}")
 
     @property
     def amount(self) -> Amount:
-        """As the API carries it; what is beyond its range is written as its largest number."""
+        """The amount in the API's form; beyond its range it is its largest number."""
         return Amount.of(min(self.decimal, _MOST))
 
     def __add__(self, other: Self) -> Self:
@@ -71,7 +71,7 @@ class _Money:
 
     @override
     def __str__(self) -> str:
-        """As people write money: to the cent, or to three digits where that is less than a cent."""
+        """Write it as people write money: to the cent, below a cent to three digits."""
         size = abs(self.decimal)
         digits = f"{size:.2f}" if size >= Decimal("0.01") or not size else f"{size:.3g}"
         return f"{'-' if self.exact < 0 else ''}${digits}"
@@ -91,7 +91,7 @@ class Usd(_Money):
 
     @property
     def signed_amount(self) -> SignedAmount:
-        """As the API carries what may be below zero."""
+        """The amount in the API's form, which may be negative."""
         return SignedAmount.of(max(min(self.decimal, _MOST), -_MOST))
 
 
@@ -99,11 +99,11 @@ class UsdPerHour(_Money):
     """A price or a rate of spending."""
 
     def over(self, seconds: Number) -> Usd:
-        """What it comes to in that time."""
+        """Return the money that the rate comes to in that time."""
         return Usd(self.exact * _exactly(seconds) / _SECONDS_PER_HOUR)
 
     def seconds_for(self, usd: Usd) -> Decimal | None:
-        """How long that money lasts, to the microsecond below; None: for ever."""
+        """Return how long that money lasts, in microseconds rounded down; None: for ever."""
         if self.exact <= 0:
             return None
         return _microseconds(usd.exact / self.exact * _SECONDS_PER_HOUR * 10**6 // 1)
@@ -114,7 +114,7 @@ class UsdPerHour(_Money):
 
 
 def total_over(parts: Iterable[tuple[UsdPerHour, timedelta]]) -> Usd:
-    """Add up what rates come to, each in its time.
+    """Add up several rates, each over its own time.
 
     It is the sum of what `over` gives for each, but by whole numbers as long as no rate has more
     decimal places than the API carries: a large job has hundreds of rates.
@@ -132,7 +132,7 @@ def _trillionths(exact: Fraction) -> Fraction | int:
 
 
 def seconds_between(start: datetime, end: datetime) -> Decimal:
-    """The time between two moments, exactly; below zero if they are the other way round."""
+    """Return the exact time between two times; negative if they are the other way round."""
     return _microseconds((end - start) // _MICROSECOND)
 
 

@@ -1,1 +1,1 @@
-"""The operator's process: kopf, the controller, the reconciler, and how it logs."""
+"""The operator's process: kopf, the controller, the reconciler, and its log."""

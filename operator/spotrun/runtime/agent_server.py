@@ -1,4 +1,4 @@
-"""The server that agents talk to, as one thing to start and stop."""
+"""The server of agents, as one thing to start and stop."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Settings:
-    """Where agents are served, and what they may cost."""
+    """The address and the limits of the agents' server."""
 
     host: str = ""  # every address
     port: int = 8443
@@ -83,12 +83,12 @@ class Server:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port it listens on."""
         return self._listener.port
 
     @property
     def num_connections(self) -> int:
-        """How many connections are open, strangers included."""
+        """The number of open connections, unauthenticated ones included."""
         return len(self._listener.visits)
 
     @property
@@ -103,7 +103,7 @@ class Server:
         self._listener.visits.close_all()
 
     async def renew(self) -> None:
-        """Look whether there is a newer certificate, and show that from now on."""
+        """Look for a newer certificate, and show it from now on."""
         identity = await self._source.load()
         if identity.serving != self.identity.serving:
             show(self._tls, identity.serving)

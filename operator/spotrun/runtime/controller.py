@@ -1,4 +1,4 @@
-"""The operator at work: caches fill, jobs queue up, each is reconciled when its turn has come.
+"""The operator at work: caches fill, jobs queue up, each is reconciled in its turn.
 
 Every replica keeps its caches warm and answers agents; only the leader decides.
 """
@@ -50,7 +50,7 @@ _POOL_SECONDS, _POOLS_AT_ONCE = 1.0, 4
 
 @dataclass(frozen=True)
 class Settings:
-    """How one replica runs."""
+    """The settings of one replica."""
 
     namespace: str  # where its Lease and its Secret are
     advertise: str  # host:port that agents are given: a Service, or this machine
@@ -68,8 +68,8 @@ class Settings:
 class Controller:
     """One replica of the operator; works while its `async with` block lasts.
 
-    What happens to jobs and pools themselves it tells to `feed`, for whoever follows that to call
-    `job_changed` and `pool_changed`; what happens to their pods and nodes it heeds itself.
+    Changes of jobs and pools go to `feed`, whose follower calls `job_changed` and `pool_changed`;
+    changes of their pods and nodes are acted upon here.
     """
 
     def __init__(self, settings: Settings, client: Client, source: Source, feed: Feed) -> None:
@@ -119,7 +119,7 @@ class Controller:
         await self._stack.aclose()
 
     async def _start(self) -> None:
-        """Probes are answered first, and nobody leads who does not serve agents."""
+        """Open probes first, and stand for leader only once agents are served."""
         enter = self._stack.enter_async_context
         self._election = self._candidate()
         leadership = Leadership(self._election, self._settings.address)
@@ -223,7 +223,7 @@ class Controller:
 
     @property
     def port(self) -> int:
-        """Where agents are served."""
+        """The port on which agents are served."""
         return self._server.port
 
     @property
@@ -232,12 +232,12 @@ class Controller:
         return self._election.leads
 
     def job_changed(self, key: Key) -> None:
-        """Look at a job soon; at once if somebody wants something else of it."""
+        """Look at a job soon; at once if a user wants something else of it."""
         self._queue.add(key, urgent=key in self._urgent)
         self._urgent.discard(key)
 
     def _asked(self, key: Key) -> None:
-        """Somebody has changed or deleted a job, which kopf is about to say."""
+        """Note that a user has changed or deleted a job, which kopf is about to report."""
         if not self._feed.is_paused:
             self._urgent.add(key)
 
@@ -246,11 +246,11 @@ class Controller:
         self._pool_queue.add_after(name, _POOL_SECONDS)
 
     def stalled(self) -> str | None:
-        """Which caches hear nothing any more; None if all do."""
+        """Return which caches receive nothing any more; None if all do."""
         return self._caches.stalled()
 
     async def until_broken(self) -> None:
-        """Raise what has ended the work of leading: held by nobody, the Lease goes to others."""
+        """Raise the error that ended the work of leading; the Lease then goes to others."""
         await asyncio.shield(self._leading)
 
     def _unready(self) -> str | None:
@@ -261,7 +261,7 @@ class Controller:
         return self._caches.blind()
 
     async def _lead(self) -> NoReturn:
-        """Whenever this replica leads, work; when it no longer does, stop before another begins."""
+        """Work while this replica leads, and stop before another one begins."""
         while True:
             # Names of jobs come and go: who stands by for weeks would know them all by then.
             self._feed.pause()
@@ -289,7 +289,7 @@ class Controller:
                 log.info("no longer leading")
 
     def _fill_queues(self) -> None:
-        """With all that there is, and what was there when this replica led before."""
+        """Queue all jobs, pools and orphans, and those of this replica's earlier term as leader."""
         self._feed.resume()
         self._queue.open()
         self._orphan_queue.open()
@@ -314,7 +314,7 @@ class Controller:
         return again_seconds if again_seconds < float("inf") else None
 
     async def _let_go(self, key: Key) -> float | None:
-        """Let go of what is left of former jobs of a name."""
+        """Release the pods of deleted jobs of a name."""
         if not self._election.leads:
             return None
         if unseen_seconds := self._reconciler.unseen_seconds(key):

@@ -1,4 +1,4 @@
-"""What a decision changes, in lines for the log."""
+"""Log lines about a decision: the changes that it makes."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,7 +9,7 @@ from spotrun.state.actions import Action, Create, Decision, DeleteJob, Remove, R
 
 
 def entries(before: TrainingJobStatus, decision: Decision) -> Iterator[str]:
-    """Nothing where nothing changes: refreshed numbers, and releases of pods, are no news."""
+    """Yield the log lines of a decision; refreshed numbers and released pods are not worth one."""
     after = decision.status
     if (before.phase, before.reason) != (after.phase, after.reason):
         yield f"{after.phase}: {after.message or after.reason or 'no reason given'}"
@@ -34,7 +34,7 @@ def entries(before: TrainingJobStatus, decision: Decision) -> Iterator[str]:
 def _by_reason(
     actions: Iterable[Action], kind: type[Remove] | type[Withdraw]
 ) -> Mapping[str, list[int]]:
-    """A gang that gives way is one line, not a thousand."""
+    """Merge actions of one reason: a gang that gives way is one line, not a thousand."""
     serials = defaultdict[str, list[int]](list)
     for action in actions:
         if isinstance(action, kind):

@@ -1,9 +1,8 @@
-"""Python's collector of cycles, kept from holding up everything at an arbitrary moment.
+"""Tuning of Python's collector of cycles, which must not pause everything at random.
 
 A full collection looks at every object: with a thousand jobs of eight workers that takes a tenth of
 a second of a core and more, in which the event loop stands still, and by itself it comes with every
-burst of work. What the caches consist of has no cycles; those are left by what goes wrong and by
-connections that end.
+burst of work. The caches have no cycles; those come from errors and from connections that end.
 """
 
 import asyncio
@@ -18,9 +17,9 @@ _NEVER = 1_000_000_000
 
 
 async def collect_rarely(settled: Awaitable[None]) -> NoReturn:
-    """Take over the full collections of the process, from the moment on at which it has settled.
+    """Take over the full collections of the process, from when it has settled.
 
-    Whatever is there then is never looked at again; the collections of young objects go on.
+    The objects that exist then are never looked at again; the collections of young objects go on.
     """
     usual = gc.get_threshold()
     try:

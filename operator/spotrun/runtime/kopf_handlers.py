@@ -1,7 +1,7 @@
-"""kopf's handlers: the process starts and ends here, and news of jobs and pools come in here.
+"""kopf's handlers: they start and end the process, and take in changes of jobs and pools.
 
-What kopf watches is our feed (`spotrun.kube.watch.kopf_feed`), not the API server: its own watch
-loses deletions and ends the process at errors that pass (ADR 0001).
+kopf watches our feed (`spotrun.kube.watch.kopf_feed`), not the API server: its own watch loses
+deletions and ends the process at errors that pass (ADR 0001).
 """
 
 from typing import Any, Protocol, cast
@@ -15,7 +15,7 @@ from spotrun.observe.kube_objects import CAPACITY_POOLS, TRAINING_JOBS
 
 
 class Receiver(Protocol):
-    """Who is told."""
+    """The receiver of changes."""
 
     def job_changed(self, key: Key) -> None:
         """Look at a job soon."""
@@ -25,7 +25,7 @@ class Receiver(Protocol):
 
 
 class Guest(Receiver, Protocol):
-    """Who is started, told and ended."""
+    """The service that kopf starts, informs and ends."""
 
     feed: Feed
 
@@ -36,7 +36,7 @@ class Guest(Receiver, Protocol):
         """End, and return when that is done."""
 
     def stalled(self) -> str | None:
-        """Return what only a restart may cure, in a sentence; None if there is nothing."""
+        """Return the fault that only a restart may cure, in a sentence; None if there is none."""
 
 
 def register(registry: kopf.OperatorRegistry, guest: Guest) -> None:
@@ -62,7 +62,7 @@ def register(registry: kopf.OperatorRegistry, guest: Guest) -> None:
 
 
 def watch(registry: kopf.OperatorRegistry, feed: Feed, receiver: Receiver) -> None:
-    """Add the handlers of what happens to jobs and pools."""
+    """Add the handlers of changes of jobs and pools."""
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.AiohttpSession:  # noqa: ANN401 - kopf's keyword arguments
@@ -84,7 +84,7 @@ _NEVER_SECONDS = 365 * 86_400.0
 
 
 def configure(settings: kopf.OperatorSettings) -> None:
-    """Have kopf write nothing, and spend nothing on what nobody reads."""
+    """Have kopf write nothing, and spend no time on unused features."""
     # Our streams do not fall silent, and this timeout can end a watch in kopf 1.45 for good: where
     # it strikes while kopf starts a task for an object, it cancels what waits there.
     settings.watching.inactivity_timeout = _NEVER_SECONDS
@@ -94,12 +94,12 @@ def configure(settings: kopf.OperatorSettings) -> None:
 
 
 def names(resource: Resource) -> tuple[str, str, str]:
-    """Return a resource as kopf's decorators want it."""
+    """Return a resource in the form that kopf's decorators take."""
     return resource.group, resource.version, resource.plural
 
 
 class _NoDiffs(kopf.DiffBaseStorage):
-    """No handler asks what has changed, so no object is copied to know."""
+    """An empty diff: no handler asks what has changed, so no object is copied to know."""
 
     @override
     def build(self, **_: Any) -> kopf.BodyEssence:

@@ -1,7 +1,7 @@
 """kopf as the process: start-up, shutdown, signals (ADR 0001); and liveness.
 
-kopf's own liveness endpoint is not opened: whoever reaches the port could open connections on it
-without end.
+kopf's own liveness endpoint is not opened: anybody who reaches the port could open connections on
+it without end.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ UNHEARD_SECONDS = 60.0
 
 
 class Service(kopf_handlers.Receiver, Protocol):
-    """What runs in the shell."""
+    """The service that kopf hosts."""
 
     def stalled(self) -> str | None:
-        """Return what only a restart may cure, in a sentence; None if there is nothing."""
+        """Return the fault that only a restart may cure, in a sentence; None if there is none."""
 
     async def until_broken(self) -> None:
-        """Return, or raise, only where it can no longer do what it is for."""
+        """Return, or raise, only once the service cannot do its work any more."""
 
 
 OpenService = Callable[[Feed], AbstractAsyncContextManager[Service]]
@@ -52,7 +52,7 @@ class Guest:
         self._task: asyncio.Task[None] | None = None
 
     def stalled(self) -> str | None:
-        """Return what only a restart may cure, in a sentence; None if there is nothing."""
+        """Return the fault that only a restart may cure, in a sentence; None if there is none."""
         unheard_seconds = self.feed.unheard_seconds()
         if unheard_seconds > UNHEARD_SECONDS:
             return f"kopf has not handled a change for {unheard_seconds:.0f} s"
@@ -91,8 +91,8 @@ class Guest:
 async def host(open_service: OpenService, *, liveness: tuple[str, int] | None = None) -> None:
     """Run a service until SIGTERM or SIGINT; a second one ends the process on the spot.
 
-    `liveness` is the host and the port of /healthz; the empty host means every address. Raises
-    what the service raises.
+    `liveness` is the host and the port of /healthz; the empty host means every address. Raises the
+    service's errors.
     """
     stop = asyncio.Event()
     guest = Guest(open_service, stop.set)
@@ -131,7 +131,7 @@ async def _run(guest: Guest, stop: asyncio.Event) -> None:
 async def _end_of(
     operator: asyncio.Task[None], signals: asyncio.Task[None]
 ) -> BaseException | None:
-    """Wait until kopf has ended, and with it the service; return what kopf broke of, if it did."""
+    """Wait until kopf and the service have ended; return the error that kopf ended by, if any."""
     try:
         await asyncio.wait({operator})
     finally:

@@ -1,4 +1,4 @@
-"""Log lines as text or JSON; those that concern a job name it and its world's generation."""
+"""Log lines as text or JSON; those about a job name it and its world's number."""
 
 import json
 import logging
@@ -16,7 +16,7 @@ Format = Literal["text", "json"]
 
 @dataclass
 class LogContext:
-    """What the present task works on."""
+    """The job that the present task works on."""
 
     job: str  # namespace/name
     generation: int | None = None
@@ -26,7 +26,7 @@ _context: ContextVar[LogContext | None] = ContextVar("spotrun_log_context", defa
 
 
 def about(job: str) -> LogContext:
-    """From here to its end, what this task logs concerns a job."""
+    """Mark everything that this task logs from here on as concerning a job."""
     context = LogContext(job)
     _context.set(context)
     return context
@@ -54,7 +54,7 @@ _SECRETS = re.compile(
 
 
 def _plain(text: str) -> str:
-    """What would break a line or steer a terminal is written out, as Python writes it."""
+    """Escape characters that would break a line or steer a terminal, as Python does."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

@@ -1,7 +1,7 @@
 """The flags of `spotrun operator`; each has an environment variable, for manifests and charts.
 
-A flag counts before its variable, and that before the default. Standard library only, as is all
-that `--help` needs.
+A flag counts before its variable, and that before the default. Standard library only: `--help`
+needs no other.
 """
 
 import argparse
@@ -23,14 +23,14 @@ _LEVELS = {name: getattr(logging, name.upper()) for name in ("debug", "info", "w
 
 
 class HostPort(NamedTuple):
-    """Where to connect to."""
+    """A host and a port to connect to."""
 
     host: str
     port: int
 
     @property
     def text(self) -> str:
-        """As it is written."""
+        """The text form, host:port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
@@ -120,7 +120,7 @@ def _flag(read: Callable[[str], object], metavar: str, text: str) -> dict[str, A
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How one replica of the operator is to run, as told."""
+    """The options of one replica of the operator."""
 
     kubeconfig: Path | None = field(
         default=None,
@@ -264,7 +264,7 @@ class Options:
     )
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be together."""
+        """Refuse options that contradict each other."""
         given = [self.tls_cert, self.tls_key, self.tls_ca]
         if any(given) and not all(given):
             raise ValueError(
@@ -280,12 +280,12 @@ class Options:
 
     @property
     def level(self) -> int:
-        """The log level as `logging` counts."""
+        """The log level as a number of `logging`."""
         return int(_LEVELS[self.log_level])
 
 
 def read(given: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> Options:
-    """The options of a command line and its environment; raises ValueError that says what to do."""
+    """Return the options of a command line and its environment; ValueError says what to do."""
     chosen: dict[str, object] = {}
     for one in fields(Options):
         name, value = flag(one.name), getattr(given, one.name)
@@ -308,15 +308,15 @@ def read_environment(environment: Mapping[str, str] = os.environ) -> Options:
 
 
 def variable(field_name: str) -> str:
-    """The environment variable of an option."""
+    """Return the environment variable of an option."""
     return f"SPOTRUN_{field_name.upper()}"
 
 
 def flag(field_name: str) -> str:
-    """The flag of an option."""
+    """Return the flag of an option."""
     return f"--{field_name.replace('_', '-')}"
 
 
 def _is_a_service_link(value: str) -> bool:
-    """Kubernetes tells pods of a Service `spotrun-agents` with SPOTRUN_AGENTS_PORT=tcp://..."""
+    """Whether Kubernetes set it for a Service `spotrun-agents`: SPOTRUN_AGENTS_PORT=tcp://..."""
     return value.startswith(("tcp://", "udp://", "sctp://"))

@@ -1,4 +1,4 @@
-"""Why the caches cannot be filled, in words that tell what to do about it."""
+"""Reasons why the caches cannot be filled, with advice."""
 
 import asyncio
 import logging
@@ -18,14 +18,14 @@ _FILLED_SECONDS = 2.0
 async def explain_if_empty(
     client: Client, selections: Sequence[Selection], are_filled: Callable[[], bool]
 ) -> None:
-    """Caches that stay empty have a reason, which people can do something about."""
+    """Explain why caches stay empty, so that people can do something about it."""
     await asyncio.sleep(_FILLED_SECONDS)
     if not are_filled():
         await explain(client, selections)
 
 
 async def explain(client: Client, selections: Sequence[Selection]) -> None:
-    """Look until everything can be listed; what is in the way is said once."""
+    """Try until everything can be listed; each obstacle is logged once."""
     said: set[str] = set()
     while True:
         answers = await asyncio.gather(*(_hindrance(client, one) for one in selections))
@@ -43,7 +43,7 @@ async def explain(client: Client, selections: Sequence[Selection]) -> None:
 async def say_if_missing(
     namespace: str, synced: Callable[[], Awaitable[None]], is_there: Callable[[], bool]
 ) -> None:
-    """A namespace that is misspelled has no jobs, and never will have any."""
+    """Warn of a missing namespace: a misspelled one has no jobs, and never will have any."""
     await synced()
     if not is_there():
         log.warning(
@@ -54,7 +54,7 @@ async def say_if_missing(
 
 
 def advice(error: KubeError, what: str) -> str:
-    """A sentence on what went wrong, and what to try."""
+    """Return a sentence on what went wrong, and what to try."""
     match error:
         case Retryable():
             return f"the API server cannot be asked for {what}, this waits: {error}"

@@ -1,4 +1,4 @@
-"""The work on one job: it is looked at, decided and acted upon."""
+"""The work on one job: observe, decide, act."""
 
 import logging
 from collections.abc import Callable, Collection
@@ -48,7 +48,7 @@ _RESTARTS = Rate(per_second=10, burst=100)
 
 
 class Reconciler:
-    """One for all jobs; for one job one call at a time, and only while this replica leads."""
+    """Reconciles all jobs, one call at a time for each job, and only while this replica leads."""
 
     def __init__(
         self,
@@ -86,13 +86,13 @@ class Reconciler:
 
     @property
     def remembered(self) -> Collection[Key]:
-        """The jobs that are not forgotten; while others led, some may have gone."""
+        """The jobs in memory; while others led, some may have been deleted."""
         return {*self._memories, *self._hidden.jobs}
 
     async def reconcile(self, key: Key, leading_since: float) -> float:
-        """Bring one job further; returns when to look again, infinity for when something happens.
+        """Bring one job further; return the seconds until the next look, infinity for none.
 
-        Raises KubeError where Kubernetes does not let it. A policy that fails keeps nobody from
+        Raises KubeError if Kubernetes does not let it. A policy that fails keeps nobody from
         suspending the job, or from deleting it.
         """
         context = log_format.about(f"{key.namespace}/{key.name}")
@@ -119,16 +119,17 @@ class Reconciler:
         )
 
     async def let_go_of_orphans(self, key: Key) -> None:
-        """Release the pods of former jobs of a name; raises KubeError where that cannot be."""
+        """Release the pods of deleted jobs of a name; raises KubeError if that fails."""
         try:
             await orphaned_pods.let_go(self._client, self._executor, key, self._caches.orphans(key))
         finally:
             await self._hidden.try_again(key)
 
     def unseen_seconds(self, key: Key) -> float:
-        """How long to wait for our own writes to be seen; 0: the caches show all of them.
+        """Return how long to wait until caches show our own writes; 0 if they show all of them.
 
-        Nothing is decided on what is older; where a write got lost on its way, it is asked again.
+        Nothing is decided on older facts; if a write got lost on its way, its resource is listed
+        again.
         """
         if self._horizon.caught_up(key):
             return 0.0
@@ -170,7 +171,7 @@ class Reconciler:
         return min(outcome.again_seconds, again_seconds, doubt_seconds)
 
     def _decision(self, job: JobSnapshot, memory: Memory) -> tuple[JobSnapshot, Decision]:
-        """Decide, or let go of what cannot be decided; the job comes back with the reason."""
+        """Decide, or release a job that cannot be decided; return the job with the reason."""
         now = self._wall()
         try:
             decision = decide(job, now)
@@ -185,7 +186,7 @@ class Reconciler:
         return job, decision
 
     def _note_hidden(self, job: JobSnapshot, memory: Memory) -> None:
-        """Note whose pods should be shown and are not; of an odd ledger nobody knows."""
+        """Note the workers whose pods caches should show and do not; an odd ledger names none."""
         shown_before, memory.shown = memory.shown, frozenset(w.serial for w in job.workers)
         try:
             missing = hidden(job, shown_before) if job.has_ledger else frozenset[int]()
@@ -197,7 +198,7 @@ class Reconciler:
         memory.hidden = {n: memory.hidden.get(n, since.get(n)) for n in missing}
 
     async def _part_with(self, key: Key, memory: Memory) -> None:
-        """Release what a job has left that has gone, and tell what it has cost."""
+        """Release what a deleted job has left, and announce what it has cost."""
         await self._let_go_of_hidden(key, memory)
         if (last := memory.last) is not None and last.broken is None:
             self._devices.forget(device_claims_of(last.spec, last.status, last.namespace))
@@ -206,7 +207,7 @@ class Reconciler:
         memory.last = None
 
     async def _let_go_of_hidden(self, key: Key, memory: Memory) -> None:
-        """Release the workers of a job that has just gone whose labels somebody took off."""
+        """Release the workers of a job that was just deleted if their labels were taken off."""
         if (last := memory.last) is None:
             return
         shown = {pod.metadata.name for pod in self._caches.jobs.pods_of(key)}
@@ -222,7 +223,7 @@ class Reconciler:
         memory.broken = words
 
     def _ask_for_signs_of_life(self, job: JobSnapshot) -> bool:
-        """Answer the held polls of workers in doubt: who lives asks again within milliseconds."""
+        """Answer the held polls of workers in doubt: a live agent asks again in milliseconds."""
         doubted = in_doubt(job) if job.broken is None else frozenset[int]()
         for worker in job.workers:
             if worker.serial in doubted:
@@ -237,7 +238,7 @@ class Reconciler:
             self._farewells.say(published(last, status))
 
     def _forget(self, key: Key) -> float:
-        """What was written to its last pods is still waited for: none is let go of twice."""
+        """Forget a deleted job, but go on awaiting writes to its pods: none is released twice."""
         self._memories.pop(key, None)
         self._queue.forget(key)
         self._caches.forget(key)

@@ -1,6 +1,6 @@
-"""The virtual cluster of one job: pods find nodes, workers start, and platforms take nodes away.
+"""The virtual cluster of one job: pods get nodes, workers start, platforms take nodes away.
 
-Moments are seconds since the replay began. A worker has a node to itself, which is paid from the
+Times are seconds since the replay began. A worker has a node to itself, which is paid from the
 second it is granted until its worker has ended; whatever then happens to it is not this job's cost.
 """
 
@@ -47,7 +47,7 @@ class Node:
 
 @dataclass
 class Worker:
-    """A worker's pod and its process as they really are."""
+    """A worker's pod and process in their real state."""
 
     serial: int
     uid: str
@@ -90,7 +90,7 @@ class Cluster:
         self._made = 0
 
     def serve(self) -> None:
-        """Let pools take what they lack, and give what they have."""
+        """Let pools take nodes that they lack now, and grant nodes that they have."""
         for pool in self.market.spot:
             held = self.held(pool)
             too_many = len(held) - pool.offer(self.now).nodes
@@ -101,7 +101,7 @@ class Cluster:
             self._grant(worker)
 
     def held(self, pool: Pool) -> list[Worker]:
-        """The workers that have a node of a pool."""
+        """Return the workers that have a node of a pool."""
         return [
             worker
             for worker in self.workers.values()
@@ -112,11 +112,11 @@ class Cluster:
         ]
 
     def waiting(self) -> list[Worker]:
-        """The workers for whom there is no node."""
+        """Return the workers without a node."""
         return [w for w in self.workers.values() if w.node is None and w.removed_at is None]
 
     def next_event(self) -> float:
-        """When something happens by itself."""
+        """Return when something happens by itself next."""
         moments = [pool.next_change(self.now) for pool in self.market.pools]
         for worker in self.workers.values():
             if worker.node is not None and worker.removed_at is None:
@@ -124,7 +124,7 @@ class Cluster:
         return min((moment for moment in moments if moment > self.now), default=inf)
 
     def do(self, action: Action) -> None:
-        """Do what the operator decided."""
+        """Carry out the operator's actions."""
         match action:
             case Create():
                 self._create(action)
@@ -148,7 +148,7 @@ class Cluster:
                 assert_never(action)
 
     def close(self) -> list[Lease]:
-        """The end: all nodes are given back."""
+        """Give all nodes back at the end."""
         for worker in self.workers.values():
             self._end(worker)
         return self.leases
@@ -167,7 +167,7 @@ class Cluster:
         )
 
     def _grant(self, worker: Worker) -> None:
-        """Take the node that an autoscaler would: of the best pools the cheapest that has one."""
+        """Grant the node that an autoscaler would: of the best pools the cheapest that has one."""
         weights = dict(worker.place.preferred)
         open_pools = [pool for pool in self._acceptable(worker.place) if self._has_one(pool)]
         if not open_pools:

@@ -1,4 +1,4 @@
-"""What came of a replay: the nodes that were held, what they cost, and whether it was in time."""
+"""The outcome of a replay: the nodes that were held, their cost, and whether it was in time."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ class Lease:
 
     @property
     def node_hours(self) -> float:
-        """What was held, in hours of one node."""
+        """The hours of one node that were held."""
         return (self.end - self.start) * self.nodes / _HOUR
 
 
 @dataclass(frozen=True)
 class Course:
-    """How a replay went."""
+    """The course of a replay."""
 
     leases: Sequence[Lease]
     finished: float | None  # None: it was given up, far behind its deadline
@@ -40,7 +40,7 @@ class Course:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A replay in figures, as `spotrun simulate` prints them."""
+    """The figures of a replay, as `spotrun simulate` prints them."""
 
     policy: str
     cost_usd: float
@@ -94,7 +94,7 @@ def _node_hours(leases: Iterable[Lease], *, spot: bool) -> float:
 
 
 def _covered(leases: Iterable[Lease]) -> float:
-    """The time in which there was some node, in seconds."""
+    """Return the seconds with at least one node."""
     covered, until = 0.0, 0.0
     for one in sorted(leases, key=lambda lease: lease.start):
         covered += max(one.end - max(one.start, until), 0.0)

@@ -1,4 +1,4 @@
-"""The policies that can be replayed, by the names that the command line knows them by."""
+"""The policies that can be replayed, by their names on the command line."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ Player = Callable[[Job, VirtualMarket, Rules], Course]
 
 
 def player(policy: str) -> Player:
-    """The player of that name; raises ValueError if what it needs is not installed."""
+    """Return the player of that name; raises ValueError if a library that it needs is missing."""
     if policy == "optimum":
         return _optimum()
     if policy in _PEERS:

@@ -1,6 +1,6 @@
-"""What the operator knows of the virtual market: learned by `policies.pool`.
+"""The operator's knowledge of the virtual market, learned by `policies.pool`.
 
-With `Observe.MARKET` it is told besides whether a pool has nodes to give, as in published replays.
+With `Observe.MARKET` it also knows whether a pool has nodes to give, as in published replays.
 """
 
 from dataclasses import replace
@@ -43,16 +43,16 @@ class Pools:
         self._known = [_Known(pool, cluster) for pool in cluster.market.pools]
 
     def look(self) -> Market:
-        """All pools, now."""
+        """Return all pools as they are known now."""
         return Market(tuple(known.facts() for known in self._known))
 
     def next_event(self) -> float:
-        """When time alone changes what is known."""
+        """Return when time alone changes what is known."""
         return min((known.again_at for known in self._known), default=inf)
 
 
 class _Known:
-    """One pool; what is known of it is concluded anew only when something happened to it."""
+    """One pool; its status is concluded anew only when something happened to it."""
 
     def __init__(self, pool: Pool, cluster: Cluster) -> None:
         self.again_at = 0.0
@@ -81,7 +81,7 @@ class _Known:
         return self._facts
 
     def _is_asked_by(self, worker: Worker) -> bool:
-        """Whether a worker waits for a node, and may have one from here."""
+        """Whether a worker waits for a node, and may have one of this pool."""
         is_over = worker.removed_at is not None or worker.runs(self._cluster.now)
         if is_over or (worker.node is not None and worker.node.gone_at < inf):
             return False
@@ -124,7 +124,7 @@ class _Known:
         return Life(at(there_at), at(lease.end), lease.was_taken)
 
     def _on_demand(self) -> UsdPerHour:
-        """What the same node costs on demand."""
+        """Return the price of the same node on demand."""
         key = (self._pool.trace.zone, self._pool.trace.instance_type)
         pools = self._cluster.market.on_demand
         same = next(p for p in pools if (p.trace.zone, p.trace.instance_type) == key)
@@ -160,7 +160,7 @@ class _Known:
         )
 
     def _node_hours(self) -> float:
-        """For how long nodes were there in a day to be taken, those that were taken included."""
+        """Return the node-hours of a day at risk of being taken, with those that were taken."""
         cluster, now = self._cluster, self._cluster.market.time(self._cluster.now)
         nodes = (worker.node for worker in cluster.held(self._pool))
         ages = (cluster.now - node.there_at for node in nodes if node is not None)
@@ -170,7 +170,7 @@ class _Known:
         return present + sum(float(one.node_hours.decimal) for one in recent)
 
     def _availability(self) -> tuple[bool | None, datetime | None]:
-        """What was learned by asking; or what is told, for free."""
+        """Return whether nodes are available, as learned or told for free, and when to retry."""
         cluster, status = self._cluster, self._status
         if cluster.rules.observe is Observe.MARKET:
             return self._pool.offer(cluster.now).nodes > len(cluster.held(self._pool)), None

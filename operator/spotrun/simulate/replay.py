@@ -47,7 +47,7 @@ class _Replay:
         return self._status.phase in {Phase.SUCCEEDED, Phase.FAILED}
 
     def _settle(self) -> float:
-        """Decide until there is nothing more to do at this moment; returns when to look again."""
+        """Decide until nothing more is to be done at this moment; return when to look again."""
         for _ in range(_MOST_ROUNDS):
             self._cluster.serve()
             self._training.follow(self._status)
@@ -73,7 +73,7 @@ class _Replay:
 
 
 def _known_before(job: Job, rules: Rules) -> TrainingJobStatus:
-    """Published replays know the work from the start; a cluster learns it from the first steps."""
+    """Add the amount of work, which published replays know from the start; a cluster learns it."""
     if rules.observe is not Observe.MARKET:
         return TrainingJobStatus()
     return TrainingJobStatus(
@@ -85,5 +85,5 @@ def _known_before(job: Job, rules: Rules) -> TrainingJobStatus:
 
 
 def _told(status: TrainingJobStatus) -> tuple[object, ...]:
-    """What workers act upon, or the next decision will: without news of it nothing follows."""
+    """Return the parts of status that workers, or the next decision, act upon."""
     return status.phase, status.world, status.next_serial, status.settled, status.orders

@@ -1,4 +1,4 @@
-"""Replays from several moments of the same recordings, and what they come to on average."""
+"""Replays from several moments of the same recordings, and their averages."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -21,7 +21,7 @@ class Starts:
 
     @property
     def ticks(self) -> list[int]:
-        """All of them."""
+        """All the ticks."""
         return [self.first + number * self.every for number in range(self.number)]
 
 
@@ -40,7 +40,7 @@ def run(
     starts: Starts,
     told: Callable[[int, Outcome], None] = lambda _number, _outcome: None,
 ) -> list[Outcome]:
-    """Replay a job once from each start; `told` hears of each as it ends."""
+    """Replay a job once from each start; `told` is called as each one ends."""
     play = player(policy)
     outcomes: list[Outcome] = []
     for tick in starts.ticks:
@@ -73,7 +73,7 @@ def check(policy: str, case: Case, starts: Starts) -> None:
 
 
 def as_json(outcomes: Sequence[Outcome], starts: Starts) -> dict[str, Any]:
-    """One object; of several replays the means, and each of them under `runs`."""
+    """Return one object; of several replays the means, and each of them under `runs`."""
     if starts.number == 1:
         return asdict(outcomes[0])
     runs = [

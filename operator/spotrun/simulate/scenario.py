@@ -1,4 +1,4 @@
-"""What is replayed: a job, and the rules by which a recorded market is played to it."""
+"""A scenario: a job, and the rules by which a recorded market is played to it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +13,7 @@ PROVISION_SECONDS = 120.0
 
 
 class Observe(StrEnum):
-    """What a policy knows of a pool that it has no node in."""
+    """The knowledge of a policy about a pool that it has no node in."""
 
     MARKET = "market"  # whether it has nodes to give, at every moment and for free
     ATTEMPTS = "attempts"  # only what it learned by asking
@@ -21,7 +21,7 @@ class Observe(StrEnum):
 
 @dataclass(frozen=True)
 class Job:
-    """What has to be done, and by when.
+    """The work to do, and its deadline.
 
     A world of `workers` does one second of work in a second; others are slower or faster in
     proportion to their size.
@@ -37,13 +37,13 @@ class Job:
 
     @property
     def given_up_seconds(self) -> float:
-        """After so long it is not going to end, or nothing is known of how."""
+        """The time after which a replay is given up: it will not end, or the recording has."""
         return min(_GIVEN_UP_AFTER * self.deadline_seconds, self.reach_seconds)
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What starting, losing and asking cost."""
+    """The costs of starting, losing and asking."""
 
     changeover_seconds: float = 600.0  # from a node's first second to its worker's first step
     checkpoint_seconds: float = 600.0  # of training between two checkpoints; 0: nothing is lost
@@ -53,9 +53,9 @@ class Rules:
 
     @property
     def provision_seconds(self) -> float:
-        """Of the changeover: until the node has joined the cluster, or is known not to come.
+        """The part of the changeover until the node has joined, or is known not to come.
 
-        Published replays do not take it apart.
+        Published replays do not divide the changeover.
         """
         is_published = self.observe is Observe.MARKET
         return 0.0 if is_published else min(PROVISION_SECONDS, self.changeover_seconds)

@@ -1,4 +1,4 @@
-"""Snapshots of the virtual cluster: what the operator sees of it, and no more."""
+"""Snapshots of the virtual cluster: exactly the facts that the operator would see."""
 
 from functools import cache
 from math import inf
@@ -43,7 +43,7 @@ TEMPLATE = PodTemplate(
 
 @cache
 def spec_of(job: Job, checkpoint_seconds: float) -> TrainingJobSpec:
-    """The TrainingJob that a user would write for it."""
+    """Return the TrainingJob that a user would write for it."""
     every = Duration.of(checkpoint_seconds) if checkpoint_seconds else "Auto"
     return TrainingJobSpec(
         workers=Workers(
@@ -61,7 +61,7 @@ def spec_of(job: Job, checkpoint_seconds: float) -> TrainingJobSpec:
 
 
 class Snapshots:
-    """Looks at one job."""
+    """Makes snapshots of one job."""
 
     def __init__(self, job: Job, cluster: Cluster, its_training: Training) -> None:
         self._job, self._cluster, self._training = job, cluster, its_training
@@ -70,7 +70,7 @@ class Snapshots:
         self._lost_at: dict[int, float] = {}
 
     def look(self, status: TrainingJobStatus, market: Market) -> seen.JobSnapshot:
-        """The job now."""
+        """Return the job as it is now."""
         cluster, time = self._cluster, self._cluster.market.time
         workers = tuple(self._worker(cluster.workers[n], status) for n in sorted(cluster.workers))
         return seen.JobSnapshot(

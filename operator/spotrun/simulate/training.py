@@ -1,7 +1,8 @@
 """The virtual training: workers enter the world that status names, make steps, and save them.
 
-A step is what a world of the job's `workers` does in a second; a world of another size is faster or
-slower in proportion. To change worlds in process takes no time here: measured, it is half a second.
+A world of the job's `workers` makes one step in a second; a world of another size is faster or
+slower in proportion. A change of worlds in process takes no time here: measured, it is half a
+second.
 """
 
 from math import inf
@@ -17,7 +18,7 @@ _HAIR = 1e-6
 
 
 class Training:
-    """What the workers of a cluster hold, and how far they are."""
+    """The steps of the workers of a cluster, and the state they hold."""
 
     def __init__(self, job: Job, rules: Rules, cluster: Cluster) -> None:
         self.job = job
@@ -32,7 +33,7 @@ class Training:
 
     @property
     def pace(self) -> float:
-        """Steps per second."""
+        """The steps per second."""
         return len(self._crew) / self.job.workers
 
     @property
@@ -45,7 +46,7 @@ class Training:
         return worker in self._crew
 
     def next_event(self) -> float:
-        """When the next checkpoint is complete, or the whole work."""
+        """Return when the next checkpoint is complete, or the whole work."""
         if not self._crew or self.is_complete:
             return inf
         wait = (self.job.work_seconds - self._reached) / self.pace
@@ -54,7 +55,7 @@ class Training:
         return self._cluster.now + max(wait, _HAIR)
 
     def advance(self, seconds: float) -> None:
-        """Make steps for so long."""
+        """Make steps for this time."""
         if not self._crew:
             return
         self._reached = min(self._reached + seconds * self.pace, self.job.work_seconds)
@@ -66,7 +67,7 @@ class Training:
             self._save()
 
     def follow(self, status: TrainingJobStatus) -> None:
-        """Do as the status says: enter worlds, save, train."""
+        """Follow the status: enter worlds, save, train."""
         now, world = self._cluster.now, status.world
         if world is None:
             return
@@ -84,7 +85,7 @@ class Training:
                 worker.ordered = asked
 
     def _assemble(self, status: TrainingJobStatus) -> None:
-        """Those who train are all there and well, or nobody trains."""
+        """Let the members of the world train once all are there and well; else nobody trains."""
         world, present = status.world, generation(status)
         assert world is not None, "somebody is to train"
         workers = self._cluster.workers
@@ -103,7 +104,7 @@ class Training:
     def _share_state(
         self, crew: list[Worker], how: How, restore: str | None, keepers: frozenset[int]
     ) -> None:
-        """State goes from those who have it to the others, or comes from the checkpoint."""
+        """Copy the state from its holders to the others, or restore the checkpoint."""
         if how is How.RESTART:
             steps = self._in(restore)
             self._unsaved_seconds = 0.0
@@ -128,6 +129,6 @@ class Training:
 
 
 def address(worker: Worker) -> str:
-    """Where its store is."""
+    """Return the address of a worker's store."""
     number = int(worker.uid.removeprefix("uid-"))
     return f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"

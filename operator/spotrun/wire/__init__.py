@@ -1,8 +1,8 @@
-"""What agents and operator say to each other, and what a worker's last words are.
+"""The messages between agents and operator, and the last words of a worker.
 
 Standard library only: of the operator the trainer uses this and nothing else. An agent may be older
-or newer than the operator, so readers ignore what they do not know; what they do know is checked
-and bounded, for a report comes from a user's pod and ends up in decisions and sums.
+or newer than the operator, so readers ignore fields that they do not know; the ones they know are
+checked and bounded, for a report comes from a user's pod and ends up in decisions and sums.
 """
 
 from spotrun.wire.answer import Answer, How, Orders, World, read_answer, write_answer

@@ -1,4 +1,4 @@
-"""What a worker is told."""
+"""The operator's answer to a worker."""
 
 import json
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from spotrun.wire.version import WIRE
 
 
 class How(StrEnum):
-    """How a worker enters a world."""
+    """The way in which a worker enters a world."""
 
     BOUNDARY = "Boundary"  # together, at a step that all agree on
     ABORT = "Abort"  # survivors drop the broken group and go on in process
@@ -46,14 +46,14 @@ class World:
 
 @dataclass(frozen=True)
 class Orders:
-    """What the worker is asked to do beside training; each number only grows."""
+    """Requests to the worker beside training; each number only grows."""
 
     checkpoint: int = 0
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a worker is told."""
+    """The operator's answer to a worker."""
 
     version: str
     phase: str
@@ -69,7 +69,7 @@ class Answer:
 
 
 def write_answer(answer: Answer) -> bytes:
-    """What goes to the agent; `world` is absent where there is none."""
+    """Write the answer to an agent; `world` is absent if there is none."""
     content: dict[str, Any] = {
         "wire": answer.wire,
         "version": answer.version,
@@ -90,7 +90,7 @@ def write_answer(answer: Answer) -> bytes:
 
 
 def read_answer(body: bytes) -> Answer:
-    """Read what the operator answered; raises ValueError if it is not an answer."""
+    """Read an answer of the operator; raises ValueError if it is not one."""
     content = as_object(body, "the answer")
     world = content.get("world")
     stop_at = content.get("stopAt")

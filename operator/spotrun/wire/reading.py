@@ -1,4 +1,4 @@
-"""Reading JSON that somebody else wrote: what is read is checked and bounded, or refused."""
+"""Checked reading of foreign JSON: each value is bounded, or refused."""
 
 import json
 import re
@@ -18,7 +18,7 @@ def as_object(body: bytes, what: str) -> Mapping[str, Any]:
 
 
 def object_of(value: object, what: str) -> Mapping[str, Any]:
-    """A value that is an object; raises ValueError."""
+    """Return a value that is an object; raises ValueError."""
     if not isinstance(value, dict):
         raise ValueError(f"{what} is not a JSON object")  # noqa: TRY004 - a sender's mistake, not ours
     return value
@@ -27,7 +27,7 @@ def object_of(value: object, what: str) -> Mapping[str, Any]:
 def whole(
     content: Mapping[str, Any], key: str, *, most: int = MOST_STEPS, default: int | None = None
 ) -> int:
-    """A whole number from 0 on; raises ValueError."""
+    """Return a whole number from 0 on; raises ValueError."""
     value = content.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
         raise ValueError(f"{key} is a whole number from 0 to {most}, not {shown(value)}")
@@ -35,7 +35,7 @@ def whole(
 
 
 def number(content: Mapping[str, Any], key: str, most: float) -> float | None:
-    """A number from 0 on, None if it is absent; raises ValueError."""
+    """Return a number from 0 on, None if it is absent; raises ValueError."""
     value = content.get(key)
     if value is None:
         return None
@@ -46,7 +46,7 @@ def number(content: Mapping[str, Any], key: str, most: float) -> float | None:
 
 
 def string(content: Mapping[str, Any], key: str) -> str:
-    """A text; raises ValueError."""
+    """Return a text; raises ValueError."""
     value = content.get(key)
     if not isinstance(value, str):
         raise ValueError(f"{key} is a text, not {shown(value)}")  # noqa: TRY004
@@ -54,19 +54,19 @@ def string(content: Mapping[str, Any], key: str) -> str:
 
 
 def message(content: Mapping[str, Any]) -> str:
-    """What is said to people: whatever it is, it is made fit to be shown."""
+    """Return the message for people, made fit to be shown."""
     value = content.get("message", "")
     return one_line(value) if isinstance(value, str) else ""
 
 
 def one_line(text: str) -> str:
-    """Bounded, and without what would break a line, a terminal or an encoding."""
+    """Return a bounded line without characters that break a line, a terminal or an encoding."""
     bounded = text[:MESSAGE_CHARACTERS]
     return "".join(char if char.isprintable() else " " for char in bounded).strip()
 
 
 def checkpoint_name(value: object) -> str | None:
-    """The name of a checkpoint, None if there is none; raises ValueError."""
+    """Return the name of a checkpoint, None if there is none; raises ValueError."""
     if value is None:
         return None
     if not isinstance(value, str) or not is_checkpoint_name(value):
@@ -75,13 +75,13 @@ def checkpoint_name(value: object) -> str | None:
 
 
 def is_checkpoint_name(text: str) -> bool:
-    """Whether a checkpoint may be called so."""
+    """Whether a checkpoint may have this name."""
     found = _CHECKPOINT.fullmatch(text)
     return found is not None and int(found[1]) <= MOST_STEPS
 
 
 def shown(value: object) -> str:
-    """A value in an error's words; what is nested is not, for it may be nested very deep."""
+    """Return a value for an error's message; a nested one, maybe very deep, is left out."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     return repr(str(value)[:40])

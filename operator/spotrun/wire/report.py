@@ -1,4 +1,4 @@
-"""What an agent says of its worker."""
+"""An agent's report of its worker."""
 
 import json
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _MOST_SECONDS = 1e9  # thirty years
 
 @dataclass(frozen=True)
 class Failure:
-    """A training process ended with an error in some generation."""
+    """A training process ended with an error in some world."""
 
     generation: int
     exit_code: int
@@ -41,7 +41,7 @@ class Utilization:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the training is, as the trainer says."""
+    """The progress of the training, by the trainer."""
 
     generation: int
     step: int
@@ -70,7 +70,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Report:
-    """What an agent says of its worker."""
+    """An agent's report of its worker."""
 
     wire: int = WIRE
     ready: bool = False  # could enter a world now: warm, or waiting in rendezvous
@@ -89,12 +89,12 @@ class Report:
 
     @property
     def outlives_a_break(self) -> bool:
-        """Whether its process goes on where its world has broken."""
+        """Whether its process goes on after its world has broken."""
         return self.in_process and not self.needs_boundary
 
     @property
     def news(self) -> tuple[object, ...]:
-        """What the operator acts upon: told at once, and looked at at once."""
+        """The fields that the operator acts upon: a change is sent and looked at at once."""
         return (
             self.ready,
             self.arrived,
@@ -111,12 +111,12 @@ class Report:
 
 
 def step_of(checkpoint: str) -> int:
-    """The step that a checkpoint of this name holds."""
+    """Return the step that a checkpoint of this name holds."""
     return int(checkpoint.removeprefix("step-").partition(".")[0])
 
 
 def read_report(body: bytes) -> Report:
-    """Read what an agent sent; raises ValueError with what is wrong about it."""
+    """Read an agent's report; raises ValueError that says what is wrong with it."""
     if len(body) > REPORT_BYTES:
         raise ValueError(f"a report has at most {REPORT_BYTES} bytes, this one {len(body)}")
     content = as_object(body, "the report")
@@ -147,7 +147,7 @@ def read_report(body: bytes) -> Report:
 
 
 def write_report(report: Report) -> bytes:
-    """What an agent sends; what it does not know is absent."""
+    """Write an agent's report; unknown fields are absent."""
     failed, progress, used = report.failed, report.progress, report.utilization
     content = {
         "wire": report.wire,

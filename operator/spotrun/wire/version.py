@@ -1,4 +1,4 @@
-"""Which versions of the language are spoken."""
+"""The versions of the wire format."""
 
 WIRE = 1
 """The version written by this side."""

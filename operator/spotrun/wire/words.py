@@ -19,7 +19,7 @@ LAST_WORDS_BYTES = 3_500  # the kubelet cuts termination messages at 4,096 bytes
 
 
 class Ending(StrEnum):
-    """Why a worker says it ended."""
+    """The reason that a worker gives for its end."""
 
     COMPLETED = "completed"
     DEPARTED = "departed"
@@ -39,7 +39,7 @@ class LastWords:
 
 
 def write_last_words(words: LastWords) -> str:
-    """One line that fits, whatever the message: the reason must survive the kubelet's cut."""
+    """Write one line that fits, whatever the message: the kubelet's cut must spare the reason."""
     code, step, name = words.exit_code, words.step, words.checkpoint
     is_code = code is not None and 0 <= code <= MOST_EXIT_CODE
     content = {
@@ -58,7 +58,7 @@ def write_last_words(words: LastWords) -> str:
 
 
 def read_last_words(text: str) -> LastWords | None:
-    """The last line that is such a line; None if a worker ended without a word of ours."""
+    """Return the last such line; None if a worker ended without one."""
     for line in reversed(text[-4096:].splitlines()):
         try:
             content = as_object(line.encode(), "last words")

@@ -10,7 +10,7 @@ from spotrun.api.field_types.text_values import Text
 
 
 def whole(text: str) -> int | None:
-    """A whole number in plain digits; None for anything else, and for one too long to be meant."""
+    """Return a whole number from plain digits; None for anything else, and for too many digits."""
     return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
 
@@ -34,7 +34,7 @@ class Amount(Text):
 
 
 class SignedAmount(Amount):
-    """A decimal number that may be below zero, as savings can."""
+    """A decimal number that may be negative, as savings can."""
 
     __slots__ = ()
     pattern = rf"-?{Amount.pattern}"
@@ -67,7 +67,7 @@ class Ratio(Amount):
 
 
 class Percent(Text):
-    """A share as people read it in a table: `43%`."""
+    """A share in percent, as in tables: `43%`."""
 
     __slots__ = ()
     pattern = r"[0-9]{1,6}(\.[0-9])?%"

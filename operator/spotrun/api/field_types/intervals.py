@@ -20,7 +20,7 @@ _LONG = 1024
 
 @dataclass(frozen=True)
 class Ranges:
-    """A set of numbers, millions maybe, of which nothing is kept but its intervals."""
+    """A set of numbers, millions maybe, kept as intervals alone."""
 
     intervals: tuple[Interval, ...] = ()  # ascending, and none touches the next one
 
@@ -41,7 +41,7 @@ class Ranges:
 
     @cached_property
     def size(self) -> int:
-        """How many numbers are in it."""
+        """The count of numbers in it."""
         return sum(last - first + 1 for first, last in self.intervals)
 
     @property
@@ -58,7 +58,7 @@ class Ranges:
         return self.of((*self.intervals, *((number, number) for number in numbers)))
 
     def missing(self, end: int) -> Iterator[int]:
-        """Name the numbers below `end` that are not in it, ascending."""
+        """Return the numbers below `end` that are not in it, ascending."""
         begin = 0
         for first, last in self.intervals:
             yield from range(begin, min(first, end))
@@ -88,7 +88,7 @@ def read_intervals(text: str) -> tuple[Interval, ...]:
 
 
 def write_intervals(intervals: Sequence[Interval]) -> str:
-    """Write the numbers themselves; of a long list the distances, where these are shorter."""
+    """Write the numbers; of a long list the distances between them, if these are shorter."""
     plain = ",".join(str(a) if a == b else f"{a}-{b}" for a, b in intervals)
     return plain if len(plain) <= _LONG else min(plain, _in_distances(intervals), key=len)
 

@@ -25,7 +25,7 @@ from spotrun.api.field_types.intervals import (
 
 
 class Text(str):
-    """A string of a known form; subclasses give the form and say it in words."""
+    """A string of a known form; subclasses give the form and describe it."""
 
     __slots__ = ()
 
@@ -53,7 +53,7 @@ class Text(str):
         return value
 
     def holds(self) -> bool:
-        """Say what the pattern cannot; called only on text that matches it."""
+        """Whether text that matches the pattern is valid; subclasses check the rest."""
         return True
 
     @classmethod
@@ -139,7 +139,7 @@ class Duration(Text):
 
 
 class PositiveDuration(Duration):
-    """A duration of more than nothing."""
+    """A duration above zero."""
 
     __slots__ = ()
     further_cel = "duration(self) > duration('0s')"
@@ -151,7 +151,7 @@ class PositiveDuration(Duration):
 
 
 class AutoOrDuration(Text):
-    """`Auto`, or a duration of more than nothing."""
+    """`Auto`, or a duration above zero."""
 
     __slots__ = ()
     pattern = f"Auto|{Duration.pattern}"
@@ -170,7 +170,7 @@ class AutoOrDuration(Text):
 
 
 class Time(Text):
-    """A moment as RFC 3339 writes it: `2026-03-01T08:00:00Z`."""
+    """A time as RFC 3339 writes it: `2026-03-01T08:00:00Z`."""
 
     __slots__ = ()
     # From the year 2000 on, so that no offset leaves the years that CEL and Python know.
@@ -186,12 +186,12 @@ class Time(Text):
 
     @property
     def datetime(self) -> dt.datetime:
-        """The moment, with its zone."""
+        """The time, with its zone."""
         return dt.datetime.fromisoformat(self)
 
     @classmethod
     def of(cls, moment: dt.datetime) -> Self:
-        """Write a moment in UTC."""
+        """Write a time in UTC."""
         assert moment.tzinfo is not None, "a moment without a zone is not a moment"
         return cls(moment.astimezone(dt.UTC).isoformat().replace("+00:00", "Z"))
 

@@ -1,4 +1,4 @@
-"""Where checkpoints are kept, how often they are taken and how many remain."""
+"""Checkpoints: their place, their interval and their number."""
 
 from typing import Annotated
 
@@ -72,7 +72,7 @@ class Csi(Model):
 
 
 class Medium(Choice):
-    """What an emptyDir is kept in."""
+    """The storage of an emptyDir."""
 
     DISK = "", "the node's disk"
     MEMORY = "Memory", "the node's memory, counted as the worker's"
@@ -116,7 +116,7 @@ class Volume(Model):
 
 
 class Checkpoint(Model):
-    """Where checkpoints are kept and how often they are taken."""
+    """The place of checkpoints, and the interval between them."""
 
     volume: Volume | None = Field(
         None,
@@ -148,5 +148,5 @@ class Checkpoint(Model):
 
     @property
     def outlives_pods(self) -> bool:
-        """Whether what was saved is still there when every pod is gone."""
+        """Whether checkpoints are still there when every pod is gone."""
         return self.uri is not None or (self.volume is not None and self.volume.empty_dir is None)

@@ -1,4 +1,4 @@
-"""What bounds a job: a deadline, a budget, idleness, failures, how long it is kept afterwards."""
+"""The limits of a job: deadline, budget, idleness, failures, and how long it is kept."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ from spotrun.api.names import Choice
 
 
 class OnMissed(Choice):
-    """What to do when the deadline cannot be met."""
+    """The reaction to a deadline that cannot be met."""
 
     AUTO = "Auto", "on-demand while the projected miss is below 10 percent, else as Cheapest"
     CHEAPEST = "Cheapest", "go on the cheapest way"
@@ -22,7 +22,7 @@ class OnMissed(Choice):
 
 
 class Deadline(Model):
-    """When the job should be finished."""
+    """The time by which the job should be finished."""
 
     finish_within: PositiveDuration | None = Field(
         None,
@@ -49,7 +49,7 @@ class Deadline(Model):
 
 
 class OnExceeded(Choice):
-    """What to do when the budget is used up."""
+    """The reaction to a used-up budget."""
 
     SUSPEND = "Suspend", "save a checkpoint, then hold the job until the budget is raised"
     FAIL = "Fail", "save a checkpoint if there is a place for one, then end the job"
@@ -57,14 +57,14 @@ class OnExceeded(Choice):
 
 
 class Unpriced(Choice):
-    """What to do about capacity of unknown price."""
+    """The reaction to capacity of unknown price."""
 
     REFUSE = "Refuse", "do not use it, for the budget could not be kept"
     ALLOW = "Allow", "use it and count it as nothing"
 
 
 class Budget(Model):
-    """What the job may cost."""
+    """The money that the job may cost."""
 
     max_cost_usd: PositiveAmount | None = Field(
         None,
@@ -108,7 +108,7 @@ class Budget(Model):
 
 
 class IdleDuration(Duration):
-    """A duration of at least that after which workers are called idle."""
+    """A duration, of at least 15 minutes, after which workers are called idle."""
 
     __slots__ = ()
     least_seconds = 900
@@ -124,7 +124,7 @@ class IdleDuration(Duration):
 
 
 class Idle(Model):
-    """What to do about workers that are paid and do next to nothing."""
+    """The reaction to workers that are paid and do next to nothing."""
 
     suspend_after: IdleDuration = Field(
         description="For how long all workers may use next to nothing, or make no step, e.g. 2h; "
@@ -134,7 +134,7 @@ class Idle(Model):
 
 
 class Failures(Model):
-    """What to do when training fails; interruptions of spot capacity never count as failures."""
+    """The reaction to failures of the training; interruptions of spot capacity never count."""
 
     max_restarts: Annotated[int, Field(ge=0, le=10_000)] = Field(
         3,
@@ -171,7 +171,7 @@ class Failures(Model):
 
 
 class Finished(Model):
-    """What becomes of the job when it is over."""
+    """The end of the job's life after the training."""
 
     delete_after: Duration | None = Field(
         None,

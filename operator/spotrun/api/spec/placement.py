@@ -1,4 +1,4 @@
-"""Where workers may run, and what spot capacity may cost."""
+"""The nodes that workers may use, and the most that spot capacity may cost."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from spotrun.api.spec.selector import LabelSelector
 
 
 class CapacityPolicy(Choice):
-    """Which kinds of capacity a job uses."""
+    """The capacity types that a job uses."""
 
     SPOT = "Spot", "only capacity that can be taken away"
     ON_DEMAND = "OnDemand", "only capacity that stays"
@@ -20,14 +20,14 @@ class CapacityPolicy(Choice):
 
 
 class Homogeneous(Choice):
-    """What the workers of a world have in common."""
+    """The properties that the workers of a world have in common."""
 
     ACCELERATOR = "Accelerator", "one GPU model, for a step runs at its slowest worker"
     NONE = "None", "nothing; different GPU models may work together"
 
 
 class Zones(Choice):
-    """How many zones a world may span."""
+    """The number of zones that a world may span."""
 
     AUTO = "Auto", "several only when that is cheaper with traffic between zones counted"
     SINGLE = "Single", "one"
@@ -35,7 +35,7 @@ class Zones(Choice):
 
 
 class Placement(Model):
-    """Where workers may run."""
+    """The nodes that workers may use."""
 
     capacity: CapacityPolicy = Field(
         CapacityPolicy.MIXED, description=f"Default Mixed. {CapacityPolicy.explained()}"

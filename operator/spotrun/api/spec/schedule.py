@@ -42,7 +42,7 @@ class ClockTime(Text):
 
 
 class EndTime(ClockTime):
-    """A time of day at which something ends; 24:00 is the end of the day."""
+    """A time of day at which a window ends; 24:00 is the end of the day."""
 
     __slots__ = ()
     pattern = f"{ClockTime.pattern}|24:00"
@@ -59,7 +59,7 @@ class TimeZone(Text):
 
 
 class Window(Model):
-    """A stretch of time that comes again every week."""
+    """A stretch of time that recurs every week."""
 
     days: Annotated[tuple[Days, ...], Field(min_length=1, max_length=7)] | None = Field(
         None,
@@ -93,7 +93,7 @@ class Window(Model):
 
 
 class Schedule(Model):
-    """When the job may run."""
+    """The hours in which the job may run."""
 
     windows: Annotated[tuple[Window, ...], Field(min_length=1, max_length=32)] = Field(
         description="The job runs only inside these; outside it saves a checkpoint and is "

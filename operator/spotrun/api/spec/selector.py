@@ -12,7 +12,7 @@ Labels = Annotated[dict[str, LabelValue], Field(max_length=64)]
 
 
 class Operator(Choice):
-    """How an expression compares a label with its values."""
+    """The comparison of a label with the values."""
 
     IN = "In", "the label has one of the values"
     NOT_IN = "NotIn", "the label is absent or has none of the values"
@@ -46,7 +46,7 @@ class Expression(Model):
     )
 
     def matches(self, labels: dict[str, str]) -> bool:
-        """Say whether an object with these labels meets the requirement."""
+        """Whether an object with these labels meets the requirement."""
         present = self.key in labels
         match self.operator:
             case Operator.EXISTS:
@@ -60,7 +60,7 @@ class Expression(Model):
 
 
 class LabelSelector(Model):
-    """Objects whose labels meet all that is asked; an empty selector selects everything."""
+    """A selection of objects by labels; all requirements must hold, an empty one selects all."""
 
     match_labels: Labels | None = Field(
         None, description="Labels an object must have, each with exactly this value."
@@ -70,7 +70,7 @@ class LabelSelector(Model):
     )
 
     def matches(self, labels: dict[str, str]) -> bool:
-        """Say whether an object with these labels is selected."""
+        """Whether an object with these labels is selected."""
         wanted = (self.match_labels or {}).items()
         return all(labels.get(key) == value for key, value in wanted) and all(
             expression.matches(labels) for expression in self.match_expressions or ()

@@ -66,7 +66,7 @@ class Container(Model):
 
 
 class PodSpec(Model):
-    """What a worker's pod runs; every field of a Kubernetes pod spec may be given."""
+    """The pod spec of a worker; every field of a Kubernetes pod spec may be given."""
 
     model_config: ClassVar[ConfigDict] = _PASS_THROUGH
 
@@ -110,14 +110,14 @@ class PodSpec(Model):
 
     @property
     def trainer(self) -> Container | None:
-        """The container that trains; None only where the rules are broken."""
+        """The container that trains; None only if the rules are broken."""
         if len(self.containers) == 1:
             return self.containers[0]
         return next((c for c in self.containers if c.name == TRAINER), None)
 
 
 class PodTemplate(Model):
-    """What every worker is made from."""
+    """The template that every worker is made from."""
 
     model_config: ClassVar[ConfigDict] = _PASS_THROUGH
 

@@ -1,4 +1,4 @@
-"""How many workers, what they are made from, and how their number follows utilization."""
+"""The workers: their number, their template, and how their number follows utilization."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ def _whole_replicas(workers: "Workers") -> bool:
 
 
 class Workers(Model):
-    """The workers of a job: how few, how many, and what each is made from."""
+    """The workers of a job: the least and the most, and the template of each."""
 
     min: NumWorkers = Field(
         1, description="Default 1. The job never trains with fewer workers; it waits instead."
@@ -83,14 +83,14 @@ class Workers(Model):
 
 
 class ScalingMode(Choice):
-    """Who says how many workers are wanted."""
+    """The author of the number of workers."""
 
     AUTO = "Auto", "the operator writes workers.replicas, from utilization and measured benefit"
     MANUAL = "Manual", "you, kubectl scale or an autoscaler of yours write workers.replicas"
 
 
 class TargetResource(Choice):
-    """What is kept at a utilization."""
+    """The resource whose utilization is kept."""
 
     GPU = "GPU", "the share of a step in which the GPU computes"
     CPU = "CPU", "of what the workers request"
@@ -112,7 +112,7 @@ class Target(Model):
 
 
 class Scaling(Model):
-    """How the number of workers follows what they achieve."""
+    """The way in which the number of workers follows their utilization."""
 
     mode: ScalingMode | None = Field(
         None,

@@ -1,4 +1,4 @@
-"""Where the API server is and who we are to it, read anew as tokens and certificates rotate."""
+"""The API server's address and our credentials, read anew as tokens and certificates rotate."""
 
 import asyncio
 import datetime
@@ -104,14 +104,14 @@ class Credentials:
         self._loading = asyncio.Lock()
 
     async def current(self) -> Access:
-        """What to use now; raises AccessError only where there has never been any."""
+        """Return the access to use now; raises AccessError only if there has never been any."""
         access = self._current
         if access is not None and not self._is_stale(access):
             return access
         return await self._reload(access)
 
     async def replace(self, refused: Access) -> Access:
-        """Something newer than what was just refused."""
+        """Return a newer access than the one that was just refused."""
         return await self._reload(refused)
 
     def _is_stale(self, access: Access) -> bool:
@@ -143,7 +143,7 @@ class Credentials:
 def _fresh_seconds(
     loader: kube_config.KubeConfigLoader, configuration: Configuration, path: Path
 ) -> float | None:
-    """How long what a kubeconfig led to may be used; None: until it is refused."""
+    """Return how long an access from a kubeconfig may be used; None: until it is refused."""
     user = loader._user or {}  # noqa: SLF001 - nothing public tells which way it went
     if "exec" in user and not (_token(configuration) or configuration.cert_file):
         # The loader has only logged why; going on as nobody would hide it behind a 403.
@@ -163,7 +163,7 @@ def _seconds_until(time_of_day: datetime.datetime) -> float:
 
 
 def _access(configuration: Configuration, fresh_seconds: float | None) -> Access:
-    """Raises ValueError and OSError, with what is wrong."""
+    """Read the kubeconfig; raises ValueError and OSError that say what is wrong."""
     _require_url(configuration.host)
     tls, digest = None, b""
     if configuration.host.startswith("https:"):

@@ -1,4 +1,4 @@
-"""Typed operations on objects: what goes out is a Struct or a dict, what comes back a Struct."""
+"""Typed operations on objects: they take a Struct or a dict, and return a Struct."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -54,7 +54,7 @@ class Listing(Generic[T]):
 
 @dataclass(frozen=True)
 class Selection:
-    """Which objects of a kind: of one namespace or of all, with these labels and fields."""
+    """A kind of object, restricted to a namespace, labels and fields."""
 
     resource: Resource
     namespace: str | None = None
@@ -122,7 +122,7 @@ class Client:
             query["continue"] = one.metadata.next
 
     async def newest_version(self, selection: Selection) -> int:
-        """The version that a collection has come to."""
+        """Return the present version of a collection."""
         async with aclosing(self.pages(selection, page=1)) as pages:
             async for one in pages:
                 return version_of(one.metadata.version)
@@ -155,9 +155,9 @@ class Client:
         subresource: str | None = None,
         dry_run: bool = False,
     ) -> T:
-        """Server-side apply: make our fields so, whoever else claims them.
+        """Set our fields by server-side apply, whoever else claims them.
 
-        Creates what is not there; name the UID in the body where that must not happen.
+        Creates an object that is missing; name the UID in the body where that must not happen.
         """
         path = resource.path(namespace, name, subresource)
         params = {**self._params(dry_run), "force": "true"}
@@ -219,9 +219,9 @@ class Client:
         grace_seconds: int | None = None,
         dry_run: bool = False,
     ) -> int | None:
-        """Delete one very object: another UID (or version) of that name is a Conflict.
+        """Delete the object of this UID; another one (or version) of its name is a Conflict.
 
-        Returns the version that the object now has, where it is still there or the answer says.
+        Returns the version that the object now has, if it is still there or the answer says.
         """
         preconditions = {"uid": uid} | ({"resourceVersion": version} if version else {})
         options: dict[str, object] = {
@@ -282,14 +282,14 @@ class Client:
 
 
 def _plain(value: object) -> str:
-    """A string that knows more than its text is sent as its text."""
+    """Return a plain string for a subclass of str."""
     if isinstance(value, str):
         return str(value)
     raise TypeError(f"{type(value).__name__} is nothing that JSON has")
 
 
 def version_of(text: str) -> int:
-    """A resource version as a number; raises Retryable for what cannot be one."""
+    """Return a resource version as a number; raises Retryable for text that cannot be one."""
     if not text.isdecimal():
         raise Retryable(f"the API server sent the resource version {text!r}, which is no number")
     return int(text)

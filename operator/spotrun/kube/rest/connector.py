@@ -1,4 +1,4 @@
-"""A pool of connections of which nothing is left once it is closed."""
+"""A pool of connections that leaves none behind once it is closed."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ _GOODBYE_SECONDS = 1.0
 
 
 class Connector(aiohttp.TCPConnector):
-    """Ends with all of its connections.
+    """A connection pool that ends with all of its connections.
 
     aiohttp forgets a connection whose request was given up, while TLS still waits for the other
     side's word: it would outlive the pool, and perhaps the event loop.

@@ -1,4 +1,4 @@
-"""HTTP to the API server: bytes out, bytes in, and every failure as one of our classes."""
+"""HTTP to the API server: every failure becomes one of our error classes."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -28,7 +28,7 @@ Params = Mapping[str, str]
 class Transport:
     """One pool of connections; to be used as `async with Transport(...) as transport`.
 
-    `heard` is told the Date of each answer, and when its request was sent.
+    `heard` gets the Date of each answer, and the time when its request was sent.
     """
 
     def __init__(self, credentials: Credentials, *, user_agent: str = "spotrun") -> None:
@@ -65,7 +65,7 @@ class Transport:
     ) -> bytes:
         """Send one request and return its answer's body; raises KubeError.
 
-        Where a write's answer was lost the error is Ambiguous; never because of a dry run.
+        If a write's answer was lost the error is Ambiguous; never because of a dry run.
         """
         write = method != "GET" and "dryRun" not in (params or {})
         limits = aiohttp.ClientTimeout(total=timeout_seconds, connect=CONNECT_SECONDS)
@@ -86,8 +86,8 @@ class Transport:
     ) -> AsyncGenerator[list[bytes], None]:
         """Yield the complete lines of an endless answer as they come, several at a time.
 
-        The first are none, as soon as the stream is open. Ends with the stream; raises Silent when
-        nothing came on it for `silence_seconds`.
+        The first batch is empty and says that the stream is open. Ends with the stream; raises
+        Silent when nothing came on it for `silence_seconds`.
         """
         limits = aiohttp.ClientTimeout(
             total=None, connect=CONNECT_SECONDS, sock_read=silence_seconds
@@ -160,7 +160,7 @@ def _abort(response: aiohttp.ClientResponse) -> None:
 
 @contextmanager
 def _lost(method: str, path: str, *, write: bool) -> Iterator[None]:
-    """Turn what happens to connections into our errors."""
+    """Turn errors of connections into ours."""
     try:
         yield
     except AccessError as error:

@@ -1,9 +1,10 @@
-"""What reflectors have found, as an API server would tell it: for kopf, which watches this.
+"""Changes found by our reflectors, served to kopf as an API server would.
 
 A framework's own watch may end the process at an error in its stream, and never hear of a deletion
 that was lost with a connection (ADR 0001). Here streams have no errors, no ends and no gaps, for
-the reflectors that fill them outlive the faults and compare whole lists. Lists are empty: what was
-there before is not news. Told are names and versions; the objects are in the caches.
+the reflectors that fill them outlive the faults and compare whole lists. Lists are empty: objects
+that were there before are not news. Only names and versions are sent; the objects are in the
+caches.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ _NAMESPACES = Resource("", "v1", "namespaces")
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind whose changes are told."""
+    """A kind whose changes are sent."""
 
     resource: Resource
     name: str
@@ -41,7 +42,7 @@ class Kind:
 
 @dataclass
 class _Stream:
-    """The changes of one kind that have yet to be read: the newest of each object."""
+    """The changes of one kind that were not read yet: the newest of each object."""
 
     lines: dict[tuple[Key, str], bytes] = field(default_factory=dict)
     in_hand: set[Key] = field(default_factory=set)
@@ -64,11 +65,11 @@ class Feed:
         self.is_paused = True
 
     def resume(self) -> None:
-        """Tell of what happens from now on; who resumes looks at everything once."""
+        """Send changes from now on; the caller looks at everything once."""
         self.is_paused = False
 
     def pause(self) -> None:
-        """Tell nothing more, for nobody is going to act on it."""
+        """Send nothing more, for nobody is going to act on it."""
         self.is_paused = True
         self._unheard.clear()
         for stream in self._streams.values():
@@ -76,7 +77,7 @@ class Feed:
             stream.in_hand.clear()
 
     def handler(self, resource: Resource) -> Handler[Any]:
-        """Return what a reflector of that resource is to call."""
+        """Return the callback for a reflector of that resource."""
 
         def changed(old: Object | None, new: Object | None) -> None:
             stays = old is not None and new is not None and old.metadata.uid == new.metadata.uid
@@ -88,14 +89,14 @@ class Feed:
         return changed
 
     def heard(self, resource: Resource, key: Key) -> None:
-        """Take note that a change was handled."""
+        """Note that a change was handled."""
         self._unheard.pop((resource, key), None)
         stream = self._streams[resource]
         stream.in_hand.discard(key)
         stream.news.set()
 
     def unheard_seconds(self) -> float:
-        """Return for how long the oldest change has waited to be handled."""
+        """Return how long the oldest change has waited to be handled."""
         since = next(iter(self._unheard.values()), None)
         return 0.0 if since is None else self._clock() - since
 
@@ -122,7 +123,7 @@ class Feed:
     # ------------------------------------------------------------ as an `aiohttp.ClientSession`
 
     async def request(self, method: str, url: str, **_: object) -> Answer:
-        """Answer as the API server does, of which this knows discovery, lists and watches."""
+        """Answer as the API server does; only discovery, lists and watches are known."""
         parts = urlsplit(url)
         found = self._documents().get(parts.path) if method.upper() == "GET" else None
         if found is not None:
@@ -151,7 +152,7 @@ class Feed:
             yield b"".join(stream.lines.pop(one) for one in given)
 
     def _documents(self) -> dict[str, object]:
-        """Return what discovery says: our kinds, and namespaces, which kopf insists on."""
+        """Return the discovery documents: our kinds, and namespaces, which kopf insists on."""
         versions = {(resource.group, resource.version) for resource in self._kinds}
         documents: dict[str, object] = {
             "/api": {"versions": ["v1"]},
@@ -165,7 +166,7 @@ class Feed:
         return documents
 
     def _followed(self, path: str) -> Kind | None:
-        """Return the kind whose collection that is."""
+        """Return the kind whose collection has that path."""
         return next((k for r, k in self._kinds.items() if path == r.path()), None)
 
     def _paths(self) -> str:

@@ -1,4 +1,4 @@
-"""An HTTP answer that never was on a wire: as much of `aiohttp.ClientResponse` as kopf uses."""
+"""An HTTP answer without a wire: the part of `aiohttp.ClientResponse` that kopf uses."""
 
 from collections.abc import AsyncGenerator
 from types import TracebackType
@@ -26,7 +26,7 @@ class Answer:
 
     @property
     def content(self) -> Self:
-        """Return what has `iter_chunked`."""
+        """The answer itself, for it has `iter_chunked`."""
         return self
 
     def iter_chunked(self, _: int) -> AsyncGenerator[bytes, None]:
@@ -43,12 +43,12 @@ class Answer:
         return msgspec.json.encode(self._document).decode()
 
     def raise_for_status(self) -> None:
-        """Raise what aiohttp raises for an error."""
+        """Raise the error that aiohttp raises for this status."""
         if self.status >= 400:
             raise aiohttp.ClientResponseError(cast("Any", None), (), status=self.status)
 
     def close(self) -> None:
-        """Be done with it."""
+        """Close the answer."""
         self.closed = True
 
     async def __aenter__(self) -> Self:

@@ -1,7 +1,7 @@
-"""Keeps a store equal to what the API server has, whatever happens in between.
+"""A reflector: it keeps a store equal to the API server's objects, through all faults.
 
-List, then watch; a list is compared with the store, so that what a broken watch lost comes out as
-changes, deletions included. Nothing ends it but being cancelled.
+List, then watch; a list is compared with the store, so that events that a broken watch lost come
+out as changes, deletions included. Only cancelling ends it.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ Handler = Callable[[T | None, T | None], None]
 
 @dataclass(frozen=True)
 class Timing:
-    """When a reflector loses patience."""
+    """The time limits of a reflector."""
 
     # A connection may be dead without a word, so one that is silent is opened anew. That is no
     # failure: of a quiet kind there is nothing to hear, for the API server sends its bookmark of
@@ -90,19 +90,19 @@ class Reflector(Generic[T]):
         self._watching: asyncio.Timeout | None = None
 
     def get(self, namespace: str, name: str) -> T | None:
-        """The object of that name, as last seen."""
+        """Return the object of that name, as last seen."""
         return self.store.get(Key(namespace, name))
 
     def by_index(self, index: str, value: Hashable) -> tuple[T, ...]:
-        """The objects that an index has under a value."""
+        """Return the objects that an index has under a value."""
         return self.store.by_index(index, value)
 
     def age_seconds(self) -> float:
-        """For how long nothing was heard, an answer to the watch being opened included."""
+        """Return how long nothing was heard; the answer that opens a watch counts as news."""
         return self._clock() - self._heard_at
 
     def relist(self) -> None:
-        """List again soon: something is known to be there that the watch did not tell."""
+        """List again soon: the watch has missed an object that is known to exist."""
         now = self._clock()
         if now - self.listed_at < self._timing.relist_least_seconds or self._relist_at <= now:
             return
@@ -152,7 +152,7 @@ class Reflector(Generic[T]):
         return pause_seconds
 
     async def _compare_versions(self) -> None:
-        """List again where the API server has not come as far as what was seen.
+        """List again if the API server is behind the version that was seen.
 
         A watch from its future would be silent, for as long as it takes to get there.
         """
@@ -191,9 +191,9 @@ class Reflector(Generic[T]):
             self.rewound()
 
     def _refuse_the_past(self, version: int) -> None:
-        """Two servers, one of which lags: going back would undo deletions that we acted upon.
+        """Refuse a list from a server that lags: it would undo deletions that we acted upon.
 
-        One that goes on from there, and is the only one for long, is believed.
+        A server that goes on from there, and is the only one for long, is believed.
         """
         if version >= self.last_version or self.refusals >= MOST_REFUSALS:
             return
@@ -226,7 +226,7 @@ class Reflector(Generic[T]):
             raise Retryable(f"the watch ended after {lived_seconds:.1f} s without a word")
 
     async def _read(self, seconds: float) -> bool:
-        """Take what a watch says to its end; whether it said anything."""
+        """Read a watch to its end; return whether it brought anything."""
         lines_seen = False
         stream = self._client.watch(
             self.selection,
@@ -268,7 +268,7 @@ class Reflector(Generic[T]):
             self.last_version, self._taken = meta.version, None
 
     def _is_new(self, version: int, key: Key) -> bool:
-        """Advance; what is not newer than all before is a replay (versions only grow in a kind).
+        """Whether an event is newer than all before; others are replays. Advances the version.
 
         Several objects may go at one version: etcd takes all that a lease held away together.
         """
@@ -289,7 +289,7 @@ class Reflector(Generic[T]):
                 log.exception("the handler of %s failed", self.selection.resource.plural)
 
     def _note_unreadable(self, unreadable: dict[Key, str]) -> None:
-        """What cannot be read keeps its last readable state: it is not gone."""
+        """Log objects that cannot be read; they keep their last readable state."""
         for key in unreadable.keys() - self.unreadable.keys():
             log.warning(
                 "%s %s/%s cannot be read and stays as it was: %s",

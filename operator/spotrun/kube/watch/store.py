@@ -1,4 +1,4 @@
-"""What is known of one kind of object: an indexed cache that turns lists into changes."""
+"""A store of one kind of object: an indexed cache that turns lists into changes."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
@@ -15,7 +15,7 @@ Index = Callable[[T], Iterable[Hashable]]
 
 
 class Store(Generic[T]):
-    """Objects by name, and by whatever indices were asked for."""
+    """Objects by name, and by the given indices."""
 
     def __init__(self, indices: Mapping[str, Index[T]] | None = None) -> None:
         self._objects: dict[Key, T] = {}
@@ -31,21 +31,21 @@ class Store(Generic[T]):
         return iter(tuple(self._objects.values()))
 
     def get(self, key: Key) -> T | None:
-        """The object of that name."""
+        """Return the object of that name."""
         return self._objects.get(key)
 
     def names(self) -> frozenset[Key]:
-        """The names of all objects."""
+        """Return the names of all objects."""
         return frozenset(self._objects)
 
     def by_index(self, index: str, value: Hashable) -> tuple[T, ...]:
-        """The objects that an index has under a value, in the order in which they came."""
+        """Return the objects that an index has under a value, in the order in which they came."""
         return tuple(self._indices[index].get(value, {}).values())
 
     def put(self, item: T, *, even_older: bool = False) -> list[Change[T]]:
-        """Take in an object; one that replaces another of its name ends the other first.
+        """Store an object; one that replaces another of its name ends the other first.
 
-        An object older than what is known of it changes nothing, unless that may be.
+        An object older than the stored one changes nothing, unless that may be.
         """
         meta = item.metadata
         key = Key(meta.namespace, meta.name)

@@ -1,4 +1,4 @@
-"""Lines of a watch as typed events, decoded in one pass and only as far as the caller's Struct."""
+"""Lines of a watch as typed events, decoded in one pass into the caller's Struct."""
 
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -74,7 +74,7 @@ class Codec(Generic[T]):
         )
 
     def event(self, line: bytes) -> Event[T] | Broken:
-        """One line of a stream; raises Retryable where it is no event at all."""
+        """Decode one line of a stream; raises Retryable if it is no event at all."""
         try:
             event: Event[T] = decode(self._event, line)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -82,7 +82,7 @@ class Codec(Generic[T]):
         return event
 
     def item(self, raw: msgspec.Raw) -> T | Broken:
-        """One object of a list."""
+        """Decode one object of a list."""
         try:
             item: T = decode(self._item, raw)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:

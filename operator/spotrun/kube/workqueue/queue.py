@@ -59,33 +59,33 @@ class WorkQueue(Generic[K]):
             self._changed.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Work on a key in a while; of several such wishes the earliest counts."""
+        """Work on a key in a while; of several such times the earliest counts."""
         if self._is_open:
             self._schedule.add_at(key, self._clock() + seconds)
             self._changed.set()
 
     def forget(self, key: K) -> None:
-        """Drop a key's alarm and backoff: what it stood for is gone."""
+        """Drop the alarm and the backoff of a key whose object is gone."""
         self._schedule.forget(key)
 
     def failures(self, key: K) -> int:
-        """How often the work on a key has failed in a row."""
+        """Return how often the work on a key has failed in a row."""
         return self._schedule.failures(key)
 
     def waiting(self) -> int:
-        """How many keys could be worked on now, if there were workers."""
+        """Return how many keys could be worked on now, if there were workers."""
         return self._schedule.waiting()
 
     def oldest_seconds(self) -> float:
-        """For how long the longest-waiting key has waited."""
+        """Return how long the longest-waiting key has waited."""
         since = self._schedule.oldest()
         return 0.0 if since is None else self._clock() - since
 
     async def run(self, work: Work[K], *, workers: int) -> NoReturn:
-        """Work for ever, on so many keys at once. Cancel it to stop: work under way is cancelled.
+        """Work for ever, on this many keys at once. Cancelling it also cancels work under way.
 
-        Exceptions are a key's failure, never the queue's: it comes again with a backoff, not
-        before the Retry-After of a KubeError.
+        Exceptions are a key's failure, never the queue's: it comes again with a backoff, not before
+        the Retry-After of a KubeError.
         """
         tasks: set[asyncio.Task[None]] = set()
 
@@ -109,7 +109,7 @@ class WorkQueue(Generic[K]):
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _wait(self) -> None:
-        """Until something was added or finished, or an alarm is due."""
+        """Wait until something was added or finished, or an alarm is due."""
         alarm = self._schedule.next_alarm()
         seconds = None if alarm is None else max(0.0, alarm - self._clock())
         try:

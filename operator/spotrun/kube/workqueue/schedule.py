@@ -1,4 +1,4 @@
-"""Which key is worked on next: the rules of the work queue, without tasks and without a clock."""
+"""The order of the work queue: rules without tasks and without a clock."""
 
 import heapq
 from collections import deque
@@ -43,7 +43,7 @@ class Lane(Generic[K]):
         self._groups[group].setdefault(key, since)
 
     def discard(self, key: K) -> float | None:
-        """Take a key out of turn; returns since when it has waited, None if it was not there."""
+        """Take a key out of turn; return when it began to wait, None if it was not there."""
         group = self._group_of(key)
         since = self._groups.get(group, {}).pop(key, None)
         if since is not None and not self._groups[group]:
@@ -52,7 +52,7 @@ class Lane(Generic[K]):
         return since
 
     def take(self) -> K:
-        """The first key of the group whose turn it is."""
+        """Return the first key of the group whose turn it is."""
         group = self._turns.popleft()
         keys = self._groups[group]
         key = next(iter(keys))
@@ -64,7 +64,7 @@ class Lane(Generic[K]):
         return key
 
     def oldest(self) -> float | None:
-        """Since when the first key has waited."""
+        """Return when the first key began to wait."""
         firsts = [next(iter(keys.values())) for keys in self._groups.values()]
         return min(firsts, default=None)
 
@@ -124,7 +124,7 @@ class Schedule(Generic[K]):
             self._drop_overtaken()
 
     def take(self, now: float) -> K | None:
-        """The next key to work on, None where there is none; say `done` or `failed` after."""
+        """Return the next key to work on, None if there is none; call `done` or `failed` after."""
         self._ring(now)
         lane = self._lane()
         if lane is None:
@@ -135,12 +135,12 @@ class Schedule(Generic[K]):
         return key
 
     def done(self, key: K, now: float) -> None:
-        """The work on a key succeeded: its backoff starts afresh."""
+        """Note that the work on a key succeeded: its backoff starts afresh."""
         self._failed.pop(key, None)
         self._finish(key, now)
 
     def failed(self, key: K, now: float, retry_after_seconds: float | None = None) -> float:
-        """The work on a key failed: it comes again after a pause, which is returned."""
+        """Note that the work on a key failed; return the pause until it comes again."""
         before = self._failed.get(key)
         times = before.times + 1 if before else 1
         pause_seconds = self._backoff.pause_seconds(times, self._roll, retry_after_seconds)
@@ -150,31 +150,31 @@ class Schedule(Generic[K]):
         return pause_seconds
 
     def forget(self, key: K) -> None:
-        """Drop a key's alarm and backoff: what it stood for is gone."""
+        """Drop the alarm and the backoff of a key whose object is gone."""
         self._failed.pop(key, None)
         self._alarms.pop(key, None)
 
     def next_alarm(self) -> float | None:
-        """When a key will be due that is not yet."""
+        """Return when the next alarm of a key is due."""
         while self._heap and self._alarms.get(self._heap[0][2]) != self._heap[0][0]:
             heapq.heappop(self._heap)  # overtaken by an earlier one, or forgotten
         return self._heap[0][0] if self._heap else None
 
     def waiting(self) -> int:
-        """How many keys could be worked on now."""
+        """Return how many keys could be worked on now."""
         return len(self._urgent) + len(self._ordinary)
 
     def working(self) -> int:
-        """How many keys are being worked on."""
+        """Return how many keys are being worked on."""
         return len(self._working)
 
     def failures(self, key: K) -> int:
-        """How often a key has failed in a row."""
+        """Return how often a key has failed in a row."""
         failed = self._failed.get(key)
         return failed.times if failed else 0
 
     def oldest(self) -> float | None:
-        """Since when the longest-waiting key has waited."""
+        """Return when the longest-waiting key began to wait."""
         ages = (self._urgent.oldest(), self._ordinary.oldest())
         return min((age for age in ages if age is not None), default=None)
 
@@ -184,7 +184,7 @@ class Schedule(Generic[K]):
             self.add(key, now, urgent=again)
 
     def _drop_overtaken(self) -> None:
-        """Alarms that are days ahead, and were overtaken every second, would pile up till then."""
+        """Drop overtaken alarms: replaced every second, those days ahead would pile up."""
         live = {alarm[2]: alarm for alarm in self._heap if self._alarms.get(alarm[2]) == alarm[0]}
         self._heap = list(live.values())
         heapq.heapify(self._heap)

@@ -1,1 +1,1 @@
-"""`kubectl tjob estimate`: what a user's job would cost on recorded markets."""
+"""`kubectl tjob estimate`: the cost of a user's job on recorded markets."""

@@ -41,7 +41,7 @@ class _Stage:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked on a command line."""
+    """The question on a command line."""
 
     job: Replayed
     stages: tuple[_Stage, ...]
@@ -50,7 +50,7 @@ class Question:
 
 
 def understand(chosen: Namespace) -> Question:
-    """Read flags, the job and the recordings; raises ValueError with what is wrong about them."""
+    """Read flags, the job and the recordings; raises ValueError that says what is wrong."""
     job = replayed(
         manifest.read(chosen.filename),
         work_hours=chosen.work_hours,
@@ -91,9 +91,9 @@ def run(question: Question) -> int:
 
 
 def _stage(market: RecordedMarket, job: Job, rules: Rules, starts: int) -> _Stage:
-    """Starts are as far apart as the recording allows with room for a job that is late.
+    """Choose starts as far apart as the recording allows with room for a job that is late.
 
-    Where spot is scarce work takes twice its time, and who has a deadline may take all of it.
+    Where spot is scarce work takes twice its time, and a job with a deadline may take all of it.
     """
     due = job.deadline_seconds if job.deadline_seconds < inf else 0.0
     longest = max(2 * job.work_seconds, due) + 24 * _HOUR
@@ -112,7 +112,7 @@ def _stage(market: RecordedMarket, job: Job, rules: Rules, starts: int) -> _Stag
 
 
 def _outcomes(stages: Sequence[_Stage]) -> list[list[Outcome]]:
-    """Replay everything, on all processors; for each stage what came of it, in order."""
+    """Replay everything, on all processors; return the outcomes of each stage, in order."""
     number = sum(len(stage.ticks) for stage in stages)
     processes = min(os.cpu_count() or 1, number)
     with ProcessPoolExecutor(
@@ -130,7 +130,7 @@ def _outcomes(stages: Sequence[_Stage]) -> list[list[Outcome]]:
 
 @contextmanager
 def _ctrl_c_held_back() -> Iterator[None]:
-    """Processes that start here inherit it: they hear of a Ctrl-C once they can end in silence."""
+    """Block Ctrl-C for processes that start here, until they can end without a traceback."""
     resource_tracker.ensure_running()  # starts a process, after which it lets Ctrl-C through
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -140,7 +140,7 @@ def _ctrl_c_held_back() -> Iterator[None]:
 
 
 def _end_with_the_parent() -> None:
-    """At once on Ctrl-C; and when it was killed, for the pool's own queues would not tell."""
+    """End at once on Ctrl-C, and if the parent was killed, which the pool's queues do not tell."""
     Thread(target=_end_after_the_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -158,7 +158,7 @@ def _play(case: Case, tick: int) -> Outcome:
 
 
 def _tell(number: int, futures: Sequence["Future[Outcome]"]) -> None:
-    """Wait, and say how far it is to somebody who watches, from the start."""
+    """Wait, and print the progress for somebody who watches, from the start."""
     _say(0, number)
     for done, future in enumerate(as_completed(futures), 1):
         future.result()

@@ -1,4 +1,4 @@
-"""A TrainingJob from a file, or from what `kubectl get -o yaml` prints."""
+"""A TrainingJob from a file, or from the output of `kubectl get -o yaml`."""
 
 import json
 import re
@@ -48,7 +48,7 @@ def read(name: str) -> TrainingJob:
 
 
 class _Loader(yaml.SafeLoader):
-    """As kubectl reads YAML: what looks like a time is a text, and so is `=`."""
+    """A YAML loader like kubectl's: a time is a text, and so is `=`."""
 
 
 _Loader.yaml_implicit_resolvers = {

@@ -1,4 +1,4 @@
-"""What of a TrainingJob can be replayed, and in words what is left out."""
+"""The part of a TrainingJob that can be replayed, and a description of the rest."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,9 +41,9 @@ def replayed(
     checkpoint_seconds: float,
     now: datetime,
 ) -> Replayed:
-    """What to replay; raises ValueError if no work, time or money is left, or it is not known.
+    """Return the job to replay; raises ValueError if no work, time or money is left, or known.
 
-    `checkpoint_seconds` is the interval where the job leaves it to the operator.
+    `checkpoint_seconds` is the interval if the job leaves it to the operator.
     """
     spec = job.spec
     full = _full_size(spec)
@@ -68,7 +68,7 @@ def replayed(
 
 
 def _full_size(spec: TrainingJobSpec) -> int:
-    """As many workers as it wants; what utilization would justify no recording tells."""
+    """Return the workers that it wants; no recording tells which number utilization justifies."""
     if spec.scaling_mode is ScalingMode.MANUAL:
         return sizes.wanted(spec.workers)
     return sizes.largest(spec.workers, spec.workers.max)
@@ -92,7 +92,7 @@ def _work_seconds(status: TrainingJobStatus | None, given: float | None, full: i
 
 
 def _deadline_seconds(job: TrainingJob, now: datetime) -> float:
-    """What is left until the deadline; inf: there is none."""
+    """Return the time left until the deadline; inf if there is none."""
     deadline = job.spec.deadline
     if deadline is None:
         return inf
@@ -113,7 +113,7 @@ def _deadline_seconds(job: TrainingJob, now: datetime) -> float:
 
 
 def _passed_seconds(job: TrainingJob, now: datetime) -> float:
-    """Since it was created; of a job that is not there yet, nothing."""
+    """Return the time since its creation; 0 for a job that does not exist yet."""
     created = job.metadata.creation_timestamp
     if created is None:
         return 0.0
@@ -124,7 +124,7 @@ def _passed_seconds(job: TrainingJob, now: datetime) -> float:
 
 
 def _left(job: TrainingJob) -> Usd | None:
-    """What is left of the budget; None: there is no limit."""
+    """Return the rest of the budget; None if there is no limit."""
     budget, status = job.spec.budget, job.status
     if budget is None or budget.max_cost_usd is None:
         return None
@@ -146,7 +146,7 @@ def _checkpoint_seconds(spec: TrainingJobSpec, by_default: float) -> float:
 
 
 def _spec(spec: TrainingJobSpec, full: int, deadline: float, left: Usd | None) -> TrainingJobSpec:
-    """The job as it would be written for a market in which a worker is a node."""
+    """Return the job as it would be written for a market in which a worker is a node."""
     workers = spec.workers.model_copy(update={"template": TEMPLATE, "replicas": full})
     due = None
     if spec.deadline is not None:
@@ -163,7 +163,7 @@ def _spec(spec: TrainingJobSpec, full: int, deadline: float, left: Usd | None) -
 
 
 def _budget(budget: Budget | None, left: Usd | None) -> Budget | None:
-    """What of it a replay may spend; a budget that only warns holds nothing back."""
+    """Return the budget of a replay; a budget that only warns reserves nothing."""
     if budget is None or not left:
         return budget
     return budget.model_copy(update={"max_cost_usd": PositiveAmount.of(left.decimal)})

@@ -1,4 +1,4 @@
-"""What was estimated, for people and for programs."""
+"""The report of an estimate, for people and for programs."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ LeftOut = Sequence[tuple[RecordedMarket, str]]
 
 @dataclass(frozen=True)
 class Estimate:
-    """What came of a job on one recorded market."""
+    """The outcome of a job on one recorded market."""
 
     market: RecordedMarket
     on_demand_usd: float  # with on-demand nodes alone, which are there when they are asked for
@@ -53,39 +53,39 @@ class Estimate:
 
     @property
     def cost_usd(self) -> Spread:
-        """What the job paid."""
+        """The cost of the job."""
         return Spread.of([one.cost_usd for one in self.runs])
 
     @property
     def finish_hours(self) -> Spread:
-        """After how long it was done."""
+        """The hours until the job was done."""
         return Spread.of([one.finish_hours for one in self.runs])
 
     @property
     def interruptions(self) -> Spread:
-        """How many nodes were taken away."""
+        """The number of nodes taken away."""
         return Spread.of([one.interruptions for one in self.runs])
 
     @property
     def lost_work_hours(self) -> Spread:
-        """What had to be done again."""
+        """The hours of work that had to be done again."""
         return Spread.of([one.lost_work_hours for one in self.runs])
 
     @property
     def saved_percent(self) -> Spread:
-        """Of those that were done, against on-demand alone; below 0 it was dearer."""
+        """The savings of finished replays against on-demand alone; negative if they were dearer."""
         whole = self.on_demand_usd
         done = [one.cost_usd for one in self.runs if one.finish_hours is not None and whole]
         return Spread.of([100 * (1 - usd / whole) for usd in done])
 
     @property
     def late(self) -> int:
-        """Replays that missed the deadline."""
+        """The number of replays that missed the deadline."""
         return sum(met is False for met in self.met)
 
     @property
     def unfinished(self) -> int:
-        """Replays that were not done when the recording, or the patience with it, was over."""
+        """The number of replays not done when the recording, or the patience, was over."""
         return sum(one.finish_hours is None for one in self.runs)
 
 
@@ -95,7 +95,7 @@ def _deadline_met(one: Outcome, job: Job) -> bool | None:
 
 
 def as_json(job: Replayed, estimates: Sequence[Estimate], left_out: LeftOut) -> str:
-    """One object, with every replay in it."""
+    """Return one object, with every replay in it."""
     return json.dumps(
         {
             "job": job.name,
@@ -137,7 +137,7 @@ def _object(estimate: Estimate, job: Replayed) -> dict[str, Any]:
 
 
 def as_text(job: Replayed, estimates: Sequence[Estimate], left_out: LeftOut) -> str:
-    """For people: a few lines for each market, and what is to be known about them."""
+    """Return a text for people: a few lines for each market, and notes about them."""
     lines = [_headline(job)]
     for one in estimates:
         lines += ["", *_lines(one, job)]

@@ -1,1 +1,1 @@
-"""Recorded spot markets, and what is to be had in them at every moment."""
+"""Recorded spot markets, and the nodes available in them at every moment."""

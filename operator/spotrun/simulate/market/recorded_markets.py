@@ -22,26 +22,26 @@ class RecordedMarket:
 
     @property
     def name(self) -> str:
-        """Which nodes, and where."""
+        """The kind of nodes, and their region."""
         kinds = dict.fromkeys(trace.instance_type for trace in self.traces)
         zones = dict.fromkeys(trace.zone for trace in self.traces)
         return f"{', '.join(kinds)} in {', '.join(zones)}"
 
     @property
     def seconds(self) -> float:
-        """How long the shortest recording is."""
+        """The length of the shortest recording."""
         return min(trace.seconds for trace in self.traces)
 
     @property
     def period(self) -> tuple[datetime, datetime] | None:
-        """From when until when the first pool was recorded."""
+        """The start and the end of the first pool's recording."""
         first = self.traces[0]
         if first.start is None:
             return None
         return first.start, first.start + timedelta(seconds=first.seconds)
 
     def lacks(self, job: Job, *, assume_capacity: bool) -> str | None:
-        """Why it tells nothing about a job; None: it does."""
+        """Return why it tells nothing about a job; None if it does."""
         most = self._most_spot(job)
         if most < job.workers and not assume_capacity:
             return (
@@ -54,7 +54,7 @@ class RecordedMarket:
         return None
 
     def _most_spot(self, job: Job) -> float:
-        """How many nodes at most the recordings could tell of."""
+        """Return how many nodes at most the recordings could show."""
         placement = job.spec.placement if job.spec is not None else Placement()
         if placement.capacity is CapacityPolicy.ON_DEMAND:
             return inf
@@ -63,7 +63,7 @@ class RecordedMarket:
 
 
 def shipped() -> list[RecordedMarket]:
-    """What comes with spotrun, one market for each kind of node and region."""
+    """Return the markets that come with spotrun, one for each kind of node and region."""
     with as_file(files("spotrun.simulate") / "data") as folder:
         traces = [read(path) for path in folder.glob("*.json")]
     traces.sort(key=lambda trace: (*_market(trace), trace.zone))
@@ -71,12 +71,12 @@ def shipped() -> list[RecordedMarket]:
 
 
 def given(paths: Sequence[Path]) -> RecordedMarket:
-    """The market that a user has recorded."""
+    """Return the market that a user has recorded."""
     return RecordedMarket(tuple(read(path) for path in paths))
 
 
 def priced(market: RecordedMarket, prices: Prices) -> RecordedMarket:
-    """The same nodes, at other prices."""
+    """Return the same nodes at other prices."""
     spot, on_demand = prices.spot_usd_per_hour, prices.on_demand_usd_per_hour
     return RecordedMarket(
         tuple(

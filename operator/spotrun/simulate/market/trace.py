@@ -1,7 +1,7 @@
 """Recorded spot markets: one file is one pool, tick by tick.
 
-Recordings come from many hands, so nothing is assumed that the schema does not say, and what is
-wrong about a file is named with its field.
+Recordings have many authors, so only the schema is relied upon, and an error names the file and the
+field.
 """
 
 import json
@@ -19,7 +19,7 @@ _REGION = re.compile(r"(?P<aws>[a-z]+(-[a-z]+)+-\d+)[a-z]|(?P<gcp>[a-z]+(-[a-z]+
 
 
 class Kind(StrEnum):
-    """What the numbers of a recording mean."""
+    """The meaning of a recording's numbers."""
 
     AVAILABILITY = "availability"  # a probe asked for so many nodes and gave them back
     PREEMPTION = "preemption"  # nodes were kept; the number falls when some are taken
@@ -45,7 +45,7 @@ class Trace:
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
+        """The length of the recording."""
         return len(self.available) * self.gap_seconds
 
 
@@ -63,7 +63,7 @@ def read(path: Path) -> Trace:
 
 
 def region_of(zone: str) -> str:
-    """The region in a zone's name, as AWS and Google build them; else the zone itself."""
+    """Return the region in a zone's name, as AWS and Google build them; else the zone itself."""
     match = _REGION.fullmatch(zone)
     return (match["aws"] or match["gcp"]) if match is not None else zone
 

@@ -1,7 +1,7 @@
-"""The virtual market: what pools have to give, and at what price, at every moment.
+"""The virtual market: the nodes that pools offer, and their prices, at every moment.
 
-Moments are seconds since the replay began. Spot pools are recordings; beside each of them stands
-the same node on demand, which stays until it is given back.
+Times are seconds since the replay began. Spot pools are recordings; beside each of them stands the
+same node on demand, which stays until it is given back.
 """
 
 import random
@@ -40,7 +40,7 @@ class Prices:
 
 @dataclass(frozen=True)
 class Offer:
-    """What a pool has to give, to all its takers together."""
+    """The nodes that a pool offers, to all its takers together."""
 
     nodes: int
     usd_per_hour: Decimal
@@ -54,16 +54,16 @@ class Pool(ABC):
 
     @abstractmethod
     def offer(self, moment: float) -> Offer:
-        """What it offers at a moment."""
+        """Return the offer at a moment."""
 
     @abstractmethod
     def next_change(self, moment: float) -> float:
-        """When it next offers something else."""
+        """Return when the offer changes next."""
 
     @property
     @abstractmethod
     def history(self) -> PriceHistory:
-        """Its price over time."""
+        """Return its price over time."""
 
 
 class Recording:
@@ -165,21 +165,21 @@ class VirtualMarket:
 
     @cached_property
     def spot(self) -> tuple[Pool, ...]:
-        """Those whose nodes can be taken away."""
+        """The pools whose nodes can be taken away."""
         return tuple(pool for pool in self.pools if pool.capacity is Capacity.SPOT)
 
     @cached_property
     def on_demand(self) -> tuple[Pool, ...]:
-        """Those whose nodes stay."""
+        """The pools whose nodes stay."""
         return tuple(pool for pool in self.pools if pool.capacity is not Capacity.SPOT)
 
     def time(self, moment: float) -> datetime:
-        """A moment by the calendar."""
+        """Return a moment as a date and time."""
         return self.origin + timedelta(seconds=moment)
 
 
 class Recordings:
-    """Several traces side by side, to be played from any tick on.
+    """Several traces, played together from any tick on.
 
     Ticks are those of the first trace. The others begin as long after their own first tick: their
     dates are not compared, for recordings of different years may well be played together.
@@ -192,21 +192,21 @@ class Recordings:
 
     @property
     def tick_seconds(self) -> float:
-        """How long a tick of the first trace is."""
+        """The length of a tick of the first trace."""
         return self._recordings[0].trace.gap_seconds
 
     @property
     def seconds(self) -> float:
-        """How long the shortest of them is."""
+        """The length of the shortest of them."""
         return min(recording.trace.seconds for recording in self._recordings)
 
     @property
     def on_demand_usd_per_hour(self) -> Decimal:
-        """Of a node, where that is cheapest."""
+        """The price of an on-demand node, where it is cheapest."""
         return min(recording.on_demand_usd_per_hour for recording in self._recordings)
 
     def market(self, start_tick: int) -> VirtualMarket:
-        """The market as it was from a tick on."""
+        """Return the market as it was from a tick on."""
         first = self._recordings[0].trace
         began = start_tick * first.gap_seconds
         origin = (first.start or SOME_DAY) + timedelta(seconds=began)
@@ -223,7 +223,7 @@ class Recordings:
 
 
 def _given(trace: Trace, nodes: int, rules: Rules) -> int:
-    """Nobody knows what a pool had beyond what was asked of it."""
+    """Return the nodes offered; those beyond what was probed are unknown, so the rules decide."""
     return UNLIMITED if rules.assume_capacity and nodes == trace.capacity_probed else nodes
 
 
@@ -250,7 +250,7 @@ def _name(trace: Trace, capacity: str) -> str:
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
-    """Where two recordings are of the same pool the second gets a number."""
+    """Number the names of recordings of the same pool from the second on."""
     given: list[str] = []
     for name in names:
         again = sum(one == name or one.startswith(f"{name}-") for one in given)

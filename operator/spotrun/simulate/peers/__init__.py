@@ -1,1 +1,1 @@
-"""Other policies, as they were published, and the optimum: what ours is compared with."""
+"""Published policies of others, and the optimum, to compare ours with."""

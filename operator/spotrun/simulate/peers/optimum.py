@@ -1,11 +1,9 @@
-"""The optimum: the cheapest way to be in time for one who knows the whole market beforehand.
+"""The optimum: the cheapest way to be in time if the whole market is known beforehand.
 
 An exact dynamic program over ticks and work left, for one gang in one pool at a time. It is the
-bound that policies are measured against, and none itself: it asks no pool in vain, and whatever is
-about to be lost it has saved the moment before.
-
-A launch is one move of as many ticks as a changeover takes, for to leave before its end never pays:
-so what remains to be sat out is no part of the state.
+bound that policies are measured against, and none itself: it asks no pool in vain, and saves
+everything the moment before it would be lost. A launch is one move of as many ticks as a changeover
+takes, for to leave before its end never pays: so the time left of it is no part of the state.
 """
 
 from collections import deque
@@ -31,7 +29,7 @@ MOST_POOLS = 63
 
 
 def play(job: Job, market: VirtualMarket, rules: Rules) -> Course | None:
-    """The cheapest course; None if no course is in time."""
+    """Return the cheapest course; None if no course is in time."""
     grid = _Grid.of(job, market, rules)
     plan = _plan(grid)
     return _follow(grid, plan) if plan is not None else None
@@ -73,7 +71,7 @@ class _Grid:
         )
 
     def reach(self, tick: int) -> slice:
-        """What may be left then: no more can have been done, and no more could be done in time."""
+        """Return the amounts of work that may be left at a tick: not too little, not too much."""
         least = max(self.work - tick * self.tick_work, 0)
         most = min((self.ticks - tick) * self.tick_work, self.work)
         return slice(least, max(most, least - 1) + 1)
@@ -81,14 +79,14 @@ class _Grid:
 
 @dataclass(frozen=True)
 class _Plan:
-    """For each tick, by the work left within reach."""
+    """The best moves of each tick, by the work left within reach."""
 
     starts: list[_Which]  # what to do without a node: wait, or launch in pool - 1
     stays: list[_Bits]  # the pools in which it is best to stay
 
 
 def _plan(grid: _Grid) -> _Plan | None:
-    """Backwards from the deadline; None if the work cannot be done by then."""
+    """Compute the best moves backwards from the deadline; None if the work cannot be done."""
     size, count = grid.work + 1, len(grid.pools)
     done = np.full(size, inf)
     done[0] = 0.0
@@ -111,7 +109,7 @@ def _plan(grid: _Grid) -> _Plan | None:
 def _without(
     grid: _Grid, tick: int, reach: slice, idle: _Usd, after_launch: list[_Usd]
 ) -> tuple[_Usd, _Which]:
-    """Without a node: wait for the next tick, or launch somewhere."""
+    """Value a tick without a node: wait for the next tick, or launch somewhere."""
     best = _fresh(grid)
     best[reach] = idle[reach]
     start = np.full(reach.stop - reach.start, _WAIT, dtype=np.uint8)
@@ -131,7 +129,7 @@ def _without(
 def _within(
     grid: _Grid, tick: int, reach: slice, idle: _Usd, following: list[_Usd]
 ) -> tuple[list[_Usd], _Bits]:
-    """With a node: stay another tick, or do as one without."""
+    """Value a tick with a node: stay another tick, or do as one without."""
     held: list[_Usd] = []
     bits = np.min_scalar_type(1 << len(grid.pools))
     stays: _Bits = np.zeros(reach.stop - reach.start, dtype=bits)
@@ -155,14 +153,14 @@ def _fresh(grid: _Grid) -> _Usd:
 
 
 def _shifted(values: _Usd, reach: slice, work: int) -> _Usd:
-    """The values at so much less work left; there is never less than none."""
+    """Return the values at this much less work left; there is never less than none."""
     missing = min(max(work - reach.start, 0), reach.stop - reach.start)
     rest = values[reach.start + missing - work : reach.stop - work]
     return np.concatenate((np.full(missing, values[0]), rest)) if missing else rest
 
 
 def _follow(grid: _Grid, plan: _Plan) -> Course:
-    """Forwards: the leases of the cheapest course."""
+    """Return the leases of the cheapest course, forwards."""
     tick, left, number, since = 0, grid.work, None, 0
     leases: list[Lease] = []
     while left > 0:
@@ -192,7 +190,7 @@ def _lease(grid: _Grid, number: int, since: int, until: int, *, is_last: bool = 
 
 
 def _worth_considering(market: VirtualMarket, rules: Rules) -> tuple[Pool, ...]:
-    """Of on-demand pools that are never dry only the cheapest."""
+    """Return the pools to consider; of on-demand pools that are never dry only the cheapest."""
     on_demand = sorted(market.on_demand, key=lambda pool: pool.offer(0.0).usd_per_hour)
     pools = (*market.spot, *(on_demand if rules.on_demand_dry_rate else on_demand[:1]))
     if len(pools) > MOST_POOLS:
@@ -217,5 +215,5 @@ def _openings(pool: Pool, ticks: int, gap: float, workers: int) -> list[bool]:
 
 
 def _common(gap: float, changeover: float) -> float:
-    """The largest unit, in whole milliseconds, of which both are multiples."""
+    """Return the largest unit, in whole milliseconds, of which both are multiples."""
     return gcd(round(gap * 1000), round(changeover * 1000)) / 1000

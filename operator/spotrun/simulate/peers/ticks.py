@@ -19,7 +19,7 @@ _HAIR = 1e-6
 
 
 class Mode(Enum):
-    """What the gang runs on."""
+    """The capacity that the gang runs on."""
 
     IDLE = "idle"
     SPOT = "spot"
@@ -28,7 +28,7 @@ class Mode(Enum):
 
 @dataclass(frozen=True)
 class Look:
-    """What a policy may know at the beginning of a tick."""
+    """The facts that a policy may know at the beginning of a tick."""
 
     elapsed: float
     done: float  # and saved
@@ -76,7 +76,7 @@ class _Gang:
         return Course(self._leases, self._end if is_finished else None, self._lost)
 
     def tick(self) -> None:
-        """Lose what is taken, decide, and work."""
+        """Lose the node if it is taken, decide, and work."""
         if self._pool is not None and self._mode is Mode.SPOT and not self._has_room(self._pool):
             self._lose()
         mode = self._mode
@@ -103,7 +103,7 @@ class _Gang:
         return pool.offer(self.elapsed).nodes >= self._job.workers
 
     def _netted(self, wish: Mode, mode: Mode) -> Mode:
-        """The safety net: from idle spot could be lost once, which takes two changeovers."""
+        """Apply the safety net: from idle, spot could be lost once, which takes two changeovers."""
         if mode is not Mode.SPOT and self._is_late(2 * self._rules.changeover_seconds):
             wish = Mode.ON_DEMAND
         if self._is_late(self._rules.changeover_seconds):
@@ -141,14 +141,14 @@ class _Gang:
             self._save()
 
     def _must_save(self) -> bool:
-        """What would be lost now could not be made good in time."""
+        """Whether a loss now could not be made good in time."""
         return self._is_late(self._rules.changeover_seconds + self._gap)
 
     def _save(self) -> None:
         self._saved, self._unsaved_seconds = self._done, 0.0
 
     def _leave(self, moment: float) -> None:
-        """Go in order: what was done is saved."""
+        """Leave in order, with all work saved."""
         if self._pool is not None:
             self._leases.append(Lease(self._pool, self._since, moment, self._job.workers))
             self._save()

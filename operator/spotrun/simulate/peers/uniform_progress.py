@@ -8,7 +8,7 @@ from spotrun.simulate.scenario import Job, Rules
 
 
 def wish(look: Look, job: Job, rules: Rules) -> Mode:
-    """Spot where there is some; on demand to catch up, and until well ahead of the line again."""
+    """Choose spot if available; on demand to catch up, and until well ahead of the line again."""
     if look.mode is Mode.ON_DEMAND:
         # The way back costs a changeover, and another one if that spot node is lost at once.
         ahead = _expected(look.elapsed + 2 * rules.changeover_seconds, job) < look.done
