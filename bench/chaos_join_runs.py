@@ -42,7 +42,7 @@ Begin = Callable[[Path, int, Callable[[], None]], Training]
 
 
 class JoinRuns:
-    """So many losses after joins, in as few trainings as it takes."""
+    """The wanted number of losses after joins, in as few trainings as it takes."""
 
     def __init__(
         self, scratch: Path, seed: int, wanted: int, early_end: EarlyEnd, begin: Begin
