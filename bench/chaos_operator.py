@@ -19,10 +19,10 @@ from bench.chaos_worker import Home, LocalWorker
 from devcluster.addresses import claim_block
 from spotrun.agents.answers import Told
 from spotrun.agents.published import published
-from spotrun.api.status import TrainingJobStatus
 from spotrun.observe.telemetry.agents import Agents
 from spotrun.policies.chain import decide
 from spotrun.state.actions import Action, Create, Release, Remove
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot, Worker
 from spotrun.state.worker_outcomes import fates, in_doubt, missed_by_both
 from spotrun.state.world_members import training
@@ -46,7 +46,7 @@ class Operated:
         wait_shortly(os.environ)  # as an agent does in its own process
         self.news = threading.Condition()
         self.agents = Agents(time.monotonic)
-        self.status = TrainingJobStatus()
+        self.status = JobState()
         self.workers: dict[int, LocalWorker] = {}
         self._addresses = claim_block()
         self._home = Home(folder, function, arguments, self)

@@ -31,11 +31,12 @@ from spotrun.agents.long_poll import Board
 from spotrun.agents.tokens import POD_NAME, POD_UID, ReviewStatus, ReviewUser, Tokens
 from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import SERVER_NAME, TOKEN_AUDIENCE, Phase
-from spotrun.api.status import How, TrainingJobStatus, World
+from spotrun.api.status import How, World
 from spotrun.http.certificates import Pair, make_authority, sign_serving
 from spotrun.http.tls import Identity
 from spotrun.observe.telemetry.agents import Agents as Heard
 from spotrun.runtime.agent_server import Server, Settings
+from spotrun.state.job_state import JobState
 
 NAMESPACE = "bench"
 WORKERS = 1_000  # of each job
@@ -416,7 +417,7 @@ def published(job: int, generation: int) -> Published:
         )
         for serial in range(WORKERS)
     }
-    status = TrainingJobStatus(phase=Phase.RUNNING, world=world)
+    status = JobState(phase=Phase.RUNNING, world=world)
     return Published(NAMESPACE, job_name(job), f"uid-{job}", status, peers, processes=8)
 
 

@@ -24,7 +24,6 @@ import uvloop
 from typing_extensions import override
 
 from devcluster.addresses import free_port
-from spotrun.api.status import TrainingJobStatus
 from spotrun.http.tls import OwnSecret
 from spotrun.kube.resource import Key, Object, Resource
 from spotrun.kube.rest.access import Credentials, from_kubeconfig
@@ -36,6 +35,7 @@ from spotrun.observe.kube_objects import FED, TRAINING_JOBS
 from spotrun.runtime import kopf_host
 from spotrun.runtime.agent_server import Settings as ServerSettings
 from spotrun.runtime.controller import Controller, Settings
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.wire import Progress, Report
 
@@ -89,7 +89,7 @@ class Measured(Controller):
                 say("all_decided", jobs=len(self._decided))
 
     @override
-    def _stored(self, job: JobSnapshot, status: TrainingJobStatus, version: str) -> None:
+    def _stored(self, job: JobSnapshot, status: JobState, version: str) -> None:
         super()._stored(job, status, version)
         if self._plays and status.world is not None and status.world.switch:
             self._enter(job, status.world.generation, status.world.members.numbers)

@@ -18,7 +18,8 @@ from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, an_end, lat
 from tests.support.money.priced_nodes import at_work
 from tests.unit.policies.scaling.test_idle import an_idle_job
 
-DECIDING = Code.within("policies", "state", "money", "act", "observe")
+# The codec writes every field, whether anybody has ever said anything there or not.
+DECIDING = Code.within("policies", "state", "money", "act", "observe").without("state/codec.py")
 ALL = Code.within("")
 
 
@@ -38,6 +39,10 @@ SPEC = [one for kind in (TrainingJob, CapacityPool) for one in fields(part(kind,
 
 HANDED_ON = {"Container", "Volume", "EmptyDir", "Csi"}
 """Models that are put into pods as they are: their fields are Kubernetes' own."""
+IN_STATE = {"TrainingJobStatus": "JobState"}
+"""The classes as which decisions carry a model."""
+NAMED_IN_STATE: dict[tuple[str, str], str] = {}
+"""The names that fields of models have there, where these are others."""
 COPIED_BY = {"ScalingStatus": "changed"}
 """Functions that copy a model with their keywords."""
 PARTS_MADE_IN = {"Cost": "policies/cost/goodput/steps.py"}
@@ -46,7 +51,8 @@ PARTS_MADE_IN = {"Cost": "policies/cost/goodput/steps.py"}
 
 def is_written(model: str, name: str, code: Code = DECIDING) -> bool:
     owners = {owner for owner, one in STATUS if one == name}
-    if code.writes(model, name, is_unique=owners == {model}):
+    field = NAMED_IN_STATE.get((model, name), name)
+    if code.writes(IN_STATE.get(model, model), field, is_unique=owners == {model}):
         return True
     if code.writes(COPIED_BY.get(model, model), name, is_unique=False):
         return True
@@ -159,6 +165,8 @@ def code(source: str) -> Code:
         ("Progress(step=1, eta=moment)", True),
         ("progress.model_copy(update={'eta': moment})", True),
         ("update['eta'] = moment", True),
+        ("replace(progress, eta=moment)", True),
+        ("replace(progress, eta=None)", False),
         ("Progress(step=1, total_steps=2)", False),
         ("Progress(step=1, eta=None)", False),
         ("x = progress.eta", False),

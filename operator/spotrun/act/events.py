@@ -19,10 +19,11 @@ from spotrun.api.names import (
     Phase,
     Reason,
 )
-from spotrun.api.status import Restarts, TrainingJobStatus
+from spotrun.api.status import Restarts
 from spotrun.policies.failures.backoff import pause_after
 from spotrun.policies.failures.joining_workers import noted
 from spotrun.state.actions import Announce
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
 
 MOST_PER_HOUR = 10
@@ -32,7 +33,7 @@ _PLACEMENTS = frozenset({Reason.PLACED, Reason.FALLBACK, Reason.BACK_TO_SPOT})
 _OVER = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 
 
-def announcements(old: TrainingJobStatus, new: TrainingJobStatus) -> tuple[Announce, ...]:
+def announcements(old: JobState, new: JobState) -> tuple[Announce, ...]:
     """Return the events that a change of status is worth."""
     return (
         *_world(old, new),
@@ -88,7 +89,7 @@ def may_tell(times: deque[float], now_seconds: float) -> bool:
     return True
 
 
-def _world(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+def _world(old: JobState, new: JobState) -> Iterable[Announce]:
     before, world = old.world, new.world
     if world is None or not world.switch or not world.members:
         return
@@ -100,14 +101,14 @@ def _world(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]
     yield Announce(Reason.TRAINING, f"{message}; {why}" if why else message)
 
 
-def _placement(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+def _placement(old: JobState, new: JobState) -> Iterable[Announce]:
     known = old.decisions or ()
     for one in new.decisions or ():
         if one.what in _PLACEMENTS and one not in known:
             yield Announce(_reason(one.what, Reason.PLACED), one.why)
 
 
-def _schedule(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+def _schedule(old: JobState, new: JobState) -> Iterable[Announce]:
     kind = ConditionType.ON_SCHEDULE
     before, now = _condition(old, kind), _condition(new, kind)
     if now is None or (before is not None and before.status is now.status):
@@ -116,7 +117,7 @@ def _schedule(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announ
         yield Announce(_reason(now.reason, Reason.DEADLINE_AT_RISK), now.message, is_warning=True)
 
 
-def _idleness(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+def _idleness(old: JobState, new: JobState) -> Iterable[Announce]:
     before, now = (_condition(status, ConditionType.IDLE) for status in (old, new))
     if now is None or (before is not None and before.status is now.status):
         return
@@ -124,7 +125,7 @@ def _idleness(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announ
         yield Announce(Reason.NOTHING_USED, now.message, is_warning=True)
 
 
-def _interruption(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+def _interruption(old: JobState, new: JobState) -> Iterable[Announce]:
     before = (old.interruptions.count or 0) if old.interruptions is not None else 0
     now = new.interruptions
     if now is None or now.last is None or (now.count or 0) <= before:
@@ -136,7 +137,7 @@ def _interruption(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[An
     yield Announce(reason, f"worker {last.worker}{where} was taken away{others}", is_warning=True)
 
 
-def _failure(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+def _failure(old: JobState, new: JobState) -> Iterable[Announce]:
     before, now = old.restarts or Restarts(), new.restarts
     if now is None or not now.failures or new.phase is Phase.FAILED:
         return
@@ -147,13 +148,13 @@ def _failure(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announc
     yield Announce(_reason(now.last_reason, Reason.EXIT_CODE), message, is_warning=True)
 
 
-def _rejection(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+def _rejection(old: JobState, new: JobState) -> Iterable[Announce]:
     before, now = old.rejections, new.rejections
     if now is not None and (before is None or now.retry_at != before.retry_at):
         yield Announce(Reason.REJECTED, now.message, is_warning=True)
 
 
-def _newcomers(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+def _newcomers(old: JobState, new: JobState) -> Iterable[Announce]:
     """Announce failures of joining workers while their pause grows; later ones are the same."""
     before, now = (noted(status) for status in (old, new))
     if now is None or (before is not None and now.retry_at == before.retry_at):
@@ -165,7 +166,7 @@ def _newcomers(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Annou
     yield Announce(reason, f"{said.why}; the next attempt is at {now.retry_at}", is_warning=True)
 
 
-def _refusal(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+def _refusal(old: JobState, new: JobState) -> Iterable[Announce]:
     kind = ConditionType.TEMPLATE_ACCEPTED
     before, now = _condition(old, kind), _condition(new, kind)
     if now is None or (before is not None and before.status is now.status):
@@ -174,7 +175,7 @@ def _refusal(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announc
         yield Announce(_reason(now.reason, Reason.TEMPLATE_REFUSED), now.message, is_warning=True)
 
 
-def _writes(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+def _writes(old: JobState, new: JobState) -> Iterable[Announce]:
     before, now = (_condition(status, ConditionType.WRITTEN) for status in (old, new))
     if now is None or (before is not None and before.status is now.status):
         return
@@ -182,7 +183,7 @@ def _writes(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce
         yield Announce(Reason.WRITE_FAILED, now.message, is_warning=True)
 
 
-def _suspension(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+def _suspension(old: JobState, new: JobState) -> Iterable[Announce]:
     if bool(old.suspended_by) == bool(new.suspended_by):
         return
     if not new.suspended_by:
@@ -194,20 +195,20 @@ def _suspension(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Anno
     yield Announce(reason, words, is_warning=reason is Reason.IDLE)
 
 
-def _recovery(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+def _recovery(old: JobState, new: JobState) -> Iterable[Announce]:
     if new.phase is Phase.RECOVERING and old.phase is Phase.RUNNING:
         reason = _reason(new.reason, Reason.WAITING_FOR_WORKERS)
         yield Announce(reason, new.message or "fewer workers than min are left", is_warning=True)
 
 
-def _end(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterable[Announce]:
+def _end(old: JobState, new: JobState) -> Iterable[Announce]:
     if new.phase in _OVER and old.phase not in _OVER:
         failed = new.phase is Phase.FAILED
         reason = _reason(new.reason, Reason.EXIT_CODE if failed else Reason.COMPLETED)
         yield Announce(reason, new.message or "the job is over", is_warning=failed)
 
 
-def _condition(status: TrainingJobStatus, kind: ConditionType) -> Condition | None:
+def _condition(status: JobState, kind: ConditionType) -> Condition | None:
     return next((c for c in status.conditions or () if c.type == kind.value), None)
 
 

@@ -26,7 +26,6 @@ from spotrun.act.protection import BUDGET, Protection
 from spotrun.act.retries import Retries
 from spotrun.act.writes import AT_ONCE, Writes, Written
 from spotrun.api.names import FINALIZER_METERED, Reason
-from spotrun.api.status import TrainingJobStatus
 from spotrun.kube.backoff import Roll
 from spotrun.kube.errors import KubeError, NotFound
 from spotrun.kube.read_your_writes import Horizon
@@ -47,6 +46,7 @@ from spotrun.state.actions import (
     Resize,
     Withdraw,
 )
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ _PATIENCE = 3  # failures in a row
 Single = Remove | Withdraw | Release | Annotate | DeleteJob | Resize
 """What is done by one request."""
 
-Stored = Callable[[JobSnapshot, TrainingJobStatus, str], None]
+Stored = Callable[[JobSnapshot, JobState, str], None]
 """Called with (job, status, version) once a status is in: only now may agents be told of it."""
 
 

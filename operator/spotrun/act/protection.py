@@ -9,12 +9,12 @@ from spotrun.act.manifests.network_policy import network_policy
 from spotrun.act.manifests.plain_json import Manifest
 from spotrun.act.retries import Retries
 from spotrun.act.writes import Writes, Written
-from spotrun.api.status import TrainingJobStatus
 from spotrun.kube.backoff import Roll
 from spotrun.kube.errors import AlreadyExists, KubeError
 from spotrun.kube.resource import Resource
 from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.leader_memory import Memory
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.view import FINISHED
 from spotrun.state.world_members import training
@@ -60,7 +60,7 @@ class Protection:
         return await self._guard(job, memory) if training(job.status) else []
 
     async def before_training(
-        self, job: JobSnapshot, status: TrainingJobStatus, memory: Memory
+        self, job: JobSnapshot, status: JobState, memory: Memory
     ) -> list[Trouble]:
         """Create the budget, so that a drain cannot evict training workers without a replacement.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from spotrun.api.names import Phase
-from spotrun.api.status import TrainingJobStatus
+from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, left_out
 from spotrun.wire import Answer, How, Orders, World, write_answer
 
@@ -30,7 +30,7 @@ class Published:
     namespace: str
     name: str
     uid: str
-    status: TrainingJobStatus
+    status: JobState
     peers: Mapping[int, Peer]
     processes: int  # of each worker
     cost_labels: Mapping[str, str] = field(default_factory=dict)  # by which costs are grouped
@@ -132,13 +132,13 @@ def world_secret(key: bytes, uid: str, generation: int) -> str:
     return hmac.new(key, f"{uid}/{generation}".encode(), hashlib.sha256).hexdigest()
 
 
-def _stop_at(status: TrainingJobStatus) -> float | None:
+def _stop_at(status: JobState) -> float | None:
     """Return the time to stop at; it moves once a minute, with the cost, and answers every poll."""
     cost = status.cost
     return cost.stop_at.datetime.timestamp() if cost is not None and cost.stop_at else None
 
 
-def _leaving(status: TrainingJobStatus) -> frozenset[int]:
+def _leaving(status: JobState) -> frozenset[int]:
     """Return the workers that train while a world without them is prepared."""
     world = status.world
     if world is None or world.switch or world.trained is None:

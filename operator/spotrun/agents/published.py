@@ -6,14 +6,14 @@ from decimal import Decimal
 
 from spotrun.agents.answers import Peer, Published
 from spotrun.agents.long_poll import Board
-from spotrun.api.status import TrainingJobStatus
 from spotrun.observe.template_defaults import processes
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot, PodPhase
 
 log = logging.getLogger(__name__)
 
 
-def publish(board: Board, job: JobSnapshot, status: TrainingJobStatus, version: str) -> None:
+def publish(board: Board, job: JobSnapshot, status: JobState, version: str) -> None:
     """Publish a job to its workers, if its stored status is known.
 
     A bug of ours in the answers keeps nobody from suspending the job, or deleting it.
@@ -26,7 +26,7 @@ def publish(board: Board, job: JobSnapshot, status: TrainingJobStatus, version: 
         log.exception("%s/%s: its workers are told nothing", job.namespace, job.name)
 
 
-def published(job: JobSnapshot, status: TrainingJobStatus) -> Published:
+def published(job: JobSnapshot, status: JobState) -> Published:
     """Return a job as it is stored, with its workers' pods."""
     return Published(
         namespace=job.namespace,

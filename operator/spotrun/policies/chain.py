@@ -8,7 +8,6 @@ stored, so an operator that dies in between finds in the cluster all that its su
 from datetime import datetime
 
 from spotrun.api.spec.placement import CapacityPolicy
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.budget.limits import within_rate
 from spotrun.policies.budget.policy import budget_again_seconds, budget_news, keep_budget
 from spotrun.policies.cost.corrections import correction_news, note_ends
@@ -72,6 +71,7 @@ from spotrun.policies.workers.volume_check import check_volume
 from spotrun.policies.world.checkpoint_requests import order_checkpoint
 from spotrun.policies.world.policy import again_seconds, next_world
 from spotrun.state.actions import Action, Decision
+from spotrun.state.job_state import JobState
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.view import FINISHED, Policy, View
@@ -174,7 +174,7 @@ def _seen_as(view: View, job: JobSnapshot) -> View:
     return view if job is view.job else view.limited(job)
 
 
-def _actions(view: View, status: TrainingJobStatus) -> tuple[Action, ...]:
+def _actions(view: View, status: JobState) -> tuple[Action, ...]:
     return (
         *releases(view, status),
         *departures(view, status),
@@ -185,14 +185,14 @@ def _actions(view: View, status: TrainingJobStatus) -> tuple[Action, ...]:
     )
 
 
-def _seconds_to_write(job: JobSnapshot, new: TrainingJobStatus, refresh: float | None) -> float:
+def _seconds_to_write(job: JobSnapshot, new: JobState, refresh: float | None) -> float:
     """How long a status can wait to be written; one that nobody reads is kept at once."""
     if refresh is None:
         return 0.0
     return seconds_to_write(job.status, new, job.written_seconds, refresh)
 
 
-def _again(view: View, status: TrainingJobStatus, refresh: float | None) -> float:
+def _again(view: View, status: JobState, refresh: float | None) -> float:
     """The next moment at which time alone changes the decision."""
     goodbye = goodbye_again_seconds(view, status)
     deletion = deletion_again_seconds(view, status)

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.api.status import TrainingJobStatus, WorkersStatus
+from spotrun.api.status import WorkersStatus
 from spotrun.policies.budget.policy import budget_again_seconds, budget_news, keep_limit
 from spotrun.policies.cost.corrections import correction_news, note_ends
 from spotrun.policies.cost.meter import meter
@@ -38,6 +38,7 @@ from spotrun.policies.workers.settlement import has_ended, releases, settle, set
 from spotrun.policies.world.checkpoint_requests import order_checkpoint
 from spotrun.state.actions import Action, Announce, Decision, Release, Remove
 from spotrun.state.conditions import find, state
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Broken, JobSnapshot, Worker
 from spotrun.state.view import FINISHED, Policy, View, holds_back
 from spotrun.state.worker_ids import ranges
@@ -54,7 +55,7 @@ T_co = TypeVar("T_co", covariant=True)
 class _Step(Protocol[T_co]):
     __name__: str
 
-    def __call__(self, view: View, status: TrainingJobStatus, /) -> Iterable[T_co]:
+    def __call__(self, view: View, status: JobState, /) -> Iterable[T_co]:
         """Conclude something from what is known and the status as it will be."""
 
 
@@ -92,7 +93,7 @@ def _deleted(view: View) -> Decision:
     return Decision(status, tuple(_releases_at_last(view, status)))
 
 
-def _why(status: TrainingJobStatus) -> str:
+def _why(status: JobState) -> str:
     """Why it takes so long, as far as that is said."""
     stated = find(status, ConditionType.WRITTEN)
     return stated.message if stated is not None else ""
@@ -106,7 +107,7 @@ def _without_ledger(view: View) -> Decision:
     """
     job, broken = view.job, view.job.broken
     assert broken is not None, "it says why"
-    blind = View(replace(job, status=TrainingJobStatus()), view.now)
+    blind = View(replace(job, status=JobState()), view.now)
     if job.deleting:
         return Decision(job.status, tuple(_releases_at_last(blind, blind.job.status)))
     why = Reason.SUSPENDED_BY_USER
@@ -118,13 +119,13 @@ def _without_ledger(view: View) -> Decision:
     status = job.status
     if broken.may_be_said:
         phase = status.phase or Phase.PENDING
-        said = {"phase": phase, "reason": broken.reason.value, "message": broken.message}
-        status = status.model_copy(update=said)
+        reason, message = broken.reason.value, broken.message
+        status = replace(status, phase=phase, reason=reason, message=message)
         status = state(view, status, broken.kind, broken.reason, broken.message, holds=False)
     return Decision(status, actions, again_seconds=_LATEST_SECONDS)
 
 
-def _releases_at_last(view: View, status: TrainingJobStatus) -> Iterator[Release]:
+def _releases_at_last(view: View, status: JobState) -> Iterator[Release]:
     """Release also those whose cost could not be added.
 
     Who deletes a job does not wait until a mistake, ours or somebody's, is mended.
@@ -142,7 +143,7 @@ def _is_over(view: View, worker: Worker) -> bool:
         return worker.pod.is_over
 
 
-def _follow_steps(view: View, steps: Iterable[Policy], failed: list[str]) -> TrainingJobStatus:
+def _follow_steps(view: View, steps: Iterable[Policy], failed: list[str]) -> JobState:
     """Follow each step that can be followed, and note the others."""
     status = view.job.status
     for step in steps:
@@ -153,9 +154,7 @@ def _follow_steps(view: View, steps: Iterable[Policy], failed: list[str]) -> Tra
     return status
 
 
-def _collect(
-    view: View, status: TrainingJobStatus, steps: Iterable[_Step[T]], failed: list[str]
-) -> list[T]:
+def _collect(view: View, status: JobState, steps: Iterable[_Step[T]], failed: list[str]) -> list[T]:
     """Gather what each step comes to that can be followed, and note the others."""
     found: list[T] = []
     for step in steps:
@@ -166,28 +165,28 @@ def _collect(
     return found
 
 
-def _departures(view: View, status: TrainingJobStatus) -> Iterable[Action]:
+def _departures(view: View, status: JobState) -> Iterable[Action]:
     """Remove everybody of a job that is held back; of another one nobody can say who is needed."""
     return departures(view, status) if holds_back(status) else ()
 
 
-def _order_last_checkpoint(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def _order_last_checkpoint(view: View, status: JobState) -> JobState:
     return order_checkpoint(view, status) if status.suspended_by else status
 
 
-def _warnings(view: View, status: TrainingJobStatus) -> Iterable[Announce]:
+def _warnings(view: View, status: JobState) -> Iterable[Announce]:
     return budget_news(view.job.status, status, view.job.spec.budget)
 
 
-def _corrections(view: View, status: TrainingJobStatus) -> Iterable[Announce]:
+def _corrections(view: View, status: JobState) -> Iterable[Announce]:
     return correction_news(view.job.status, status)
 
 
-def _last_cost(view: View, status: TrainingJobStatus) -> Iterable[Announce]:
+def _last_cost(view: View, status: JobState) -> Iterable[Announce]:
     return final_cost(view.job.status, status)
 
 
-def _waits(view: View, status: TrainingJobStatus) -> Iterable[float | None]:
+def _waits(view: View, status: JobState) -> Iterable[float | None]:
     yield schedule_again_seconds(view)
     yield checkpoint_again_seconds(view, status)
     yield goodbye_again_seconds(view, status)
@@ -196,7 +195,7 @@ def _waits(view: View, status: TrainingJobStatus) -> Iterable[float | None]:
         yield budget_again_seconds(view, status)
 
 
-def _again_seconds(view: View, status: TrainingJobStatus) -> float:
+def _again_seconds(view: View, status: JobState) -> float:
     """When time alone changes what is to be done."""
     waits = _collect(view, status, (_waits,), [])
     return min((wait for wait in waits if wait is not None and wait > 0), default=_LATEST_SECONDS)
@@ -227,9 +226,7 @@ _ACTIONS: tuple[_Step[Action], ...] = (releases, _departures, annotations, delet
 _NEWS: tuple[_Step[Announce], ...] = (_warnings, _corrections, _last_cost)
 
 
-def _say(
-    view: View, status: TrainingJobStatus, broken: Broken | None, failed: list[str]
-) -> TrainingJobStatus:
+def _say(view: View, status: JobState, broken: Broken | None, failed: list[str]) -> JobState:
     """Say what is wrong, who holds the job back, and who is still there."""
     held = _collect(view, status, (_holders,), failed)
     workers = _collect(view, status, (_workers,), failed)
@@ -238,25 +235,26 @@ def _say(
     if failed:
         words = _mistake(failed).message
         status = state(view, status, ConditionType.DECIDED, Reason.UNDECIDED, words, holds=False)
-    said: dict[str, object] = {"workers": workers[0]} if workers else {}
+    if workers:
+        status = replace(status, workers=workers[0])
     if status.phase not in FINISHED:
         message = "; ".join(filter(None, (broken.message, *held, why_undone(view.job))))[:_LONGEST]
-        said |= {"phase": _phase(status), "reason": broken.reason.value, "message": message}
-    status = status.model_copy(update=said)
+        phase, reason = _phase(status), broken.reason.value
+        status = replace(status, phase=phase, reason=reason, message=message)
     reason, message = status.reason or broken.reason.value, status.message or broken.message
     runs = status.phase is Phase.RUNNING
     return state(view, status, ConditionType.RUNNING, reason, message, holds=runs)
 
 
-def _holders(view: View, status: TrainingJobStatus) -> Iterable[str]:
+def _holders(view: View, status: JobState) -> Iterable[str]:
     return (what_holds(view, status),) if status.suspended_by else ()
 
 
-def _workers(view: View, status: TrainingJobStatus) -> Iterable[WorkersStatus]:
+def _workers(view: View, status: JobState) -> Iterable[WorkersStatus]:
     return (workers_shown(view, status),)
 
 
-def _phase(status: TrainingJobStatus) -> Phase:
+def _phase(status: JobState) -> Phase:
     if status.suspended_by:
         return Phase.SUSPENDED
     before = status.phase or Phase.PENDING

@@ -20,7 +20,6 @@ from spotrun.agents.leadership import Leadership
 from spotrun.agents.long_poll import Board
 from spotrun.agents.published import publish
 from spotrun.agents.tokens import Tokens, review_by
-from spotrun.api.status import TrainingJobStatus
 from spotrun.http.probes import health, plain_server
 from spotrun.http.tls import Identity, Source, load_patiently
 from spotrun.kube.lease import Election, Terms
@@ -39,6 +38,7 @@ from spotrun.runtime import gc_tuning, preflight
 from spotrun.runtime.agent_server import Server
 from spotrun.runtime.agent_server import Settings as ServerSettings
 from spotrun.runtime.reconciler import Reconciler
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
 
 log = logging.getLogger(__name__)
@@ -326,7 +326,7 @@ class Controller:
     async def _keep(self, pool: str) -> float | None:
         return await self._keeper.keep(pool) if self._election.leads else None
 
-    def _stored(self, job: JobSnapshot, status: TrainingJobStatus, version: str) -> None:
+    def _stored(self, job: JobSnapshot, status: JobState, version: str) -> None:
         publish(self._board, job, status, version)
 
     def _worker_settings(self) -> WorkerSettings:

@@ -4,11 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from spotrun.api.field_types.text_values import Serials
-from spotrun.api.status import TrainingJobStatus, World
+from spotrun.api.status import World
 from spotrun.state.actions import Action, Create, Decision, DeleteJob, Remove, Resize, Withdraw
+from spotrun.state.job_state import JobState
 
 
-def entries(before: TrainingJobStatus, decision: Decision) -> Iterator[str]:
+def entries(before: JobState, decision: Decision) -> Iterator[str]:
     """Yield the log lines of a decision; refreshed numbers and released pods are not worth one."""
     after = decision.status
     if (before.phase, before.reason) != (after.phase, after.reason):

@@ -234,7 +234,7 @@ class Reconciler:
         last = memory.last
         cost = cost_at_deletion(last, self._wall()) if last is not None else None
         if last is not None and cost is not None:
-            status = last.status.model_copy(update={"cost": cost})
+            status = replace(last.status, cost=cost)
             self._farewells.say(published(last, status))
 
     def _forget(self, key: Key) -> float:

@@ -3,7 +3,7 @@
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import Phase
 from spotrun.api.spec.placement import Placement
-from spotrun.api.status import Pace, Progress, TrainingJobStatus
+from spotrun.api.status import Pace, Progress
 from spotrun.policies.chain import decide
 from spotrun.simulate.cluster import Cluster
 from spotrun.simulate.market.virtual_market import VirtualMarket
@@ -13,6 +13,7 @@ from spotrun.simulate.scenario import Job, Observe, Rules
 from spotrun.simulate.snapshot import Snapshots
 from spotrun.simulate.training import Training
 from spotrun.state.actions import Annotate
+from spotrun.state.job_state import JobState
 
 _MOST_ROUNDS = 1000
 """Of decisions at one moment; more would be a decision that never comes to rest."""
@@ -72,11 +73,11 @@ class _Replay:
         self._cluster.now = moment
 
 
-def _known_before(job: Job, rules: Rules) -> TrainingJobStatus:
+def _known_before(job: Job, rules: Rules) -> JobState:
     """Add the amount of work, which published replays know from the start; a cluster learns it."""
     if rules.observe is not Observe.MARKET:
-        return TrainingJobStatus()
-    return TrainingJobStatus(
+        return JobState()
+    return JobState(
         progress=Progress(step=0, total_steps=round(job.work_seconds)),
         pace=Pace(
             step_seconds=Amount(f"{job.workers / job.max_workers:.6f}"), workers=job.max_workers
@@ -84,6 +85,6 @@ def _known_before(job: Job, rules: Rules) -> TrainingJobStatus:
     )
 
 
-def _told(status: TrainingJobStatus) -> tuple[object, ...]:
+def _told(status: JobState) -> tuple[object, ...]:
     """Return the parts of status that workers, or the next decision, act upon."""
     return status.phase, status.world, status.next_serial, status.settled, status.orders

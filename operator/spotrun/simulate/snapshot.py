@@ -9,7 +9,6 @@ from spotrun.api.spec.checkpoint import ObjectStoreUri
 from spotrun.api.spec.limits import Deadline
 from spotrun.api.spec.template import TRAINER, Container, PodSpec, PodTemplate
 from spotrun.api.spec.workers import Scaling, ScalingMode, Workers
-from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.money.price_history import PriceHistory
 from spotrun.simulate.cluster import Cluster, Worker
@@ -17,6 +16,7 @@ from spotrun.simulate.pools import NODE
 from spotrun.simulate.scenario import Job
 from spotrun.simulate.training import Training, address
 from spotrun.state import snapshot as seen
+from spotrun.state.job_state import JobState
 from spotrun.state.market import Market
 from spotrun.state.world_members import training
 from spotrun.wire import Ending, LastWords, Progress, Report
@@ -69,7 +69,7 @@ class Snapshots:
         self._is_metered = self._spec.budget is not None
         self._lost_at: dict[int, float] = {}
 
-    def look(self, status: TrainingJobStatus, market: Market) -> seen.JobSnapshot:
+    def look(self, status: JobState, market: Market) -> seen.JobSnapshot:
         """Return the job as it is now."""
         cluster, time = self._cluster, self._cluster.market.time
         workers = tuple(self._worker(cluster.workers[n], status) for n in sorted(cluster.workers))
@@ -90,13 +90,13 @@ class Snapshots:
             requests=NODE,
         )
 
-    def _lost_seconds(self, status: TrainingJobStatus) -> dict[int, float]:
+    def _lost_seconds(self, status: JobState) -> dict[int, float]:
         now, workers = self._cluster.now, self._cluster.workers
         lost = [n for n in training(status) if n not in workers or not workers[n].runs(now)]
         self._lost_at = {serial: self._lost_at.get(serial, now) for serial in lost}
         return {serial: now - since for serial, since in self._lost_at.items()}
 
-    def _worker(self, worker: Worker, status: TrainingJobStatus) -> seen.Worker:
+    def _worker(self, worker: Worker, status: JobState) -> seen.Worker:
         node = worker.node
         is_bound = node is not None and node.there_at <= self._cluster.now
         if node is None or not is_bound:

@@ -7,9 +7,10 @@ second.
 
 from math import inf
 
-from spotrun.api.status import How, TrainingJobStatus
+from spotrun.api.status import How
 from spotrun.simulate.cluster import Cluster, Worker
 from spotrun.simulate.scenario import Job, Rules
+from spotrun.state.job_state import JobState
 from spotrun.state.worker_ids import numbers
 from spotrun.state.world_members import generation, training
 from spotrun.wire import Checkpoint, step_of
@@ -66,7 +67,7 @@ class Training:
         if is_due or self.is_complete:
             self._save()
 
-    def follow(self, status: TrainingJobStatus) -> None:
+    def follow(self, status: JobState) -> None:
         """Follow the status: enter worlds, save, train."""
         now, world = self._cluster.now, status.world
         if world is None:
@@ -84,7 +85,7 @@ class Training:
             for worker in self._crew:
                 worker.ordered = asked
 
-    def _assemble(self, status: TrainingJobStatus) -> None:
+    def _assemble(self, status: JobState) -> None:
         """Let the members of the world train once all are there and well; else nobody trains."""
         world, present = status.world, generation(status)
         assert world is not None, "somebody is to train"

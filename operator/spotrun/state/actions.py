@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import Reason, ScalingReason
-from spotrun.api.status import TrainingJobStatus
+from spotrun.state.job_state import JobState
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Announce:
 class Decision:
     """The next status, and what may be done as soon as it is stored."""
 
-    status: TrainingJobStatus
+    status: JobState
     actions: tuple[Action, ...] = ()
     announcements: tuple[Announce, ...] = ()
     again_seconds: float = float("inf")  # look again then, even if nothing happens

@@ -1,12 +1,14 @@
 """Writing into status: conditions that remember when they changed, decisions with their numbers."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.meta import Condition, ConditionStatus, ReasonText
 from spotrun.api.names import ConditionType, Reason
-from spotrun.api.status import Decision, TrainingJobStatus
+from spotrun.api.status import Decision
+from spotrun.state.job_state import JobState
 from spotrun.state.view import View
 
 _KEPT_DECISIONS = 10
@@ -19,23 +21,23 @@ _REASONS = {reason.value: reason for reason in Reason}
 
 
 def record(
-    view: View, status: TrainingJobStatus, what: str, why: str, numbers: Mapping[str, str]
-) -> TrainingJobStatus:
+    view: View, status: JobState, what: str, why: str, numbers: Mapping[str, str]
+) -> JobState:
     """Add a decision to the last ten."""
     decision = Decision(time=Time.of(view.now), what=what, why=why, numbers=dict(numbers))
     kept = (*(status.decisions or ()), decision)[-_KEPT_DECISIONS:]
-    return status.model_copy(update={"decisions": kept})
+    return replace(status, decisions=kept)
 
 
 def state(
     view: View,
-    status: TrainingJobStatus,
+    status: JobState,
     kind: ConditionType,
     reason: str,
     message: str,
     *,
     holds: bool | None,
-) -> TrainingJobStatus:
+) -> JobState:
     """Say whether a condition holds (None: nobody knows).
 
     Its transition time moves only when that changes.
@@ -56,15 +58,15 @@ def state(
     )
     others = tuple(c for c in status.conditions or () if c.type != kind.value)
     ordered = tuple(sorted((*others, condition), key=lambda c: c.type))
-    return status.model_copy(update={"conditions": ordered})
+    return replace(status, conditions=ordered)
 
 
-def unsay(status: TrainingJobStatus, kind: ConditionType) -> TrainingJobStatus:
+def unsay(status: JobState, kind: ConditionType) -> JobState:
     """Take a condition away that is stated only while it has something to say."""
     if find(status, kind) is None:
         return status
     others = tuple(one for one in status.conditions or () if one.type != kind.value)
-    return status.model_copy(update={"conditions": others or None})
+    return replace(status, conditions=others or None)
 
 
 def read_reason(text: str | None, default: Reason) -> Reason:
@@ -72,13 +74,13 @@ def read_reason(text: str | None, default: Reason) -> Reason:
     return _REASONS.get(text or "", default)
 
 
-def find(status: TrainingJobStatus, kind: ConditionType) -> Condition | None:
+def find(status: JobState, kind: ConditionType) -> Condition | None:
     """The condition of that type, if it was ever stated."""
     name = kind.value
     return next((c for c in status.conditions or () if c.type == name), None)
 
 
-def holds_since(status: TrainingJobStatus, kind: ConditionType) -> datetime | None:
+def holds_since(status: JobState, kind: ConditionType) -> datetime | None:
     """Since when a condition is true; None if it is not."""
     condition = find(status, kind)
     if condition is None or condition.status is not ConditionStatus.TRUE:

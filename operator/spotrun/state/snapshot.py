@@ -8,11 +8,11 @@ from functools import cached_property
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import ConditionType, Reason
-from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.money.price_history import PriceHistory
 from spotrun.money.shares import Resources
 from spotrun.money.units import UsdPerHour
+from spotrun.state.job_state import JobState
 from spotrun.state.market import Market
 from spotrun.wire import LastWords, Report, Utilization
 
@@ -199,7 +199,7 @@ class JobSnapshot:
     generation: int
     created_at: datetime
     spec: TrainingJobSpec
-    status: TrainingJobStatus = field(default_factory=TrainingJobStatus)
+    status: JobState = field(default_factory=JobState)
     template: str = ""  # the hash of the template as it is now
     deleting: bool = False
     workers: tuple[Worker, ...] = ()  # those with a pod of ours, by serial

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from spotrun.api.names import Phase
-from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot, Worker
 from spotrun.state.worker_ids import ordered
 from spotrun.state.worker_outcomes import Fate, fates
@@ -114,7 +114,7 @@ class View:
 
 _OF_WORKERS = ("by_serial", "ends", "alive", "alive_serials", "staying", "staying_serials")
 
-Policy = Callable[[View, TrainingJobStatus], TrainingJobStatus]
+Policy = Callable[[View, JobState], JobState]
 """Concludes a next status from what is known and the status as it would be without it."""
 
 
@@ -130,13 +130,13 @@ def leaves_at(worker: Worker) -> datetime | None:
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-def given_up(status: TrainingJobStatus) -> frozenset[int]:
+def given_up(status: JobState) -> frozenset[int]:
     """Who was late so often that it is replaced."""
     times = Counter(ordered(status.world.late)) if status.world is not None else {}
     return frozenset(serial for serial, count in times.items() if count >= PATIENCE)
 
 
-def left_out(status: TrainingJobStatus) -> frozenset[int]:
+def left_out(status: JobState) -> frozenset[int]:
     """Who came too late to a world and is in none since, while others have the newest state."""
     world = status.world
     if world is None or not world.late:
@@ -145,12 +145,12 @@ def left_out(status: TrainingJobStatus) -> frozenset[int]:
     return frozenset(ordered(world.late)) - frozenset(counted)
 
 
-def holds_back(status: TrainingJobStatus) -> bool:
+def holds_back(status: JobState) -> bool:
     """Whether no workers are wanted: the job is over, or somebody suspends it."""
     return status.phase in FINISHED or bool(status.suspended_by)
 
 
-def cannot_go_on(spec: TrainingJobSpec, status: TrainingJobStatus) -> bool:
+def cannot_go_on(spec: TrainingJobSpec, status: JobState) -> bool:
     """Whether this look makes no workers, whatever it finds.
 
     What else suspends a job may be over in this very look, and then workers are made in it.

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from datetime import timedelta
 
-from spotrun.api.status import How, TrainingJobStatus
+from spotrun.api.status import How
+from spotrun.state.job_state import JobState
 from spotrun.state.replicas import whole
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View, given_up
@@ -16,7 +17,7 @@ TRIAL_SECONDS = 600.0
 as long for processes that start again."""
 
 
-def training(status: TrainingJobStatus) -> tuple[int, ...]:
+def training(status: JobState) -> tuple[int, ...]:
     """The workers that train now, by rank."""
     world = status.world
     if world is None:
@@ -26,7 +27,7 @@ def training(status: TrainingJobStatus) -> tuple[int, ...]:
     return ordered(world.trained)
 
 
-def generation(status: TrainingJobStatus) -> int:
+def generation(status: JobState) -> int:
     """The world that trains now; while the next one is prepared it is an older one."""
     world = status.world
     if world is None:
@@ -34,34 +35,34 @@ def generation(status: TrainingJobStatus) -> int:
     return world.generation if world.switch or world.trains is None else world.trains
 
 
-def members(view: View, status: TrainingJobStatus) -> list[Worker]:
+def members(view: View, status: JobState) -> list[Worker]:
     """Those who train and are alive, by rank."""
     return [view.by_serial[n] for n in training(status) if n in view.alive_serials]
 
 
-def progress_told(view: View, status: TrainingJobStatus) -> list[Progress]:
+def progress_told(view: View, status: JobState) -> list[Progress]:
     """How far those who train say that they are; who has said nothing is left out."""
     told = (w.agent.report.progress for w in members(view, status) if w.agent is not None)
     return [progress for progress in told if progress is not None]
 
 
-def last_crew(view: View, status: TrainingJobStatus) -> list[Worker]:
+def last_crew(view: View, status: JobState) -> list[Worker]:
     """Who trains, and who has ended: the last steps may be told when the processes are gone."""
     return [view.by_serial[serial] for serial in training(status) if serial in view.by_serial]
 
 
-def last_told(view: View, status: TrainingJobStatus) -> list[Progress]:
+def last_told(view: View, status: JobState) -> list[Progress]:
     """How far those say that they are, or were at their end."""
     told = (w.agent.report.progress for w in last_crew(view, status) if w.agent is not None)
     return [progress for progress in told if progress is not None]
 
 
-def gone(view: View, status: TrainingJobStatus) -> tuple[int, ...]:
+def gone(view: View, status: JobState) -> tuple[int, ...]:
     """Those who trained and are not alive any more."""
     return tuple(n for n in training(status) if n not in view.alive_serials)
 
 
-def failed(view: View, status: TrainingJobStatus) -> list[Worker]:
+def failed(view: View, status: JobState) -> list[Worker]:
     """The members whose processes failed in the world that trains, or on their way into it."""
     world, present = status.world, generation(status)
     in_process = world is not None and world.switch and world.how is not How.RESTART
@@ -73,7 +74,7 @@ def failed(view: View, status: TrainingJobStatus) -> list[Worker]:
     ]
 
 
-def holders(view: View, status: TrainingJobStatus) -> list[Worker]:
+def holders(view: View, status: JobState) -> list[Worker]:
     """The workers that have the newest state; only they may be its source.
 
     Who trained in the last world has it, and so has a newcomer once it says that it trains in this
@@ -93,7 +94,7 @@ def holders(view: View, status: TrainingJobStatus) -> list[Worker]:
     return [worker for worker in alive if not _is_broken(worker) and not _is_new(worker)]
 
 
-def missing(view: View, status: TrainingJobStatus) -> list[Worker]:
+def missing(view: View, status: JobState) -> list[Worker]:
     """The members of the present world that have not arrived in it yet."""
     world = status.world
     if world is None or not world.switch:
@@ -112,7 +113,7 @@ def has_failed_in(worker: Worker, generation: int) -> bool:
     return failure is not None and failure.generation == generation
 
 
-def on_trial(view: View, status: TrainingJobStatus) -> frozenset[int]:
+def on_trial(view: View, status: JobState) -> frozenset[int]:
     """Who came with the present world and has made no step in it; the others need none of them."""
     world = status.world
     if world is None or not world.switch or not world.joined or world.formed_at is None:
@@ -160,7 +161,7 @@ def some_unheard(view: View, workers: Iterable[Worker]) -> bool:
     return any(worker.agent is None for worker in workers)
 
 
-def counted_on(status: TrainingJobStatus) -> frozenset[int]:
+def counted_on(status: JobState) -> frozenset[int]:
     """The members of the world, and those with the state until that world is entered.
 
     A world that is prepared stands while nobody takes the places of those who were given up.
@@ -170,7 +171,7 @@ def counted_on(status: TrainingJobStatus) -> frozenset[int]:
     return relied_on(status) | (numbers(status.world.members) - given_up(status))
 
 
-def relied_on(status: TrainingJobStatus) -> frozenset[int]:
+def relied_on(status: JobState) -> frozenset[int]:
     """Those who train, or hold the state while nobody does: none of them can be made anew."""
     world = status.world
     if world is None:

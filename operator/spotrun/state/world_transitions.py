@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from spotrun.api.field_types.text_values import Serials, Time
-from spotrun.api.status import How, TrainingJobStatus, World
+from spotrun.api.status import How, World
 from spotrun.state.conditions import record
+from spotrun.state.job_state import JobState
 from spotrun.state.rank_order import in_rank_order
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import PATIENCE, View
@@ -17,14 +19,14 @@ _SPENT_STORES = 16
 
 def publish(
     view: View,
-    status: TrainingJobStatus,
+    status: JobState,
     chosen: Sequence[Worker],
     how: How,
     why: str,
     *,
     switch: bool,
     late: Sequence[Worker] = (),
-) -> TrainingJobStatus:
+) -> JobState:
     """Make the next world; without members it stands for "nobody trains"."""
     old = status.world
     members = tuple(worker.serial for worker in in_rank_order(chosen, view.job.spec.workers))
@@ -53,10 +55,10 @@ def publish(
         joined=_joined(view, status, members),
     )
     numbers = {"generation": str(world.generation), "size": str(len(members)), "how": how.value}
-    return record(view, status.model_copy(update={"world": world}), "World", why, numbers)
+    return record(view, replace(status, world=world), "World", why, numbers)
 
 
-def fill_in(view: View, status: TrainingJobStatus, *, switch: bool) -> TrainingJobStatus:
+def fill_in(view: View, status: JobState, *, switch: bool) -> JobState:
     """Add what was missing when the world was published: its store, and the word to enter."""
     world = status.world
     assert world is not None, "there is one to complete"
@@ -71,18 +73,18 @@ def fill_in(view: View, status: TrainingJobStatus, *, switch: bool) -> TrainingJ
         update |= {"store": store, "spent": _spend(world, store)}
     if not update:
         return status
-    return status.model_copy(update={"world": world.model_copy(update=update)})
+    return replace(status, world=world.model_copy(update=update))
 
 
-def give_up(view: View, status: TrainingJobStatus, workers: Sequence[Worker]) -> TrainingJobStatus:
+def give_up(view: View, status: JobState, workers: Sequence[Worker]) -> JobState:
     """Have workers replaced that no world counts on, as if they had been late that often."""
     world = status.world
     assert world is not None, "others train"
     late = _late(view, world, [*workers] * PATIENCE)
-    return status.model_copy(update={"world": world.model_copy(update={"late": late})})
+    return replace(status, world=world.model_copy(update={"late": late}))
 
 
-def spare_store(view: View, status: TrainingJobStatus, rank0: tuple[int, ...]) -> str | None:
+def spare_store(view: View, status: JobState, rank0: tuple[int, ...]) -> str | None:
     """The open store of rank 0 that no world has used yet."""
     worker = view.by_serial.get(rank0[0]) if rank0 else None
     if worker is None or worker.agent is None or worker.pod.address is None:
@@ -108,7 +110,7 @@ def _spend(world: World | None, store: str | None) -> tuple[str, ...]:
     return (*spent, *([store] if store else ()))[-_SPENT_STORES:]
 
 
-def _joined(view: View, status: TrainingJobStatus, members: Sequence[int]) -> Serials | None:
+def _joined(view: View, status: JobState, members: Sequence[int]) -> Serials | None:
     """Who did not train before; nobody where nobody did."""
     before = set(training(status)) - on_trial(view, status)
     new = tuple(sorted(set(members) - before))

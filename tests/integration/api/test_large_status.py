@@ -6,6 +6,7 @@ from uuid import uuid4
 import pytest
 
 from spotrun.api.field_types.text_values import Serials
+from spotrun.state.codec import write
 from tests.integration.api.conftest import Server
 from tests.support.api.manifest_cases import Manifest, job
 from tests.support.jobs.largest_job import LargeLife
@@ -23,7 +24,7 @@ def test_the_status_of_the_largest_job_is_stored_as_it_was_written(
 ) -> None:
     life = LargeLife(workers=10_000, looks=(0.0,))
     life.live(days=0.01)
-    status = life.status.manifest()
+    status = write(life.status).manifest()
     answer = server.replace({**created, "status": status}, "/status")
     assert answer.accepted, answer.message
     assert answer.body["status"] == status

@@ -14,7 +14,6 @@ from devcluster.scripted import FOREVER, Script
 from spotrun.act.executor import Executor, Outcome
 from spotrun.act.manifests.worker_settings import Settings
 from spotrun.api.names import LABEL_JOB_UID
-from spotrun.api.status import TrainingJobStatus
 from spotrun.kube.errors import NotFound
 from spotrun.kube.read_your_writes import Horizon
 from spotrun.kube.resource import Key, Meta, Object, Resource
@@ -32,6 +31,7 @@ from spotrun.observe.kube_objects import (
 from spotrun.observe.nodes.facts import Nodes as NodeBook
 from spotrun.observe.telemetry.agents import Agents
 from spotrun.policies.chain import decide
+from spotrun.state.job_state import JobState
 from spotrun.state.names import worker_name
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.wire import Report
@@ -156,7 +156,7 @@ class Hand:
         self.memory = Memory()
         self.shown = Shown()
         self.horizon: Horizon[Key, Resource] = Horizon(self.shown, self.clock)
-        self.stored: list[tuple[TrainingJobStatus, str]] = []
+        self.stored: list[tuple[JobState, str]] = []
         self.executor = Executor(
             client,
             self.horizon,

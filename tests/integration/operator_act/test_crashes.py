@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from spotrun.act.protection import BUDGETS, POLICIES
-from spotrun.api.status import TrainingJobStatus
 from spotrun.kube.rest.client import Client
 from spotrun.observe.kube_objects import TRAINING_JOBS
+from spotrun.state.codec import write
+from spotrun.state.job_state import JobState
 from spotrun.state.names import owned_name
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import Rule
@@ -18,9 +19,9 @@ ANY_WRITE = "create|patch|delete"
 PLANS = range(1, 15)
 
 
-def lasting(status: TrainingJobStatus) -> dict[str, Any]:
+def lasting(status: JobState) -> dict[str, Any]:
     """The status without times and what hangs on them."""
-    content = status.manifest()
+    content = write(status).manifest()
     conditions = content.pop("conditions", [])
     content.pop("decisions", None)
     return content | {"conditions": {c["type"]: c["status"] for c in conditions}}

@@ -1,6 +1,7 @@
 """What Kubernetes refuses, what somebody else has made, and answers that get lost."""
 
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from spotrun.act.protection import POLICIES
 from spotrun.act.retries import UNSURE_SECONDS
 from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import LABEL_JOB_UID, Reason
-from spotrun.api.status import How, TrainingJobStatus, World
+from spotrun.api.status import How, World
 from spotrun.kube.read_your_writes import OVERDUE_SECONDS
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client, Selection
@@ -20,6 +21,7 @@ from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.observe.kube_objects import PODS, TRAINING_JOBS
 from spotrun.policies.chain import decide
 from spotrun.state.actions import Announce, Create, Decision, Remove
+from spotrun.state.job_state import JobState
 from spotrun.state.names import owned_name
 from spotrun.state.snapshot import JobSnapshot
 from tests.faults.proxy import FaultProxy
@@ -27,7 +29,7 @@ from tests.faults.rules import FOR_EVER, Rule
 from tests.integration.operator_act.helpers import NAMESPACES, QUOTAS, Hand, Manifest, Some, Space
 
 
-def condition(status: TrainingJobStatus, kind: str) -> tuple[str, str, str]:
+def condition(status: JobState, kind: str) -> tuple[str, str, str]:
     found = next(c for c in status.conditions or () if c.type == kind)
     return found.status.value, found.reason, found.message
 
@@ -173,7 +175,7 @@ async def test_a_training_begins_only_behind_its_budget_unless_that_is_refused(
     await hand.turn()
     seen = await hand.look()
     world = World(generation=1, members=Serials.of((0,)), switch=True, how=How.RESTART)
-    begins = Decision(seen.status.model_copy(update={"world": world}))
+    begins = Decision(replace(seen.status, world=world))
     path = "/poddisruptionbudgets$"
 
     proxy.inject(Rule("drop", verb="create", path=path))
@@ -253,7 +255,7 @@ async def test_a_status_decided_on_an_old_version_is_not_written_and_nothing_is_
     outcome = await hand.executor.carry_out(seen, decision, hand.memory)
 
     assert (outcome.stored, outcome.again_seconds) == (False, SOON_SECONDS)
-    assert (await hand.look()).status == TrainingJobStatus()
+    assert (await hand.look()).status == JobState()
     assert await space.pods() == []
     assert hand.stored == []
 

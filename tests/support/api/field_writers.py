@@ -1,8 +1,8 @@
 """Who writes what the API promises, as the syntax of the code shows it.
 
-A field of a status is written where its model is made with it, or where its name is a key of what a
-model is copied with. A reason, or a condition, is written where it stands as a value: not where it
-is compared, looked up, or a key.
+A field of a status is written where its model is made with it, or where its name is a keyword of
+`replace`, or a key of what a model is copied with. A reason, or a condition, is written where it
+stands as a value: not where it is compared, looked up, or a key.
 """
 
 import ast
@@ -27,7 +27,7 @@ class Module:
 
     names: frozenset[str]  # whatever it mentions
     made: frozenset[tuple[str, str]]  # class and keyword of what it calls
-    keys: frozenset[str]  # of dicts
+    keys: frozenset[str]  # of dicts, and of what is replaced
     values: frozenset[tuple[str, str]]  # class and attribute that stand as values
     read: frozenset[str]  # attributes
 
@@ -80,6 +80,10 @@ class Code:
     def reads(self, name: str) -> bool:
         """Whether some module looks at an attribute of that name."""
         return any(name in one.read for one in self.modules.values())
+
+    def without(self, path: str) -> "Code":
+        """Return the code but for one module."""
+        return Code({known: one for known, one in self.modules.items() if known != path})
 
     def that_call(self, *names: str) -> "Code":
         """Only the modules that mention one of these."""
@@ -134,6 +138,8 @@ def _keys(nodes: Iterable[ast.AST]) -> Iterator[str]:
             yield from (_text(key) for key, value in pairs if key and not _is_nothing(value))
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
             yield _text(node.slice)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "replace":
+            yield from (name for _, name in _keywords(node))
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "dict.fromkeys":
             yield from (_text(one) for one in ast.walk(node) if isinstance(one, ast.Constant))
 

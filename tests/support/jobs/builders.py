@@ -12,10 +12,11 @@ from typing import Any, Self
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Phase
-from spotrun.api.status import CheckpointStatus, How, TrainingJobStatus, World
+from spotrun.api.status import CheckpointStatus, How, World
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.policies.chain import decide
 from spotrun.state.actions import Decision
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Agent, JobSnapshot, Node, Pod, PodEnd, PodPhase, Worker
 from spotrun.state.view import View
 from spotrun.wire import Checkpoint, Ending, Failure, LastWords, Progress, Report
@@ -119,7 +120,7 @@ class JobBuilder:
     """A job that is being put together."""
 
     spec: TrainingJobSpec
-    status: TrainingJobStatus = field(default_factory=TrainingJobStatus)
+    status: JobState = field(default_factory=JobState)
     workers: Mapping[int, Worker] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -173,7 +174,11 @@ class JobBuilder:
 
     def with_status(self, **status: Any) -> Self:
         """With these fields of the stored status."""
-        return replace(self, status=self.status.model_copy(update=status))
+        return replace(self, status=replace(self.status, **status))
+
+    def with_state(self, state: JobState) -> Self:
+        """With what was decided before, or another state, stored."""
+        return replace(self, status=state)
 
     def with_checkpoint(self, step: int = 100, seconds_ago: float = 60.0) -> Self:
         """With an acknowledged checkpoint."""

@@ -9,8 +9,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from spotrun.api.status import TrainingJobStatus
 from spotrun.state.actions import Action, Create, Remove
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import PodEnd, PodPhase, Worker
 from spotrun.state.worker_ids import ordered
 from spotrun.state.world_members import generation, training
@@ -38,7 +38,7 @@ class Process:
         return self.entered > 0 and self.failed is None
 
 
-def _news(status: TrainingJobStatus) -> tuple[object, ...]:
+def _news(status: JobState) -> tuple[object, ...]:
     """What another decision may follow from at once."""
     return (status.world, status.restarts, status.next_serial, status.settled)
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Phase
-from spotrun.api.status import TrainingJobStatus
 from spotrun.state.actions import Action, Remove, Withdraw
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.worker_ids import numbers
 from spotrun.wire import Failure, Progress
@@ -20,7 +20,7 @@ def with_all(job: JobBuilder, workers: Iterable[Worker]) -> JobBuilder:
     return replace(job, workers=known).with_status(next_serial=numbers)
 
 
-def next_status(job: JobBuilder, status: TrainingJobStatus) -> JobBuilder:
+def next_status(job: JobBuilder, status: JobState) -> JobBuilder:
     """With what was decided."""
     return replace(job, status=status)
 

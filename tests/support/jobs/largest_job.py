@@ -1,7 +1,6 @@
 """The largest job, at its worst: every worker's number stands alone, and prices change all day."""
 
 import gc
-import json
 import time
 import traceback
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,6 @@ from spotrun.api.status import (
     Newcomers,
     Rejections,
     Restarts,
-    TrainingJobStatus,
     World,
 )
 from spotrun.money.ledger import Segment, cost
@@ -29,9 +27,11 @@ from spotrun.money.shares import Resources
 from spotrun.money.units import NO_USD, Usd, UsdPerHour
 from spotrun.policies.chain import decide
 from spotrun.state.actions import Create, Decision, Release
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Node, Worker
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, a_worker
 from tests.support.jobs.large_jobs import arrived, with_all
+from tests.support.jobs.stored_state import stored, text_of
 
 WHOLE = Resources(Decimal(8), Decimal(2**33))
 HALF = Resources(Decimal(4), Decimal(2**32))
@@ -60,7 +60,7 @@ class LargeLife:
     decide_seconds: list[float] = field(default_factory=list)
     undecided: int = 0
     status_bytes: int = 0  # the most
-    status: TrainingJobStatus = field(init=False)
+    status: JobState = field(init=False)
     pods: dict[int, Worker] = field(init=False)
     _changes: list[list[tuple[datetime, UsdPerHour]]] = field(init=False)
     _starts: dict[int, datetime] = field(default_factory=dict)
@@ -93,7 +93,8 @@ class LargeLife:
 
     def snapshot(self) -> JobBuilder:
         """Return the job as it is now."""
-        job = a_job(self.workers, min=1).with_status(**dict(self.status))
+        job = a_job(self.workers, min=1)
+        job = replace(job, status=self.status)
         return with_all(job, [self.pods[serial] for serial in sorted(self.pods)])
 
     def _decide(self, now: datetime) -> None:
@@ -105,7 +106,7 @@ class LargeLife:
             self.undecided += 1
             return
         assert _sum(decision.status) >= _sum(self.status), "no stored sum falls"
-        text = json.dumps(decision.status.manifest(), separators=(",", ":"))
+        text = text_of(decision.status)
         self.status_bytes = max(self.status_bytes, len(text))
         self.status = decision.status
         self._act(decision)
@@ -114,9 +115,7 @@ class LargeLife:
         """Decide on a status that was just read, and without a pause to look for cycles."""
         seconds = []
         for _ in range(self.repeats):
-            text = json.dumps(self.status.manifest())
-            read = TrainingJobStatus.model_validate_json(text, by_alias=True, by_name=False)
-            job = replace(self.snapshot().snapshot(), status=read)
+            job = replace(self.snapshot().snapshot(), status=stored(self.status))
             gc.disable()
             begun = time.process_time()
             decision = decide(job, now)
@@ -192,7 +191,7 @@ class LargeLife:
         return Segment(serial, start, end, Decimal("0.5"), whole)
 
 
-def _sum(status: TrainingJobStatus) -> Decimal:
+def _sum(status: JobState) -> Decimal:
     return Usd.of(status.accumulators.usd if status.accumulators is not None else None).decimal
 
 
@@ -200,7 +199,7 @@ def _usd(number: int, time: int) -> UsdPerHour:
     return UsdPerHour(Decimal(100 + number) / 100 + Decimal((time * 7 + number) % 13) / 1000)
 
 
-def _status(serials: list[int], pods: dict[int, Worker]) -> TrainingJobStatus:
+def _status(serials: list[int], pods: dict[int, Worker]) -> JobState:
     ring = sorted(serials, key=lambda serial: (serial % 2, serial * 7919 % 1_000_003))
     world = World(
         generation=GENERATION,
@@ -222,7 +221,7 @@ def _status(serials: list[int], pods: dict[int, Worker]) -> TrainingJobStatus:
     end = serials[-1] + 1
     gaps = zip([-1, *serials], [*serials, end], strict=True)
     settled = [(a + 1, b - 1) for a, b in gaps if b > a + 1]
-    return TrainingJobStatus(
+    return JobState(
         phase=Phase.RUNNING,
         world=world,
         restarts=Restarts(blamed=blamed, newcomers=held),

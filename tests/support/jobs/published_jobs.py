@@ -4,7 +4,8 @@ from spotrun.agents.answers import Peer, Published
 from spotrun.agents.long_poll import WorkerKey
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Phase
-from spotrun.api.status import CheckpointStatus, How, Orders, TrainingJobStatus, World
+from spotrun.api.status import CheckpointStatus, How, Orders, World
+from spotrun.state.job_state import JobState
 
 KEY = b"the cluster's key"
 _MOMENT = Time("2026-03-01T08:00:00Z")
@@ -65,5 +66,5 @@ def job(
     saved = None
     if checkpoint is not None:
         saved = CheckpointStatus(name=checkpoint, step=1, time=_MOMENT)
-    status = TrainingJobStatus(phase=phase, world=placed, orders=orders, checkpoint=saved)
+    status = JobState(phase=phase, world=placed, orders=orders, checkpoint=saved)
     return Published(namespace, name, uid, status, peers, processes)

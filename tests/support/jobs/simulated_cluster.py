@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from spotrun.api.status import How, TrainingJobStatus
+from spotrun.api.status import How
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.policies.chain import decide
 from spotrun.state.actions import Action, Create, Decision, DeleteJob, Release, Remove, Resize
+from spotrun.state.job_state import JobState
 from spotrun.state.replicas import slot_of
 from spotrun.state.sizes import allowed
 from spotrun.state.snapshot import Agent, JobSnapshot, Node, Pod, PodEnd, PodPhase, Worker
@@ -20,12 +21,13 @@ from spotrun.state.worker_outcomes import fates
 from spotrun.state.world_members import relied_on, training
 from spotrun.wire import Checkpoint, Ending, Failure, LastWords, Progress, Report
 from tests.support.jobs.builders import NOW
+from tests.support.jobs.stored_state import stored
 
 GRACE_SECONDS = 120.0
 WARM_SECONDS = 7.0
 
 
-def settled(status: TrainingJobStatus) -> frozenset[int]:
+def settled(status: JobState) -> frozenset[int]:
     """The numbers whose cost is in the sums; here they are few."""
     return frozenset(n for a, b in ranges(status.settled).intervals for n in range(a, b + 1))
 
@@ -70,7 +72,7 @@ class Cluster:
     in_process: bool = True
     now: datetime = NOW
     template: str = "t1"
-    status: TrainingJobStatus = field(default_factory=TrainingJobStatus)
+    status: JobState = field(default_factory=JobState)
     pods: dict[int, SimPod] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
     ports: int = 20_000
@@ -174,10 +176,8 @@ class Cluster:
         left = 10**9 if crash_after is None else crash_after
         if decision.status != job.status and left:
             self._check_status(View(job, self.now), decision.status)
-            content = decision.status.model_dump_json(by_alias=True, exclude_unset=True)
-            stored = TrainingJobStatus.model_validate_json(content)
-            assert stored == decision.status, "what is stored is what was decided"
-            self.status, self.written_at = stored, self.now
+            self.status, self.written_at = stored(decision.status), self.now
+            assert self.status == decision.status, "what is stored is what was decided"
             self.writes += 1
             left -= 1
         elif decision.status != job.status:
@@ -237,7 +237,7 @@ class Cluster:
 
     # what must hold ---------------------------------------------------------------------------
 
-    def _check_status(self, view: View, new: TrainingJobStatus) -> None:
+    def _check_status(self, view: View, new: JobState) -> None:
         old = self.status
         assert (new.next_serial or 0) >= (old.next_serial or 0), "numbers only grow"
         assert settled(old) <= settled(new), "settled only grows"

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 import pytest
@@ -62,16 +62,15 @@ def full_meter() -> Meter:
 def full_job() -> Published:
     """A job of which everything is known."""
     bare = job(world("0-1"), pods={0: peer(0)})
-    status = bare.status.model_copy(
-        update={
-            "progress": Progress(step=420, total_steps=1000, samples_per_second=Amount("12.5")),
-            "checkpoint": CheckpointStatus(name="step-400.g1", step=400, time=_MOMENT),
-            "interruptions": Interruptions(count=2, lost_steps=7),
-            "conditions": (_condition(ConditionType.WITHIN_BUDGET),),
-            "cost": _COST,
-            "scaling": _SCALING,
-            "accumulators": Accumulators(unpriced_seconds=Amount("60"), useful_usd=Amount("11.2")),
-        }
+    status = replace(
+        bare.status,
+        progress=Progress(step=420, total_steps=1000, samples_per_second=Amount("12.5")),
+        checkpoint=CheckpointStatus(name="step-400.g1", step=400, time=_MOMENT),
+        interruptions=Interruptions(count=2, lost_steps=7),
+        conditions=(_condition(ConditionType.WITHIN_BUDGET),),
+        cost=_COST,
+        scaling=_SCALING,
+        accumulators=Accumulators(unpriced_seconds=Amount("60"), useful_usd=Amount("11.2")),
     )
     return Published(
         namespace=bare.namespace,

@@ -16,17 +16,17 @@ from spotrun.api.status import (
     Newcomers,
     Rejections,
     Restarts,
-    TrainingJobStatus,
     World,
 )
 from spotrun.state.actions import Announce
+from spotrun.state.job_state import JobState
 from tests.support.jobs.builders import NOW, a_job, later
 
 WHEN = Time.of(NOW)
 
 
-def status(**fields: Any) -> TrainingJobStatus:
-    return TrainingJobStatus(**fields)
+def status(**fields: Any) -> JobState:
+    return JobState(**fields)
 
 
 def world(generation: int = 1, members: str = "0-1", *, switch: bool = True) -> World:
@@ -195,9 +195,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("old", "new", "told"), CHANGES)
-def test_what_is_told(
-    old: TrainingJobStatus, new: TrainingJobStatus, told: list[tuple[Reason, str, bool]]
-) -> None:
+def test_what_is_told(old: JobState, new: JobState, told: list[tuple[Reason, str, bool]]) -> None:
     assert announcements(old, new) == tuple(Announce(*one) for one in told)
 
 

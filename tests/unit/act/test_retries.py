@@ -167,7 +167,7 @@ async def test_where_some_of_many_are_made_the_others_are_soon_tried_again() -> 
 async def test_a_status_that_cannot_be_stored_is_tried_later_and_later() -> None:
     server = Server({"PATCH": TOO_LARGE})
     job = a_job().snapshot()
-    decision = Decision(job.status.model_copy(update={"next_serial": 7}))
+    decision = Decision(replace(job.status, next_serial=7))
     while server.seconds < 600:
         outcome = await server.carry_out(job, decision)
         assert not outcome.stored
@@ -197,7 +197,7 @@ async def test_a_deleted_job_is_let_go_of_though_its_last_cost_cannot_be_stored(
     server._answer = refuses_status  # type: ignore[method-assign, assignment]
     server.__post_init__()
     job = a_job(1).training(0).with_facts(deleting=deleting).snapshot()
-    status = job.status.model_copy(update={"settled": Intervals("0")})
+    status = replace(job.status, settled=Intervals("0"))
     decision = Decision(status, (Release(0, "uid-0"),))
     while len(failures) < 4 and not let_go_after:
         await server.carry_out(job, decision)
@@ -218,7 +218,7 @@ async def test_a_server_that_is_away_or_busy_has_the_whole_job_wait(error: KubeE
 async def test_a_budget_that_cannot_be_made_holds_a_training_up_for_three_tries() -> None:
     server = Server({"POST": TOO_LARGE})
     job = a_job().snapshot()
-    begins = Decision(job.status.model_copy(update={"world": WORLD}))
+    begins = Decision(replace(job.status, world=WORLD))
 
     stored = []
     for _ in range(3):
@@ -234,10 +234,10 @@ async def test_a_budget_that_cannot_be_made_holds_a_training_up_for_three_tries(
 async def test_a_budget_that_cannot_be_made_holds_up_nothing_but_a_training() -> None:
     server = Server({"POST": TOO_LARGE})
     job = a_job().snapshot()
-    begins = Decision(job.status.model_copy(update={"world": WORLD}))
+    begins = Decision(replace(job.status, world=WORLD))
     assert not (await server.executor.carry_out(job, begins, server.memory)).stored
 
-    other = Decision(job.status.model_copy(update={"next_serial": 7}))
+    other = Decision(replace(job.status, next_serial=7))
     outcome = await server.executor.carry_out(job, other, server.memory)
 
     assert outcome.stored

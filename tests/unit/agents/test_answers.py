@@ -247,7 +247,7 @@ def test_answers_survive_the_wire() -> None:
 def test_under_a_budget_workers_are_told_when_to_stop() -> None:
     published = job(world("0-1"))
     cost = Cost(usd=Amount("1"), stop_at=Time("2026-03-01T09:00:00.5Z"))
-    limited = replace(published, status=published.status.model_copy(update={"cost": cost}))
+    limited = replace(published, status=replace(published.status, cost=cost))
     told, without = Told(limited, KEY).answer(0), Told(published, KEY).answer(0)
 
     assert (told.stop_at, without.stop_at) == (1772355600.5, None)

@@ -20,8 +20,7 @@ class Clock:
 
 def that_cost(usd: str, name: str = "job") -> Published:
     made = replace(job(pods=0), name=name)
-    update = {"cost": Cost(usd=Amount(usd))}
-    return replace(made, status=made.status.model_copy(update=update))
+    return replace(made, status=replace(made.status, cost=Cost(usd=Amount(usd))))
 
 
 def costs_told(meter: Meter) -> list[float]:

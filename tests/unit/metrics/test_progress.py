@@ -29,7 +29,7 @@ def figures(published: Published) -> dict[str, float]:
 
 
 def with_status(published: Published, **update: Any) -> Published:
-    return replace(published, status=published.status.model_copy(update=update))
+    return replace(published, status=replace(published.status, **update))
 
 
 def test_progress_and_what_is_saved_of_it() -> None:

@@ -1,4 +1,5 @@
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from prometheus_client import generate_latest
@@ -31,12 +32,11 @@ def is_of_here(name: str) -> bool:
 
 def full() -> Published:
     published = job(world("0-5", generation=3))
-    status = published.status.model_copy(
-        update={
-            "workers": WorkersStatus(running=6, spot=4, allowed=Allowed(size=8, reason="Replicas")),
-            "progress": Progress(step=420, total_steps=1000),
-            "interruptions": Interruptions(count=2),
-        }
+    status = replace(
+        published.status,
+        workers=WorkersStatus(running=6, spot=4, allowed=Allowed(size=8, reason="Replicas")),
+        progress=Progress(step=420, total_steps=1000),
+        interruptions=Interruptions(count=2),
     )
     return Published(published.namespace, published.name, published.uid, status, {}, 1)
 

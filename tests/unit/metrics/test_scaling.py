@@ -30,7 +30,7 @@ def series(published: Published) -> dict[str, float]:
 
 def test_sizes_utilization_and_decisions_have_series() -> None:
     published = job(world("0-3,7"))
-    status = published.status.model_copy(update={"scaling": SCALING})
+    status = replace(published.status, scaling=SCALING)
     assert series(replace(published, status=status)) == {
         'scaling_workers{state="justified"}': 8,
         'scaling_workers{state="training"}': 5,
@@ -47,5 +47,5 @@ def test_a_job_of_mode_manual_has_none() -> None:
 
 def test_a_world_that_is_prepared_does_not_train() -> None:
     published = job(world("0-3", switch=False))
-    status = published.status.model_copy(update={"scaling": ScalingStatus(size=4)})
+    status = replace(published.status, scaling=ScalingStatus(size=4))
     assert series(replace(published, status=status)) == {'scaling_workers{state="justified"}': 4}

@@ -8,11 +8,11 @@ import pytest
 
 from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies import fallback_chain as module
 from spotrun.policies.fallback_chain import let_go, undecided
 from spotrun.state.actions import Annotate, Decision, Release, Remove
 from spotrun.state.conditions import find
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Broken, Node, PodPhase
 from spotrun.state.view import Policy, View
 from spotrun.wire import Ending
@@ -38,7 +38,7 @@ def released(decision: Decision) -> list[int]:
     return [one.serial for one in decision.actions if isinstance(one, Release)]
 
 
-def stated(status: TrainingJobStatus, kind: ConditionType) -> tuple[str, str, str]:
+def stated(status: JobState, kind: ConditionType) -> tuple[str, str, str]:
     found = find(status, kind)
     assert found is not None
     return found.status.value, found.reason, found.message
@@ -73,13 +73,13 @@ def test_a_job_at_which_a_policy_fails_says_so_and_forgets_nothing() -> None:
 def test_the_same_failure_is_no_news() -> None:
     once = let_go(undecided(TRAINING.snapshot(), ValueError("x" * 10_000)), NOW).status
     assert len(once.message or "") < 700
-    again = TRAINING.with_status(**dict(once)).with_facts(written_seconds=1.0)
+    again = TRAINING.with_state(once).with_facts(written_seconds=1.0)
     decision = let_go(undecided(again.snapshot(), ValueError("x" * 10_000)), later(1))
     assert decision.status == once
 
 
 def test_a_job_that_can_be_decided_again_says_so_once() -> None:
-    healed = TRAINING.with_status(**dict(mistaken(TRAINING).status)).decide().status
+    healed = TRAINING.with_state(mistaken(TRAINING).status).decide().status
     assert stated(healed, ConditionType.DECIDED)[0] == "True"
     assert (healed.phase, healed.reason) == (Phase.RUNNING, Reason.TRAINING.value)
     assert find(TRAINING.decide().status, ConditionType.DECIDED) is None
@@ -105,7 +105,7 @@ def test_a_ledger_that_cannot_be_true_is_told_of_and_kept() -> None:
     assert removed(decision) == [0, 1]
     assert stated(decision.status, ConditionType.DECIDED) == ("False", "LedgerRefused", "no")
     assert decision.status.next_serial == TRAINING.status.next_serial
-    assert job.with_status(**dict(decision.status)).decide(later(9)).status == decision.status
+    assert job.with_state(decision.status).decide(later(9)).status == decision.status
 
 
 def test_before_that_its_state_is_saved() -> None:
@@ -113,7 +113,7 @@ def test_before_that_its_state_is_saved() -> None:
     decision = broken(job).decide()
     assert removed(decision) == []
     assert decision.status.orders is not None
-    held = broken(job.with_status(**dict(decision.status)))
+    held = broken(job.with_state(decision.status))
     assert removed(held.decide(later(60))) == []
     assert removed(held.decide(later(110))) == [0, 1]
     assert held.decide(later(60)).again_seconds == 50
@@ -127,7 +127,7 @@ def test_its_budget_is_kept(on_exceeded: str, phase: Phase) -> None:
     job = TRAINING.with_spec(2, checkpoint=ON_CLAIM, budget=budget)
     first = broken(job).decide()
     assert first.status.suspended_by == (SuspendedBy.BUDGET,)
-    saved = job.with_status(**dict(first.status)).with_checkpoint(seconds_ago=-60)
+    saved = job.with_state(first.status).with_checkpoint(seconds_ago=-60)
     later_on = broken(saved).decide(later(61))
     assert (later_on.status.phase, removed(later_on)) == (phase, [0, 1])
 
@@ -144,7 +144,7 @@ def test_who_has_ended_is_charged_and_released() -> None:
     assert status.settled == "1"
     assert status.accumulators is not None
     assert status.accumulators.usd == "0.5"
-    stored = job.with_status(**dict(status)).decide()
+    stored = job.with_state(status).decide()
     assert released(stored) == [1]
 
 
@@ -171,7 +171,7 @@ def test_numbers_that_were_never_made_are_not_waited_for_when_the_job_is_deleted
 def failing(steps: tuple[Policy, ...], name: str) -> tuple[Policy, ...]:
     """The steps, one of which fails as a policy with a mistake does."""
 
-    def fail(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+    def fail(view: View, status: JobState) -> JobState:
         raise ValueError(f"a mistake in {name}")
 
     return tuple(fail if one.__name__ == name else one for one in steps)

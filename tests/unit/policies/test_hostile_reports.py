@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Accumulators
 from spotrun.api.field_types.amounts import Amount
-from spotrun.api.status import TrainingJobStatus
 from spotrun.money.units import Usd, UsdPerHour
 from spotrun.policies.cost.bill import to_show
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import PodEnd, PodPhase
 from spotrun.wire import (
     MESSAGE_CHARACTERS,
@@ -30,6 +30,7 @@ from spotrun.wire import (
     write_report,
 )
 from tests.support.jobs.builders import NOW, JobBuilder, a_job
+from tests.support.jobs.stored_state import stored
 from tests.support.money.priced_nodes import a_node, at_work
 
 NODE = replace(a_node(), on_demand_usd_per_hour=UsdPerHour(12), capacity=Capacity.SPOT)
@@ -86,16 +87,14 @@ def saying(job: JobBuilder, *reports: Report) -> JobBuilder:
     return replace(told, workers=workers).with_facts(written_seconds=91.0)
 
 
-def lives(*looks: tuple[Report, Report]) -> Iterator[TrainingJobStatus]:
+def lives(*looks: tuple[Report, Report]) -> Iterator[JobState]:
     """What is said after each look, a minute after the one before; it must be fit to be stored."""
     job, now = LIMITED, NOW
     for reports in looks:
         decided = saying(job, *reports).decide(now).status
-        text = decided.model_dump_json(by_alias=True, exclude_unset=True)
-        stored = TrainingJobStatus.model_validate_json(text)
-        assert stored == decided
-        job, now = replace(LIMITED, status=stored), now + timedelta(minutes=1)
-        yield stored
+        assert stored(decided) == decided
+        job, now = replace(LIMITED, status=stored(decided)), now + timedelta(minutes=1)
+        yield decided
 
 
 @settings(max_examples=20)
@@ -110,7 +109,7 @@ def at(step: int, step_seconds: float = 86_400.0) -> tuple[Report, Report]:
     return report, report
 
 
-def money(status: TrainingJobStatus) -> Accumulators:
+def money(status: JobState) -> Accumulators:
     assert status.accumulators is not None
     return status.accumulators
 
@@ -142,8 +141,7 @@ def test_a_megabyte_of_last_words_ends_in_a_message_that_can_be_stored() -> None
     end = PodEnd(exit_code=1, pod_message="x" * MESSAGE_CHARACTERS)
     ended = job.with_worker(0, node=NODE, phase=PodPhase.FAILED, end=end)
     decided = ended.decide().status
-    text = decided.model_dump_json(by_alias=True, exclude_unset=True)
-    assert TrainingJobStatus.model_validate_json(text) == decided
+    assert stored(decided) == decided
 
 
 def test_a_sum_beyond_what_can_be_written_is_the_largest_that_can() -> None:

@@ -1,6 +1,5 @@
 """Every other policy, by table."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,17 +8,19 @@ import pytest
 from spotrun.api.field_types.amounts import Amount, Percent
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
-from spotrun.api.status import CheckpointStatus, Orders, Progress, Restarts, TrainingJobStatus
+from spotrun.api.status import CheckpointStatus, Orders, Progress, Restarts
 from spotrun.money.shares import Resources
 from spotrun.policies.failures.backoff import nodes_to_avoid, pause_after
 from spotrun.policies.report.write_rate import refresh_seconds
 from spotrun.state.actions import Create, Release, Remove
 from spotrun.state.conditions import find, holds_since, record, state
+from spotrun.state.job_state import JobState
 from spotrun.state.sizes import largest, wanted
 from spotrun.state.snapshot import Node, PodEnd, PodPhase, Refusal
 from spotrun.wire import Ending, Failure, LastWords
 from spotrun.wire import Progress as Reported
 from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, a_spec, ago, an_end, later
+from tests.support.jobs.stored_state import stored
 
 BOOM = Failure(1, 3, "boom")
 
@@ -70,7 +71,7 @@ def test_a_failed_worker_is_settled_released_and_replaced_after_the_pause() -> N
     decision = job.decide()
     assert (decision.status.settled, decision.status.next_serial) == ("0", 2)
     assert decision.actions == (Release(0, "uid-0"),)
-    after = job.with_status(**vars(decision.status)).decide(later(10))
+    after = job.with_state(decision.status).decide(later(10))
     assert after.actions == (Release(0, "uid-0"), Create(1))
 
 
@@ -172,14 +173,14 @@ def test_one_failure_too_many_ends_the_job_once_it_is_known_to_be_one(
     decision = job.decide()
     assert decision.status.phase is not Phase.FAILED
     assert reason is None or decision.again_seconds == 5
-    after = job.with_status(**vars(decision.status)).decide(later(5)).status
+    after = job.with_state(decision.status).decide(later(5)).status
     assert (after.phase is Phase.FAILED) is (reason is not None)
     assert reason is None or after.reason == reason
 
 
 def test_a_failure_that_followed_from_a_lost_node_is_taken_back() -> None:
     job = failing(0, failures={"maxRestarts": 0})
-    counted = job.with_status(**vars(job.decide().status))
+    counted = job.with_state(job.decide().status)
     lost = counted.with_worker(1, node=Node("n", gone=True)).decide(later(4)).status
     assert lost.restarts is not None
     assert (lost.restarts.failures, lost.restarts.retry_at) == (0, None)
@@ -244,7 +245,7 @@ def test_a_suspension_waits_for_the_checkpoint_it_ordered() -> None:
     assert status.suspended_by == (SuspendedBy.USER,)
     assert status.orders == Orders(checkpoint=1, time=Time.of(NOW))
     assert (decision.actions, decision.again_seconds) == ((), refresh_seconds(job.snapshot()))
-    waiting = job.with_status(**vars(status))
+    waiting = job.with_state(status)
     assert waiting.decide(later(109)).actions == ()
     assert len(waiting.decide(later(110)).actions) == 1
     saved = waiting.with_worker(0, ready=True, arrived=1, committed="step-9.g1").decide(later(3))
@@ -374,10 +375,10 @@ def test_interruptions_are_counted_in_the_write_that_settles_them() -> None:
     status = job.decide().status
     assert status.interruptions is not None
     assert (status.interruptions.count, status.settled) == (1, "0")
-    again = job.with_status(**vars(status)).decide().status
+    again = job.with_state(status).decide().status
     assert again.interruptions == status.interruptions
     assert condition(job, ConditionType.INTERRUPTED) == ("True", "NodeLost")
-    back = job.with_status(**vars(status)).training(1)
+    back = job.with_state(status).training(1)
     assert condition(back, ConditionType.INTERRUPTED) == ("False", "Training")
 
 
@@ -454,7 +455,7 @@ def test_a_condition_remembers_when_it_changed() -> None:
 
 
 def test_the_last_ten_decisions_are_kept() -> None:
-    job, status = a_job(1), TrainingJobStatus()
+    job, status = a_job(1), JobState()
     for number in range(12):
         status = record(job.view(), status, "World", str(number), {})
     assert [decision.why for decision in status.decisions or ()] == [str(n) for n in range(2, 12)]
@@ -463,10 +464,8 @@ def test_the_last_ten_decisions_are_kept() -> None:
 def test_a_quiet_job_stays_quiet_and_its_status_is_valid() -> None:
     job = a_job(3, min=2).training(0, 1, 2)
     status = job.decide().status
-    content = json.dumps(status.manifest())
-    stored = TrainingJobStatus.model_validate_json(content)
-    again = job.with_status(**vars(stored)).decide()
-    assert (again.status, again.actions) == (stored, ())
+    again = replace(job, status=stored(status)).decide()
+    assert (again.status, again.actions) == (status, ())
 
 
 def test_agents_that_are_too_old_are_named() -> None:
@@ -483,4 +482,4 @@ def test_agents_that_are_too_old_are_named() -> None:
 def test_a_checkpoint_from_before_the_suspension_is_not_the_one_that_was_ordered() -> None:
     job = a_job(1, suspend=True, checkpoint=ON_CLAIM).training(0).with_checkpoint(100)
     assert job.decide().actions == ()
-    assert job.with_status(**vars(job.decide().status)).decide(later(3)).actions == ()
+    assert job.with_state(job.decide().status).decide(later(3)).actions == ()

@@ -7,8 +7,9 @@ import pytest
 
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Phase
-from spotrun.api.status import Restarts, TrainingJobStatus
+from spotrun.api.status import Restarts
 from spotrun.state.actions import Remove
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Node, PodEnd, PodPhase
 from spotrun.wire import Ending, LastWords
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago, later
@@ -23,7 +24,7 @@ def a_crew(end: PodEnd = ERROR, **pod: Any) -> JobBuilder:
     return job.with_worker(1, ready=True, arrived=1, end=end, **pod)
 
 
-def after(job: JobBuilder, seconds: float = 0.0) -> TrainingJobStatus:
+def after(job: JobBuilder, seconds: float = 0.0) -> JobState:
     return job.decide(later(seconds)).status
 
 
@@ -40,7 +41,7 @@ def counted(seconds_ago: float, **status: Any) -> JobBuilder:
     return job.with_status(restarts=restarts, failed=Serials("1"), **status)
 
 
-def failures(status: TrainingJobStatus) -> int | None:
+def failures(status: JobState) -> int | None:
     return status.restarts.failures if status.restarts is not None else None
 
 
@@ -99,14 +100,14 @@ def test_its_peers_errors_are_not_counted_later() -> None:
     peers = job.with_worker(2, ready=True, arrived=1, end=ERROR)
     status = after(peers)
     assert (failures(status), status.failed) == (1, "1-2")
-    later_on = peers.with_status(**vars(status)).with_world("0", 2)
+    later_on = peers.with_state(status).with_world("0", 2)
     assert failures(after(later_on, 30)) == 1
 
 
 def test_nobody_is_deleted_of_whom_it_is_not_stored_that_it_has_failed() -> None:
     """What is no news to anybody is stored a little later."""
     job = counted(5).with_worker(2, ready=True, arrived=1, end=ERROR).with_world("0-2")
-    hurried = job.with_status(**vars(after(job)) | {"failed": Serials("1")})
+    hurried = job.with_state(after(job)).with_status(failed=Serials("1"))
     decision = hurried.with_facts(written_seconds=0.5).decide()
     assert not any(isinstance(one, Remove) for one in decision.actions)
     assert decision.again_seconds <= 1.5

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from spotrun.api.cost import Cost
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.cost.bill import bill
 from spotrun.state.actions import Decision, DeleteJob
 from spotrun.state.conditions import state
+from spotrun.state.job_state import JobState
 from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, ago, later
 from tests.support.money.priced_nodes import at_work
 
@@ -40,14 +40,14 @@ def spent() -> Verdict:
         a_job(2, checkpoint=ON_CLAIM, budget=budget).training(0, 1), 0, 1, ready=True, arrived=1
     )
     job = job.with_facts(written_seconds=91.0)
-    return job.with_status(**dict(job.decide().status)).with_checkpoint(seconds_ago=-1), has_failed
+    return job.with_state(job.decide().status).with_checkpoint(seconds_ago=-1), has_failed
 
 
 def over() -> Verdict:
     job = a_job(1, finished={"deleteAfter": "1m"})
     status = state(
         job.view(ago(100)),
-        TrainingJobStatus(),
+        JobState(),
         ConditionType.COMPLETE,
         Reason.COMPLETED,
         "",
@@ -102,7 +102,7 @@ Look = tuple[float, float]
 def lives(job: JobBuilder, looks: Sequence[Look]) -> JobBuilder:
     for seconds, ahead_seconds in looks:
         decision = job.decide(later(seconds + ahead_seconds))
-        job = job.with_status(**dict(decision.status))
+        job = job.with_state(decision.status)
     return job
 
 

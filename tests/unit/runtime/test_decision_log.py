@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Phase, Reason
-from spotrun.api.status import How, TrainingJobStatus, World
+from spotrun.api.status import How, World
 from spotrun.runtime.decision_log import entries
 from spotrun.state.actions import Create, Decision, DeleteJob, Release, Remove, Withdraw
+from spotrun.state.job_state import JobState
 
-RUNNING = TrainingJobStatus(phase=Phase.RUNNING, reason="Training", message="2 workers train")
+RUNNING = JobState(phase=Phase.RUNNING, reason="Training", message="2 workers train")
 
 
 def world(generation: int, *members: int, switch: bool = True) -> World:
@@ -14,14 +17,14 @@ def world(generation: int, *members: int, switch: bool = True) -> World:
 
 
 def test_nothing_new_is_nothing_to_say() -> None:
-    before = RUNNING.model_copy(update={"world": world(1, 0, 1)})
-    after = before.model_copy(update={"message": "3 workers train", "settled": Serials.of((4,))})
+    before = replace(RUNNING, world=world(1, 0, 1))
+    after = replace(before, message="3 workers train", settled=Serials.of((4,)))
 
     assert list(entries(before, Decision(after, (Release(4, "u"),)))) == []
 
 
 def test_what_changes_is_said_in_order() -> None:
-    after = RUNNING.model_copy(update={"world": world(2, 1, 2)})
+    after = replace(RUNNING, world=world(2, 1, 2))
     actions = (
         Create(4),
         Create(3),
@@ -29,7 +32,7 @@ def test_what_changes_is_said_in_order() -> None:
         DeleteJob("its time is over"),
     )
 
-    assert list(entries(TrainingJobStatus(), Decision(after, actions))) == [
+    assert list(entries(JobState(), Decision(after, actions))) == [
         "Running: 2 workers train",
         "world 2: workers 1-2",
         "create workers 3-4",
@@ -39,17 +42,17 @@ def test_what_changes_is_said_in_order() -> None:
 
 
 def test_a_world_is_prepared_and_then_entered() -> None:
-    before = RUNNING.model_copy(update={"world": world(1, 0)})
-    prepared = RUNNING.model_copy(update={"world": world(2, 0, 1, switch=False)})
-    entered = RUNNING.model_copy(update={"world": world(2, 0, 1)})
+    before = replace(RUNNING, world=world(1, 0))
+    prepared = replace(RUNNING, world=world(2, 0, 1, switch=False))
+    entered = replace(RUNNING, world=world(2, 0, 1))
 
     assert list(entries(before, Decision(prepared))) == ["world 2: workers 0-1, being prepared"]
     assert list(entries(prepared, Decision(entered))) == ["world 2: workers 0-1"]
 
 
 def test_a_world_may_be_empty() -> None:
-    before = RUNNING.model_copy(update={"world": world(1, 0, 1)})
-    after = RUNNING.model_copy(update={"world": world(2)})
+    before = replace(RUNNING, world=world(1, 0, 1))
+    after = replace(RUNNING, world=world(2))
 
     assert list(entries(before, Decision(after))) == ["world 2: nobody"]
 

@@ -1,13 +1,16 @@
 """The virtual training: steps, checkpoints, and what is left of them after a loss."""
 
+from dataclasses import replace
+
 import pytest
 
 from spotrun.api.field_types.text_values import Serials, Time
-from spotrun.api.status import How, Orders, TrainingJobStatus, World
+from spotrun.api.status import How, Orders, World
 from spotrun.simulate.cluster import Cluster
 from spotrun.simulate.scenario import Rules
 from spotrun.simulate.training import Training
 from spotrun.state.actions import Create, Placed
+from spotrun.state.job_state import JobState
 from tests.unit.simulate.markets import ASKING, GAP, PUBLISHED, a_job, a_market
 
 
@@ -23,7 +26,7 @@ def begun(workers: int = 2, rules: Rules = PUBLISHED, picture: str = "44444") ->
     return training
 
 
-def a_status(workers: int, generation: int = 1, **world: object) -> TrainingJobStatus:
+def a_status(workers: int, generation: int = 1, **world: object) -> JobState:
     made = World(
         generation=generation,
         members=Serials.of(tuple(range(workers))),
@@ -32,7 +35,7 @@ def a_status(workers: int, generation: int = 1, **world: object) -> TrainingJobS
         store="10.0.0.1:20000",
         formed_at=Time("2026-01-01T00:10:00Z"),
     )
-    return TrainingJobStatus(world=made.model_copy(update=world))
+    return JobState(world=made.model_copy(update=world))
 
 
 def advance(training: Training, seconds: float) -> None:
@@ -83,9 +86,7 @@ def test_what_comes_at_the_price_of_nothing_is_always_saved() -> None:
 def test_an_order_saves_at_once_and_only_once() -> None:
     training = begun(2, ASKING)
     advance(training, 60)
-    ordered = a_status(2).model_copy(
-        update={"orders": Orders(checkpoint=1, time=Time("2026-01-01T00:11:00Z"))}
-    )
+    ordered = replace(a_status(2), orders=Orders(checkpoint=1, time=Time("2026-01-01T00:11:00Z")))
 
     training.follow(ordered)
     first = training.saved

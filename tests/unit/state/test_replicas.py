@@ -125,7 +125,7 @@ def test_one_copy_goes_on_and_who_is_left_over_waits_for_a_new_mate(
 ) -> None:
     job = lost(training(pairs(), 0, 1, 2, 3), one)
     assert told(job) == (2, others, True, How.ABORT, survivors)
-    after = job.with_status(**dict(job.decide().status)).without(one).decide().actions
+    after = job.with_state(job.decide().status).without(one).decide().actions
     new = [action for action in after if isinstance(action, Create)]
     assert [(action.serial, action.slot) for action in new] == [(4, one % 2)]
     assert not [action for action in after if isinstance(action, Remove)]
@@ -193,7 +193,7 @@ def test_a_worker_under_notice_is_replaced_by_one_with_the_same_part() -> None:
     job = training(pairs(), 0, 1, 2, 3).with_worker(3, **leaving)
     decision = job.decide()
     assert decision.actions == (Create(4, ("node-3",), slot=1),)
-    job = job.with_status(**dict(decision.status))
+    job = job.with_state(decision.status)
     job = job.with_worker(4, ready=True, ready_for=60, slot=1)
     assert told(job) == (2, "0-2,4", True, How.BOUNDARY, "0-3")
 
@@ -247,7 +247,7 @@ def test_too_many_of_one_part_who_hold_the_state_take_no_place_of_another_part()
     job = job.with_world("", 2, switch=False, trained="0-1,3,5")
     decision = job.decide()
     assert [(a.serial, a.slot) for a in decision.actions if isinstance(a, Create)] == [(2, 0)]
-    again = job.with_status(**dict(decision.status)).decide()
+    again = job.with_state(decision.status).decide()
     assert (again.status.settled, again.actions) == (decision.status.settled, decision.actions)
 
 

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from spotrun.act.errors import Trouble, on_write
 from spotrun.act.retries import Retries
 from spotrun.act.writes import Writes, Written
-from spotrun.api.status import TrainingJobStatus
 from spotrun.kube.backoff import Backoff, Roll
 from spotrun.kube.errors import Conflict, KubeError, NotFound
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.leader_memory import STATUS, Memory
 from spotrun.observe.kube_objects import TRAINING_JOBS
+from spotrun.state.codec import write
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
 
 CONFLICTS = Backoff(least_seconds=0.1, most_seconds=10.0)
@@ -42,14 +43,14 @@ class StatusWriter:
     async def store(
         self,
         job: JobSnapshot,
-        old: TrainingJobStatus,
-        new: TrainingJobStatus,
+        old: JobState,
+        new: JobState,
         memory: Memory,
     ) -> str | Trouble:
         """Write the next status; returns the version that has it, or the trouble."""
         versions: list[str] = []
 
-        async def write() -> list[Trouble | None]:
+        async def attempt() -> list[Trouble | None]:
             try:
                 versions.append(await self._patch(job, new, memory))
             except KubeError as error:
@@ -58,15 +59,15 @@ class StatusWriter:
 
         if new == old:
             return job.version
-        troubles = await self._retries.attempt(memory, status_of(job), write)
+        troubles = await self._retries.attempt(memory, status_of(job), attempt)
         return troubles[0] if troubles else versions[-1]
 
-    async def _patch(self, job: JobSnapshot, new: TrainingJobStatus, memory: Memory) -> str:
+    async def _patch(self, job: JobSnapshot, new: JobState, memory: Memory) -> str:
         patch: list[dict[str, object]] = [
             # The version makes it conditional. A PUT would be sent twice by the connection pool
             # when a kept connection turns out to be dead, and then conflict with itself.
             {"op": "replace", "path": "/metadata/resourceVersion", "value": job.version},
-            {"op": "add", "path": "/status", "value": new.manifest()},
+            {"op": "add", "path": "/status", "value": write(new).manifest()},
         ]
         written = await self._writes.do(
             "status",

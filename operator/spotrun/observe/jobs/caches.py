@@ -5,7 +5,6 @@ from contextlib import AsyncExitStack
 from typing import Any, Self
 
 from spotrun.api.names import LABEL_JOB, LABEL_JOB_UID, LABEL_TEMPLATE
-from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client, Selection
@@ -23,6 +22,7 @@ from spotrun.observe.kube_objects import (
     PodObject,
 )
 from spotrun.observe.resources import devices_of
+from spotrun.state.job_state import JobState
 
 
 class JobCaches:
@@ -89,7 +89,7 @@ class JobCaches:
         job = self.get(key)
         return job.metadata.uid if job is not None else None
 
-    def said(self, key: Key) -> tuple[TrainingJobSpec, TrainingJobStatus] | None:
+    def said(self, key: Key) -> tuple[TrainingJobSpec, JobState] | None:
         """Return a job's spec and status; None if there is no job, or one cannot be read."""
         job = self.get(key)
         spec = self.readings.spec(job).spec if job is not None else None

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.kube.errors import Forbidden, KubeError, NotFound
 from spotrun.kube.resource import Key, Resource
 from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.claim_cache import remember
 from spotrun.observe.template_defaults import num_gpus
+from spotrun.state.job_state import JobState
 from spotrun.state.view import cannot_go_on
 
 log = logging.getLogger(__name__)
@@ -73,9 +73,7 @@ class Devices:
 NO_DEVICE_CLAIMS, NO_DEVICES = DeviceClaims(), Devices()
 
 
-def device_claims_of(
-    spec: TrainingJobSpec, status: TrainingJobStatus, namespace: str
-) -> DeviceClaims:
+def device_claims_of(spec: TrainingJobSpec, status: JobState, namespace: str) -> DeviceClaims:
     """Return the claims to be counted for a job; none if its limits already give the GPUs."""
     if cannot_go_on(spec, status) or num_gpus(spec.workers.template):
         return NO_DEVICE_CLAIMS

@@ -22,6 +22,8 @@ from spotrun.observe.jobs.volumes import UNKNOWN, Storage
 from spotrun.observe.kube_objects import CostAnnotations, CostLabels, JobObject, PodObject
 from spotrun.observe.telemetry.agents import Agents
 from spotrun.policies.fallback_chain import undecided
+from spotrun.state.codec import read, read_said
+from spotrun.state.job_state import JobState
 from spotrun.state.names import template_hash
 from spotrun.state.snapshot import Broken, JobSnapshot, Node, Pod, Worker
 from spotrun.state.worker_outcomes import fates, missed_by_both
@@ -45,7 +47,7 @@ class _Spec:
 @dataclass(frozen=True)
 class _Status:
     digest: bytes
-    status: TrainingJobStatus | None
+    status: JobState | None
     wrong: str = ""
     impossible: str | None = None  # what in it no operator can have written
 
@@ -130,7 +132,7 @@ def job_snapshot(
         generation=meta.generation,
         created_at=datetime.fromisoformat(meta.creation_timestamp),
         spec=readable,
-        status=status.status or TrainingJobStatus(),
+        status=status.status or JobState(),
         template=spec.template,
         deleting=meta.deletion_timestamp is not None,
         workers=workers,
@@ -178,7 +180,7 @@ def _present(named: CostAnnotations | CostLabels) -> dict[str, str]:
 
 
 def _worker_pods(
-    job: JobObject, pods: Iterable[PodObject], status: TrainingJobStatus | None
+    job: JobObject, pods: Iterable[PodObject], status: JobState | None
 ) -> Iterator[tuple[int, PodObject]]:
     """Return the job's own workers among the pods, with their serials.
 
@@ -251,7 +253,9 @@ def _read_status(job: JobObject, digest: bytes) -> _Status:
         )
     except ValidationError as error:
         return _Status(digest, None, _words("status", error))
-    return _Status(digest, status, impossible=why_impossible(status))
+    if impossible := why_impossible(status):
+        return _Status(digest, read_said(status), impossible=impossible)
+    return _Status(digest, read(status))
 
 
 def _words(root: str, error: ValidationError) -> str:

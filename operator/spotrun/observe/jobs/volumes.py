@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key, Resource
 from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.claim_cache import remember
 from spotrun.observe.nodes.cloud_labels import ZONE_LABELS
+from spotrun.state.job_state import JobState
 from spotrun.state.view import cannot_go_on
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class Storage:
 NO_CLAIMS, UNKNOWN = Claims(), Storage()
 
 
-def claims_of(spec: TrainingJobSpec, status: TrainingJobStatus, namespace: str) -> Claims:
+def claims_of(spec: TrainingJobSpec, status: JobState, namespace: str) -> Claims:
     """Return the claims that matter for a job; none if it gets no workers."""
     if cannot_go_on(spec, status):
         return NO_CLAIMS

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from spotrun.api.meta import Condition
 from spotrun.api.names import ConditionType, Reason, SuspendedBy
 from spotrun.api.spec.limits import Budget, Unpriced
-from spotrun.api.status import TrainingJobStatus
 from spotrun.money.budget import affordable
 from spotrun.money.units import UsdPerHour
 from spotrun.policies.budget.projected_rate import (
@@ -24,6 +23,7 @@ from spotrun.policies.cost.charges.times import started_at
 from spotrun.policies.cost.meter import meter
 from spotrun.policies.cost.pricing import why_unpriced
 from spotrun.state.conditions import find, read_reason
+from spotrun.state.job_state import JobState
 from spotrun.state.sizes import allowed, largest, smallest, wanted
 from spotrun.state.snapshot import JobSnapshot, Worker
 from spotrun.state.view import View
@@ -44,12 +44,12 @@ class Verdict:
     holds_back: bool = False
 
 
-def is_held(status: TrainingJobStatus) -> bool:
+def is_held(status: JobState) -> bool:
     """Whether the budget holds the job back."""
     return SuspendedBy.BUDGET in (status.suspended_by or ())
 
 
-def on_price(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) -> Verdict | None:
+def on_price(view: View, status: JobState, budget: Budget, now: Bill) -> Verdict | None:
     """Nobody can keep a budget who spends what nobody knows."""
     if budget.unpriced is Unpriced.ALLOW:
         return None
@@ -60,7 +60,7 @@ def on_price(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) -
     return Verdict(Reason.PRICE_UNKNOWN, message, is_within=False, holds_back=True)
 
 
-def on_rate(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) -> Verdict | None:
+def on_rate(view: View, status: JobState, budget: Budget, now: Bill) -> Verdict | None:
     """No more per hour than is allowed: fewer workers, or none where not even the fewest fit."""
     if budget.max_usd_per_hour is None:
         return None
@@ -94,13 +94,13 @@ def within_rate(view: View) -> JobSnapshot:
     return replace(limited, most_lasting=most_lasting(view, limit, size))
 
 
-def size_within(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) -> int:
+def size_within(view: View, status: JobState, budget: Budget, now: Bill) -> int:
     """How many workers may stay or come: one answer for all policies that ask at a look."""
     whole = view.unlimited or view
     return whole.once("size within", (), lambda: _size_within(whole, status, budget, now))
 
 
-def _size_within(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) -> int:
+def _size_within(view: View, status: JobState, budget: Budget, now: Bill) -> int:
     """Until a price is known no more than the fewest are tried.
 
     Who leaves is paid until then, so a replacement may have to wait.
@@ -130,7 +130,7 @@ def price_again_seconds(view: View, budget: Budget, now: Bill) -> float | None:
     return min((wait for wait in waits if wait > 0), default=None)
 
 
-def retry_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def retry_again_seconds(view: View, status: JobState) -> float | None:
     """When it is next looked whether a job may be tried again that is held back for a price."""
     stated = find(status, ConditionType.WITHIN_BUDGET)
     if stated is None or read_reason(stated.reason, Reason.TRAINING) not in _OF_PRICES:
@@ -141,7 +141,7 @@ def retry_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
 _OF_PRICES = frozenset({Reason.PRICE_UNKNOWN, Reason.RATE_LIMITED})
 
 
-def _still(view: View, status: TrainingJobStatus, reason: Reason) -> Verdict | None:
+def _still(view: View, status: JobState, reason: Reason) -> Verdict | None:
     """What holds the job back already, unless the spec has changed or it is time to try again."""
     stated = find(status, ConditionType.WITHIN_BUDGET)
     if stated is None or not is_held(status) or stated.reason != reason.value:

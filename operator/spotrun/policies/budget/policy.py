@@ -5,6 +5,7 @@ what is spent stays within the limit. Who was stopped goes on once the limit is 
 and held back: without the latter the job would be stopped at once again.
 """
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -12,7 +13,6 @@ from spotrun.api.cost import Accumulators
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
 from spotrun.api.spec.limits import Budget, OnExceeded
-from spotrun.api.status import TrainingJobStatus
 from spotrun.money.budget import levels_crossed, stop_at, used_percent
 from spotrun.money.budget import reserve as reserve_for
 from spotrun.money.units import Usd, UsdPerHour
@@ -28,6 +28,7 @@ from spotrun.policies.cost.bill import Bill, bill
 from spotrun.policies.lifecycle.suspension import CHECKPOINT_SECONDS, may_remove
 from spotrun.state.actions import Announce
 from spotrun.state.conditions import state
+from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View
 
 _GRACE_SECONDS = 120  # that every worker has at least, to end
@@ -37,7 +38,7 @@ _TOLD_AT_LEAST = timedelta(seconds=90)
 _SHORTEST_SECONDS = 0.001  # a moment is rounded down, and then not quite there
 
 
-def keep_budget(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def keep_budget(view: View, status: JobState) -> JobState:
     """Say whether the job is within its budget; hold it back, or end it, once it is not."""
     budget = view.job.spec.budget
     if status.phase in FINISHED:
@@ -54,7 +55,7 @@ def keep_budget(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     return _follow(view, status, budget, verdict, now)
 
 
-def keep_limit(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def keep_limit(view: View, status: JobState) -> JobState:
     """Hold the job back once `maxCostUsd` is reached, or end it; what holds it already stays.
 
     For a job that cannot be decided: nothing is asked of nodes that it could have.
@@ -83,14 +84,14 @@ def budget_shown(view: View, now: Bill) -> dict[str, object]:
     return {"budget_used_percent": percent, "stop_at": Time.of(stops) if stops else None}
 
 
-def is_spent(view: View, status: TrainingJobStatus) -> bool:
+def is_spent(view: View, status: JobState) -> bool:
     """Whether the limit is reached at which a job is held back, what its end costs included."""
     budget = view.job.spec.budget
     verdict = _on_limit(view, status, budget, bill(view, status)) if budget is not None else None
     return verdict is not None and verdict.holds_back
 
 
-def budget_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def budget_again_seconds(view: View, status: JobState) -> float | None:
     """When time alone changes what is said of the budget."""
     budget = view.job.spec.budget
     if budget is None:
@@ -108,9 +109,7 @@ def budget_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
     return min((wait for wait in waits if wait is not None and wait > 0), default=None)
 
 
-def budget_news(
-    old: TrainingJobStatus, new: TrainingJobStatus, budget: Budget | None
-) -> tuple[Announce, ...]:
+def budget_news(old: JobState, new: JobState, budget: Budget | None) -> tuple[Announce, ...]:
     """The warning that has just come due: of several levels the highest says it all."""
     if budget is None or budget.max_cost_usd is None or new.cost is None:
         return ()
@@ -124,7 +123,7 @@ def budget_news(
     return (Announce(Reason.BUDGET_WARNING, message, is_warning=True),)
 
 
-def _on_limit(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) -> Verdict | None:
+def _on_limit(view: View, status: JobState, budget: Budget, now: Bill) -> Verdict | None:
     if budget.max_cost_usd is None:
         return None
     limit, kept = Usd.of(budget.max_cost_usd), _kept_back(view, status, budget, now)
@@ -140,9 +139,7 @@ def _on_limit(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) 
     return Verdict(Reason.BUDGET_EXCEEDED, message, is_within=False, holds_back=True)
 
 
-def _follow(
-    view: View, status: TrainingJobStatus, budget: Budget, verdict: Verdict, now: Bill
-) -> TrainingJobStatus:
+def _follow(view: View, status: JobState, budget: Budget, verdict: Verdict, now: Bill) -> JobState:
     """Say the verdict, and do as it says."""
     status = _held(_reserving(view, status, verdict, now), holds=verdict.holds_back)
     kind, message = ConditionType.WITHIN_BUDGET, verdict.message[:4096]
@@ -160,7 +157,7 @@ def _within(budget: Budget, now: Bill) -> Verdict:
     return Verdict(Reason.TRAINING, f"what is spent and kept back is below {limit}")
 
 
-def _kept_back(view: View, status: TrainingJobStatus, budget: Budget, now: Bill) -> Usd:
+def _kept_back(view: View, status: JobState, budget: Budget, now: Bill) -> Usd:
     """Of the limit; who only warns needs nothing for an end."""
     if budget.on_exceeded is OnExceeded.WARN:
         return Usd()
@@ -177,9 +174,7 @@ def _reserve(view: View, rate: UsdPerHour) -> Usd:
     return reserve_for(rate, Decimal(checkpoint_seconds), Decimal(grace_seconds + _LATE_SECONDS))
 
 
-def _reserving(
-    view: View, status: TrainingJobStatus, verdict: Verdict, now: Bill
-) -> TrainingJobStatus:
+def _reserving(view: View, status: JobState, verdict: Verdict, now: Bill) -> JobState:
     """Remember what was kept back when the limit was reached, for as long as it holds the job."""
     sums = status.accumulators or Accumulators()
     kept = None
@@ -189,26 +184,24 @@ def _reserving(
     if kept == sums.reserved_usd:
         return status
     sums = sums.model_copy(update={"reserved_usd": kept})
-    return status.model_copy(update={"accumulators": sums})
+    return replace(status, accumulators=sums)
 
 
-def _held(status: TrainingJobStatus, *, holds: bool) -> TrainingJobStatus:
+def _held(status: JobState, *, holds: bool) -> JobState:
     others = tuple(by for by in status.suspended_by or () if by is not SuspendedBy.BUDGET)
     by = (*others, SuspendedBy.BUDGET) if holds else others
     if holds == is_held(status):
         return status
-    return status.model_copy(update={"suspended_by": by or None})
+    return replace(status, suspended_by=by or None)
 
 
-def _ended(
-    view: View, status: TrainingJobStatus, budget: Budget, verdict: Verdict
-) -> TrainingJobStatus:
+def _ended(view: View, status: JobState, budget: Budget, verdict: Verdict) -> JobState:
     """End a job that says so, once its last checkpoint is saved or cannot be."""
     is_over = verdict.reason is Reason.BUDGET_EXCEEDED and budget.on_exceeded is OnExceeded.FAIL
     if not is_over or not view.is_time_sure:
         return status
     if not is_held(view.job.status) or not may_remove(view, status):
         return status
-    update = {"phase": Phase.FAILED, "reason": verdict.reason.value, "message": verdict.message}
-    status = status.model_copy(update=update)
-    return state(view, status, ConditionType.FAILED, verdict.reason, verdict.message, holds=True)
+    reason, message = verdict.reason, verdict.message
+    status = replace(status, phase=Phase.FAILED, reason=reason.value, message=message)
+    return state(view, status, ConditionType.FAILED, reason, message, holds=True)

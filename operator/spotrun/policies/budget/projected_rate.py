@@ -8,20 +8,20 @@ from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
 
-from spotrun.api.status import TrainingJobStatus
 from spotrun.money.units import NO_RATE, UsdPerHour
 from spotrun.policies.placement.policy import missing
 from spotrun.policies.placement.pool_choice import to_be_had
 from spotrun.policies.placement.score import share_in
 from spotrun.policies.placement.supply import offered
 from spotrun.state.actions import Placed
+from spotrun.state.job_state import JobState
 from spotrun.state.market import PoolFacts
 from spotrun.state.sizes import smallest
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.view import View
 
 
-def least_rate(view: View, status: TrainingJobStatus) -> UsdPerHour | None:
+def least_rate(view: View, status: JobState) -> UsdPerHour | None:
     """Of the smallest world; None: some of it is there, or its price shows only once it is."""
     if view.staying:
         return None
@@ -53,7 +53,7 @@ def _least_rates(view: View) -> tuple[UsdPerHour | None, UsdPerHour | None]:
 
 
 def rate_of_missing(
-    view: View, status: TrainingJobStatus, size: int, limit: UsdPerHour, unknown: UsdPerHour
+    view: View, status: JobState, size: int, limit: UsdPerHour, unknown: UsdPerHour
 ) -> UsdPerHour:
     """What a world of that size would cost more than those do who have nodes.
 

@@ -12,16 +12,16 @@ from decimal import Decimal
 from fractions import Fraction
 
 from spotrun.api.cost import Accumulators, Cost
-from spotrun.api.status import TrainingJobStatus
 from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour, seconds_between
 from spotrun.policies.cost.charges.rates import Charge, read_book
 from spotrun.policies.cost.charges.times import noted_ends, unsettled
 from spotrun.policies.cost.spent import Spent, priced_by
+from spotrun.state.job_state import JobState
 from spotrun.state.view import View
 from spotrun.state.worker_ids import ranges
 
 
-def absent(view: View, status: TrainingJobStatus) -> Mapping[int, Spent]:
+def absent(view: View, status: JobState) -> Mapping[int, Spent]:
     """Return what each of them has cost that is not settled, by serial."""
     found = view.once("absent", (), lambda: _absent(view))
     if not found:
@@ -30,12 +30,12 @@ def absent(view: View, status: TrainingJobStatus) -> Mapping[int, Spent]:
     return {serial: spent for serial, spent in found.items() if serial not in settled}
 
 
-def vanished(view: View, status: TrainingJobStatus) -> Mapping[int, Spent]:
+def vanished(view: View, status: JobState) -> Mapping[int, Spent]:
     """Return the same of those whose pod is known to be gone."""
     return {n: spent for n, spent in absent(view, status).items() if n in view.job.vanished}
 
 
-def absent_rate(view: View, status: TrainingJobStatus) -> UsdPerHour:
+def absent_rate(view: View, status: JobState) -> UsdPerHour:
     """Return what those cost per hour that may run on."""
     last, over = _last_charges(view), view.job.vanished.keys() | noted_ends(view).keys()
     return sum((last[n].usd_per_hour for n in absent(view, status) if n not in over), NO_RATE)

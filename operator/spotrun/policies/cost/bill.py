@@ -10,13 +10,13 @@ from typing import TypeVar
 
 from spotrun.api.cost import Accumulators
 from spotrun.api.field_types.amounts import Amount
-from spotrun.api.status import TrainingJobStatus
 from spotrun.money.units import NO_RATE, Usd, UsdPerHour
 from spotrun.policies.cost.absent_workers import absent, absent_rate
 from spotrun.policies.cost.by_pool import ByPool, added, read_pools, write_pools
 from spotrun.policies.cost.charges.rates import Book, Charge, read_book
 from spotrun.policies.cost.charges.times import all_ends, unsettled
 from spotrun.policies.cost.spent import Spent, priced
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
 
@@ -39,7 +39,7 @@ class Bill:
     is_complete: bool  # whether it is all there is to pay
 
 
-def bill(view: View, status: TrainingJobStatus) -> Bill:
+def bill(view: View, status: JobState) -> Bill:
     """Add up what is settled and what is not."""
     sums = status.accumulators or Accumulators()
     now = view.once_unlimited(
@@ -55,7 +55,7 @@ def bill(view: View, status: TrainingJobStatus) -> Bill:
     )
 
 
-def _unsettled_bill(view: View, status: TrainingJobStatus) -> Bill:
+def _unsettled_bill(view: View, status: JobState) -> Bill:
     """Add up what is not settled: most policies ask for it, and few change it."""
     book, workers = read_book(view, status.accumulators), unsettled(view, status)
     total = sum(absent(view, status).values(), priced(view, workers, book))

@@ -3,12 +3,12 @@
 What was shown of a job's cost, less its corrections, never falls.
 """
 
+from dataclasses import replace
 from decimal import Decimal
 
 from spotrun.api.cost import MOST_SHOWN_POOLS, Accumulators, Cost, PoolCost
 from spotrun.api.field_types.amounts import Amount, SignedAmount
 from spotrun.api.names import Reason
-from spotrun.api.status import TrainingJobStatus
 from spotrun.money.units import NO_USD, Usd, UsdPerHour
 from spotrun.policies.cost.absent_workers import absent
 from spotrun.policies.cost.bill import Bill, as_shown
@@ -18,6 +18,7 @@ from spotrun.policies.cost.charges.rates import read_book
 from spotrun.policies.cost.charges.times import ended_at, noted_ends, unsettled
 from spotrun.policies.cost.spent import spent_between
 from spotrun.state.actions import Announce
+from spotrun.state.job_state import JobState
 from spotrun.state.view import View
 
 _LEAST_TOLD = Usd(Decimal("0.01"))
@@ -25,7 +26,7 @@ _LATE_SECONDS = 5
 """Ends are told in whole seconds, and a moment late: such corrections are in the status alone."""
 
 
-def note_ends(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def note_ends(view: View, status: JobState) -> JobState:
     """Note when the charge of lost workers ended; who is found to have run on pays for it."""
     sums, known = status.accumulators or Accumulators(), noted_ends(view)
     ends = _ends(view, status)
@@ -35,10 +36,10 @@ def note_ends(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     more = _paid_late(view, status, known)
     if more:
         update["corrected_usd"] = (Usd.of(sums.corrected_usd) + as_shown(more)).signed_amount
-    return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
+    return replace(status, accumulators=sums.model_copy(update=update))
 
 
-def corrected(status: TrainingJobStatus, now: Bill) -> TrainingJobStatus:
+def corrected(status: JobState, now: Bill) -> JobState:
     """Add to the corrections what less is owed than was shown before."""
     sums, before = status.accumulators or Accumulators(), status.cost or Cost()
     corrections = Usd.of(sums.corrected_usd)
@@ -47,10 +48,10 @@ def corrected(status: TrainingJobStatus, now: Bill) -> TrainingJobStatus:
     if less <= NO_USD:
         return status
     update = {"corrected_usd": (corrections - less).signed_amount}
-    return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
+    return replace(status, accumulators=sums.model_copy(update=update))
 
 
-def corrections_shown(status: TrainingJobStatus) -> SignedAmount | None:
+def corrections_shown(status: JobState) -> SignedAmount | None:
     """What of a job's cost says what was corrected; None: nothing."""
     return status.accumulators.corrected_usd if status.accumulators is not None else None
 
@@ -70,7 +71,7 @@ def parts_shown(before: Cost, spot_usd: Usd, by_pool: ByPool) -> dict[str, objec
     }
 
 
-def correction_news(old: TrainingJobStatus, new: TrainingJobStatus) -> tuple[Announce, ...]:
+def correction_news(old: JobState, new: JobState) -> tuple[Announce, ...]:
     """An event for a correction that somebody would notice."""
     cost, before = new.cost or Cost(), old.cost or Cost()
     change = Usd.of(cost.corrected_usd) - Usd.of(before.corrected_usd)
@@ -99,7 +100,7 @@ def _fallen(before: Amount | None, corrected: SignedAmount | None, usd: Usd) -> 
     return (Usd.of(corrected) - less).signed_amount if less > NO_USD else corrected
 
 
-def _ends(view: View, status: TrainingJobStatus) -> Ends:
+def _ends(view: View, status: JobState) -> Ends:
     """Return the ends of the workers that have stopped costing and cannot be settled yet."""
     known = noted_ends(view)
     found = {serial: known[serial] for serial in absent(view, status) if serial in known}
@@ -111,7 +112,7 @@ def _ends(view: View, status: TrainingJobStatus) -> Ends:
     return read_ends(Accumulators(ends=write_ends(found))) if found else found
 
 
-def _paid_late(view: View, status: TrainingJobStatus, known: Ends) -> Usd:
+def _paid_late(view: View, status: JobState, known: Ends) -> Usd:
     """Return what workers have cost after their charge was said to have ended."""
     book, total = read_book(view, status.accumulators), NO_USD
     for serial, noted in known.items():

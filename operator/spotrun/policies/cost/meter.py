@@ -8,7 +8,6 @@ from functools import lru_cache
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Accumulators
-from spotrun.api.status import TrainingJobStatus
 from spotrun.money.price_history import EVER, PriceHistory
 from spotrun.money.shares import Resources, normalised, share_of
 from spotrun.money.units import UsdPerHour
@@ -18,11 +17,12 @@ from spotrun.policies.cost.charges.compaction import shortened
 from spotrun.policies.cost.charges.rates import Book, Charge, Charges, read_book, write_book
 from spotrun.policies.cost.charges.times import all_ends, started_at, unsettled
 from spotrun.policies.cost.spent import priced
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
 
 
-def meter(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def meter(view: View, status: JobState) -> JobState:
     """Note new prices; an older price is kept for as long as it may be asked for."""
     sums = status.accumulators or Accumulators()
     known, workers = read_book(view, sums), unsettled(view, status)
@@ -35,7 +35,7 @@ def meter(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     left_out = priced(view, workers, exact) - priced(view, workers, kept)
     if left_out.usd:
         update |= charged(sums, left_out)
-    return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
+    return replace(status, accumulators=sums.model_copy(update=update))
 
 
 def _shortened(view: View, exact: Book, workers: Sequence[Worker]) -> Book:

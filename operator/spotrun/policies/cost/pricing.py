@@ -3,18 +3,18 @@
 from collections.abc import Iterable
 
 from spotrun.api.names import ConditionType, Reason
-from spotrun.api.status import TrainingJobStatus
 from spotrun.money.price_rows import Offering
 from spotrun.money.price_sources import unpriced_because, unreadable
 from spotrun.policies.cost.bill import Bill
 from spotrun.state.conditions import state
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Node, Worker
 from spotrun.state.view import View
 
 _ALL_KNOWN = "every worker's price is known"
 
 
-def state_pricing(view: View, status: TrainingJobStatus, now: Bill) -> TrainingJobStatus:
+def state_pricing(view: View, status: JobState, now: Bill) -> JobState:
     """Say whether the sums are sums of everything; silent until a worker has a node."""
     kind = ConditionType.PRICING_COMPLETE
     if now.is_complete:

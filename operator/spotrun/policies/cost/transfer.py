@@ -4,10 +4,10 @@ from decimal import Decimal
 
 from spotrun.api.cost import Accumulators
 from spotrun.api.field_types.amounts import Amount
-from spotrun.api.status import TrainingJobStatus
 from spotrun.money.transfer import Place, ring_usd
 from spotrun.money.units import NO_USD, Usd
 from spotrun.policies.cost.bill import to_show
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
 from spotrun.state.world_members import members
@@ -17,7 +17,7 @@ _MOST_BYTES_PER_SECOND = 400 * 10**9
 
 
 def transferred(
-    view: View, status: TrainingJobStatus, steps: int, elapsed_seconds: Decimal
+    view: View, status: JobState, steps: int, elapsed_seconds: Decimal
 ) -> dict[str, object]:
     """Add what so many steps have sent, done twice or not: traffic is paid each time."""
     sums, sent = status.accumulators or Accumulators(), view.job.sync_bytes_per_step
@@ -33,7 +33,7 @@ def transferred(
     return {"transfer_usd": (Usd.of(sums.transfer_usd) + usd).amount} if usd else {}
 
 
-def transfer_shown(status: TrainingJobStatus) -> Amount | None:
+def transfer_shown(status: JobState) -> Amount | None:
     """What of a job's cost says what its traffic may have cost; None: nothing that is known."""
     sent = status.accumulators.transfer_usd if status.accumulators is not None else None
     return to_show(Usd.of(sent)) if sent is not None else None

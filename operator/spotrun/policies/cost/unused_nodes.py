@@ -5,6 +5,7 @@ after that, and who else is on it besides workers of jobs, the operator does not
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -12,11 +13,11 @@ from functools import lru_cache
 
 from spotrun.api.cost import Accumulators
 from spotrun.api.field_types.text_values import Time
-from spotrun.api.status import TrainingJobStatus
 from spotrun.money.ledger import Segment, idle
 from spotrun.money.units import NO_USD, Usd, UsdPerHour, total_over
 from spotrun.policies.cost.charges.times import all_ends, ended_at, started_at, unsettled
 from spotrun.policies.cost.meter import shares_of
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
 
@@ -24,7 +25,7 @@ _EVERY = timedelta(seconds=60)
 """As often as the cost is written; a gang has hundreds of nodes."""
 
 
-def count_idle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def count_idle(view: View, status: JobState) -> JobState:
     """Add what was idle since the last time: now and then, and before a worker is settled."""
     sums, workers = status.accumulators or Accumulators(), unsettled(view, status)
     since = sums.idle_as_of.datetime if sums.idle_as_of is not None else None
@@ -38,15 +39,15 @@ def count_idle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     update: dict[str, object] = {"idle_as_of": Time.of(view.now)}
     if unused:
         update["idle_usd"] = (Usd.of(sums.idle_usd) + unused).amount
-    return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
+    return replace(status, accumulators=sums.model_copy(update=update))
 
 
-def _paused(status: TrainingJobStatus, sums: Accumulators) -> TrainingJobStatus:
+def _paused(status: JobState, sums: Accumulators) -> JobState:
     """The time in which a job has no node is nobody's."""
     if sums.idle_as_of is None:
         return status
     sums = sums.model_copy(update={"idle_as_of": None})
-    return status.model_copy(update={"accumulators": sums})
+    return replace(status, accumulators=sums)
 
 
 def _own_nodes(view: View, workers: Iterable[Worker]) -> Mapping[str, Sequence[Worker]]:

@@ -4,11 +4,12 @@ import math
 from datetime import datetime, timedelta
 
 from spotrun.api.spec.schedule import Schedule
-from spotrun.api.status import Pace, TrainingJobStatus
+from spotrun.api.status import Pace
 from spotrun.policies.deadline.measurements import launched_at
 from spotrun.policies.deadline.pacing import Course
 from spotrun.policies.deadline.policy import finishes_by
 from spotrun.policies.lifecycle.schedule_windows import open_seconds
+from spotrun.state.job_state import JobState
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
@@ -22,13 +23,13 @@ _OWN_WEIGHT = 0.3
 _NEARLY_ALL = 0.9
 
 
-def course(view: View, status: TrainingJobStatus) -> Course | None:
+def course(view: View, status: JobState) -> Course | None:
     """Where the job is on its way; None without a deadline, or while its work is not known."""
     parts = (status.pace, status.progress, status.checkpoint, status.world)
     return view.once("course", parts, lambda: _course(view, status))
 
 
-def _course(view: View, status: TrainingJobStatus) -> Course | None:
+def _course(view: View, status: JobState) -> Course | None:
     deadline = finishes_by(view)
     total, step_seconds = total_steps(status), full_step_seconds(view, status)
     if deadline is None or not total or step_seconds is None:
@@ -50,12 +51,12 @@ def _course(view: View, status: TrainingJobStatus) -> Course | None:
     )
 
 
-def total_steps(status: TrainingJobStatus) -> int | None:
+def total_steps(status: JobState) -> int | None:
     """The steps of the whole training; None while the trainer does not say."""
     return status.progress.total_steps if status.progress is not None else None
 
 
-def full_step_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def full_step_seconds(view: View, status: JobState) -> float | None:
     """How long a step takes, or would take, at the wanted size; None while nothing was measured.
 
     What was measured at another size is taken to scale with the number of workers.
@@ -84,7 +85,7 @@ def changeovers(pace: Pace | None) -> tuple[float, float]:
     return usual, max(float(longest), usual)
 
 
-def works(view: View, status: TrainingJobStatus, worker: Worker) -> bool:
+def works(view: View, status: JobState, worker: Worker) -> bool:
     """Whether a worker trains: what it needed to begin is behind it.
 
     To a new leader it trains as status says, until its agent has come over.
@@ -94,7 +95,7 @@ def works(view: View, status: TrainingJobStatus, worker: Worker) -> bool:
     return has_arrived(worker, generation(status)) or some_unheard(view, (worker,))
 
 
-def _ahead_seconds(view: View, status: TrainingJobStatus, usual_seconds: float) -> float:
+def _ahead_seconds(view: View, status: JobState, usual_seconds: float) -> float:
     """How much of a changeover is still to come before the job runs at full size."""
     placed = [worker for worker in view.staying if worker.node is not None]
     if len(placed) < full_size(view):

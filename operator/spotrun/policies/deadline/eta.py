@@ -5,14 +5,15 @@ its user nobody can say. Only a schedule says when it lets a job go on.
 """
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import SuspendedBy
-from spotrun.api.status import TrainingJobStatus
 from spotrun.money.units import NO_USD, Usd
 from spotrun.policies.deadline.course import changeovers, full_size
 from spotrun.policies.lifecycle.schedule_windows import after_open_seconds, next_change
+from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import training
 
@@ -31,7 +32,7 @@ _LONGEST_SECONDS = 10 * 365 * 86_400.0
 """What lies further ahead is no forecast."""
 
 
-def foresee_end(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def foresee_end(view: View, status: JobState) -> JobState:
     """Say when the training ends; a time that was told stays while it is nearly right."""
     progress = status.progress
     if progress is None:
@@ -43,10 +44,10 @@ def foresee_end(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     if end is not None:
         moved = _halfway(told, end, view.now) if told is not None else end
         eta = Time.of(_rounded(moved, view.now))
-    return status.model_copy(update={"progress": progress.model_copy(update={"eta": eta})})
+    return replace(status, progress=progress.model_copy(update={"eta": eta}))
 
 
-def _end(view: View, status: TrainingJobStatus) -> datetime | None:
+def _end(view: View, status: JobState) -> datetime | None:
     crew, by, schedule = training(status), status.suspended_by or (), view.job.spec.schedule
     if status.phase in FINISHED:
         return None
@@ -66,7 +67,7 @@ def _end(view: View, status: TrainingJobStatus) -> datetime | None:
     return begins + timedelta(seconds=seconds)
 
 
-def _left_seconds(status: TrainingJobStatus, size: int, *, is_in_memory: bool) -> float | None:
+def _left_seconds(status: JobState, size: int, *, is_in_memory: bool) -> float | None:
     """How long so many workers train on, losses as frequent as so far included; None: unknown."""
     progress, pace, saved = status.progress, status.pace, status.checkpoint
     if progress is None or not progress.total_steps or pace is None or pace.step_seconds is None:
@@ -78,7 +79,7 @@ def _left_seconds(status: TrainingJobStatus, size: int, *, is_in_memory: bool) -
     return max(progress.total_steps - done, 0) * step_seconds / _useful_share(status)
 
 
-def _useful_share(status: TrainingJobStatus) -> float:
+def _useful_share(status: JobState) -> float:
     """The part of the time that bought new steps, not stalls or steps done again."""
     sums = status.accumulators
     if sums is None or sums.useful_usd is None or sums.lost_work_usd is None:

@@ -1,10 +1,12 @@
 """What is measured of a job's pace: how long a step takes, and how long until new workers train."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from statistics import median
 
 from spotrun.api.field_types.amounts import Amount
-from spotrun.api.status import Pace, TrainingJobStatus
+from spotrun.api.status import Pace
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
 from spotrun.state.world_members import generation, members, progress_told, training
@@ -14,7 +16,7 @@ _NEWS = 0.05
 """A step that takes longer or shorter by less than this part is no reason to write."""
 
 
-def measure_pace(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def measure_pace(view: View, status: JobState) -> JobState:
     """Take over what those who train say of their steps, and how long the new ones took."""
     old = status.pace or Pace()
     update = _steps(view, status, old)
@@ -22,7 +24,7 @@ def measure_pace(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         update |= _changeovers(view, status, old)
     if not update:
         return status
-    return status.model_copy(update={"pace": old.model_copy(update=update)})
+    return replace(status, pace=old.model_copy(update=update))
 
 
 def launched_at(view: View, worker: Worker) -> datetime | None:
@@ -38,7 +40,7 @@ def launched_at(view: View, worker: Worker) -> datetime | None:
     return max(made, node.created_at - timedelta(seconds=provision_seconds or 0.0))
 
 
-def _steps(view: View, status: TrainingJobStatus, old: Pace) -> dict[str, object]:
+def _steps(view: View, status: JobState, old: Pace) -> dict[str, object]:
     present, size = generation(status), len(training(status))
     told = (one for one in progress_told(view, status) if one.generation == present)
     known = [one.step_seconds for one in told if one.step_seconds]
@@ -51,7 +53,7 @@ def _steps(view: View, status: TrainingJobStatus, old: Pace) -> dict[str, object
     return {"step_seconds": Amount(f"{seconds:.6f}"), "workers": size}
 
 
-def _changeovers(view: View, status: TrainingJobStatus, old: Pace) -> dict[str, object]:
+def _changeovers(view: View, status: JobState, old: Pace) -> dict[str, object]:
     """Each worker is measured once, when it first trains: waiting for others is none of its time.
 
     Of several that came together the slowest counts, for the world began with it.
@@ -65,7 +67,7 @@ def _changeovers(view: View, status: TrainingJobStatus, old: Pace) -> dict[str, 
     return {"changeovers": kept, "measured": max(worker.serial for worker in new)}
 
 
-def _took_seconds(view: View, status: TrainingJobStatus, worker: Worker) -> float | None:
+def _took_seconds(view: View, status: JobState, worker: Worker) -> float | None:
     """From its launch until it was ready, and from the word to begin until it trained."""
     agent, world, launched = worker.agent, status.world, launched_at(view, worker)
     if agent is None or agent.ready_seconds is None or world is None or launched is None:

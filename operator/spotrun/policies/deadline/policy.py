@@ -1,11 +1,12 @@
 """The deadline: once it has passed the job ends if it says so; else it goes on."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.api.spec.limits import Deadline, OnMissed
-from spotrun.api.status import TrainingJobStatus
 from spotrun.state.conditions import state
+from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View
 
 
@@ -17,7 +18,7 @@ def finishes_by(view: View) -> datetime | None:
     return view.once_unlimited("deadline", (), lambda: _moment(deadline, start))
 
 
-def keep_deadline(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def keep_deadline(view: View, status: JobState) -> JobState:
     """Say that the deadline has passed, and end the job if that was asked for."""
     moment, deadline = finishes_by(view), view.job.spec.deadline
     if moment is None or deadline is None or status.phase in FINISHED or view.now < moment:
@@ -27,8 +28,7 @@ def keep_deadline(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     status = state(view, status, kind, reason, message, holds=False)
     if deadline.on_missed is not OnMissed.FAIL or not view.is_time_sure:
         return status
-    update = {"phase": Phase.FAILED, "reason": reason.value, "message": message}
-    status = status.model_copy(update=update)
+    status = replace(status, phase=Phase.FAILED, reason=reason.value, message=message)
     return state(view, status, ConditionType.FAILED, reason, message, holds=True)
 
 

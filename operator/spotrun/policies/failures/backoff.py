@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from spotrun.api.field_types.text_values import Time
-from spotrun.api.status import MOST_AVOIDED, MOST_BLAMED_ONCE, Restarts, TrainingJobStatus
+from spotrun.api.status import MOST_AVOIDED, MOST_BLAMED_ONCE, Restarts
+from spotrun.state.job_state import JobState
 from spotrun.state.view import View
 
 FIRST_PAUSE = timedelta(seconds=10)
@@ -45,7 +46,7 @@ def blamed_with(restarts: Restarts, nodes: Iterable[str]) -> tuple[str, ...] | N
     return tuple(reversed(kept)) or None
 
 
-def nodes_to_avoid(status: TrainingJobStatus) -> tuple[str, ...]:
+def nodes_to_avoid(status: JobState) -> tuple[str, ...]:
     """The nodes on which more than one failure began."""
     blamed = (status.restarts.blamed or ()) if status.restarts is not None else ()
     return tuple(sorted(node for node, times in Counter(blamed).items() if times > 1))

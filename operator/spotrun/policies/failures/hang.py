@@ -7,7 +7,8 @@ time.
 
 from statistics import median
 
-from spotrun.api.status import How, TrainingJobStatus
+from spotrun.api.status import How
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Agent
 from spotrun.state.view import View, holds_back
 from spotrun.state.world_members import generation, gone, members, missing
@@ -22,25 +23,25 @@ _HEARD_SECONDS = 60.0
 """Of an agent that was not heard for so long it is not known what its process does."""
 
 
-def is_hung(view: View, status: TrainingJobStatus) -> bool:
+def is_hung(view: View, status: JobState) -> bool:
     """Whether the world that trains has come to a standstill."""
     seconds = hang_again_seconds(view, status)
     return seconds is not None and seconds <= 0
 
 
-def hang_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def hang_again_seconds(view: View, status: JobState) -> float | None:
     """How long the world may still stand; 0 or less: too long. None: that cannot be said."""
     stepping = _stepping(view, status)
     stands = _since_a_sign(stepping)
     return None if stands is None else _limit_seconds(view, stepping) - stands
 
 
-def stands_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def stands_seconds(view: View, status: JobState) -> float | None:
     """How long ago the last sign of life was; None: that cannot be said."""
     return _since_a_sign(_stepping(view, status))
 
 
-def _stepping(view: View, status: TrainingJobStatus) -> list[Agent]:
+def _stepping(view: View, status: JobState) -> list[Agent]:
     """Those who train and have finished a step; none where not all are there and heard."""
     if holds_back(status) or gone(view, status) or missing(view, status):
         return []
@@ -56,7 +57,7 @@ def _since_a_sign(agents: list[Agent]) -> float | None:
     return min((seconds for seconds in stands if seconds is not None), default=None)
 
 
-def _has_stepped(progress: Progress | None, status: TrainingJobStatus) -> bool:
+def _has_stepped(progress: Progress | None, status: JobState) -> bool:
     """Whether a process has finished a step in the world that trains."""
     world = status.world
     if world is None or progress is None or progress.generation != generation(status):

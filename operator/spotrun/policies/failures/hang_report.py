@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from spotrun.api.field_types.text_values import Duration
-from spotrun.api.status import TrainingJobStatus
+from spotrun.state.job_state import JobState
 from spotrun.state.view import View
 from spotrun.state.worker_outcomes import NEW_LEADER_SECONDS
 from spotrun.state.world_members import generation, training
@@ -34,14 +34,14 @@ class _Rank:
     step_seconds: float
 
 
-def standstill(view: View, status: TrainingJobStatus, seconds: float) -> str:
+def standstill(view: View, status: JobState, seconds: float) -> str:
     """What is to be said of a world in which no step was finished for so long."""
     reached = f" at step {status.progress.step}" if status.progress is not None else ""
     who = _who_differs(view, status)
     return f"no step was finished for {_length(seconds)}{reached}{f': {who}' if who else ''}"
 
 
-def _who_differs(view: View, status: TrainingJobStatus) -> str:
+def _who_differs(view: View, status: JobState) -> str:
     """Who of several ranks did not stop with the others; empty where that is not known."""
     ranks = _heard(view, status)
     if len(ranks) < 2:
@@ -54,7 +54,7 @@ def _who_differs(view: View, status: TrainingJobStatus) -> str:
     return said or ("all stopped together" if is_all else "")
 
 
-def _heard(view: View, status: TrainingJobStatus) -> list[_Rank]:
+def _heard(view: View, status: JobState) -> list[_Rank]:
     """Those who tell of the present world, by rank; a worker's processes speak with one voice."""
     found, processes = [], view.job.processes
     for place, serial in enumerate(training(status)):

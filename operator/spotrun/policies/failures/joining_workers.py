@@ -5,17 +5,11 @@ and is no reason to end the job; `failures` counts it, apart from the failures o
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Reason
-from spotrun.api.status import (
-    MOST_HELD_WORLDS,
-    HeldBack,
-    Newcomers,
-    Restarts,
-    TrainingJobStatus,
-)
+from spotrun.api.status import MOST_HELD_WORLDS, HeldBack, Newcomers, Restarts
 from spotrun.policies.failures.backoff import (
     blamed_with,
     nodes_to_avoid,
@@ -23,6 +17,7 @@ from spotrun.policies.failures.backoff import (
     pause_seconds,
 )
 from spotrun.state.conditions import record
+from spotrun.state.job_state import JobState
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
@@ -56,9 +51,7 @@ class FailedNewcomer:
         return f"worker {self.serial}{where} failed before it trained ({self.reason}{code}){said}"
 
 
-def count_newcomers(
-    view: View, status: TrainingJobStatus, but: Collection[int]
-) -> TrainingJobStatus:
+def count_newcomers(view: View, status: JobState, but: Collection[int]) -> JobState:
     """Hold back those that have failed, for a pause that grows, until one of them is well."""
     there = [worker for worker in _newcomers(view, status) if worker.serial not in but]
     ended = list(_ended(view, status, there))
@@ -70,10 +63,10 @@ def count_newcomers(
     restarts = status.restarts
     if restarts is None or restarts.newcomers is None or not _are_well(view, status):
         return status
-    return status.model_copy(update={"restarts": restarts.model_copy(update={"newcomers": None})})
+    return replace(status, restarts=restarts.model_copy(update={"newcomers": None}))
 
 
-def held_back(view: View, status: TrainingJobStatus) -> frozenset[int]:
+def held_back(view: View, status: JobState) -> frozenset[int]:
     """The newcomers that failed, until the pause is over."""
     known = noted(status)
     if known is None or pause_seconds(view, known.retry_at) is None:
@@ -81,13 +74,13 @@ def held_back(view: View, status: TrainingJobStatus) -> frozenset[int]:
     return frozenset(_worlds(known))
 
 
-def retry_newcomers_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def retry_newcomers_again_seconds(view: View, status: JobState) -> float | None:
     """How long that pause still is; None if there is none."""
     known = noted(status)
     return pause_seconds(view, known.retry_at) if known is not None else None
 
 
-def brought_down(status: TrainingJobStatus) -> bool:
+def brought_down(status: JobState) -> bool:
     """Whether a newcomer failed in the world that trains: its peers' errors follow from that."""
     known, world = noted(status), status.world
     if known is None or world is None or not world.switch:
@@ -95,16 +88,14 @@ def brought_down(status: TrainingJobStatus) -> bool:
     return any(one.generation == world.generation for one in known.held or ())
 
 
-def _hold_back(
-    view: View, status: TrainingJobStatus, new: Sequence[FailedNewcomer]
-) -> TrainingJobStatus:
+def _hold_back(view: View, status: JobState, new: Sequence[FailedNewcomer]) -> JobState:
     restarts = status.restarts or Restarts()
     held = _held(view, restarts.newcomers, new)
     nodes = [one.node for one in new if one.node is not None]
     update: dict[str, object] = {"newcomers": held, "blamed": blamed_with(restarts, nodes)}
     if ended := [one for one in new if one.has_ended]:
         update |= _pause_for_all(restarts, held, ended[0])
-    status = status.model_copy(update={"restarts": restarts.model_copy(update=update)})
+    status = replace(status, restarts=restarts.model_copy(update=update))
     said = {
         "failures": str(held.failures),
         "pauseSeconds": f"{pause_seconds(view, held.retry_at) or 0.0:.0f}",
@@ -158,7 +149,7 @@ def _pause_for_all(restarts: Restarts, held: Newcomers, one: FailedNewcomer) -> 
     return update
 
 
-def _is_for_its_node(view: View, status: TrainingJobStatus, one: FailedNewcomer) -> bool:
+def _is_for_its_node(view: View, status: JobState, one: FailedNewcomer) -> bool:
     """Whether its node is blamed twice, and nobody else trains there."""
     if one.has_ended or one.node not in nodes_to_avoid(status):
         return False
@@ -166,7 +157,7 @@ def _is_for_its_node(view: View, status: TrainingJobStatus, one: FailedNewcomer)
     return all(view.by_serial[n].pod.node != one.node for n in others)
 
 
-def _are_well(view: View, status: TrainingJobStatus) -> bool:
+def _are_well(view: View, status: JobState) -> bool:
     """Whether one that had failed trains by now, or its replacement, or nobody else is wanted."""
     known, trains = noted(status), set(training(status)) - on_trial(view, status)
     if known is None or len(trains) >= wanted(view.job.spec.workers):
@@ -178,13 +169,13 @@ def _are_well(view: View, status: TrainingJobStatus) -> bool:
     return is_replaced or not those.isdisjoint(trains)
 
 
-def _newcomers(view: View, status: TrainingJobStatus) -> list[Worker]:
+def _newcomers(view: View, status: JobState) -> list[Worker]:
     """Whoever has a pod and does not train yet; nobody while no others train."""
     settled_in = set(training(status)) - on_trial(view, status)
     return [w for w in view.job.workers if w.serial not in settled_in] if settled_in else []
 
 
-def _failed(view: View, status: TrainingJobStatus, newcomers: list[Worker]) -> list[Worker]:
+def _failed(view: View, status: JobState, newcomers: list[Worker]) -> list[Worker]:
     """Whose processes failed on the way into the newest world; of those who are in it the first."""
     world, known = status.world, noted(status)
     if world is None or not newcomers:
@@ -207,7 +198,7 @@ def _ready_seconds(worker: Worker) -> float:
     return (worker.agent.ready_seconds or 0.0) if worker.agent is not None else 0.0
 
 
-def _reported(status: TrainingJobStatus, failed: list[Worker]) -> Iterator[FailedNewcomer]:
+def _reported(status: JobState, failed: list[Worker]) -> Iterator[FailedNewcomer]:
     newest = status.world.generation if status.world is not None else None
     for worker in failed:
         failure = worker.agent.report.failed if worker.agent is not None else None
@@ -216,9 +207,7 @@ def _reported(status: TrainingJobStatus, failed: list[Worker]) -> Iterator[Faile
             yield FailedNewcomer(worker.serial, Reason.EXIT_CODE, *said)
 
 
-def _ended(
-    view: View, status: TrainingJobStatus, newcomers: list[Worker]
-) -> Iterator[FailedNewcomer]:
+def _ended(view: View, status: JobState, newcomers: list[Worker]) -> Iterator[FailedNewcomer]:
     crew, present = training(status), generation(status)
     settled, known = ranges(view.job.status.settled), numbers(view.job.status.failed)
     for worker in newcomers:
@@ -232,6 +221,6 @@ def _ended(
         yield FailedNewcomer(worker.serial, fate.cause, *said)
 
 
-def noted(status: TrainingJobStatus) -> Newcomers | None:
+def noted(status: JobState) -> Newcomers | None:
     """What is remembered of newcomers that failed."""
     return status.restarts.newcomers if status.restarts is not None else None

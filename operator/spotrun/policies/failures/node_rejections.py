@@ -5,13 +5,15 @@ workers keep away from there for a while, and are made after a pause, which grow
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Reason
-from spotrun.api.status import MOST_AVOIDED, Rejections, TrainingJobStatus
+from spotrun.api.status import MOST_AVOIDED, Rejections
 from spotrun.policies.failures.backoff import pause_after, pause_seconds
 from spotrun.state.conditions import record
+from spotrun.state.job_state import JobState
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import PodPhase, Worker
 from spotrun.state.view import View, holds_back
@@ -23,7 +25,7 @@ AVOIDED_FOR = timedelta(minutes=2)
 _MOST_WORDS = 1024
 
 
-def note_rejected(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def note_rejected(view: View, status: JobState) -> JobState:
     """Begin a pause, and remember the nodes; each rejection is seen until it is settled, once."""
     settled = ranges(view.job.status.settled)
     new = [w for w in view.job.workers if w.serial not in settled and is_rejected(w.pod)]
@@ -31,26 +33,26 @@ def note_rejected(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         return status
     is_new = not waits_after_rejection(view, status)
     noted = _noted(view, status, new)
-    status = status.model_copy(update={"rejections": noted})
+    status = replace(status, rejections=noted)
     if not is_new:
         return status
     said = {"times": str(noted.count), "pauseSeconds": f"{pause_after(noted.count).seconds}"}
     return record(view, status, Reason.REJECTED.value, noted.message, said)
 
 
-def waits_after_rejection(view: View, status: TrainingJobStatus) -> bool:
+def waits_after_rejection(view: View, status: JobState) -> bool:
     """Whether no workers are made for now."""
     known = status.rejections
     return known is not None and pause_seconds(view, known.retry_at) is not None
 
 
-def nodes_that_reject(view: View, status: TrainingJobStatus) -> tuple[str, ...]:
+def nodes_that_reject(view: View, status: JobState) -> tuple[str, ...]:
     """The host names of the nodes that have rejected workers of late."""
     known = status.rejections
     return (known.nodes or ()) if known is not None and view.now < _avoided_until(known) else ()
 
 
-def rejection_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def rejection_again_seconds(view: View, status: JobState) -> float | None:
     """When workers are made again, and when they may go to those nodes again."""
     known = status.rejections
     if known is None:
@@ -60,7 +62,7 @@ def rejection_again_seconds(view: View, status: TrainingJobStatus) -> float | No
     return min((wait for wait in waits if wait > 0), default=None)
 
 
-def why_rejected(view: View, status: TrainingJobStatus) -> str | None:
+def why_rejected(view: View, status: JobState) -> str | None:
     """What a node said that rejected a worker of late, while there are too few with a node."""
     known = status.rejections
     if known is None or view.now >= _avoided_until(known):
@@ -70,7 +72,7 @@ def why_rejected(view: View, status: TrainingJobStatus) -> str | None:
     return f"{known.message}; the next one is made at {known.retry_at}, for another node"
 
 
-def _noted(view: View, status: TrainingJobStatus, new: list[Worker]) -> Rejections:
+def _noted(view: View, status: JobState, new: list[Worker]) -> Rejections:
     known, last = status.rejections, new[-1]
     if known is not None and waits_after_rejection(view, status):
         count, retry_at = known.count, known.retry_at  # they were made before the pause

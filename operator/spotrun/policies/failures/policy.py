@@ -4,12 +4,12 @@ When one process dies its peers fail as well, so of all that is reported in one 
 counts; and none does where the platform took a member away, also if that is seen a little later.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.api.status import Restarts, TrainingJobStatus
+from spotrun.api.status import Restarts
 from spotrun.policies.failures.backoff import LONGEST_PAUSE, blamed_with, pause_after, pause_seconds
 from spotrun.policies.failures.hang import is_hung, stands_seconds
 from spotrun.policies.failures.hang_report import standstill
@@ -19,6 +19,7 @@ from spotrun.policies.failures.joining_workers import (
     retry_newcomers_again_seconds,
 )
 from spotrun.state.conditions import record, state
+from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View
 from spotrun.state.worker_ids import numbers, ranges
 from spotrun.state.worker_outcomes import FAILURES, INTERRUPTIONS
@@ -40,7 +41,7 @@ class Failure:
     node: str | None = None
 
 
-def count_failures(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def count_failures(view: View, status: JobState) -> JobState:
     """Count a new failure, take back what was none, and end the job if it was one too many."""
     if status.phase in FINISHED:
         return status
@@ -53,7 +54,7 @@ def count_failures(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     return _judge(view, status)
 
 
-def note_failed(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def note_failed(view: View, status: JobState) -> JobState:
     """Remember who has failed while containers beside its trainer run on, for its end counts once.
 
     Also while the world that it failed in trains, though its pod may have gone by then: nobody took
@@ -69,25 +70,25 @@ def note_failed(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     if failed == known:
         return status
     new = Serials.of(tuple(sorted(failed))) if failed else None
-    return status.model_copy(update={"failed": new})
+    return replace(status, failed=new)
 
 
-def waits_for_retry(view: View, status: TrainingJobStatus) -> bool:
+def waits_for_retry(view: View, status: JobState) -> bool:
     """Whether the pause after a failure is not over."""
     return _pause_seconds(view, status) is not None
 
 
-def retry_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def retry_again_seconds(view: View, status: JobState) -> float | None:
     """When the next pause is over, of all or of newcomers that failed; None if there is none."""
     pauses = (_pause_seconds(view, status), retry_newcomers_again_seconds(view, status))
     return min((seconds for seconds in pauses if seconds is not None), default=None)
 
 
-def _pause_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def _pause_seconds(view: View, status: JobState) -> float | None:
     return pause_seconds(view, status.restarts.retry_at if status.restarts is not None else None)
 
 
-def verdict_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def verdict_again_seconds(view: View, status: JobState) -> float | None:
     """When the job is to be ended, unless the failure turns out to be none."""
     restarts = status.restarts
     if status.phase in FINISHED or restarts is None or restarts.counted_since is None:
@@ -97,7 +98,7 @@ def verdict_again_seconds(view: View, status: TrainingJobStatus) -> float | None
     return (restarts.counted_since.datetime + VERDICT_AFTER - view.now).total_seconds()
 
 
-def _count(view: View, status: TrainingJobStatus, failure: Failure) -> TrainingJobStatus:
+def _count(view: View, status: JobState, failure: Failure) -> JobState:
     restarts = status.restarts or Restarts()
     failures = 1 if _is_forgiven(status) else (restarts.failures or 0) + 1
     pause = pause_after(failures)
@@ -114,18 +115,18 @@ def _count(view: View, status: TrainingJobStatus, failure: Failure) -> TrainingJ
             "blamed": blamed_with(restarts, (failure.node,) if failure.node else ()),
         }
     )
-    status = status.model_copy(update={"restarts": counted})
+    status = replace(status, restarts=counted)
     said = {"failures": str(failures), "pauseSeconds": f"{pause.total_seconds():.0f}"}
     return record(view, status, "Restart", f"{failure.reason}: {failure.message}"[:4096], said)
 
 
-def _peers(view: View, status: TrainingJobStatus) -> frozenset[int]:
+def _peers(view: View, status: JobState) -> frozenset[int]:
     """Those whose failures follow from what is known already."""
     is_known = waits_for_retry(view, status) or _somebody_was_taken(view, status) is not None
     return frozenset(training(status)) if is_known else frozenset()
 
 
-def _new_failure(view: View, status: TrainingJobStatus) -> Failure | None:
+def _new_failure(view: View, status: JobState) -> Failure | None:
     if waits_for_retry(view, status):
         return None  # peers follow the first within the pause, also where no world has formed
     if _somebody_was_taken(view, status) is not None:
@@ -136,7 +137,7 @@ def _new_failure(view: View, status: TrainingJobStatus) -> Failure | None:
     return _reported(view, status) or _ended(view) or _hung(view, status)
 
 
-def _hung(view: View, status: TrainingJobStatus) -> Failure | None:
+def _hung(view: View, status: JobState) -> Failure | None:
     """A standstill of all; it is said who stopped first, and no node is blamed for that."""
     if not is_hung(view, status):
         return None
@@ -145,7 +146,7 @@ def _hung(view: View, status: TrainingJobStatus) -> Failure | None:
     return Failure(Reason.HUNG, None, standstill(view, status, seconds))
 
 
-def _reported(view: View, status: TrainingJobStatus) -> Failure | None:
+def _reported(view: View, status: JobState) -> Failure | None:
     if brought_down(status):
         return None
     for worker in failed(view, status):
@@ -175,7 +176,7 @@ def _ended(view: View, but: frozenset[int] = frozenset()) -> Failure | None:
     )
 
 
-def _somebody_was_taken(view: View, status: TrainingJobStatus) -> Reason | None:
+def _somebody_was_taken(view: View, status: JobState) -> Reason | None:
     """Why a member of the world went that did not fail itself; None if there is no such member."""
     failed = numbers(status.failed)
     for serial in gone(view, status):
@@ -187,7 +188,7 @@ def _somebody_was_taken(view: View, status: TrainingJobStatus) -> Reason | None:
     return None
 
 
-def _was_a_consequence(view: View, status: TrainingJobStatus) -> bool:
+def _was_a_consequence(view: View, status: JobState) -> bool:
     restarts = status.restarts
     if restarts is None or not restarts.failures or restarts.last_reason in INTERRUPTIONS:
         return False
@@ -198,7 +199,7 @@ def _was_a_consequence(view: View, status: TrainingJobStatus) -> bool:
     return _somebody_was_taken(view, status) is not None
 
 
-def _take_back(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def _take_back(view: View, status: JobState) -> JobState:
     restarts, cause = status.restarts, _somebody_was_taken(view, status)
     assert restarts is not None, "there is something to take back"
     assert cause is not None, "there is a reason to"
@@ -212,12 +213,12 @@ def _take_back(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         "last_exit_code": None,
         "blamed": blamed or None,
     }
-    status = status.model_copy(update={"restarts": restarts.model_copy(update=update)})
+    status = replace(status, restarts=restarts.model_copy(update=update))
     why = f"the failure followed from {cause}: {cause.purpose}"
     return record(view, status, "Forgive", why, {"failures": str(update["failures"])})
 
 
-def _is_forgiven(status: TrainingJobStatus) -> bool:
+def _is_forgiven(status: JobState) -> bool:
     since = status.restarts.counted_since if status.restarts is not None else None
     if since is None or status.checkpoint is None:
         return False
@@ -236,7 +237,7 @@ def _verdict(view: View, restarts: Restarts) -> Reason | None:
     return Reason.TOO_MANY_RESTARTS if restarts.failures > limits.max_restarts else None
 
 
-def _judge(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def _judge(view: View, status: JobState) -> JobState:
     seconds, restarts = verdict_again_seconds(view, status), status.restarts
     if seconds is None or seconds > 0 or restarts is None:
         return status
@@ -244,7 +245,5 @@ def _judge(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     assert reason is not None, "there is a verdict"
     last = f"{restarts.last_reason}: {restarts.last_message}"
     message = f"{reason.purpose}; the last failure was {last}"[:4096]
-    status = status.model_copy(
-        update={"phase": Phase.FAILED, "reason": reason.value, "message": message}
-    )
+    status = replace(status, phase=Phase.FAILED, reason=reason.value, message=message)
     return state(view, status, ConditionType.FAILED, reason, message, holds=True)

@@ -1,26 +1,26 @@
 """Success: any member of the present world says that the training is complete and durable."""
 
+from dataclasses import replace
+
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.api.status import TrainingJobStatus
 from spotrun.state.conditions import state
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import PodEnd
 from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import generation, training
 from spotrun.wire import Ending
 
 
-def complete(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def complete(view: View, status: JobState) -> JobState:
     """End the job well; what is lost after that does not matter."""
     if status.phase in FINISHED or not _somebody_has_completed(view, status):
         return status
     message = _how(view, status)
-    status = status.model_copy(
-        update={"phase": Phase.SUCCEEDED, "reason": Reason.COMPLETED.value, "message": message}
-    )
+    status = replace(status, phase=Phase.SUCCEEDED, reason=Reason.COMPLETED.value, message=message)
     return state(view, status, ConditionType.COMPLETE, Reason.COMPLETED, message, holds=True)
 
 
-def _how(view: View, status: TrainingJobStatus) -> str:
+def _how(view: View, status: JobState) -> str:
     saved = status.checkpoint
     agents = (worker.agent for worker in view.job.workers)
     told = (agent.report.progress for agent in agents if agent is not None)
@@ -40,7 +40,7 @@ def _how(view: View, status: TrainingJobStatus) -> str:
     )
 
 
-def _somebody_has_completed(view: View, status: TrainingJobStatus) -> bool:
+def _somebody_has_completed(view: View, status: JobState) -> bool:
     members = set(training(status))
     for worker in view.job.workers:
         if worker.pod.end is not None and _has_completed(worker.pod.end):

@@ -4,17 +4,20 @@ For most that is the write that settles them. Of one that was given up the end m
 long, so it counts from then.
 """
 
+from dataclasses import replace
+
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType, Reason
-from spotrun.api.status import Interruption, Interruptions, TrainingJobStatus
+from spotrun.api.status import Interruption, Interruptions
 from spotrun.state.conditions import holds_since, state
+from spotrun.state.job_state import JobState
 from spotrun.state.sizes import wanted
 from spotrun.state.view import View, holds_back
 from spotrun.state.worker_ids import numbers, ranges
 from spotrun.state.world_members import training
 
 
-def count_interruptions(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def count_interruptions(view: View, status: JobState) -> JobState:
     """Count those workers that this status settles or gives up, and the stored one did not."""
     taken = _taken(view, status)
     if not taken:
@@ -29,14 +32,14 @@ def count_interruptions(view: View, status: TrainingJobStatus) -> TrainingJobSta
         node=worker.pod.node,
     )
     counted = known.model_copy(update={"count": (known.count or 0) + len(taken), "last": last})
-    status = status.model_copy(update={"interruptions": counted})
+    status = replace(status, interruptions=counted)
     if holds_back(status):
         return status
     message = f"{cause.purpose}: {worker.pod.name} is replaced"
     return state(view, status, ConditionType.INTERRUPTED, cause, message, holds=True)
 
 
-def _taken(view: View, status: TrainingJobStatus) -> list[int]:
+def _taken(view: View, status: JobState) -> list[int]:
     before = view.job.status
     if (status.settled, status.lost) == (before.settled, before.lost):
         return []
@@ -51,7 +54,7 @@ def _taken(view: View, status: TrainingJobStatus) -> list[int]:
     ]
 
 
-def end_interruption(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def end_interruption(view: View, status: JobState) -> JobState:
     """Say that what was taken is replaced, or no longer wanted."""
     kind = ConditionType.INTERRUPTED
     if holds_since(status, kind) is None:

@@ -1,11 +1,13 @@
 """Progress and checkpoints, as the members of the present world report them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from spotrun.api.field_types.amounts import Amount, Percent
 from spotrun.api.field_types.text_values import Time
-from spotrun.api.status import CheckpointStatus, Progress, TrainingJobStatus
+from spotrun.api.status import CheckpointStatus, Progress
 from spotrun.state.conditions import record
+from spotrun.state.job_state import JobState
 from spotrun.state.view import View
 from spotrun.state.world_members import training
 from spotrun.wire import Checkpoint, Report, step_of
@@ -14,14 +16,13 @@ from spotrun.wire import Progress as Reported
 _FASTEST = 1e9  # samples per second; what exceeds it is no measurement
 
 
-def follow(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def follow(view: View, status: JobState) -> JobState:
     """Take over the newest progress, acknowledge the newest checkpoint, and say what was found."""
     members = set(training(status))
     reports = [w.agent.report for w in view.job.workers if w.agent and w.serial in members]
-    update: dict[str, object] = {}
     newest = max((r.progress for r in reports if r.progress), key=lambda p: p.step, default=None)
     if newest is not None and not _is_known(newest, status.progress):
-        update["progress"] = _progress(newest, status.progress)
+        status = replace(status, progress=_progress(newest, status.progress))
     # What a worker saved on its way out it may have told nobody but the kubelet.
     ended = [w.pod.end.words for w in view.job.workers if w.pod.end and w.serial in members]
     names = [words.checkpoint for words in ended if words and words.checkpoint]
@@ -29,16 +30,13 @@ def follow(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     told += [Checkpoint(name, step_of(name)) for name in names]
     saved = max(told, key=lambda checkpoint: checkpoint.step, default=None)
     if saved is not None and _is_newer(saved, status):
-        update["checkpoint"] = CheckpointStatus(
-            name=saved.name, step=saved.step, time=Time.of(view.now)
-        )
-    status = status.model_copy(update=update) if update else status
+        time = Time.of(view.now)
+        known = CheckpointStatus(name=saved.name, step=saved.step, time=time)
+        status = replace(status, checkpoint=known)
     return _note_found(view, status, reports)
 
 
-def _note_found(
-    view: View, status: TrainingJobStatus, reports: Sequence[Report]
-) -> TrainingJobStatus:
+def _note_found(view: View, status: JobState, reports: Sequence[Report]) -> JobState:
     """A world that was told of no checkpoint goes on from one that an earlier job has left.
 
     From now on it is as if it had been told: what was done before it is not this job's work.
@@ -50,12 +48,12 @@ def _note_found(
     found = {one.restored for one in told if one and one.generation == world.generation}
     if saved.name not in found:
         return status
-    status = status.model_copy(update={"world": world.model_copy(update={"restore": saved.name})})
+    status = replace(status, world=world.model_copy(update={"restore": saved.name}))
     why = f"training goes on from {saved.name}, which was in the job's folder"
     return record(view, status, "Restore", why, {"step": str(saved.step)})
 
 
-def _is_newer(saved: Checkpoint, status: TrainingJobStatus) -> bool:
+def _is_newer(saved: Checkpoint, status: JobState) -> bool:
     return status.checkpoint is None or saved.step > status.checkpoint.step
 
 

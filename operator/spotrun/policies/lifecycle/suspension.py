@@ -1,7 +1,8 @@
 """Suspension: who holds a job back, each cleared by its own rule; a checkpoint comes first."""
 
+from dataclasses import replace
+
 from spotrun.api.names import ConditionType, Reason, SuspendedBy
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.lifecycle.schedule_windows import (
     is_open,
     next_change,
@@ -9,6 +10,7 @@ from spotrun.policies.lifecycle.schedule_windows import (
     opens_again_seconds,
 )
 from spotrun.state.conditions import find, holds_since, read_reason, state
+from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import training
 
@@ -16,14 +18,14 @@ CHECKPOINT_SECONDS = 110.0
 """So long a checkpoint may take after the order; a pod's grace period is 120 s."""
 
 
-def suspend(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def suspend(view: View, status: JobState) -> JobState:
     """Say who holds the job back."""
     if status.phase in FINISHED:
         return status
     by = who_holds(view, status)
     if not by and not status.suspended_by:
         return status
-    status = status.model_copy(update={"suspended_by": by or None})
+    status = replace(status, suspended_by=by or None)
     if not by:
         message = "nobody holds the job back"
         return state(view, status, ConditionType.SUSPENDED, Reason.TRAINING, message, holds=False)
@@ -32,7 +34,7 @@ def suspend(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     return state(view, status, ConditionType.SUSPENDED, reason, message, holds=True)
 
 
-def who_holds(view: View, status: TrainingJobStatus) -> tuple[SuspendedBy, ...]:
+def who_holds(view: View, status: JobState) -> tuple[SuspendedBy, ...]:
     """Who holds the job back, or would if it were not over."""
     spec, before = view.job.spec, status.suspended_by or ()
     holds = {
@@ -45,7 +47,7 @@ def who_holds(view: View, status: TrainingJobStatus) -> tuple[SuspendedBy, ...]:
     return tuple(who for who in SuspendedBy if holds[who])
 
 
-def why_suspended(status: TrainingJobStatus) -> Reason:
+def why_suspended(status: JobState) -> Reason:
     """The reason of the first who holds the job back."""
     by = status.suspended_by or ()
     if by and by[0] is SuspendedBy.BUDGET:
@@ -54,7 +56,7 @@ def why_suspended(status: TrainingJobStatus) -> Reason:
     return _REASONS.get(by[0], Reason.SUSPENDED_BY_USER) if by else Reason.SUSPENDED_BY_USER
 
 
-def what_holds(view: View, status: TrainingJobStatus) -> str:
+def what_holds(view: View, status: JobState) -> str:
     """Say who holds the job back, and how that ends."""
     words = {
         who: stated.message
@@ -79,12 +81,12 @@ def schedule_again_seconds(view: View) -> float | None:
     return None if closes is None else (closes - view.now).total_seconds()
 
 
-def may_remove(view: View, status: TrainingJobStatus) -> bool:
+def may_remove(view: View, status: JobState) -> bool:
     """Whether a suspended job's workers may go: their state is saved, or cannot be."""
     return checkpoint_again_seconds(view, status) <= 0
 
 
-def checkpoint_again_seconds(view: View, status: TrainingJobStatus) -> float:
+def checkpoint_again_seconds(view: View, status: JobState) -> float:
     """How long it is still waited for the checkpoint that comes before a suspension."""
     if not status.suspended_by or view.job.spec.checkpoint is None:
         return 0.0

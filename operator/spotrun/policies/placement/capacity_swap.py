@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from spotrun.api.spec.placement import CapacityPolicy
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.deadline.course import changeovers, course, works
 from spotrun.policies.deadline.measurements import launched_at
 from spotrun.policies.deadline.pacing import paid_off_seconds
 from spotrun.policies.placement.on_demand_need import Needs
 from spotrun.policies.placement.supply import Supply, There
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
 from spotrun.state.world_members import all_in_process, members, some_unheard
@@ -25,7 +25,7 @@ _LAUNCHES = 3.0
 
 
 def returnable(
-    view: View, status: TrainingJobStatus, size: int, now: There, had: Supply
+    view: View, status: JobState, size: int, now: There, had: Supply
 ) -> tuple[Worker, ...]:
     """The lasting workers that have been there long enough to be given back, the longest first."""
     placement = view.job.spec.placement
@@ -41,9 +41,7 @@ def returnable(
     return tuple(old) if is_begun or (trains and _may_move(view, status)) else ()
 
 
-def given_up(
-    view: View, status: TrainingJobStatus, size: int, now: There, needed: Needs
-) -> frozenset[int]:
+def given_up(view: View, status: JobState, size: int, now: There, needed: Needs) -> frozenset[int]:
     """Spot workers in whose place lasting ones are needed; those that do not train yet first."""
     too_many = needed.lasting + len(now.spot) - size
     if too_many <= 0 or not needed.replaces_spot:
@@ -60,9 +58,7 @@ def given_back(now: There, needed: Needs, old: Sequence[Worker]) -> frozenset[in
     return frozenset(worker.serial for worker in old[:excess])
 
 
-def stays_again_seconds(
-    view: View, status: TrainingJobStatus, lasting: Sequence[Worker]
-) -> list[float]:
+def stays_again_seconds(view: View, status: JobState, lasting: Sequence[Worker]) -> list[float]:
     """When each of the lasting workers has been there long enough."""
     stays_seconds = _stays_seconds(view, status)
     return [stays_seconds - _age_seconds(view, worker) for worker in lasting]
@@ -77,7 +73,7 @@ def _is_dearer(had: Supply, worker: Worker) -> bool:
     return any(spot.usd_per_work < mine.usd_per_work for spot in had.spot)
 
 
-def _stays_seconds(view: View, status: TrainingJobStatus) -> float:
+def _stays_seconds(view: View, status: JobState) -> float:
     """How long a lasting worker stays at least: its launch has to pay off."""
     way = course(view, status)
     usual_seconds, _ = changeovers(status.pace)
@@ -89,7 +85,7 @@ def _age_seconds(view: View, worker: Worker) -> float:
     return (view.now - launched) / timedelta(seconds=1) if launched is not None else 0.0
 
 
-def _may_move(view: View, status: TrainingJobStatus) -> bool:
+def _may_move(view: View, status: JobState) -> bool:
     """Whether those who train may change for money's sake: without a loss, and not too often."""
     place, world = view.job.spec.checkpoint, status.world
     if not _can_hand_over(view, status):
@@ -101,7 +97,7 @@ def _may_move(view: View, status: TrainingJobStatus) -> bool:
     return (view.now - world.formed_at.datetime) / timedelta(seconds=1) >= interval_seconds
 
 
-def _can_hand_over(view: View, status: TrainingJobStatus) -> bool:
+def _can_hand_over(view: View, status: JobState) -> bool:
     crew = members(view, status)
     if view.job.spec.checkpoint is not None or some_unheard(view, crew):
         return True  # what was begun is not given up before a new leader knows

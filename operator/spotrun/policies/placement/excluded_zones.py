@@ -6,7 +6,6 @@ Who sees a worker wait beside a free node cannot know that traffic between zones
 from collections.abc import Iterable
 
 from spotrun.api.spec.placement import CapacityPolicy, Zones
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.deadline.course import course
 from spotrun.policies.placement.pool_choice import (
     acceptable,
@@ -16,10 +15,11 @@ from spotrun.policies.placement.pool_choice import (
 )
 from spotrun.policies.placement.ranking import Ranked, main_zone, rank, whereabouts
 from spotrun.policies.placement.supply import offered, supply, there
+from spotrun.state.job_state import JobState
 from spotrun.state.view import View
 
 
-def why_left_out(view: View, status: TrainingJobStatus, size: int) -> str:
+def why_left_out(view: View, status: JobState, size: int) -> str:
     """Say of the best of these nodes why it is left out; empty where none is."""
     now = there(view)
     if not now.waiting_for_spot or view.job.spec.placement.zones is Zones.ANY:
@@ -66,7 +66,7 @@ def _in_words_of_single(one: Ranked) -> str:
     return f"{whereabouts(one)} has room at ${price:.2f}/h, but placement.zones is Single"
 
 
-def _what_follows(view: View, status: TrainingJobStatus) -> str:
+def _what_follows(view: View, status: JobState) -> str:
     placement = view.job.spec.placement
     if placement.capacity is CapacityPolicy.SPOT:
         return "; spot in the zone of the others is waited for, since placement.capacity is Spot"

@@ -10,7 +10,6 @@ from datetime import timedelta
 from spotrun.api.names import Reason
 from spotrun.api.spec.limits import OnMissed
 from spotrun.api.spec.placement import CapacityPolicy
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.deadline.course import course, works
 from spotrun.policies.deadline.pacing import (
     MARGIN_SECONDS,
@@ -25,6 +24,7 @@ from spotrun.policies.deadline.pacing import (
 )
 from spotrun.policies.placement.supply import SCALED_SECONDS, Supply, There
 from spotrun.policies.queueing.gang import lacks_since
+from spotrun.state.job_state import JobState
 from spotrun.state.sizes import allowed
 from spotrun.state.view import View
 
@@ -51,7 +51,7 @@ class Hope:
     spot: int  # workers that spot pools may still give within their usual time
 
 
-def needs(view: View, status: TrainingJobStatus, supply: Supply, now: There, hope: Hope) -> Needs:
+def needs(view: View, status: JobState, supply: Supply, now: There, hope: Hope) -> Needs:
     """Count the lasting workers that are needed."""
     placement = view.job.spec.placement
     if placement.capacity is CapacityPolicy.SPOT:
@@ -69,7 +69,7 @@ def needs(view: View, status: TrainingJobStatus, supply: Supply, now: There, hop
     return Needs(base, why, again_seconds=found.again_seconds, replaces_spot=True)
 
 
-def checkpoint_would_help(view: View, status: TrainingJobStatus) -> bool:
+def checkpoint_would_help(view: View, status: JobState) -> bool:
     """Whether work that is not saved yet is all that stands between spot and the deadline."""
     way = course(view, status)
     if way is None or view.job.spec.placement.capacity is not CapacityPolicy.MIXED:
@@ -79,7 +79,7 @@ def checkpoint_would_help(view: View, status: TrainingJobStatus) -> bool:
     return any(spare_seconds(way, n) <= 0 < spare_seconds(saved(way), n) for n in (1, 2))
 
 
-def _asked_for(view: View, status: TrainingJobStatus, now: There, hope: Hope) -> Needs:
+def _asked_for(view: View, status: JobState, now: There, hope: Hope) -> Needs:
     way = course(view, status)
     if way is None or not _is_worth_it(view, way):
         return _by_patience(view, status, now, hope)
@@ -99,7 +99,7 @@ def _is_worth_it(view: View, way: Course) -> bool:
     return missed_by_seconds(way) < MOST_MISSED * way.allowed_seconds
 
 
-def _by_patience(view: View, status: TrainingJobStatus, now: There, hope: Hope) -> Needs:
+def _by_patience(view: View, status: JobState, now: There, hope: Hope) -> Needs:
     """Whatever spot has not given within `fallbackAfter`."""
     since, after = lacks_since(view.job), view.job.spec.placement.fallback_after
     if since is None or now.num_placed >= hope.size:
@@ -112,7 +112,7 @@ def _by_patience(view: View, status: TrainingJobStatus, now: There, hope: Hope) 
     return Needs(hope.size - len(now.spot), why, Reason.FALLBACK)
 
 
-def _asked_again_seconds(view: View, status: TrainingJobStatus) -> float:
+def _asked_again_seconds(view: View, status: JobState) -> float:
     """How long spot has yet that is asked again, or will be: else its nodes would not be asked for.
 
     They were given back, since they were too few.
@@ -125,9 +125,7 @@ def _asked_again_seconds(view: View, status: TrainingJobStatus) -> float:
     return min(after, SCALED_SECONDS) - waited / timedelta(seconds=1)
 
 
-def _by_deadline(
-    view: View, status: TrainingJobStatus, way: Course, now: There, hope: Hope
-) -> Needs:
+def _by_deadline(view: View, status: JobState, way: Course, now: There, hope: Hope) -> Needs:
     """The safety net first, then the pace: both on what is done, where that can be saved in time.
 
     Before it matters whether it is saved a checkpoint is ordered.

@@ -11,7 +11,6 @@ from datetime import timedelta
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import Reason
 from spotrun.api.spec.placement import CapacityPolicy, Zones
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.placement.capacity_swap import (
     given_back,
     given_up,
@@ -33,6 +32,7 @@ from spotrun.policies.placement.supply import (
     waits_seconds,
 )
 from spotrun.state.actions import Placed, Withdraw
+from spotrun.state.job_state import JobState
 from spotrun.state.replicas import by_slot
 from spotrun.state.sizes import largest
 from spotrun.state.snapshot import Worker
@@ -54,13 +54,13 @@ class Plan:
     supply: Supply = _NOWHERE
 
 
-def plan(view: View, status: TrainingJobStatus, size: int) -> Plan:
+def plan(view: View, status: JobState, size: int) -> Plan:
     """Share out the positions of a world of that size."""
     parts = (status.pace, status.progress, status.checkpoint, status.world, status.unused)
     return view.once(("plan", size), parts, lambda: _plan(view, status, size))
 
 
-def _plan(view: View, status: TrainingJobStatus, size: int) -> Plan:
+def _plan(view: View, status: JobState, size: int) -> Plan:
     now = there(view)
     had = supply(view, status, size - now.num_placed)
     if had.is_empty:
@@ -82,7 +82,7 @@ def _within_rate(view: View, needed: Needs) -> Needs:
     return needed if most is None else replace(needed, lasting=min(needed.lasting, most))
 
 
-def missing(view: View, status: TrainingJobStatus, size: int) -> tuple[Placed, ...]:
+def missing(view: View, status: JobState, size: int) -> tuple[Placed, ...]:
     """Where the workers are to be asked from that there are too few of, lasting ones first."""
     if why_forbidden(view):
         return ()
@@ -122,7 +122,7 @@ def why_forbidden(view: View) -> str:
     return offered(view).forbidden
 
 
-def _in_full_slots(view: View, status: TrainingJobStatus, size: int) -> int:
+def _in_full_slots(view: View, status: JobState, size: int) -> int:
     """How many hold a part of the model that enough others hold: they fill no place.
 
     They may hold the state, too, so that they cannot go before there is a world without them.
@@ -134,20 +134,20 @@ def _in_full_slots(view: View, status: TrainingJobStatus, size: int) -> int:
     return sum(max(len(slot) - size // workers.per_replica, 0) for slot in slots)
 
 
-def retiring(view: View, status: TrainingJobStatus, size: int) -> frozenset[int]:
+def retiring(view: View, status: JobState, size: int) -> frozenset[int]:
     """Who trains only until a replacement from other capacity is ready."""
     if not view.job.market.pools:
         return frozenset()
     return plan(view, status, size).leaving
 
 
-def lasting(view: View, status: TrainingJobStatus, size: int) -> list[Worker]:
+def lasting(view: View, status: JobState, size: int) -> list[Worker]:
     """Those who stay, and for longer than until a replacement is ready."""
     going = retiring(view, status, size)
     return [worker for worker in view.staying if worker.serial not in going]
 
 
-def withdrawals(view: View, status: TrainingJobStatus, size: int) -> tuple[Withdraw, ...]:
+def withdrawals(view: View, status: JobState, size: int) -> tuple[Withdraw, ...]:
     """Take back workers without a node that are wanted from elsewhere now."""
     if forbidden := why_forbidden(view):
         waiting = (worker for worker in view.staying if worker.node is None)
@@ -172,7 +172,7 @@ def withdrawals(view: View, status: TrainingJobStatus, size: int) -> tuple[Withd
     return (*taken, *(_elsewhere(w) for w in late if _is_better_elsewhere(view, found, w)))
 
 
-def why_placed(view: View, status: TrainingJobStatus, size: int) -> tuple[Reason, str]:
+def why_placed(view: View, status: JobState, size: int) -> tuple[Reason, str]:
     """Which pools are asked for new workers and why, in one line with the prices."""
     if not view.job.market.pools:
         return Reason.PLACED, ""
@@ -187,20 +187,20 @@ def why_placed(view: View, status: TrainingJobStatus, size: int) -> tuple[Reason
     return reason, f"{words} ({found.needs.why})" if found.lasting and found.needs.why else words
 
 
-def why_no_pool(view: View, status: TrainingJobStatus, size: int) -> str:
+def why_no_pool(view: View, status: JobState, size: int) -> str:
     """Why no known pool can take a worker; empty where one can, or none is known."""
     why = plan(view, status, size).supply.why_none if view.job.market.pools else ""
     return f"no known pool can take a worker: {why}" if why else ""
 
 
-def fallback_again_seconds(view: View, status: TrainingJobStatus, size: int) -> float | None:
+def fallback_again_seconds(view: View, status: JobState, size: int) -> float | None:
     """When workers are needed on capacity that stays, if nothing happens until then."""
     if not view.job.market.pools or why_forbidden(view):
         return None
     return plan(view, status, size).needs.again_seconds
 
 
-def placement_again_seconds(view: View, status: TrainingJobStatus, size: int) -> float | None:
+def placement_again_seconds(view: View, status: JobState, size: int) -> float | None:
     """When the placement may change though nothing happens."""
     if size and why_forbidden(view):
         return _FORBIDDEN_SECONDS

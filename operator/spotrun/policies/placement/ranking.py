@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.status import TrainingJobStatus
 from spotrun.money.transfer import Place, gb_per_link
 from spotrun.policies.deadline.course import changeovers
 from spotrun.policies.placement.score import (
@@ -16,6 +15,7 @@ from spotrun.policies.placement.score import (
     speed_of,
 )
 from spotrun.policies.pool.interruption_rate import interruptions_per_hour
+from spotrun.state.job_state import JobState
 from spotrun.state.market import PoolFacts
 from spotrun.state.sizes import smallest, wanted
 from spotrun.state.view import View
@@ -35,9 +35,7 @@ class Ranked:
         return self.score.usd_per_work
 
 
-def rank(
-    view: View, status: TrainingJobStatus, pools: Sequence[PoolFacts], new: int
-) -> list[Ranked]:
+def rank(view: View, status: JobState, pools: Sequence[PoolFacts], new: int) -> list[Ranked]:
     """What is expected of these pools, the best first, when so many new workers are to come."""
     market = view.job.market.pools
     bare = sorted((_rank(view, status, pool, market) for pool in pools), key=_order)
@@ -71,9 +69,7 @@ def _order(one: Ranked) -> tuple[float, str]:
     return one.usd_per_work, one.pool.name
 
 
-def _rank(
-    view: View, status: TrainingJobStatus, pool: PoolFacts, market: Sequence[PoolFacts]
-) -> Ranked:
+def _rank(view: View, status: JobState, pool: PoolFacts, market: Sequence[PoolFacts]) -> Ranked:
     share, speed = share_in(pool, view.job.requests), speed_of(pool.accelerator)
     price, is_known = node_usd_per_hour(pool, market)
     score = Score(
@@ -87,7 +83,7 @@ def _rank(
     return Ranked(pool, score, float(on_demand) * share / speed if on_demand else None)
 
 
-def _interruption_usd(view: View, status: TrainingJobStatus, usd_per_hour: float) -> float:
+def _interruption_usd(view: View, status: JobState, usd_per_hour: float) -> float:
     """A replacement that does not train yet; where the rest cannot go on, all of them wait."""
     workers = view.job.spec.workers
     size = wanted(workers)
@@ -103,7 +99,7 @@ def _homes(view: View, ranked: Sequence[Ranked]) -> frozenset[Place]:
     return there or frozenset(first)
 
 
-def _crossing_gb_per_hour(view: View, status: TrainingJobStatus, zones: int) -> float:
+def _crossing_gb_per_hour(view: View, status: JobState, zones: int) -> float:
     """What would cross to and from one zone more, of all rings in which gradients are added up."""
     pace, sent, workers = status.pace, view.job.sync_bytes_per_step, view.job.spec.workers
     apart = workers.per_replica

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.placement.free_capacity import TRIED_SECONDS, lacked_seconds, some_room
 from spotrun.policies.placement.pool_choice import FIXED, below_on_demand, is_resting, to_be_had
 from spotrun.policies.placement.ranking import Ranked, rank
 from spotrun.policies.pool.eligibility import Offers, offers
 from spotrun.policies.pool.policy import TURNED_DOWN_SECONDS
+from spotrun.state.job_state import JobState
 from spotrun.state.market import PoolFacts
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
@@ -51,7 +51,7 @@ class There:
         return len(self.spot) + len(self.lasting)
 
 
-def supply(view: View, status: TrainingJobStatus, new: int) -> Supply:
+def supply(view: View, status: JobState, new: int) -> Supply:
     """Look at the market, when so many new workers are to come."""
     return view.once(("supply", new), (status.pace,), lambda: _supply(view, status, new))
 
@@ -61,7 +61,7 @@ def offered(view: View) -> Offers:
     return view.once_unlimited("offers", (), lambda: offers(view.job))
 
 
-def _supply(view: View, status: TrainingJobStatus, new: int) -> Supply:
+def _supply(view: View, status: JobState, new: int) -> Supply:
     found = offered(view)
     lasting = rank(view, status, found.lasting, new)
     rivals = [one for one in lasting if to_be_had(view, one.pool)]

@@ -14,12 +14,12 @@ from datetime import datetime, timedelta
 
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, Reason
-from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.policies.pool.eligibility import holds, offers
 from spotrun.policies.queueing.partial_capacity_status import rests
 from spotrun.policies.queueing.quota import is_over_quota, over_quota_since
 from spotrun.state.conditions import find
+from spotrun.state.job_state import JobState
 from spotrun.state.sizes import smallest
 from spotrun.state.snapshot import JobSnapshot, Worker
 from spotrun.state.view import View, holds_back
@@ -126,12 +126,12 @@ def is_incomplete(job: JobSnapshot) -> bool:
     return placed < smallest(job.spec.workers)
 
 
-def wants_nodes(spec: TrainingJobSpec, status: TrainingJobStatus) -> bool:
+def wants_nodes(spec: TrainingJobSpec, status: JobState) -> bool:
     """Whether a job is to train, and does not yet."""
     return not (spec.suspend or holds_back(status) or training(status) or rests(status))
 
 
-def must_wait(view: View, status: TrainingJobStatus) -> bool:
+def must_wait(view: View, status: JobState) -> bool:
     """Whether the job may hold no nodes now; workers that train, or hold the state, stay.
 
     But for a job that has held them long enough in vain.

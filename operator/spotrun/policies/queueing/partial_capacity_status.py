@@ -3,21 +3,22 @@
 `policies/workers/partial_capacity.py` decides it.
 """
 
-from spotrun.api.status import TrainingJobStatus, Unused
+from spotrun.api.status import Unused
+from spotrun.state.job_state import JobState
 
 
-def asks_for_fewer(status: TrainingJobStatus) -> bool:
+def asks_for_fewer(status: JobState) -> bool:
     """Whether a job keeps to fewer workers than are wanted."""
     return _kept(status) is not None
 
 
-def rests(status: TrainingJobStatus) -> bool:
+def rests(status: JobState) -> bool:
     """Whether it keeps to none at all, for what it was given was too little to train."""
     kept = _kept(status)
     return kept is not None and not kept.size
 
 
-def why_fewer(status: TrainingJobStatus) -> str | None:
+def why_fewer(status: JobState) -> str | None:
     """What is to be said of a job that keeps to fewer workers."""
     kept = _kept(status)
     if kept is None:
@@ -26,6 +27,6 @@ def why_fewer(status: TrainingJobStatus) -> str | None:
     return f"the nodes that came were {had}, and went back; more are asked for at {kept.retry_at}"
 
 
-def _kept(status: TrainingJobStatus) -> Unused | None:
+def _kept(status: JobState) -> Unused | None:
     known = status.unused
     return known if known is not None and known.retry_at is not None else None

@@ -12,12 +12,12 @@ from spotrun.api.cost import Cost, Pricing
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType, Reason
-from spotrun.api.status import TrainingJobStatus
 from spotrun.money.units import Usd, UsdPerHour, seconds_between
 from spotrun.policies.cost.bill import to_show
 from spotrun.policies.cost.charges.ends import read_ends
 from spotrun.state.actions import Annotate, Announce
 from spotrun.state.conditions import find, read_reason
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.view import FINISHED, View
 from spotrun.state.worker_ids import ranges
@@ -36,7 +36,7 @@ _FIELDS: Mapping[str, str] = {
 _TIME = frozenset({str(names.ANNOTATION_COST_AS_OF)})
 
 
-def annotations(view: View, status: TrainingJobStatus) -> tuple[Annotate, ...]:
+def annotations(view: View, status: JobState) -> tuple[Annotate, ...]:
     """What is to be written on the job now; nothing where no price was ever known."""
     if status.cost is None or status.cost.usd is None:
         return ()
@@ -47,7 +47,7 @@ def annotations(view: View, status: TrainingJobStatus) -> tuple[Annotate, ...]:
     return (Annotate(wanted),)
 
 
-def final_cost(old: TrainingJobStatus, new: TrainingJobStatus) -> tuple[Announce, ...]:
+def final_cost(old: JobState, new: JobState) -> tuple[Announce, ...]:
     """The last word on what a job cost, once all its workers are settled."""
     cost = new.cost
     if not _is_final(new) or _is_final(old) or cost is None or cost.usd is None:
@@ -90,7 +90,7 @@ def cost_of_deleted(job: JobSnapshot, now: datetime) -> tuple[Announce, ...]:
     return (Announce(Reason.DELETED, words),)
 
 
-def _is_due(view: View, status: TrainingJobStatus, told: Mapping[str, str]) -> bool:
+def _is_due(view: View, status: JobState, told: Mapping[str, str]) -> bool:
     if _is_at_rest(status):
         return True
     if status.phase in FINISHED or status.suspended_by:
@@ -103,7 +103,7 @@ def _is_due(view: View, status: TrainingJobStatus, told: Mapping[str, str]) -> b
     return has_turned and now != then
 
 
-def _is_at_rest(status: TrainingJobStatus) -> bool:
+def _is_at_rest(status: JobState) -> bool:
     """Whether nothing is spent any more, until somebody changes the job."""
     is_over = status.phase in FINISHED or bool(status.suspended_by)
     # Of a lost worker nothing may be heard for ever, and then it is never settled.
@@ -111,7 +111,7 @@ def _is_at_rest(status: TrainingJobStatus) -> bool:
     return is_over and num_paid == (status.next_serial or 0)
 
 
-def _is_final(status: TrainingJobStatus) -> bool:
+def _is_final(status: JobState) -> bool:
     return status.phase in FINISHED and _is_at_rest(status)
 
 
@@ -128,10 +128,10 @@ def _told_usd(told: Mapping[str, str]) -> Decimal:
         return Decimal(0)
 
 
-def _usd(status: TrainingJobStatus) -> Decimal:
+def _usd(status: JobState) -> Decimal:
     return Usd.of(status.cost.usd if status.cost is not None else None).decimal
 
 
-def _level(status: TrainingJobStatus) -> str | None:
+def _level(status: JobState) -> str | None:
     stated = find(status, ConditionType.WITHIN_BUDGET)
     return stated.reason if stated is not None else None

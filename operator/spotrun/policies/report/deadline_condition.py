@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.spec.placement import CapacityPolicy
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.deadline.course import course, full_size, works
 from spotrun.policies.deadline.pacing import Course, is_reachable, missed_by_seconds, spare_seconds
 from spotrun.policies.deadline.policy import finishes_by
 from spotrun.policies.placement.ranking import Ranked
 from spotrun.policies.placement.supply import supply
 from spotrun.state.conditions import state
+from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View, holds_back
 
 _COARSE = 100
@@ -18,7 +18,7 @@ _COARSE = 100
 _LEAST_STEP = timedelta(minutes=10)
 
 
-def check_schedule(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def check_schedule(view: View, status: JobState) -> JobState:
     """Say whether the job will be in time."""
     deadline, kind = finishes_by(view), ConditionType.ON_SCHEDULE
     if deadline is None or status.phase in FINISHED or view.now >= deadline:
@@ -36,7 +36,7 @@ def check_schedule(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     return state(view, status, kind, Reason.ON_PACE, _prospect(view, status, way), holds=True)
 
 
-def _prospect(view: View, status: TrainingJobStatus, way: Course) -> str:
+def _prospect(view: View, status: JobState, way: Course) -> str:
     if any(works(view, status, worker) for worker in view.staying):
         left = way.remaining_seconds - way.unsaved_seconds + way.ahead_seconds
         return f"at full size it is finished about {_about(view, way, left)}"
@@ -53,7 +53,7 @@ def _about(view: View, way: Course, seconds: float) -> str:
     return f"{moment - beyond:%Y-%m-%dT%H:%MZ}"
 
 
-def _why_missed(view: View, status: TrainingJobStatus, way: Course) -> str:
+def _why_missed(view: View, status: JobState, way: Course) -> str:
     """How late it will be, and what either way out costs."""
     late = max(round(missed_by_seconds(way) / 600) / 6, 1 / 6)
     hours, had = way.remaining_seconds / 3600, supply(view, status, 0)

@@ -1,9 +1,11 @@
 """The phase, its reason in one line, and what `kubectl get` shows of the workers."""
 
+from dataclasses import replace
+
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import LABEL_JOB_UID, ConditionType, Phase, Reason
-from spotrun.api.status import Allowed, TrainingJobStatus, WorkersStatus
+from spotrun.api.status import Allowed, WorkersStatus
 from spotrun.policies.failures.node_rejections import why_rejected
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.lifecycle.suspension import what_holds, why_suspended
@@ -15,6 +17,7 @@ from spotrun.policies.workers.capacity_condition import left_out, no_node, no_st
 from spotrun.policies.workers.device_claims import lacks_processes, must_be_said
 from spotrun.policies.workers.volume_check import is_refused
 from spotrun.state.conditions import find, read_reason, state
+from spotrun.state.job_state import JobState
 from spotrun.state.sizes import largest, smallest, wanted
 from spotrun.state.snapshot import PodPhase, Refusal
 from spotrun.state.view import FINISHED, View
@@ -24,24 +27,22 @@ _MOST_WORDS = 4096
 """Of other people's words in ours."""
 
 
-def describe(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def describe(view: View, status: JobState) -> JobState:
     """Say where the job is; comes last, for it reads what the others concluded."""
-    said: dict[str, object] = {
-        "observed_generation": view.job.generation,
-        "workers": workers_shown(view, status),
-    }
+    workers = workers_shown(view, status)
     status = _decided(view, status)
+    status = replace(status, observed_generation=view.job.generation, workers=workers)
     if status.phase in FINISHED:
-        return _running(view, _say(status, said), holds=False)
+        return _running(view, status, holds=False)
     phase, reason, message = _where(view, status)
     if reason is not Reason.WRITE_FAILED and (undone := why_undone(view.job)):
         message = f"{message}; {undone}"
-    status = _say(status, {**said, "phase": phase, "reason": reason.value, "message": message})
+    status = replace(status, phase=phase, reason=reason.value, message=message)
     status = _running(view, status, holds=phase is Phase.RUNNING)
     return _template(view, status)
 
 
-def _where(view: View, status: TrainingJobStatus) -> tuple[Phase, Reason, str]:
+def _where(view: View, status: JobState) -> tuple[Phase, Reason, str]:
     if status.suspended_by:
         going = f"; {len(view.alive)} workers are still there" if view.alive else ""
         return Phase.SUSPENDED, why_suspended(status), what_holds(view, status) + going
@@ -53,7 +54,7 @@ def _where(view: View, status: TrainingJobStatus) -> tuple[Phase, Reason, str]:
     return _waiting(view, status), *_waits_for(view, status)
 
 
-def _waits_for(view: View, status: TrainingJobStatus) -> tuple[Reason, str]:
+def _waits_for(view: View, status: JobState) -> tuple[Reason, str]:
     if is_refused(view, status):
         return Reason.VOLUME_NOT_SHARED, Reason.VOLUME_NOT_SHARED.purpose
     if lacks_processes(view, status):
@@ -71,7 +72,7 @@ def _waits_for(view: View, status: TrainingJobStatus) -> tuple[Reason, str]:
     return _waits_for_workers(view, status)
 
 
-def _held_up(view: View, status: TrainingJobStatus) -> tuple[Reason, str] | None:
+def _held_up(view: View, status: JobState) -> tuple[Reason, str] | None:
     """What is in the way before there are workers at all; None if nothing is."""
     undone, refusal = why_undone(view.job), view.job.refusal
     if undone is not None and len(view.alive) < smallest(view.job.spec.workers):
@@ -100,7 +101,7 @@ def _behind(refusal: Refusal | None) -> str:
     return f"{why}; {refusal.message}"[:_MOST_WORDS] if refusal is not None else why
 
 
-def _over_quota(view: View, status: TrainingJobStatus) -> str:
+def _over_quota(view: View, status: JobState) -> str:
     if view.job.refusal is None:
         return status.message or Reason.QUOTA_EXCEEDED.purpose  # as an earlier leader was told
     words, workers = view.job.refusal.message, smallest(view.job.spec.workers)
@@ -113,7 +114,7 @@ def _over_quota(view: View, status: TrainingJobStatus) -> str:
     return f"{needed}; {words}"[:_MOST_WORDS]
 
 
-def _waits_for_workers(view: View, status: TrainingJobStatus) -> tuple[Reason, str]:
+def _waits_for_workers(view: View, status: JobState) -> tuple[Reason, str]:
     scheduled = sum(worker.pod.node is not None for worker in view.alive)
     ready = sum(worker.is_ready for worker in view.alive)
     needed = smallest(view.job.spec.workers)
@@ -129,7 +130,7 @@ def _waits_for_workers(view: View, status: TrainingJobStatus) -> tuple[Reason, s
     return Reason.WAITING_FOR_WORKERS, message
 
 
-def _waiting(view: View, status: TrainingJobStatus) -> Phase:
+def _waiting(view: View, status: JobState) -> Phase:
     """What a job without a world waits for: its first one since it was let go on, or another."""
     if status.phase in {Phase.RUNNING, Phase.RECOVERING}:
         return Phase.RECOVERING
@@ -137,13 +138,7 @@ def _waiting(view: View, status: TrainingJobStatus) -> Phase:
     return Phase.STARTING if is_scheduled else Phase.PENDING
 
 
-def _say(status: TrainingJobStatus, said: dict[str, object]) -> TrainingJobStatus:
-    if all(getattr(status, name) == value for name, value in said.items()):
-        return status
-    return status.model_copy(update=said)
-
-
-def workers_shown(view: View, status: TrainingJobStatus) -> WorkersStatus:
+def workers_shown(view: View, status: JobState) -> WorkersStatus:
     """Return what `kubectl get` shows of the workers."""
     running = [w for w in view.alive if w.pod.phase is PodPhase.RUNNING]
     spot = sum(w.node is not None and w.node.capacity is Capacity.SPOT for w in running)
@@ -158,7 +153,7 @@ def workers_shown(view: View, status: TrainingJobStatus) -> WorkersStatus:
     )
 
 
-def _allowed(view: View, status: TrainingJobStatus, size: int) -> Allowed:
+def _allowed(view: View, status: JobState, size: int) -> Allowed:
     """What is asked for, or as much of it as can be paid for and had."""
     lack, reason = find(status, ConditionType.CAPACITY_AVAILABLE), view.job.limited_by
     if lack is not None and lack.status is ConditionStatus.FALSE:
@@ -169,12 +164,12 @@ def _allowed(view: View, status: TrainingJobStatus, size: int) -> Allowed:
     return Allowed(size=size, reason=reason or "Replicas")
 
 
-def _running(view: View, status: TrainingJobStatus, *, holds: bool) -> TrainingJobStatus:
+def _running(view: View, status: JobState, *, holds: bool) -> JobState:
     reason, message = status.reason or Reason.TRAINING.value, status.message or ""
     return state(view, status, ConditionType.RUNNING, reason, message, holds=holds)
 
 
-def _decided(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def _decided(view: View, status: JobState) -> JobState:
     """That we came so far takes back what was said when a policy failed."""
     kind = ConditionType.DECIDED
     stated = find(status, kind)
@@ -183,7 +178,7 @@ def _decided(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     return state(view, status, kind, Reason.TRAINING, "it can be decided again", holds=True)
 
 
-def _template(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def _template(view: View, status: JobState) -> JobState:
     refusal, kind = view.job.refusal, ConditionType.TEMPLATE_ACCEPTED
     if lacks_processes(view, status):
         reason, message = Reason.PROCESSES_UNKNOWN, must_be_said(view.job)

@@ -1,15 +1,15 @@
 """Writes to Kubernetes that keep failing: said with the API server's own words."""
 
 from spotrun.api.names import ConditionType, Reason
-from spotrun.api.status import TrainingJobStatus
 from spotrun.state.conditions import state, unsay
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.view import View
 
 _MOST_WORDS = 4096
 
 
-def check_writes(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def check_writes(view: View, status: JobState) -> JobState:
     """Say that what was decided cannot be done; nothing once it can, for that is no news."""
     words, kind = why_undone(view.job), ConditionType.WRITTEN
     if words is None:

@@ -8,8 +8,9 @@ from zlib import crc32
 
 from spotrun.api.meta import Condition, ConditionStatus
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.api.status import CheckpointStatus, Progress, TrainingJobStatus
+from spotrun.api.status import CheckpointStatus, Progress
 from spotrun.state.conditions import find
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.view import FINISHED
 from spotrun.state.worker_ids import ranges
@@ -47,8 +48,8 @@ def refresh_seconds(job: JobSnapshot) -> float:
 
 
 def seconds_to_write(
-    old: TrainingJobStatus,
-    new: TrainingJobStatus,
+    old: JobState,
+    new: JobState,
     written_seconds: float,
     refresh_seconds: float = REFRESH_SECONDS,
 ) -> float:
@@ -68,7 +69,7 @@ def seconds_to_write(
     return next(waits, refresh_seconds) - written_seconds
 
 
-def _urgent(status: TrainingJobStatus) -> tuple[object, ...]:
+def _urgent(status: JobState) -> tuple[object, ...]:
     """What somebody acts on: agents, users, the operator after a restart."""
     conditions = tuple(
         (c.type, c.status, _why(c.reason))
@@ -92,7 +93,7 @@ def _urgent(status: TrainingJobStatus) -> tuple[object, ...]:
     )
 
 
-def _shown_seconds(old: TrainingJobStatus, new: TrainingJobStatus) -> float:
+def _shown_seconds(old: JobState, new: JobState) -> float:
     """How old it may be how many run: of a gang whose start is told, as why another does not."""
     if _ends(new):
         return LAST_SECONDS
@@ -101,7 +102,7 @@ def _shown_seconds(old: TrainingJobStatus, new: TrainingJobStatus) -> float:
     return FIRST_SECONDS if old.phase is not new.phase else WORDS_SECONDS
 
 
-def _starts(status: TrainingJobStatus) -> bool:
+def _starts(status: JobState) -> bool:
     return status.phase in {Phase.PENDING, Phase.STARTING}
 
 
@@ -111,7 +112,7 @@ def _why(reason: str | None) -> str | None:
     return Reason.WAITING_FOR_CAPACITY.value if is_starting else reason
 
 
-def _is_set_back(old: TrainingJobStatus, new: TrainingJobStatus) -> bool:
+def _is_set_back(old: JobState, new: JobState) -> bool:
     """Whether steps come again in another world: soon they are caught up, and nobody has seen it.
 
     Once in a world, for it is the workers who say so.
@@ -119,16 +120,16 @@ def _is_set_back(old: TrainingJobStatus, new: TrainingJobStatus) -> bool:
     return _lost_steps(old) != _lost_steps(new) and _counted_in(old) != _counted_in(new)
 
 
-def _lost_steps(status: TrainingJobStatus) -> int | None:
+def _lost_steps(status: JobState) -> int | None:
     return status.interruptions.lost_steps if status.interruptions is not None else None
 
 
-def _counted_in(status: TrainingJobStatus) -> int | None:
+def _counted_in(status: JobState) -> int | None:
     """The world in which steps were counted last."""
     return status.accumulators.generation if status.accumulators is not None else None
 
 
-def _why_it_waits(status: TrainingJobStatus) -> str:
+def _why_it_waits(status: JobState) -> str:
     """Why none can be had; nobody waits for that while others train."""
     if training(status):
         return ""
@@ -136,7 +137,7 @@ def _why_it_waits(status: TrainingJobStatus) -> str:
     return stated.message if stated is not None else ""
 
 
-def _size(status: TrainingJobStatus) -> tuple[object, ...]:
+def _size(status: JobState) -> tuple[object, ...]:
     """What was decided about the size, and since when something else is justified."""
     made = status.scaling
     if made is None:
@@ -152,7 +153,7 @@ def _goes_without_saying(condition: Condition) -> bool:
     return is_about_template and condition.status is ConditionStatus.TRUE
 
 
-def _counted(status: TrainingJobStatus) -> tuple[object, ...]:
+def _counted(status: JobState) -> tuple[object, ...]:
     # Until it is known how long they take nobody is moved: a first one is not kept for a refresh.
     changeovers = status.pace.changeovers if status.pace is not None else None
     # A charge that ends is settled, or noted where nobody says that the worker has ended.
@@ -162,21 +163,21 @@ def _counted(status: TrainingJobStatus) -> tuple[object, ...]:
     return (paid, status.failed, status.interruptions, changeovers, world)
 
 
-def _shown(status: TrainingJobStatus) -> tuple[object, ...]:
+def _shown(status: JobState) -> tuple[object, ...]:
     return (status.phase, status.reason, status.workers)
 
 
-def _ends(status: TrainingJobStatus) -> bool:
+def _ends(status: JobState) -> bool:
     """Whether workers of a job that is over are still to be settled."""
     if status.phase not in FINISHED:
         return False
     return ranges(status.settled).size < (status.next_serial or 0)
 
 
-def _saved(status: TrainingJobStatus) -> CheckpointStatus | None:
+def _saved(status: JobState) -> CheckpointStatus | None:
     return status.checkpoint
 
 
-def _begun(status: TrainingJobStatus) -> tuple[bool, bool, bool]:
+def _begun(status: JobState) -> tuple[bool, bool, bool]:
     progress = status.progress or Progress()
     return (bool(progress.step), progress.eta is not None, status.checkpoint is not None)

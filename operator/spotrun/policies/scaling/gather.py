@@ -6,7 +6,6 @@ from statistics import median
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, ScalingReason
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.budget.limits import size_within
 from spotrun.policies.cost.bill import Bill, bill
 from spotrun.policies.deadline.course import changeovers, course, full_step_seconds, usable_seconds
@@ -17,6 +16,7 @@ from spotrun.policies.pool.interruption_rate import interruptions_per_hour
 from spotrun.policies.scaling.facts import Cap, SizingFacts, StepTimes
 from spotrun.policies.scaling.utilization.gauges import gauges, readings
 from spotrun.state.conditions import find
+from spotrun.state.job_state import JobState
 from spotrun.state.sizes import allowed, wanted
 from spotrun.state.snapshot import JobSnapshot, Worker
 from spotrun.state.view import View
@@ -31,7 +31,7 @@ _ON_NODES_SECONDS = 60.0
 _LEAST_SECONDS = 1e-6
 
 
-def sizing_facts(view: View, status: TrainingJobStatus) -> SizingFacts:
+def sizing_facts(view: View, status: JobState) -> SizingFacts:
     """Gather what there is to know."""
     job, scaling = view.job, view.job.spec.scaling
     crew, now = members(view, status), bill(view, status)
@@ -112,7 +112,7 @@ def _usd_per_hour(now: Bill) -> float | None:
     return float(now.usd_per_hour.exact) / priced if priced else None
 
 
-def _remaining_samples(status: TrainingJobStatus, step: StepTimes | None) -> float | None:
+def _remaining_samples(status: JobState, step: StepTimes | None) -> float | None:
     progress = status.progress
     if step is None or progress is None or not progress.total_steps:
         return None
@@ -126,7 +126,7 @@ def _deadline_seconds(view: View) -> float | None:
     return usable_seconds(view.job.spec.schedule, view.now, deadline)
 
 
-def _needed(view: View, status: TrainingJobStatus, step: StepTimes | None) -> float | None:
+def _needed(view: View, status: JobState, step: StepTimes | None) -> float | None:
     """The throughput at which the deadline is met, if what is done were saved now."""
     way, step_seconds = course(view, status), full_step_seconds(view, status)
     if way is None or step is None or not step_seconds:
@@ -136,7 +136,7 @@ def _needed(view: View, status: TrainingJobStatus, step: StepTimes | None) -> fl
     return steps * step.samples / max(left, MARGIN_SECONDS)
 
 
-def needed_in_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def needed_in_seconds(view: View, status: JobState) -> float | None:
     """When the deadline needs more than the present size trains, if no step is made until then.
 
     0 or less: it does already.
@@ -153,7 +153,7 @@ def _stall_seconds(crew: Sequence[Worker]) -> float:
     return IN_PROCESS_STALL_SECONDS if all_in_process(crew) else RESTART_STALL_SECONDS
 
 
-def _changeover_seconds(view: View, status: TrainingJobStatus) -> float:
+def _changeover_seconds(view: View, status: JobState) -> float:
     is_measured = status.pace is not None and status.pace.changeovers
     if not is_measured and not view.job.market.pools:
         return _ON_NODES_SECONDS
@@ -169,7 +169,7 @@ def _life_seconds(view: View, crew: Iterable[Worker]) -> float | None:
     return 3600 / max(rates) if rates and max(rates) > 0 else None
 
 
-def _caps(view: View, status: TrainingJobStatus, now: Bill) -> Iterable[Cap]:
+def _caps(view: View, status: JobState, now: Bill) -> Iterable[Cap]:
     budget = view.job.spec.budget
     if budget is not None and budget.max_usd_per_hour is not None:
         yield Cap(size_within(view, status, budget, now), ScalingReason.BUDGET_LIMIT)
@@ -178,7 +178,7 @@ def _caps(view: View, status: TrainingJobStatus, now: Bill) -> Iterable[Cap]:
         yield Cap(placed, ScalingReason.NO_CAPACITY)
 
 
-def _is_lacking(view: View, status: TrainingJobStatus) -> bool:
+def _is_lacking(view: View, status: JobState) -> bool:
     """Whether it was asked for more in vain, for longer than nodes take to be made."""
     pools, stated = view.job.market.pools, find(status, ConditionType.CAPACITY_AVAILABLE)
     if pools and all(pool.retry_at is not None and pool.retry_at > view.now for pool in pools):

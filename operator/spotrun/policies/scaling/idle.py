@@ -6,15 +6,16 @@ also be meant to wait; where `idle.suspendAfter` is given the job is held back a
 somebody has looked.
 """
 
+from dataclasses import replace
 from datetime import timedelta
 
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, Reason, SuspendedBy
 from spotrun.api.spec.limits import Idle, IdleDuration
 from spotrun.api.spec.workers import TargetResource
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.scaling.utilization.gauges import used_by_pod, used_share
 from spotrun.state.conditions import find, holds_since, state
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Agent, JobSnapshot, Worker
 from spotrun.state.view import FINISHED, View, holds_back
 from spotrun.state.world_members import generation, has_arrived, members, training
@@ -28,7 +29,7 @@ _RESUME = "to go on, set spec.suspend to true, and then to false"
 _MINUTES = f"{IDLE_SECONDS / 60:.0f}"
 
 
-def watch_idleness(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def watch_idleness(view: View, status: JobState) -> JobState:
     """Say when all workers have used next to nothing, or made no progress, for long.
 
     While that is not long enough, the condition is Unknown, and remembers since when.
@@ -55,7 +56,7 @@ def watch_idleness(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     return state(view, status, kind, Reason.NOTHING_USED, words, holds=True)
 
 
-def hold_idle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def hold_idle(view: View, status: JobState) -> JobState:
     """Hold the job back once it was idle for as long as its spec allows.
 
     It goes on when somebody has set `suspend` to true and to false again, for only a person can
@@ -66,7 +67,7 @@ def hold_idle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     idle, is_held = view.job.spec.idle, _is_held(status)
     if is_held and (idle is None or view.job.spec.suspend):
         by = tuple(who for who in status.suspended_by or () if who is not SuspendedBy.IDLE)
-        return status.model_copy(update={"suspended_by": by or None})
+        return replace(status, suspended_by=by or None)
     if idle is None or is_held or view.job.spec.suspend or holds_back(status):
         return status
     # What was said at the last look may be long past: nobody may have looked meanwhile.
@@ -78,10 +79,10 @@ def hold_idle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     found, _, _ = said.message.partition(_ADVICE)
     message = f"{found}; that has lasted for {idle.suspend_after}: {_RESUME}"
     status = state(view, status, ConditionType.IDLE, Reason.NOTHING_USED, message, holds=True)
-    return status.model_copy(update={"suspended_by": (SuspendedBy.IDLE,)})
+    return replace(status, suspended_by=(SuspendedBy.IDLE,))
 
 
-def idle_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def idle_again_seconds(view: View, status: JobState) -> float | None:
     """When idleness has lasted long enough to be said, or to hold the job back."""
     stated, idle = find(status, ConditionType.IDLE), view.job.spec.idle
     if stated is None or _is_held(status) or _is_unheard(view, status):
@@ -92,11 +93,11 @@ def idle_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
     return max(IDLE_SECONDS - (view.now - since) / timedelta(seconds=1), 0.0)
 
 
-def _is_held(status: TrainingJobStatus) -> bool:
+def _is_held(status: JobState) -> bool:
     return SuspendedBy.IDLE in (status.suspended_by or ())
 
 
-def _seconds_to_hold(view: View, status: TrainingJobStatus, idle: Idle) -> float | None:
+def _seconds_to_hold(view: View, status: JobState, idle: Idle) -> float | None:
     """How much longer it may be idle; None: it is not. When it is said, some of that has passed."""
     since = holds_since(status, ConditionType.IDLE)
     if since is None:
@@ -105,7 +106,7 @@ def _seconds_to_hold(view: View, status: TrainingJobStatus, idle: Idle) -> float
     return max(idle.suspend_after.seconds - IDLE_SECONDS - passed_seconds, 0.0)
 
 
-def _is_unheard(view: View, status: TrainingJobStatus) -> bool:
+def _is_unheard(view: View, status: JobState) -> bool:
     """Whether some who train have told nothing yet, as to an operator that has just begun.
 
     That says nothing of idleness: what was found before stands, and nobody is suspended for it.
@@ -113,7 +114,7 @@ def _is_unheard(view: View, status: TrainingJobStatus) -> bool:
     return any(worker.agent is None for worker in members(view, status))
 
 
-def _crew(view: View, status: TrainingJobStatus) -> list[Worker]:
+def _crew(view: View, status: JobState) -> list[Worker]:
     """Those who train, if all of them are there and say so."""
     crew, present = members(view, status), generation(status)
     is_whole = len(crew) == len(training(status))

@@ -4,17 +4,18 @@ What is to be written stands in the status first, with what it replaces; so an o
 before the write is followed by one that makes it, and whoever else writes meanwhile is heard.
 """
 
+from dataclasses import replace
 from datetime import timedelta
 
 from spotrun.api.names import ScalingReason
 from spotrun.api.scaling import ScalingStatus
 from spotrun.api.spec.workers import ScalingMode
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.scaling.choice import Choice, choose_size
 from spotrun.policies.scaling.gather import asked_size, needed_in_seconds, sizing_facts
 from spotrun.policies.scaling.size_history import changed
 from spotrun.state.actions import Announce, Resize
 from spotrun.state.conditions import record
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.view import FINISHED, View, holds_back
 from spotrun.state.world_members import training
@@ -26,7 +27,7 @@ DECISIONS = frozenset({GROW, SHRINK, STAY})
 """What a decision about the size is called in status.decisions."""
 
 
-def choose_workers(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def choose_workers(view: View, status: JobState) -> JobState:
     """Conclude how many workers are justified; in mode Manual somebody else does."""
     if not _is_auto(view.job) or status.phase in FINISHED or holds_back(status):
         return status
@@ -40,7 +41,7 @@ def choose_workers(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     return _conclude(view, status, choose_size(facts, memory, view.now), facts.wanted)
 
 
-def resizes(view: View, status: TrainingJobStatus) -> tuple[Resize, ...]:
+def resizes(view: View, status: JobState) -> tuple[Resize, ...]:
     """Write the size that was decided, unless somebody has written another one since."""
     memory = status.scaling
     if not _is_auto(view.job) or status.phase in FINISHED or memory is None:
@@ -50,7 +51,7 @@ def resizes(view: View, status: TrainingJobStatus) -> tuple[Resize, ...]:
     return (Resize(memory.size, f"{memory.reason}: {_last_why(status)}"),)
 
 
-def scaling_news(old: TrainingJobStatus, new: TrainingJobStatus) -> tuple[Announce, ...]:
+def scaling_news(old: JobState, new: JobState) -> tuple[Announce, ...]:
     """Tell of every decision about the size, to keep it included, when the answer is another."""
     before, now = old.scaling, new.scaling
     counts = now.decisions if now is not None else None
@@ -60,7 +61,7 @@ def scaling_news(old: TrainingJobStatus, new: TrainingJobStatus) -> tuple[Announ
     return (Announce(reason, _last_why(new)),) if reason is not None else ()
 
 
-def scaling_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def scaling_again_seconds(view: View, status: JobState) -> float | None:
     """When a size has been justified for long enough, or the deadline may need another one."""
     memory, scaling = status.scaling, view.job.spec.scaling
     if memory is None or not _is_auto(view.job):
@@ -86,7 +87,7 @@ def _replicas(job: JobSnapshot) -> int:
     return job.spec.workers.replicas if job.asked_replicas is None else job.asked_replicas
 
 
-def _hear(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def _hear(view: View, status: JobState) -> JobState:
     """Find out whether the last size is written, is still to be, or somebody wrote another."""
     memory, job = status.scaling, view.job
     if memory is None or memory.size is None or memory.replaces == _replicas(job):
@@ -102,9 +103,7 @@ def _hear(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     return _remember(status, _counted(memory, reason))
 
 
-def _conclude(
-    view: View, status: TrainingJobStatus, choice: Choice, before: int
-) -> TrainingJobStatus:
+def _conclude(view: View, status: JobState, choice: Choice, before: int) -> JobState:
     """Remember what was chosen; what is another answer than the last one is recorded, too."""
     memory, is_other = choice.memory, choice.size != before
     if is_other:
@@ -132,10 +131,10 @@ def _counted(memory: ScalingStatus, reason: ScalingReason) -> ScalingStatus:
     return changed(memory, reason=reason.value, decisions=counts)
 
 
-def _remember(status: TrainingJobStatus, memory: ScalingStatus) -> TrainingJobStatus:
-    return status if memory is status.scaling else status.model_copy(update={"scaling": memory})
+def _remember(status: JobState, memory: ScalingStatus) -> JobState:
+    return status if memory is status.scaling else replace(status, scaling=memory)
 
 
-def _last_why(status: TrainingJobStatus) -> str:
+def _last_why(status: JobState) -> str:
     made = (one.why for one in reversed(status.decisions or ()) if one.what in DECISIONS)
     return next(made, "")

@@ -1,12 +1,12 @@
 """Agents: those of an image that is too old are not understood, and the job says so."""
 
 from spotrun.api.names import ConditionType, Reason
-from spotrun.api.status import TrainingJobStatus
 from spotrun.state.conditions import find, state
+from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View
 
 
-def check_agents(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def check_agents(view: View, status: JobState) -> JobState:
     """Say whether every agent speaks a version that is served; silent until one does not."""
     old = [worker.pod.name for worker in view.alive if worker.speaks_old_wire]
     kind = ConditionType.AGENTS_SUPPORTED

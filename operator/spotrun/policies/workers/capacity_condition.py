@@ -9,18 +9,18 @@ from collections.abc import Iterable
 
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, Reason
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.placement.excluded_zones import why_left_out
 from spotrun.policies.placement.policy import why_forbidden, why_no_pool
 from spotrun.policies.queueing.gang import must_wait
 from spotrun.policies.queueing.partial_capacity_status import asks_for_fewer
 from spotrun.policies.workers.policy import wants
 from spotrun.state.conditions import find, state
+from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import training
 
 
-def check_capacity(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def check_capacity(view: View, status: JobState) -> JobState:
     """Say whether as many workers as wanted can be had."""
     if status.phase in FINISHED or must_wait(view, status) or asks_for_fewer(status):
         return status  # who waits for its turn does not ask
@@ -41,7 +41,7 @@ def check_capacity(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     return state(view, status, kind, Reason.TRAINING, message, holds=True)
 
 
-def _why_no_other_node(view: View, status: TrainingJobStatus, wanted: int) -> str:
+def _why_no_other_node(view: View, status: JobState, wanted: int) -> str:
     return why_no_pool(view, status, wanted) or why_left_out(view, status, wanted)
 
 
@@ -56,7 +56,7 @@ def no_node(view: View) -> str | None:
     return "; ".join(filter(None, said)) or None
 
 
-def left_out(view: View, status: TrainingJobStatus) -> str | None:
+def left_out(view: View, status: JobState) -> str | None:
     """Why a free node is left out because of its zone; None if none is."""
     return why_left_out(view, status, wants(view, status)) or None
 

@@ -7,13 +7,13 @@ once its script has done what follows its loop. They cost until then, like any w
 from datetime import datetime, timedelta
 
 from spotrun.api.names import ConditionType, Phase
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.budget.policy import is_spent
 from spotrun.policies.cost.charges.times import ended_at
 from spotrun.policies.lifecycle.suspension import may_remove, who_holds
 from spotrun.policies.workers.policy import removals
 from spotrun.state.actions import DeleteJob, Remove, Withdraw
 from spotrun.state.conditions import holds_since
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import FINISHED, View, leaves_at
 from spotrun.state.world_members import training
@@ -25,12 +25,12 @@ LAST_WORK = timedelta(minutes=10)
 of 100 GB at 200 MB/s takes 8 min; whatever never ends should not cost for much longer."""
 
 
-def over_since(status: TrainingJobStatus) -> datetime | None:
+def over_since(status: JobState) -> datetime | None:
     """When the job ended; None while it has not."""
     return holds_since(status, ConditionType.COMPLETE) or holds_since(status, ConditionType.FAILED)
 
 
-def departures(view: View, status: TrainingJobStatus) -> tuple[Remove | Withdraw, ...]:
+def departures(view: View, status: JobState) -> tuple[Remove | Withdraw, ...]:
     """Remove the workers that are not wanted, but for those who may still end by themselves."""
     if not may_remove(view, status):
         return ()
@@ -38,12 +38,12 @@ def departures(view: View, status: TrainingJobStatus) -> tuple[Remove | Withdraw
     return tuple(one for one in removals(view, status) if one.serial not in left)
 
 
-def goodbye_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def goodbye_again_seconds(view: View, status: JobState) -> float | None:
     """When the next of them is removed, if it has not ended by then; None: there is none."""
     return min((one for one in _goodbyes(view, status).values() if one > 0), default=None)
 
 
-def deletions(view: View, status: TrainingJobStatus) -> tuple[DeleteJob, ...]:
+def deletions(view: View, status: JobState) -> tuple[DeleteJob, ...]:
     """Delete a finished job for whose deletion the user gave a time, once no worker runs."""
     seconds = deletion_again_seconds(view, status)
     if seconds is None or seconds > 0 or view.alive or not view.is_time_sure:
@@ -51,7 +51,7 @@ def deletions(view: View, status: TrainingJobStatus) -> tuple[DeleteJob, ...]:
     return (DeleteJob("the time of finished.deleteAfter has passed"),)
 
 
-def deletion_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def deletion_again_seconds(view: View, status: JobState) -> float | None:
     """When a finished job is to be deleted; None: never."""
     finished, end = view.job.spec.finished, over_since(status)
     if status.phase not in FINISHED or end is None:
@@ -61,7 +61,7 @@ def deletion_again_seconds(view: View, status: TrainingJobStatus) -> float | Non
     return finished.delete_after.seconds - (view.now - end).total_seconds()
 
 
-def _goodbyes(view: View, status: TrainingJobStatus) -> dict[int, float]:
+def _goodbyes(view: View, status: JobState) -> dict[int, float]:
     """How long each worker of a job that succeeded may still take; those of others may not."""
     end = over_since(status)
     if status.phase is not Phase.SUCCEEDED or end is None:
@@ -86,6 +86,6 @@ def _goes_at(worker: Worker, end: datetime, *, is_busy: bool) -> datetime:
     return latest if notice is None else max(end + GOODBYE, min(latest, notice))
 
 
-def _is_called_off(view: View, status: TrainingJobStatus) -> bool:
+def _is_called_off(view: View, status: JobState) -> bool:
     """Whether what would hold a job back that still trains holds for its last work as well."""
     return bool(who_holds(view, status)) or is_spent(view, status)

@@ -4,13 +4,13 @@ Who claims them then has to say how many processes drive them: to train with one
 eight GPUs would waste seven, and nobody would notice.
 """
 
-from spotrun.api.status import TrainingJobStatus
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.view import View
 from spotrun.state.world_members import training
 
 
-def lacks_processes(view: View, status: TrainingJobStatus) -> bool:
+def lacks_processes(view: View, status: JobState) -> bool:
     """Whether nobody knows how many processes a worker is to run; a world that trains goes on."""
     job = view.job
     is_known = job.spec.workers.processes is not None or job.requests.gpus or job.claimed

@@ -6,14 +6,16 @@ node is taken back once it may go where it was not to go.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Reason
-from spotrun.api.status import MOST_AVOIDED, TrainingJobStatus
+from spotrun.api.status import MOST_AVOIDED
 from spotrun.policies.failures.backoff import nodes_to_avoid
 from spotrun.policies.failures.node_rejections import nodes_that_reject
 from spotrun.policies.placement.supply import patience_seconds, waits_seconds
 from spotrun.state.actions import Withdraw
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
 from spotrun.state.worker_ids import numbers, ranges
@@ -22,7 +24,7 @@ _ALIVE_SECONDS = 0.5
 """Who is asked for a sign of life, and lives, gives it within milliseconds."""
 
 
-def note_lost(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def note_lost(view: View, status: JobState) -> JobState:
     """Remember who was given up but may still run, until it is settled.
 
     Once the others train without it nobody misses it any more, so nothing else would tell.
@@ -36,10 +38,10 @@ def note_lost(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     lost = {n for n in known | given_up if n in view.by_serial and n not in settled}
     if lost == known:
         return status
-    return status.model_copy(update={"lost": Serials.of(tuple(sorted(lost))) if lost else None})
+    return replace(status, lost=Serials.of(tuple(sorted(lost))) if lost else None)
 
 
-def avoided(view: View, status: TrainingJobStatus) -> tuple[str, ...]:
+def avoided(view: View, status: JobState) -> tuple[str, ...]:
     """The host names of the nodes on which no worker is to be made now."""
     dead, leaving = _dead(view, status), _leaving(view)
     nodes = dict.fromkeys((*sorted(dead), *sorted(leaving)))
@@ -47,7 +49,7 @@ def avoided(view: View, status: TrainingJobStatus) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*bad, *tuple(nodes)[:MOST_AVOIDED])))
 
 
-def kept_away_in_vain(view: View, status: TrainingJobStatus) -> tuple[Withdraw, ...]:
+def kept_away_in_vain(view: View, status: JobState) -> tuple[Withdraw, ...]:
     """Take back the workers that find no node, and would no longer keep away from all of theirs."""
     why = "it found no other node, and those that it kept away from may be used again"
     return tuple(
@@ -57,13 +59,13 @@ def kept_away_in_vain(view: View, status: TrainingJobStatus) -> tuple[Withdraw, 
     )
 
 
-def kept_away_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def kept_away_again_seconds(view: View, status: JobState) -> float | None:
     """When the next of them has waited for so long that it is taken back."""
     waits = (seconds for _, seconds in _kept_away_in_vain(view, status))
     return min((seconds for seconds in waits if seconds > 0), default=None)
 
 
-def _kept_away_in_vain(view: View, status: TrainingJobStatus) -> list[tuple[Worker, float]]:
+def _kept_away_in_vain(view: View, status: JobState) -> list[tuple[Worker, float]]:
     """Who waits for a node, and for how long it still may."""
     waiting = [w for w in view.staying if w.node is None and w.pod.unschedulable and w.pod.avoids]
     if not waiting:
@@ -76,7 +78,7 @@ def _kept_away_in_vain(view: View, status: TrainingJobStatus) -> list[tuple[Work
     ]
 
 
-def _dead(view: View, status: TrainingJobStatus) -> set[str]:
+def _dead(view: View, status: JobState) -> set[str]:
     """Where a worker was lost, and nothing has been heard since: neither its end nor another's."""
     lost = (view.by_serial[n] for n in numbers(status.lost) if n in view.by_serial)
     dead = set(_hosts(w for w in lost if w.pod.end is None and not w.pod.is_over))

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Reason
-from spotrun.api.status import TrainingJobStatus, Unused
+from spotrun.api.status import Unused
 from spotrun.policies.deadline.course import full_size, full_step_seconds
 from spotrun.policies.placement.policy import fallback_again_seconds, missing
 from spotrun.policies.placement.supply import (
@@ -21,6 +21,7 @@ from spotrun.policies.placement.supply import (
     waits_seconds,
 )
 from spotrun.state.conditions import record
+from spotrun.state.job_state import JobState
 from spotrun.state.replicas import holds_all, whole
 from spotrun.state.sizes import largest, smallest, wanted
 from spotrun.state.snapshot import JobSnapshot
@@ -59,7 +60,7 @@ def within_reach(view: View) -> JobSnapshot:
     return replace(limited, full_size=wanted(workers))
 
 
-def give_back_unused(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def give_back_unused(view: View, status: JobState) -> JobState:
     """Keep to the workers that can train, once the others have had nodes in vain for long."""
     known, held = _remembered(view.job), _held(view, status)
     if holds_back(status) or held.usable >= full_size(view):
@@ -76,7 +77,7 @@ def give_back_unused(view: View, status: TrainingJobStatus) -> TrainingJobStatus
     return _give_back(view, status, held)
 
 
-def unused_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def unused_again_seconds(view: View, status: JobState) -> float | None:
     """When nodes that are of no use are given back, or asked for again."""
     known, waits = status.unused, [_wait_seconds(view, status, _held(view, status))]
     if known is not None and known.retry_at is not None:
@@ -84,11 +85,11 @@ def unused_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
     return min((wait for wait in waits if wait is not None), default=None)
 
 
-def _held(view: View, status: TrainingJobStatus) -> _Held:
+def _held(view: View, status: JobState) -> _Held:
     return view.once("held", (status.world,), lambda: _look_at(view, status))
 
 
-def _look_at(view: View, status: TrainingJobStatus) -> _Held:
+def _look_at(view: View, status: JobState) -> _Held:
     """Who trains is of use to its end, also under notice."""
     workers = view.job.spec.workers
     placed = [worker for worker in view.staying if worker.pod.node is not None]
@@ -117,7 +118,7 @@ def _room(view: View) -> int:
     return sum(pool.free_slots for pool in (*offered(view).spot, *offered(view).lasting))
 
 
-def _wait_seconds(view: View, status: TrainingJobStatus, held: _Held) -> float | None:
+def _wait_seconds(view: View, status: JobState, held: _Held) -> float | None:
     """How long nodes are kept yet that are of no use; None: as long as nothing changes."""
     if not held.unused or gone(view, status):
         return None
@@ -138,9 +139,7 @@ def _wait_seconds(view: View, status: TrainingJobStatus, held: _Held) -> float |
     return max(kept_seconds - waited_seconds, hoped_seconds)
 
 
-def _hoped_seconds(
-    view: View, status: TrainingJobStatus, held: _Held, waited_seconds: float
-) -> float:
+def _hoped_seconds(view: View, status: JobState, held: _Held, waited_seconds: float) -> float:
     """How long yet nodes may usually take to come for those who wait for one, or are to be made.
 
     They may be asked for in one place after the other, but not for ever.
@@ -154,7 +153,7 @@ def _hoped_seconds(
     return min(max(left, default=0.0), _PLACES * longest - waited_seconds)
 
 
-def _since(view: View, status: TrainingJobStatus) -> datetime | None:
+def _since(view: View, status: JobState) -> datetime | None:
     """Since when they wait: a node that comes, a world and asking again give hope anew."""
     placed = (worker.pod for worker in view.staying if worker.pod.node is not None)
     moments = [pod.scheduled_at or pod.created_at for pod in placed]
@@ -165,7 +164,7 @@ def _since(view: View, status: TrainingJobStatus) -> datetime | None:
     return max((moment for moment in moments if moment is not None), default=None)
 
 
-def _lost_seconds(view: View, status: TrainingJobStatus, held: _Held) -> float | None:
+def _lost_seconds(view: View, status: JobState, held: _Held) -> float | None:
     """How long the unused nodes cost as much as it would to do again what is not saved."""
     keepers, workers = holders(view, status), view.job.spec.workers
     if some_unheard(view, keepers):
@@ -181,7 +180,7 @@ def _lost_seconds(view: View, status: TrainingJobStatus, held: _Held) -> float |
     return unsaved * step_seconds * held.wanted / held.unused
 
 
-def _give_back(view: View, status: TrainingJobStatus, held: _Held) -> TrainingJobStatus:
+def _give_back(view: View, status: JobState, held: _Held) -> JobState:
     before, size = _remembered(view.job), full_size(view)
     is_in_vain = before is not None and held.usable <= before.size
     times = before.count + 1 if before is not None and is_in_vain else 1
@@ -196,7 +195,7 @@ def _give_back(view: View, status: TrainingJobStatus, held: _Held) -> TrainingJo
     return record(view, status, Reason.WAITING_FOR_CAPACITY.value, why, said)
 
 
-def _pause(view: View, status: TrainingJobStatus, held: _Held, times: int) -> timedelta:
+def _pause(view: View, status: JobState, held: _Held, times: int) -> timedelta:
     """Until it is asked again: no longer than spot may be waited for.
 
     Where nobody makes nodes asking costs nothing.
@@ -208,5 +207,5 @@ def _pause(view: View, status: TrainingJobStatus, held: _Held, times: int) -> ti
     return min(FIRST_PAUSE * (1 << min(times - 1, 10)), longest)
 
 
-def _note(status: TrainingJobStatus, known: Unused | None) -> TrainingJobStatus:
-    return status if known == status.unused else status.model_copy(update={"unused": known})
+def _note(status: JobState, known: Unused | None) -> JobState:
+    return status if known == status.unused else replace(status, unused=known)

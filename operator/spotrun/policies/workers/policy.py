@@ -1,10 +1,10 @@
 """The workers there should be: numbers for new ones, and who has to go."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import Reason
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.failures.backoff import nodes_to_avoid
 from spotrun.policies.failures.node_rejections import waits_after_rejection
 from spotrun.policies.failures.policy import waits_for_retry
@@ -18,6 +18,7 @@ from spotrun.policies.workers.settlement import owed
 from spotrun.policies.workers.volume_check import is_refused
 from spotrun.state.actions import Create, Remove, Withdraw
 from spotrun.state.conditions import read_reason, record
+from spotrun.state.job_state import JobState
 from spotrun.state.replicas import by_slot, new_slots
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Worker
@@ -28,7 +29,7 @@ from spotrun.state.world_members import counted_on, relied_on
 _OF_NO_USE = "no others came with whom it could train"
 
 
-def give_numbers(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def give_numbers(view: View, status: JobState) -> JobState:
     """Give out a number for every worker that is missing; the pods are made once this is stored.
 
     A worker under notice is replaced while it still trains, so for a while there may be more
@@ -38,12 +39,12 @@ def give_numbers(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     new = len(missing(view, status, size)) - len(owed(view, status)) if size else 0
     if new <= 0:
         return status
-    status = status.model_copy(update={"next_serial": (status.next_serial or 0) + new})
+    status = replace(status, next_serial=(status.next_serial or 0) + new)
     reason, why = why_placed(view, status, size)
     return record(view, status, reason.value, why, {"workers": str(new)}) if why else status
 
 
-def wants(view: View, status: TrainingJobStatus) -> int:
+def wants(view: View, status: JobState) -> int:
     """How many workers there should be now."""
     if holds_back(status) or must_wait(view, status):
         return 0
@@ -52,7 +53,7 @@ def wants(view: View, status: TrainingJobStatus) -> int:
     return wanted(view.job.spec.workers)
 
 
-def creations(view: View, status: TrainingJobStatus) -> tuple[Create, ...]:
+def creations(view: View, status: JobState) -> tuple[Create, ...]:
     """Make the workers whose numbers are given out, new ones and such that were never made.
 
     A member whose pod has vanished is made again only when no world counts on it any more: the new
@@ -74,7 +75,7 @@ def creations(view: View, status: TrainingJobStatus) -> tuple[Create, ...]:
     )
 
 
-def removals(view: View, status: TrainingJobStatus) -> tuple[Remove | Withdraw, ...]:
+def removals(view: View, status: JobState) -> tuple[Remove | Withdraw, ...]:
     """Remove the workers that are not wanted, once no world counts on them."""
     gone = [remove for remove in _leaving(view, status) if not _is_going(view, remove)]
     known, size = {remove.serial for remove in gone}, wants(view, status)
@@ -83,7 +84,7 @@ def removals(view: View, status: TrainingJobStatus) -> tuple[Remove | Withdraw, 
     return (*gone, *once.values())
 
 
-def _leaving(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
+def _leaving(view: View, status: JobState) -> Iterable[Remove]:
     yield from _fenced(view, status)
     if holds_back(status):
         yield from (_remove(worker, *_why_all_go(status)) for worker in view.alive)
@@ -100,7 +101,7 @@ def _leaving(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
     yield from _surplus(view, status)
 
 
-def _surplus(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
+def _surplus(view: View, status: JobState) -> Iterable[Remove]:
     """Who is replaced by other capacity, and who is one too many."""
     needed = relied_on(status)  # newcomers for whom a world is prepared may be too many
     size = wants(view, status)
@@ -124,7 +125,7 @@ def _replaced(worker: Worker) -> Remove:
     return _remove(worker, Reason.BACK_TO_SPOT, "spot capacity has taken over")
 
 
-def _fenced(view: View, status: TrainingJobStatus) -> Iterable[Remove]:
+def _fenced(view: View, status: JobState) -> Iterable[Remove]:
     """Who was given up but may still run: it must not come back beside its replacement.
 
     Or it trains no more, and side containers keep its pod, and its node, busy. That it has failed
@@ -151,14 +152,14 @@ def _is_spot(worker: Worker) -> bool:
     return worker.node is not None and worker.node.capacity is Capacity.SPOT
 
 
-def _why_all_go(status: TrainingJobStatus) -> tuple[Reason, str]:
+def _why_all_go(status: JobState) -> tuple[Reason, str]:
     if status.suspended_by:
         return why_suspended(status), f"the job is suspended by {', '.join(status.suspended_by)}"
     why = f"the job has {str(status.phase).lower()}"
     return read_reason(status.reason, Reason.COMPLETED), why
 
 
-def _why_it_waits(view: View, status: TrainingJobStatus) -> tuple[Reason, str]:
+def _why_it_waits(view: View, status: JobState) -> tuple[Reason, str]:
     if rests(status):
         return Reason.WAITING_FOR_CAPACITY, _OF_NO_USE
     if gives_back(view.job, view.now):

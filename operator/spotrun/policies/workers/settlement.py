@@ -5,10 +5,10 @@ is never charged and never made again.
 """
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from spotrun.api.cost import Accumulators
 from spotrun.api.field_types.amounts import Amount
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.cost.absent_workers import absent, vanished
 from spotrun.policies.cost.bill import charged
 from spotrun.policies.cost.charges.ends import read_ends, write_ends
@@ -17,18 +17,19 @@ from spotrun.policies.cost.charges.times import may_still_cost, started_at
 from spotrun.policies.cost.spent import Spent, priced
 from spotrun.policies.placement.policy import missing
 from spotrun.state.actions import Release
+from spotrun.state.job_state import JobState
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View, holds_back
 from spotrun.state.worker_ids import ranges, union
 
 
-def settle(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def settle(view: View, status: JobState) -> JobState:
     """Settle who has ended or vanished, and the numbers that are owed but no longer wanted."""
     return _settled(view, status, _owed_in_vain(view, status))
 
 
-def settle_ended(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def settle_ended(view: View, status: JobState) -> JobState:
     """Settle the workers that have ended or vanished; whether others are wanted is not asked."""
     return _settled(view, status, ())
 
@@ -39,7 +40,7 @@ def has_ended(view: View, worker: Worker) -> bool:
     return end is not None and end.is_final and not may_still_cost(view, worker)
 
 
-def releases(view: View, status: TrainingJobStatus) -> tuple[Release, ...]:
+def releases(view: View, status: JobState) -> tuple[Release, ...]:
     """Let go of the pods whose numbers are settled."""
     settled = ranges(status.settled)
     return tuple(
@@ -49,7 +50,7 @@ def releases(view: View, status: TrainingJobStatus) -> tuple[Release, ...]:
     )
 
 
-def owed(view: View, status: TrainingJobStatus) -> tuple[int, ...]:
+def owed(view: View, status: JobState) -> tuple[int, ...]:
     """The numbers that were given out, are not settled and have no pod: to be made (again)."""
     settled, given_out = status.settled, status.next_serial or 0
 
@@ -59,7 +60,7 @@ def owed(view: View, status: TrainingJobStatus) -> tuple[int, ...]:
     return view.once("owed", (settled, status.next_serial), find)
 
 
-def _settled(view: View, status: TrainingJobStatus, surplus: Collection[int]) -> TrainingJobStatus:
+def _settled(view: View, status: JobState, surplus: Collection[int]) -> JobState:
     known = ranges(status.settled)
     ended = [
         worker.serial
@@ -71,7 +72,7 @@ def _settled(view: View, status: TrainingJobStatus, surplus: Collection[int]) ->
         return status
     charged = _charged(view, status.accumulators or Accumulators(), ended, gone)
     settled = union(status.settled, (*ended, *gone, *surplus))
-    return status.model_copy(update={"settled": settled, "accumulators": charged})
+    return replace(status, settled=settled, accumulators=charged)
 
 
 def _charged(
@@ -98,7 +99,7 @@ def _charged(
     return sums.model_copy(update=update)
 
 
-def _owed_in_vain(view: View, status: TrainingJobStatus) -> tuple[int, ...]:
+def _owed_in_vain(view: View, status: JobState) -> tuple[int, ...]:
     """Numbers whose pods were never made and are not wanted any more cost nothing."""
     open_numbers = owed(view, status)
     if not open_numbers:

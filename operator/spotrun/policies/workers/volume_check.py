@@ -1,8 +1,8 @@
 """The checkpoint's volume: one that a single node can mount serves no job of several workers."""
 
 from spotrun.api.names import ConditionType, Reason
-from spotrun.api.status import TrainingJobStatus
 from spotrun.state.conditions import state
+from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import training
 
@@ -12,14 +12,14 @@ _NOT_SHARED = (
 )
 
 
-def is_refused(view: View, status: TrainingJobStatus) -> bool:
+def is_refused(view: View, status: JobState) -> bool:
     """Whether no workers are wanted because of the volume; a world that trains goes on."""
     if view.job.volume_is_shared is not False or view.job.spec.workers.max == 1:
         return False
     return not training(status)
 
 
-def check_volume(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def check_volume(view: View, status: JobState) -> JobState:
     """Say whether the place for checkpoints fits the job."""
     is_shared = view.job.volume_is_shared
     if is_shared is None or status.phase in FINISHED:

@@ -1,13 +1,15 @@
 """Orders: a checkpoint out of turn, before state is lost that nobody else has."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType
-from spotrun.api.status import How, Orders, TrainingJobStatus
+from spotrun.api.status import How, Orders
 from spotrun.policies.placement.on_demand_need import checkpoint_would_help
 from spotrun.policies.placement.policy import retiring
 from spotrun.state.conditions import holds_since
+from spotrun.state.job_state import JobState
 from spotrun.state.replicas import holds_all, whole
 from spotrun.state.sizes import wanted
 from spotrun.state.view import FINISHED, View
@@ -18,7 +20,7 @@ AGAIN_SECONDS = 60.0
 """A notice that lasts longer is worth another checkpoint."""
 
 
-def order_checkpoint(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def order_checkpoint(view: View, status: JobState) -> JobState:
     """Ask for a checkpoint before a suspension, and before more leave than a world can spare."""
     if status.phase in FINISHED or view.job.spec.checkpoint is None or not training(status):
         return status
@@ -33,10 +35,10 @@ def order_checkpoint(view: View, status: TrainingJobStatus) -> TrainingJobStatus
     if not is_due:
         return status
     count = (status.orders.checkpoint if status.orders is not None else 0) + 1
-    return status.model_copy(update={"orders": Orders(checkpoint=count, time=Time.of(view.now))})
+    return replace(status, orders=Orders(checkpoint=count, time=Time.of(view.now)))
 
 
-def is_saved(view: View, status: TrainingJobStatus) -> bool:
+def is_saved(view: View, status: JobState) -> bool:
     """Whether hardly anything would be lost if all went on from the last checkpoint."""
     saved, done, order = status.checkpoint, status.progress, status.orders
     if saved is None:
@@ -47,7 +49,7 @@ def is_saved(view: View, status: TrainingJobStatus) -> bool:
     return is_fresh and order is not None and saved.time.datetime >= order.time.datetime
 
 
-def is_restart_planned(view: View, status: TrainingJobStatus) -> bool:
+def is_restart_planned(view: View, status: JobState) -> bool:
     """Whether a world is prepared that starts again from the last checkpoint, and all are ready."""
     world = status.world
     if world is None or world.switch or world.how is not How.RESTART or not training(status):
@@ -61,7 +63,7 @@ def is_restart_planned(view: View, status: TrainingJobStatus) -> bool:
     )
 
 
-def _hands_over(view: View, status: TrainingJobStatus) -> bool:
+def _hands_over(view: View, status: JobState) -> bool:
     """Whether a part of the state is with those only who leave, and others wait to go on."""
     size, crew = wanted(view.job.spec.workers), set(training(status))
     going = retiring(view, status, size) | (crew - view.staying_serials)
@@ -73,7 +75,7 @@ def _hands_over(view: View, status: TrainingJobStatus) -> bool:
     return len(whole([*stay, *newcomers], workers)) == size
 
 
-def _leaves_too_few(view: View, status: TrainingJobStatus) -> bool:
+def _leaves_too_few(view: View, status: JobState) -> bool:
     if all(w.serial in view.staying_serials for w in members(view, status)):
         return False
     crew = training(status)

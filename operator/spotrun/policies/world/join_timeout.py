@@ -7,7 +7,8 @@ Where the others hold the newest state and are too few without it, they wait wit
 from collections.abc import Sequence
 from datetime import timedelta
 
-from spotrun.api.status import How, TrainingJobStatus, World
+from spotrun.api.status import How, World
+from spotrun.state.job_state import JobState
 from spotrun.state.replicas import bring_all, holds_all, whole
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View, left_out
@@ -42,13 +43,13 @@ _STRONGER = {
 }
 
 
-def is_overdue(view: View, status: TrainingJobStatus) -> bool:
+def is_overdue(view: View, status: JobState) -> bool:
     """Whether it was waited long enough for those who have not arrived."""
     seconds = arrival_again_seconds(view, status)
     return seconds is not None and seconds <= 0
 
 
-def arrival_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def arrival_again_seconds(view: View, status: JobState) -> float | None:
     """How long it is still waited for members; None if all are there, or it cannot be known."""
     world, absent = status.world, missing(view, status)
     if world is None or not absent or some_unheard(view, absent):
@@ -69,7 +70,7 @@ def arrival_again_seconds(view: View, status: TrainingJobStatus) -> float | None
     return LATE_SECONDS + _step_allowance(view, status) - (min(ages) if starts else max(ages))
 
 
-def leave_out_the_late(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def leave_out_the_late(view: View, status: JobState) -> JobState:
     """Try again, without the late ones or, where that leaves too few or nobody came, harder."""
     world, absent = status.world, missing(view, status)
     assert world is not None, "somebody is late for it"
@@ -97,12 +98,12 @@ def leave_out_the_late(view: View, status: TrainingJobStatus) -> TrainingJobStat
     return publish(view, status, chosen, how, why, switch=bool(chosen), late=blamed)
 
 
-def just_left_out(view: View, status: TrainingJobStatus) -> frozenset[int]:
+def just_left_out(view: View, status: JobState) -> frozenset[int]:
     """Who was left out a moment ago: what it said before tells nothing of where its process is."""
     return left_out(status) if let_go_again_seconds(view, status) else frozenset()
 
 
-def let_go_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def let_go_again_seconds(view: View, status: JobState) -> float | None:
     """How long it is still waited to hear whether those who were left out have let go."""
     world = status.world
     if world is None or not left_out(status):
@@ -110,20 +111,20 @@ def let_go_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
     return max(LET_GO_SECONDS - _formed_seconds(view, world), 0.0) or None
 
 
-def _can_wait(view: View, status: TrainingJobStatus, present: Sequence[Worker]) -> bool:
+def _can_wait(view: View, status: JobState, present: Sequence[Worker]) -> bool:
     """Whether those who came have all of the newest state, and keep it until there are enough."""
     brings_all = bring_all(holders(view, status), present, view.job.spec.workers)
     return brings_all and all_outlive_a_break(present)
 
 
-def _can_go_on(view: View, status: TrainingJobStatus, present: Sequence[Worker]) -> bool:
+def _can_go_on(view: View, status: JobState, present: Sequence[Worker]) -> bool:
     """Whether those who came need nobody else: they are enough, and have all of the state."""
     on_time = whole(present, view.job.spec.workers)
     return bool(on_time) and _can_enter(view, status, on_time, How.ABORT)
 
 
 def _with_spares(
-    view: View, status: TrainingJobStatus, crew: list[Worker], *, in_process: bool
+    view: View, status: JobState, crew: list[Worker], *, in_process: bool
 ) -> list[Worker]:
     """The largest world of these and of spares; of whom others would wait for only if too few."""
     workers, inside = view.job.spec.workers, set(training(status))
@@ -144,7 +145,7 @@ def _formed_seconds(view: View, world: World) -> float:
     return (view.now - formed_at) / timedelta(seconds=1)
 
 
-def _can_enter(view: View, status: TrainingJobStatus, chosen: Sequence[Worker], how: How) -> bool:
+def _can_enter(view: View, status: JobState, chosen: Sequence[Worker], how: How) -> bool:
     """In process only together with those who have the state, all of it."""
     if how is How.RESTART:
         return True
@@ -153,7 +154,7 @@ def _can_enter(view: View, status: TrainingJobStatus, chosen: Sequence[Worker], 
     return holds_all(keepers, view.job.spec.workers) and all_outlive_a_break(keepers)
 
 
-def _step_allowance(view: View, status: TrainingJobStatus) -> float:
+def _step_allowance(view: View, status: JobState) -> float:
     steps_allowed = _ALLOWED_STEPS.get(status.world.how) if status.world is not None else None
     if steps_allowed is None:
         return 0.0

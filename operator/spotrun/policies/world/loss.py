@@ -1,9 +1,10 @@
 """Loss: members are gone, or their processes failed, and the others go on at once."""
 
 from spotrun.api.names import Reason
-from spotrun.api.status import How, TrainingJobStatus
+from spotrun.api.status import How
 from spotrun.policies.failures.joining_workers import held_back
 from spotrun.policies.failures.policy import waits_for_retry
+from spotrun.state.job_state import JobState
 from spotrun.state.replicas import bring_all, holds_all, led_by, whole
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
@@ -26,7 +27,7 @@ DEBOUNCE_IN_PROCESS_SECONDS = 0.05
 """Where another world costs the survivors a tenth of a second, waiting is dearer than trying."""
 
 
-def after_loss(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def after_loss(view: View, status: JobState) -> JobState:
     """Go on with the survivors, and with spares that are warm already."""
     survivors = members(view, status)
     if loss_again_seconds(view, status) > 0 or some_unheard(view, survivors):
@@ -35,7 +36,7 @@ def after_loss(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     return _go_on(view, status, survivors, why)
 
 
-def after_failure(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def after_failure(view: View, status: JobState) -> JobState:
     """Go on without the one that failed, or else all start again after the pause."""
     if some_unheard(view, members(view, status)):
         return status
@@ -47,7 +48,7 @@ def after_failure(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     return _go_on(view, status, _without_failed_newcomers(view, status), why)
 
 
-def after_hang(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def after_hang(view: View, status: JobState) -> JobState:
     """Have all break off: who hangs does not, and is left out as late; the others keep the state.
 
     Where nobody could go on in process, or that has just been tried, all start again after the
@@ -63,7 +64,7 @@ def after_hang(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     return _enter(view, status, crew, How.RESTART, "no step was finished for long")
 
 
-def _hangs_again(view: View, status: TrainingJobStatus) -> bool:
+def _hangs_again(view: View, status: JobState) -> bool:
     """Whether the world before this one hung as well, and nobody was found who does."""
     before, now = view.job.status.restarts, status.restarts
     if before is None or now is None or before.last_reason != Reason.HUNG:
@@ -72,7 +73,7 @@ def _hangs_again(view: View, status: TrainingJobStatus) -> bool:
     return not is_forgiven and (before.last_generation or 0) >= generation(status) - 1
 
 
-def loss_again_seconds(view: View, status: TrainingJobStatus) -> float:
+def loss_again_seconds(view: View, status: JobState) -> float:
     """How long it is still waited for further losses after the first."""
     seen = (view.job.lost_seconds.get(serial, 0.0) for serial in gone(view, status))
     in_process = _goes_on_in_process(view, holders(view, status))
@@ -80,9 +81,7 @@ def loss_again_seconds(view: View, status: TrainingJobStatus) -> float:
     return wait - max(seen, default=0.0)
 
 
-def _go_on(
-    view: View, status: TrainingJobStatus, survivors: list[Worker], why: str
-) -> TrainingJobStatus:
+def _go_on(view: View, status: JobState, survivors: list[Worker], why: str) -> JobState:
     """The largest world of whom there is; those with the state come first, for it must be in."""
     keepers = [worker for worker in holders(view, status) if worker.agent is not None]
     in_process = _goes_on_in_process(view, keepers)
@@ -111,15 +110,13 @@ def _goes_on_in_process(view: View, keepers: list[Worker]) -> bool:
     return holds_all(keepers, view.job.spec.workers) and all_outlive_a_break(keepers)
 
 
-def _without_failed_newcomers(view: View, status: TrainingJobStatus) -> list[Worker]:
+def _without_failed_newcomers(view: View, status: JobState) -> list[Worker]:
     crew, held = members(view, status), held_back(view, status)
     well = [worker for worker in crew if worker.serial not in held]
     return well if whole(well, view.job.spec.workers) else crew
 
 
-def _enter(
-    view: View, status: TrainingJobStatus, crew: list[Worker], how: How, why: str
-) -> TrainingJobStatus:
+def _enter(view: View, status: JobState, crew: list[Worker], how: How, why: str) -> JobState:
     """The first of them, as many as are allowed; nobody where they are too few."""
     chosen = whole(crew, view.job.spec.workers)
     if not chosen:
@@ -132,9 +129,7 @@ def _staying_first(view: View, crew: list[Worker]) -> list[Worker]:
     return sorted(crew, key=lambda worker: worker.serial not in view.staying_serials)
 
 
-def _spares(
-    view: View, status: TrainingJobStatus, crew: list[Worker], *, in_process: bool
-) -> list[Worker]:
+def _spares(view: View, status: JobState, crew: list[Worker], *, in_process: bool) -> list[Worker]:
     """Workers outside the world that hold nobody up, of the same template as those in it."""
     inside = {worker.serial for worker in crew} | held_back(view, status)
     if not all(view.is_current(worker) for worker in crew):

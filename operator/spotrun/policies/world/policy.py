@@ -7,7 +7,7 @@ world train on, and the newcomers get warm.
 
 from collections.abc import Callable
 
-from spotrun.api.status import How, TrainingJobStatus
+from spotrun.api.status import How
 from spotrun.policies.failures.hang import hang_again_seconds, is_hung
 from spotrun.policies.world.join_timeout import (
     arrival_again_seconds,
@@ -24,6 +24,7 @@ from spotrun.policies.world.resize import (
     save_again_seconds,
 )
 from spotrun.policies.world.start import start, start_again_seconds
+from spotrun.state.job_state import JobState
 from spotrun.state.view import Policy, View, holds_back
 from spotrun.state.worker_outcomes import FOUND_LEADER_SECONDS, NEW_LEADER_SECONDS
 from spotrun.state.world_members import counted_on, failed, gone, relied_on, some_unheard, training
@@ -32,7 +33,7 @@ from spotrun.state.world_transitions import publish
 __all__ = ["again_seconds", "counted_on", "is_restart", "next_world", "training"]
 
 
-def next_world(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def next_world(view: View, status: JobState) -> JobState:
     """Form, shrink, grow or keep the world; restart one only when it is this job's turn."""
     after = _next(view, status)
     if view.job.restart_seconds > 0 and is_restart(status, after):
@@ -40,7 +41,7 @@ def next_world(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     return after
 
 
-def is_restart(before: TrainingJobStatus, after: TrainingJobStatus) -> bool:
+def is_restart(before: JobState, after: JobState) -> bool:
     """Whether processes that train are started again.
 
     When a file system or a switch fails, a thousand worlds would do so in the same second and load
@@ -52,7 +53,7 @@ def is_restart(before: TrainingJobStatus, after: TrainingJobStatus) -> bool:
     return old is None or not old.switch or old.generation < new.generation
 
 
-def _next(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def _next(view: View, status: JobState) -> JobState:
     if holds_back(status):
         return _disband(view, status)
     if not training(status):
@@ -63,7 +64,7 @@ def _next(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     return follow_wishes(view, status)
 
 
-_TROUBLES: tuple[tuple[Callable[[View, TrainingJobStatus], object], Policy], ...] = (
+_TROUBLES: tuple[tuple[Callable[[View, JobState], object], Policy], ...] = (
     (gone, after_loss),
     (failed, after_failure),
     (is_overdue, leave_out_the_late),
@@ -72,7 +73,7 @@ _TROUBLES: tuple[tuple[Callable[[View, TrainingJobStatus], object], Policy], ...
 """What befalls those who train; only the first of them is answered, for it may explain the rest."""
 
 
-def again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def again_seconds(view: View, status: JobState) -> float | None:
     """When the world may change though nothing happens."""
     if holds_back(status):
         return None
@@ -99,7 +100,7 @@ def again_seconds(view: View, status: TrainingJobStatus) -> float | None:
     return min((wait for wait in waits if wait is not None and wait > 0), default=None)
 
 
-def _disband(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def _disband(view: View, status: JobState) -> JobState:
     """Until its workers are gone a suspended job's world stands, and takes orders."""
     world = status.world
     if world is None or not relied_on(status).isdisjoint(view.alive_serials):

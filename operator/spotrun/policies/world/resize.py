@@ -6,13 +6,14 @@ while the others train; once they are ready it is entered.
 
 from datetime import timedelta
 
-from spotrun.api.status import How, TrainingJobStatus
+from spotrun.api.status import How
 from spotrun.policies.failures.joining_workers import held_back
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.lifecycle.suspension import CHECKPOINT_SECONDS
 from spotrun.policies.placement.policy import retiring
 from spotrun.policies.world.checkpoint_requests import is_restart_planned, is_saved
 from spotrun.policies.world.join_timeout import just_left_out
+from spotrun.state.job_state import JobState
 from spotrun.state.replicas import bring_all, led_by, whole
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Worker
@@ -43,7 +44,7 @@ PREPARE_SECONDS = 300.0
 """So long newcomers that are ready wait for others that are not."""
 
 
-def follow_wishes(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def follow_wishes(view: View, status: JobState) -> JobState:
     """Take in newcomers, let departing and surplus workers go."""
     world = status.world
     assert world is not None, "somebody trains"
@@ -64,7 +65,7 @@ def follow_wishes(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     return _change_to(view, status, chosen)
 
 
-def growth_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
+def growth_again_seconds(view: View, status: JobState) -> float | None:
     """When those who are ready join without the others; 0: now. None: nothing is prepared."""
     world = status.world
     if world is None or world.switch or not world.members or world.formed_at is None:
@@ -76,7 +77,7 @@ def growth_again_seconds(view: View, status: TrainingJobStatus) -> float | None:
     return max(PREPARE_SECONDS - max([waited_seconds, *ages]), 0.0)
 
 
-def newcomers_again_seconds(view: View, status: TrainingJobStatus) -> float:
+def newcomers_again_seconds(view: View, status: JobState) -> float:
     """How long it is still waited for more newcomers; 0: no longer."""
     world, crew = status.world, set(training(status))
     outside = [w.agent for w in view.staying if w.serial not in crew and w.is_ready]
@@ -99,7 +100,7 @@ def leave_again_seconds(view: View) -> float | None:
     return min((wait for wait in waits if wait > 0), default=None)
 
 
-def _are_more_to_come(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> bool:
+def _are_more_to_come(view: View, status: JobState, chosen: list[Worker]) -> bool:
     """Whether a world of these would soon be followed by a larger one, or by one that stays."""
     serials = {worker.serial for worker in chosen}
     is_whole = len(chosen) >= wanted(view.job.spec.workers) and serials <= view.staying_serials
@@ -108,7 +109,7 @@ def _are_more_to_come(view: View, status: TrainingJobStatus, chosen: list[Worker
     return newcomers_again_seconds(view, status) > 0
 
 
-def _change_to(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> TrainingJobStatus:
+def _change_to(view: View, status: JobState, chosen: list[Worker]) -> JobState:
     world, crew = status.world, set(training(status))
     assert world is not None, "somebody trains"
     serials = {worker.serial for worker in chosen}
@@ -131,7 +132,7 @@ def _change_to(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> T
     return publish(view, status, chosen, how, why, switch=switch)
 
 
-def save_again_seconds(view: View, status: TrainingJobStatus) -> float:
+def save_again_seconds(view: View, status: JobState) -> float:
     """How long a restart that is planned still waits for the checkpoint it was ordered to await.
 
     Not longer than saving may take: a script may not know how to.
@@ -147,13 +148,13 @@ def save_again_seconds(view: View, status: TrainingJobStatus) -> float:
     return max(CHECKPOINT_SECONDS - waited_seconds, 0.0)
 
 
-def _should_save_first(view: View, status: TrainingJobStatus) -> bool:
+def _should_save_first(view: View, status: JobState) -> bool:
     can_save = view.job.spec.checkpoint is not None
     is_hurried = _somebody_must_leave_now(view, status)
     return can_save and not is_hurried and not is_saved(view, status)
 
 
-def _choose(view: View, status: TrainingJobStatus, *, with_unready: bool) -> list[Worker]:
+def _choose(view: View, status: JobState, *, with_unready: bool) -> list[Worker]:
     """Who trains keeps its place; newcomers come before workers that are about to leave."""
     crew = members(view, status)
     inside = {worker.serial for worker in crew}
@@ -183,7 +184,7 @@ def _parted(workers: list[Worker], serials: frozenset[int]) -> tuple[list[Worker
 
 
 def _hand_over(
-    view: View, status: TrainingJobStatus, chosen: list[Worker], keepers: list[Worker]
+    view: View, status: JobState, chosen: list[Worker], keepers: list[Worker]
 ) -> list[Worker] | None:
     """How nobody but newcomers can go on: who has the state stays a while, or a checkpoint does.
 
@@ -199,7 +200,7 @@ def _hand_over(
 
 
 def _newcomers(
-    view: View, status: TrainingJobStatus, inside: set[int], *, with_unready: bool
+    view: View, status: JobState, inside: set[int], *, with_unready: bool
 ) -> list[Worker]:
     """Who may join: not who failed just now, and while failures repeat themselves nobody."""
     restarts = status.restarts
@@ -217,13 +218,13 @@ def _newcomers(
     return [*prepared, *(worker for worker in heard if worker.serial not in first)]
 
 
-def _with_the_state(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> bool:
+def _with_the_state(view: View, status: JobState, chosen: list[Worker]) -> bool:
     """Whether those who have the state, all of it, are in the next world, if there are such."""
     keepers = holders(view, status)
     return not keepers or bring_all(keepers, chosen, view.job.spec.workers)
 
 
-def _all_ready(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> bool:
+def _all_ready(view: View, status: JobState, chosen: list[Worker]) -> bool:
     crew = training(status)
     newcomers = [worker for worker in chosen if worker.serial not in crew]
     # Where nobody stays all start from what was saved: no process gets warm before that.
@@ -231,15 +232,15 @@ def _all_ready(view: View, status: TrainingJobStatus, chosen: list[Worker]) -> b
     return all(is_prepared(worker, in_process=in_process) for worker in newcomers)
 
 
-def _is_in_process(view: View, status: TrainingJobStatus) -> bool:
+def _is_in_process(view: View, status: JobState) -> bool:
     return all_in_process(members(view, status))
 
 
-def _somebody_must_leave_now(view: View, status: TrainingJobStatus) -> bool:
+def _somebody_must_leave_now(view: View, status: JobState) -> bool:
     return any(_leaves_now(view, worker) for worker in members(view, status))
 
 
-def _who_can_stay(view: View, status: TrainingJobStatus, others: list[Worker]) -> list[Worker]:
+def _who_can_stay(view: View, status: JobState, others: list[Worker]) -> list[Worker]:
     """Those of the departing who have some time left yet; as they leave together where they may."""
     crew = [w for w in members(view, status) if w.serial not in view.staying_serials]
     stay = [worker for worker in crew if not _leaves_now(view, worker)]

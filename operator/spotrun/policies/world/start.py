@@ -1,9 +1,12 @@
 """Start: the first world of a job, or the next one after nobody trained for a while."""
 
+from dataclasses import replace
+
 from spotrun.api.field_types.text_values import Serials
-from spotrun.api.status import How, TrainingJobStatus
+from spotrun.api.status import How
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.world.join_timeout import just_left_out
+from spotrun.state.job_state import JobState
 from spotrun.state.replicas import holds_all, whole
 from spotrun.state.sizes import smallest, wanted
 from spotrun.state.view import View
@@ -15,7 +18,7 @@ GATHER_SECONDS = 30.0
 """So long a job whose smallest world is ready waits for the rest of its gang."""
 
 
-def start(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def start(view: View, status: JobState) -> JobState:
     """Start once everybody is there, or the smallest world has waited long enough for the rest.
 
     Where the last world became too small its survivors keep its state: they go on as soon as there
@@ -46,14 +49,14 @@ def start(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     return publish(view, status, chosen, How.RESTART, why, switch=True)
 
 
-def _forget_the_dead(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def _forget_the_dead(view: View, status: JobState) -> JobState:
     """Who held the state and is gone may be made anew, and holds nothing then."""
     world = status.world
     if world is None or numbers(world.trained) <= view.alive_serials:
         return status
     alive = tuple(n for n in ordered(world.trained) if n in view.alive_serials)
     left = world.model_copy(update={"trained": Serials.of(alive) if alive else None})
-    return status.model_copy(update={"world": left})
+    return replace(status, world=left)
 
 
 def start_again_seconds(view: View) -> float | None:

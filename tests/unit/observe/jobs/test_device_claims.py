@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from spotrun.api.names import Phase, SuspendedBy
-from spotrun.api.status import TrainingJobStatus
 from spotrun.kube.errors import Forbidden, KubeError, NotFound, Retryable
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client
@@ -22,6 +21,7 @@ from spotrun.observe.jobs.device_claims import (
     Devices,
     device_claims_of,
 )
+from spotrun.state.job_state import JobState
 from tests.support.jobs.builders import a_spec
 from tests.unit.kube.scripted import ScriptedTransport
 
@@ -231,10 +231,10 @@ BOTH = (ONE_EACH, DeviceClaim(CLAIMS, Key("ns", "b"), "r"))
 def test_the_claims_that_count_are_those_of_the_container_that_trains(
     template: dict[str, Any], status: dict[str, Any], expected: DeviceClaims
 ) -> None:
-    found = device_claims_of(a_spec(2, template=template), TrainingJobStatus(**status), "ns")
+    found = device_claims_of(a_spec(2, template=template), JobState(**status), "ns")
     assert found == expected
 
 
 def test_who_is_suspended_by_the_spec_claims_nothing() -> None:
     spec = a_spec(2, template=a_template(A), suspend=True)
-    assert device_claims_of(spec, TrainingJobStatus(), "ns") == NO_DEVICE_CLAIMS
+    assert device_claims_of(spec, JobState(), "ns") == NO_DEVICE_CLAIMS

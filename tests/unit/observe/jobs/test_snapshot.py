@@ -17,7 +17,6 @@ from spotrun.api.names import (
     Reason,
 )
 from spotrun.api.spec.limits import Budget
-from spotrun.api.status import TrainingJobStatus
 from spotrun.observe.jobs.device_claims import Devices
 from spotrun.observe.jobs.leader_memory import Memory, Refused
 from spotrun.observe.jobs.snapshot import Readings, job_snapshot
@@ -26,6 +25,7 @@ from spotrun.observe.kube_objects import JobObject, PodObject
 from spotrun.observe.telemetry.agents import Agents
 from spotrun.policies.chain import decide
 from spotrun.state.conditions import find
+from spotrun.state.job_state import JobState
 from spotrun.state.names import template_hash, worker_name
 from spotrun.state.snapshot import JobSnapshot, Node, Refusal
 from spotrun.wire import Report
@@ -130,7 +130,7 @@ def test_a_job_with_its_pods_nodes_and_agents() -> None:
     assert (seen.namespace, seen.name, seen.uid) == ("ns", "job", UID)
     assert (seen.version, seen.generation, seen.deleting) == ("7", 2, False)
     assert seen.created_at == datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
-    assert seen.status == TrainingJobStatus(next_serial=2)
+    assert seen.status == JobState(next_serial=2)
     assert (seen.written_seconds, seen.leading_seconds) == (float("inf"), 63.0)
     assert seen.refusal is None
 
@@ -229,7 +229,7 @@ def test_of_a_spec_that_this_operator_cannot_read_all_other_parts_are_read() -> 
     assert len(words) <= 1000
     assert (seen.has_ledger, seen.may_be_told) == (True, True)
     assert (seen.namespace, seen.name, seen.uid, seen.version) == ("ns", "job", UID, "7")
-    assert seen.status == TrainingJobStatus(next_serial=4)
+    assert seen.status == JobState(next_serial=4)
     read = (seen.spec.suspend, seen.spec.priority, seen.spec.schedule)
     assert read == (True, 7, None)
     assert seen.spec.budget == Budget.model_validate_json('{"maxCostUsd": "5"}')

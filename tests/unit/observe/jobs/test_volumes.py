@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from spotrun.api.names import Phase, SuspendedBy
-from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.kube.errors import Forbidden, KubeError, NotFound
 from spotrun.kube.resource import Key
@@ -19,6 +18,7 @@ from spotrun.observe.jobs.volumes import (
     Volumes,
     claims_of,
 )
+from spotrun.state.job_state import JobState
 from tests.support.jobs.builders import ON_CLAIM, a_spec
 from tests.unit.kube.scripted import ScriptedTransport
 
@@ -188,7 +188,7 @@ def on_claim(name: Any) -> dict[str, Any]:
 
 
 def found(spec: TrainingJobSpec, **status: Any) -> Claims:
-    return claims_of(spec, TrainingJobStatus(**status), "ns")
+    return claims_of(spec, JobState(**status), "ns")
 
 
 def test_the_claims_of_a_job_are_its_checkpoints_and_its_templates() -> None:

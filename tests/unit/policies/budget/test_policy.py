@@ -8,13 +8,13 @@ import pytest
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, Phase, SuspendedBy
-from spotrun.api.status import TrainingJobStatus
 from spotrun.money.budget import affordable
 from spotrun.money.units import UsdPerHour
 from spotrun.policies.budget import limits
 from spotrun.policies.budget.limits import RETRY_SECONDS, UNPRICED_SECONDS
 from spotrun.state.actions import Create, Decision, Remove
 from spotrun.state.conditions import find
+from spotrun.state.job_state import JobState
 from spotrun.state.market import PoolFacts
 from spotrun.wire import Ending
 from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, ago, an_end, later
@@ -39,10 +39,10 @@ _BUDGET = ("onExceeded", "unpriced", "maxUsdPerHour", "warnAtPercent")
 
 def after(job: JobBuilder, decision: Decision) -> JobBuilder:
     """The job as it is stored then."""
-    return job.with_status(**dict(decision.status))
+    return job.with_state(decision.status)
 
 
-def said(status: TrainingJobStatus) -> tuple[bool, str, str]:
+def said(status: JobState) -> tuple[bool, str, str]:
     stated = find(status, ConditionType.WITHIN_BUDGET)
     assert stated is not None
     return stated.status is ConditionStatus.TRUE, stated.reason, stated.message

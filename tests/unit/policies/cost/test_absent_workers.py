@@ -17,8 +17,8 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Cost
 from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Phase, Reason
-from spotrun.api.status import TrainingJobStatus
 from spotrun.state.actions import Create, Decision
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Broken
 from spotrun.state.worker_ids import ranges
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, later
@@ -52,10 +52,10 @@ def looked_at(job: JobBuilder, now: datetime, serials: Sequence[int] = (0, 1)) -
 
 
 def after(first: Decision, kind: str = "running", **facts: Any) -> JobBuilder:
-    return a_trained_job(kind).with_status(**dict(first.status)).with_facts(**facts)
+    return a_trained_job(kind).with_state(first.status).with_facts(**facts)
 
 
-def cost_of(status: TrainingJobStatus) -> Cost:
+def cost_of(status: JobState) -> Cost:
     assert status.cost is not None
     return status.cost
 

@@ -72,7 +72,7 @@ def test_a_container_beside_the_trainer_is_paid_until_it_ends() -> None:
 
 def test_sums_are_added_to() -> None:
     first = at_work(a_metered_job(0, 1), 0, **ended(1800)).decide()
-    job = at_work(a_metered_job(0, 1), 1, **ended()).with_status(**dict(first.status))
+    job = at_work(a_metered_job(0, 1), 1, **ended()).with_state(first.status)
     assert sums(job.decide()).usd == "1.5"
 
 
@@ -87,7 +87,7 @@ def test_that_a_price_is_unknown_is_not_worth_a_write_of_its_own() -> None:
     kind = ConditionType.PRICING_COMPLETE
     others = tuple(one for one in said.conditions or () if one.type != kind.value)
     assert len(others) < len(said.conditions or ())
-    unsaid = said.model_copy(update={"conditions": others})
+    unsaid = replace(said, conditions=others)
     assert seconds_to_write(unsaid, said, written_seconds=1.0) == 59.0
 
 
@@ -191,7 +191,7 @@ def test_what_is_spent_on_spot_is_told_apart() -> None:
     running = at_work(a_metered_job(0, 1), 1, node=spot)
     decision = running.decide()
     assert (cost(decision).usd, cost(decision).spot_usd) == ("1.25", "0.25")
-    over = at_work(running.with_status(**dict(decision.status)), 0, 1, node=spot, **ended())
+    over = at_work(running.with_state(decision.status), 0, 1, node=spot, **ended())
     assert sums(over.decide()).spot_usd == "0.25"
 
 
@@ -207,7 +207,7 @@ def test_a_long_history_of_prices_is_added_up() -> None:
 
 def test_the_cost_of_a_running_job_is_written_once_a_minute() -> None:
     running = a_metered_job(0).decide().status
-    job = a_metered_job(0).with_status(**dict(running))
+    job = a_metered_job(0).with_state(running)
     pace = refresh_seconds(job.snapshot())
     early = job.with_facts(written_seconds=pace - 1).decide(NOW + timedelta(seconds=pace - 1))
     assert early.status == running
@@ -222,7 +222,7 @@ def test_a_job_whose_workers_have_ended_has_nothing_new_to_say(usd_per_hour: str
     job = at_work(a_job(1, suspend=True), 0, node=node, **ended()).with_facts(**DUE)
     for _ in range(3):
         status = job.decide().status
-        job = job.with_status(**dict(status))
+        job = job.with_state(status)
     assert job.decide(NOW + timedelta(hours=5)).status == status
 
 
@@ -230,7 +230,7 @@ def test_a_deleted_job_is_settled_and_not_refreshed() -> None:
     job = at_work(a_metered_job(0, 1), 1, **ended(1800)).with_facts(deleting=True)
     decision = job.decide()
     assert (decision.status.settled, cost(decision).usd) == ("1", "1.5")
-    again = job.with_status(**dict(decision.status)).decide(later(600))
+    again = job.with_state(decision.status).decide(later(600))
     assert again.status == decision.status
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotrun.api.cost import MOST_EARLIER, MOST_POOLS, OTHER_POOLS, PoolCosts
-from spotrun.api.status import TrainingJobStatus
+from spotrun.state.job_state import JobState
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago, later
 from tests.support.money.priced_nodes import a_node, at_work, ended
 
@@ -29,7 +29,7 @@ def on(costs: PoolCosts | None) -> dict[str, str]:
     return {cost.pool: str(cost.usd) for cost in costs or ()}
 
 
-def shown(status: TrainingJobStatus) -> dict[str, str]:
+def shown(status: JobState) -> dict[str, str]:
     assert status.cost is not None
     return on(status.cost.by_pool)
 
@@ -40,7 +40,7 @@ def test_workers_cost_something_in_the_pools_of_their_nodes() -> None:
 
 def test_what_was_paid_in_a_pool_stays_when_its_workers_have_ended() -> None:
     first = in_pools("a", "b").decide().status
-    over = at_work(in_pools("a", "b").with_status(**dict(first)), 0, 1, **ended(1800))
+    over = at_work(in_pools("a", "b").with_state(first), 0, 1, **ended(1800))
     status = over.decide().status
     assert status.accumulators is not None
     assert on(status.accumulators.by_pool) == {"a": "0.5", "b": "0.5"}
@@ -49,9 +49,9 @@ def test_what_was_paid_in_a_pool_stays_when_its_workers_have_ended() -> None:
 
 def test_a_pool_that_becomes_known_late_counts_from_then_on() -> None:
     first = in_pools("").decide().status
-    status = in_pools("a").with_status(**dict(first)).decide(NOW + HOUR / 2).status
+    status = in_pools("a").with_state(first).decide(NOW + HOUR / 2).status
     assert shown(status) == {"": "1.5"}
-    assert shown(in_pools("a").with_status(**dict(status)).decide(NOW + HOUR).status) == {
+    assert shown(in_pools("a").with_state(status).decide(NOW + HOUR).status) == {
         "": "1.5",
         "a": "0.5",
     }
@@ -59,7 +59,7 @@ def test_a_pool_that_becomes_known_late_counts_from_then_on() -> None:
 
 def test_a_node_whose_pool_is_not_known_for_a_while_stays_where_it_was() -> None:
     first = in_pools("a").decide().status
-    status = in_pools("").with_status(**dict(first)).decide(NOW + HOUR).status
+    status = in_pools("").with_state(first).decide(NOW + HOUR).status
     assert shown(status) == {"a": "2"}
     assert status.accumulators is not None
     assert first.accumulators is not None
@@ -69,10 +69,10 @@ def test_a_node_whose_pool_is_not_known_for_a_while_stays_where_it_was() -> None
 def test_what_was_told_of_a_pool_stays_there_though_its_price_had_changed_before() -> None:
     first = in_pools("a").decide().status
     dearer = a_node("n0", pool="b", changes=((NOW + HOUR / 2, "8"),))
-    moved = at_work(in_pools("a").with_status(**dict(first)), 0, node=dearer)
+    moved = at_work(in_pools("a").with_state(first), 0, node=dearer)
     status = moved.decide(NOW + HOUR).status
     assert shown(status) == {"a": "2.5"}  # half an hour of it at $2
-    later_on = moved.with_status(**dict(status)).decide(NOW + 2 * HOUR).status
+    later_on = moved.with_state(status).decide(NOW + 2 * HOUR).status
     assert shown(later_on) == {"a": "2.5", "b": "2"}
 
 
@@ -80,14 +80,14 @@ def test_of_many_pools_the_first_are_told_apart_and_stay_so() -> None:
     many = [f"p{number:02}" for number in range(MOST_POOLS + 2)]
     first = in_pools(*many[1:]).decide().status
     assert shown(first) == dict.fromkeys(many[1:-1], "1") | {OTHER_POOLS: "1"}
-    status = in_pools(*many[1:], many[0]).with_status(**dict(first)).decide().status
+    status = in_pools(*many[1:], many[0]).with_state(first).decide().status
     assert shown(status) == dict.fromkeys(many[1:-1], "1") | {OTHER_POOLS: "2"}
 
 
 def test_a_job_that_moves_for_ever_keeps_a_short_status() -> None:
-    status = TrainingJobStatus()
+    status = JobState()
     for number in range(3 * MOST_POOLS):
-        job = at_work(in_pools().with_status(**dict(status)), 0, node=a_node(pool=f"p{number}"))
+        job = at_work(in_pools().with_state(status), 0, node=a_node(pool=f"p{number}"))
         status = job.decide(later(600 * number)).status
     names = shown(status)
     assert len(names) == MOST_POOLS + 1
@@ -110,12 +110,12 @@ looks = st.tuples(moments, st.tuples(st.sampled_from(("", "a", "b")), st.sampled
 
 def course(
     ends: tuple[datetime, datetime], seen: list[tuple[datetime, tuple[str, str]]]
-) -> Iterator[TrainingJobStatus]:
+) -> Iterator[JobState]:
     """What is said at each look of two workers whose nodes are in these pools then."""
-    status = TrainingJobStatus()
+    status = JobState()
     last = (NOW + timedelta(hours=3), ("b", "c"))
     for now, pools in [*sorted(seen), last]:
-        job = in_pools().with_status(**dict(status)).with_spec(2)
+        job = in_pools().with_state(status).with_spec(2)
         for serial, (end, pool) in enumerate(zip(ends, pools, strict=True)):
             over = {**ended(), "ended_at": end} if end <= now else {}
             job = at_work(job, serial, node=a_node(f"n{serial}", pool=pool), **over)

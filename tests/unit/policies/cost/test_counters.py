@@ -14,11 +14,11 @@ from prometheus_client.core import Metric
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import MOST_POOLS, Cost
-from spotrun.api.status import TrainingJobStatus
 from spotrun.metrics.money import money_families
 from spotrun.money.units import Usd
 from spotrun.policies.cost.corrections import parts_shown
 from spotrun.state.actions import Decision
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Node, PodEnd, PodPhase
 from spotrun.wire import Progress
 from tests.support.jobs.builders import NOW, a_job, ago, later
@@ -32,10 +32,10 @@ GONE = replace(UNREACHABLE, gone=True, gone_at=later(60))
 FELL = replace(SPOT, prices=a_node(changes=((ago(600), "1"),)).prices)
 
 
-def looked_at(before: TrainingJobStatus, now: datetime, node: Node, **pod: Any) -> Decision:
+def looked_at(before: JobState, now: datetime, node: Node, **pod: Any) -> Decision:
     """What is decided where the first worker trains on, and the second is as it is said."""
     job = a_job(2, min=1).with_facts(written_seconds=600.0).training(0, 1)
-    job = job.with_status(next_serial=2).with_status(**dict(before))
+    job = job.with_status(next_serial=2).with_state(before)
     step = pod.pop("step", 100 + int((now - NOW).total_seconds()) // 10)
     told = Progress(1, step, 2000, step_seconds=10.0)
     job = at_work(job, 0, node=a_node("a"), ready=True, arrived=1, progress=told)
@@ -46,7 +46,7 @@ def an_end(moment: datetime) -> dict[str, Any]:
     return {"phase": PodPhase.FAILED, "ended_at": moment, "end": PodEnd(143, "Error")}
 
 
-def counters(status: TrainingJobStatus) -> dict[tuple[str, ...], float]:
+def counters(status: JobState) -> dict[tuple[str, ...], float]:
     """All that must not fall, by name and labels."""
     families: list[Metric] = list(money_families([replace(published(pods=0), status=status)]))
     return {
@@ -57,13 +57,13 @@ def counters(status: TrainingJobStatus) -> dict[tuple[str, ...], float]:
     }
 
 
-def cost_of(status: TrainingJobStatus) -> Cost:
+def cost_of(status: JobState) -> Cost:
     assert status.cost is not None
     return status.cost
 
 
 def test_what_a_pool_turns_out_to_have_cost_less_is_a_correction_beside_its_counter() -> None:
-    first = looked_at(TrainingJobStatus(), NOW, SPOT).status
+    first = looked_at(JobState(), NOW, SPOT).status
     ended = looked_at(first, later(360), SPOT, **an_end(ago(1800))).status
     cost = cost_of(ended)
     assert (cost.spot_usd, cost.spot_corrected_usd) == ("0.5", "-0.5")
@@ -78,7 +78,7 @@ def test_what_a_pool_turns_out_to_have_cost_less_is_a_correction_beside_its_coun
 
 
 def test_a_pool_that_turns_out_to_have_cost_nothing_keeps_its_counter() -> None:
-    first = looked_at(TrainingJobStatus(), NOW, SPOT).status
+    first = looked_at(JobState(), NOW, SPOT).status
     never = looked_at(first, later(1), SPOT, **an_end(NOW - timedelta(hours=2))).status
     [_, spot] = cost_of(never).by_pool or ()
     assert (spot.pool, spot.usd, spot.corrected_usd) == ("spot", "0", "-1")
@@ -118,7 +118,7 @@ def test_pools_that_have_cost_nothing_give_way_where_there_is_no_room(num_new: i
     )
 )
 def test_no_counter_falls(seen: list[tuple[int, Node, int | None, float]]) -> None:
-    status = looked_at(TrainingJobStatus(), NOW, SPOT).status
+    status = looked_at(JobState(), NOW, SPOT).status
     before = counters(status)
     for seconds, node, end, heard in sorted(seen, key=lambda one: one[0]):
         now = later(seconds)

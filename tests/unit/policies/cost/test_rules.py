@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotrun.api.cost import Accumulators, Cost
-from spotrun.api.status import TrainingJobStatus
 from spotrun.money.ledger import Segment
 from spotrun.money.ledger import cost as ledger_cost
 from spotrun.money.units import NO_USD, Usd
 from spotrun.policies.cost.bill import to_show
 from spotrun.policies.cost.goodput.steps import work_shown
+from spotrun.state.job_state import JobState
 from tests.support.jobs.builders import NOW, a_job
 from tests.support.money.priced_nodes import a_node, at_work, ended
 
@@ -33,19 +33,19 @@ class Life:
     changes: tuple[tuple[datetime, str], ...]
     looks: tuple[tuple[datetime, bool], ...]  # at which moments, and whether it could be written
 
-    def seen(self, status: TrainingJobStatus, now: datetime) -> TrainingJobStatus:
+    def seen(self, status: JobState, now: datetime) -> JobState:
         """What is said at a moment, by somebody who knows nothing but what was said before."""
         known = tuple(change for change in self.changes if change[0] <= now)
-        job = a_job(2).with_status(**dict(status)).with_facts(written_seconds=600.0)
+        job = a_job(2).with_state(status).with_facts(written_seconds=600.0)
         for serial, end in enumerate(self.ends):
             over = {**ended(), "ended_at": end} if end <= now else {}
             job = at_work(job, serial, node=a_node(changes=known), **over)
         numbers = max(job.status.next_serial or 0, 2)
         return job.with_status(next_serial=numbers).decide(now).status
 
-    def course(self) -> Iterator[TrainingJobStatus]:
+    def course(self) -> Iterator[JobState]:
         """Whatever was written, and what is at the end."""
-        status = TrainingJobStatus()
+        status = JobState()
         for now, is_written in sorted(self.looks):
             said = self.seen(status, now)
             if is_written:
@@ -71,12 +71,12 @@ lives = st.builds(
 )
 
 
-def sums(status: TrainingJobStatus) -> Accumulators:
+def sums(status: JobState) -> Accumulators:
     assert status.accumulators is not None
     return status.accumulators
 
 
-def usd(status: TrainingJobStatus) -> Decimal:
+def usd(status: JobState) -> Decimal:
     assert status.cost is not None
     assert status.cost.usd is not None
     return status.cost.usd.decimal
@@ -104,7 +104,7 @@ def test_what_was_said_to_be_spent_never_falls(life: Life) -> None:
 @settings(max_examples=15, deadline=None)
 @given(lives, moments)
 def test_who_decides_again_on_what_was_written_says_the_same(life: Life, now: datetime) -> None:
-    once = life.seen(TrainingJobStatus(), now)
+    once = life.seen(JobState(), now)
     again = life.seen(once, now)
     assert (again.cost, again.settled) == (once.cost, once.settled)
     assert (sums(again).usd, sums(again).rates) == (sums(once).usd, sums(once).rates)
@@ -115,9 +115,9 @@ amounts = st.decimals(0, 10_000, places=12).map(Usd)
 
 @given(amounts, amounts)
 def test_the_figures_that_are_shown_add_up(on_demand: Usd, spent: Usd) -> None:
-    status = TrainingJobStatus(accumulators=Accumulators(on_demand_usd=on_demand.amount))
+    status = JobState(accumulators=Accumulators(on_demand_usd=on_demand.amount))
     shown = Cost().model_copy(update=work_shown(status, spent))
     assert shown.on_demand_usd is not None
     assert shown.saved_usd is not None
     assert shown.saved_usd.decimal + to_show(spent).decimal == shown.on_demand_usd.decimal
-    assert work_shown(TrainingJobStatus(), NO_USD).get("saved_usd") is None
+    assert work_shown(JobState(), NO_USD).get("saved_usd") is None

@@ -44,7 +44,7 @@ def lives(*steps: int, zones: tuple[str, ...] = (), **facts: Any) -> Decision:
     job = at_step(steps[0], None, *zones, **facts)
     decision = job.decide()
     for number, step in enumerate(steps[1:], start=1):
-        job = at_step(step, job.with_status(**dict(decision.status)), *zones, **facts)
+        job = at_step(step, job.with_state(decision.status), *zones, **facts)
         decision = job.decide(later(900 * number))
     return decision
 
@@ -88,7 +88,7 @@ def test_workers_that_hold_one_copy_of_a_model_add_up_with_their_likes() -> None
     zones = ("us-east-1a", "us-east-1a", "us-east-1b", "us-east-1b")
     job = a_job(4, min=2, perReplica=2).training(*range(4))
     decision = at_step(100, job, *zones).decide()
-    later_on = at_step(190, job.with_status(**dict(decision.status)), *zones).decide(later(900))
+    later_on = at_step(190, job.with_state(decision.status), *zones).decide(later(900))
     # Two rings of two workers, each worker with one of the other copy.
     assert sent(later_on) == pytest.approx(90 * 2 * STEP_USD)
 
@@ -102,7 +102,7 @@ def test_a_job_that_is_held_back_sends_nothing() -> None:
     job = at_step(100)
     first = job.decide()
     held = replace(job, spec=job.spec.model_copy(update={"suspend": True}))
-    held = at_step(190, held.with_status(**dict(first.status)))
+    held = at_step(190, held.with_state(first.status))
     assert sent(held.decide(later(900))) is None
 
 

@@ -25,7 +25,7 @@ def idle(decision: Decision) -> str | None:
 
 
 def after(job: JobBuilder, decision: Decision) -> JobBuilder:
-    return job.with_status(**dict(decision.status)).with_facts(written_seconds=91.0)
+    return job.with_state(decision.status).with_facts(written_seconds=91.0)
 
 
 def test_what_two_quarters_leave_of_a_node_is_idle() -> None:

@@ -133,7 +133,7 @@ def test_all_break_off_at_once_so_that_who_hangs_is_found() -> None:
 def broken_off(*serials: int, workers: int = 3, least: int = 1) -> JobBuilder:
     """A hung world that all were told to leave, 4 s ago; these have."""
     job = standing(*[999.0] * workers, min=least)
-    job = job.with_status(**vars(job.decide().status))
+    job = job.with_state(job.decide().status)
     assert job.status.world is not None
     job = job.with_status(world=job.status.world.model_copy(update={"formed_at": Time.of(ago(4))}))
     for serial in serials:
@@ -155,7 +155,7 @@ def test_where_too_few_are_left_they_wait_with_the_state_for_who_hung() -> None:
     assert (status.world.members, status.world.trained, status.world.late) == ("", "0,2", "1")
     assert left_out(status) == {1}
 
-    job = job.with_status(**vars(status)).with_workers(0, 2, ready=True, arrived=2)
+    job = job.with_state(status).with_workers(0, 2, ready=True, arrived=2)
     stuck = job.with_worker(1, ready=True, arrived=1, ready_for=999.0)
     soon = stuck.decide(later(1))
     assert soon.status.world == status.world, "what it said before it was left out does not count"
@@ -183,14 +183,14 @@ def test_a_world_that_hangs_again_though_all_broke_off_starts_again() -> None:
     first = job.decide(later(999))
     assert first.status.restarts is not None
     assert first.status.restarts.failures == 2
-    again = job.with_status(**vars(first.status)).decide(later(1_100))
+    again = job.with_state(first.status).decide(later(1_100))
     assert again.status.world is not None
     assert (again.status.world.generation, again.status.world.how) == (3, How.RESTART)
 
 
 def test_who_hangs_alone_starts_again() -> None:
     job = standing(999.0)
-    job = job.with_status(**vars(job.decide().status))
+    job = job.with_state(job.decide().status)
     world = job.decide(later(10)).status.world
     assert world is not None
     assert (world.generation, world.how) == (2, How.RESTART)
@@ -209,7 +209,7 @@ def test_a_hang_is_a_failure_and_all_start_again_after_the_pause(why: dict[str, 
     assert world is not None
     assert world.generation == 1
 
-    after = job.with_status(**vars(decision.status)).decide(later(10))
+    after = job.with_state(decision.status).decide(later(10))
 
     assert after.status.restarts == restarts, "it is counted once"
     world = after.status.world
@@ -221,7 +221,7 @@ def test_a_hang_that_followed_from_a_lost_node_leaves_other_nodes_their_blame() 
     """It blamed none itself; the last one blamed is that of an earlier failure."""
     job = that_start_again(standing(999.0, 999.0), in_process=False)
     job = job.with_status(restarts=Restarts(failures=1, last_generation=0, blamed=("node-9",)))
-    job = job.with_status(**vars(job.decide().status))
+    job = job.with_state(job.decide().status)
     restarts = job.with_worker(1, node=Node("n", gone=True)).decide(later(4)).status.restarts
     assert restarts is not None
     assert (restarts.failures, restarts.last_reason) == (1, Reason.NODE_LOST)
@@ -231,7 +231,7 @@ def test_a_hang_that_followed_from_a_lost_node_leaves_other_nodes_their_blame() 
 def test_a_step_finished_in_the_pause_ends_the_hang() -> None:
     job = that_start_again(standing(999.0, 999.0), in_process=False)
     stored = job.decide().status
-    moved = that_start_again(standing(1.0, 1.0), in_process=False).with_status(**vars(stored))
+    moved = that_start_again(standing(1.0, 1.0), in_process=False).with_state(stored)
     world = moved.decide(later(10)).status.world
     assert world is not None
     assert world.generation == 1

@@ -189,7 +189,7 @@ def test_without_whom_too_few_would_train_is_no_newcomer() -> None:
 
 def test_a_fatal_exit_code_of_a_newcomer_ends_nothing() -> None:
     job = preparing(failed=FAILED).with_spec(3, failures={"fatalExitCodes": [3], "maxRestarts": 0})
-    counted = job.with_status(**vars(job.decide().status))
+    counted = job.with_state(job.decide().status)
     assert counted.decide(later(6)).status.phase is Phase.RUNNING
 
 
@@ -231,7 +231,7 @@ def test_after_the_second_blame_it_is_replaced_though_a_world_was_prepared_for_i
         5,
         Time.of(later(160)),
     )
-    decision = job.with_status(**vars(first)).decide(later(1))
+    decision = job.with_state(first).decide(later(1))
     assert [type(action).__name__ for action in decision.actions] == ["Remove", "Create"]
     assert decision.actions[0] == Remove(
         2, "uid-2", Reason.EXIT_CODE, "node node-2 is blamed for two failures"

@@ -7,9 +7,10 @@ import pytest
 
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Phase
-from spotrun.api.status import CheckpointStatus, How, TrainingJobStatus
+from spotrun.api.status import CheckpointStatus, How
 from spotrun.policies.cost.goodput.steps import first_step
 from spotrun.policies.failures.hang import is_hung
+from spotrun.state.job_state import JobState
 from spotrun.wire import Progress
 from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job
 
@@ -26,7 +27,7 @@ def going_on(
     return job.with_worker(0, ready=True, **changes)
 
 
-def restores(status: TrainingJobStatus) -> list[str]:
+def restores(status: JobState) -> list[str]:
     return [one.why for one in status.decisions or () if one.what == "Restore"]
 
 

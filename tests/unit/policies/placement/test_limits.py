@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.chain import decide
 from spotrun.state.actions import Create, Release, Remove, Withdraw
+from spotrun.state.job_state import JobState
 from spotrun.state.market import Market
 from spotrun.state.snapshot import JobSnapshot, Worker
 from tests.support.jobs.builders import NOW, ON_CLAIM, a_job, a_spec, a_worker, ago
@@ -33,7 +33,7 @@ class Town:
 
     spec: dict[str, object]
     rolls: Random
-    status: TrainingJobStatus = field(default_factory=TrainingJobStatus)
+    status: JobState = field(default_factory=JobState)
     workers: dict[int, Worker] = field(default_factory=dict)
     dry: frozenset[str] = frozenset()
 

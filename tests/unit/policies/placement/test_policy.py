@@ -697,7 +697,7 @@ def test_an_on_demand_worker_trains_until_the_one_from_spot_is_ready() -> None:
     world = ready.decide().status.world
     assert world is not None
     assert (world.members, world.switch, world.restore) == ("1", True, f"step-{38 * 3600}.g1")
-    after = ready.with_status(**vars(ready.decide().status))
+    after = ready.with_state(ready.decide().status)
     assert removed(after) == [(0, "BackToSpot")]
 
 

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from spotrun.api.names import ConditionType, Reason
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.queueing.gang import (
     EVERYWHERE,
     PATIENCE,
@@ -20,6 +19,7 @@ from spotrun.policies.queueing.gang import (
 )
 from spotrun.state.actions import Remove
 from spotrun.state.conditions import find, state
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Refusal
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago, an_end
 
@@ -32,14 +32,14 @@ REFUSED = {"refusal": Refusal("TemplateRefused", "no")}
 def lacking_for(seconds: float, job: JobBuilder) -> JobBuilder:
     """A job of which it is known for so long that it lacks nodes."""
     kind, reason = ConditionType.CAPACITY_AVAILABLE, Reason.WAITING_FOR_CAPACITY
-    known = state(job.view(ago(seconds)), TrainingJobStatus(), kind, reason, "", holds=False)
+    known = state(job.view(ago(seconds)), JobState(), kind, reason, "", holds=False)
     return job.with_status(conditions=known.conditions)
 
 
 def short_for(seconds: float, job: JobBuilder) -> JobBuilder:
     """A job of which it is known for so long that its quota has no room for it."""
     kind, reason = ConditionType.TEMPLATE_ACCEPTED, Reason.QUOTA_EXCEEDED
-    known = state(job.view(ago(seconds)), TrainingJobStatus(), kind, reason, "", holds=False)
+    known = state(job.view(ago(seconds)), JobState(), kind, reason, "", holds=False)
     return job.with_facts(**SHORT).with_status(conditions=known.conditions)
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from spotrun.act.events import announcements
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.api.status import TrainingJobStatus
 from spotrun.state.actions import Announce
 from spotrun.state.conditions import find
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Undone
 from tests.support.jobs.builders import JobBuilder, a_job
 
@@ -14,7 +14,7 @@ DOWN = Undone("the creation of workers of template t1", 'failed calling webhook 
 WORDS = f"{DOWN.what} keeps failing: {DOWN.words}"
 
 
-def written(status: TrainingJobStatus) -> tuple[str, str, str] | None:
+def written(status: JobState) -> tuple[str, str, str] | None:
     found = find(status, ConditionType.WRITTEN)
     return (found.status.value, found.reason, found.message) if found is not None else None
 
@@ -49,13 +49,13 @@ def test_a_write_that_keeps_failing_is_told_of_in_status_and_events(
     assert written(status) == ("False", "WriteFailed", WORDS)
     told = Announce(Reason.WRITE_FAILED, WORDS, is_warning=True)
     assert told in announcements(job.status, status)
-    again = job.with_status(**dict(status)).with_facts(undone=DOWN).decide().status
+    again = job.with_state(status).with_facts(undone=DOWN).decide().status
     assert told not in announcements(status, again)
 
 
 def test_once_it_succeeds_again_nothing_is_said_of_it_any_more() -> None:
     failing = a_job(1).training(0).with_facts(undone=DOWN)
-    healed = failing.with_status(**dict(failing.decide().status)).with_facts(undone=None)
+    healed = failing.with_state(failing.decide().status).with_facts(undone=None)
     status = healed.decide().status
     assert written(status) is None
     assert status.message == "1 workers train"

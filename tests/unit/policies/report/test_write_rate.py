@@ -16,12 +16,12 @@ from spotrun.api.status import (
     Interruptions,
     Pace,
     Progress,
-    TrainingJobStatus,
     WorkersStatus,
     World,
 )
 from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
 from spotrun.state.conditions import state
+from spotrun.state.job_state import JobState
 from tests.support.jobs.builders import ON_CLAIM, a_job
 
 SAVED = CheckpointStatus(name="step-3.g1", step=3, time=Time("2026-03-01T08:00:00Z"))
@@ -46,8 +46,8 @@ IN_WORLD_2 = Accumulators(generation=2)
     ],
 )
 def test_what_others_act_on_is_written_at_once(change: dict[str, Any], seconds: float) -> None:
-    old = TrainingJobStatus(phase=Phase.PENDING)
-    assert seconds_to_write(old, old.model_copy(update=change), 1.0) == seconds
+    old = JobState(phase=Phase.PENDING)
+    assert seconds_to_write(old, replace(old, **change), 1.0) == seconds
 
 
 STARTING = {"phase": Phase.STARTING, "workers": WorkersStatus(summary="3/8")}
@@ -70,31 +70,31 @@ STARTING = {"phase": Phase.STARTING, "workers": WorkersStatus(summary="3/8")}
 def test_how_far_a_gang_is_that_starts_is_told_in_seconds_and_not_at_each_step(
     change: dict[str, Any], seconds: float
 ) -> None:
-    old = TrainingJobStatus(phase=Phase.PENDING, reason="WaitingForCapacity", next_serial=8)
+    old = JobState(phase=Phase.PENDING, reason="WaitingForCapacity", next_serial=8)
     stated = state_of(old)
-    assert seconds_to_write(stated, state_of(old.model_copy(update=change)), 1.0) == seconds
+    assert seconds_to_write(stated, state_of(replace(old, **change)), 1.0) == seconds
 
 
-def state_of(status: TrainingJobStatus) -> TrainingJobStatus:
+def state_of(status: JobState) -> JobState:
     """With the condition that says the same."""
     kind, reason = ConditionType.RUNNING, status.reason or ""
     return state(a_job(1).view(), status, kind, reason, "", holds=False)
 
 
 def test_how_many_of_a_job_that_trains_run_is_told_sooner() -> None:
-    old = TrainingJobStatus(phase=Phase.RUNNING, workers=WorkersStatus(summary="8/8"))
-    fewer = old.model_copy(update={"workers": WorkersStatus(summary="7/8")})
+    old = JobState(phase=Phase.RUNNING, workers=WorkersStatus(summary="8/8"))
+    fewer = replace(old, workers=WorkersStatus(summary="7/8"))
     assert seconds_to_write(old, fewer, 1.0) == 1.0
 
 
 def test_first_steps_and_a_first_checkpoint_are_told_in_seconds_and_later_ones_with_the_rest() -> (
     None
 ):
-    begun = TrainingJobStatus(phase=Phase.RUNNING, progress=Progress(step=3), checkpoint=SAVED)
-    more = begun.model_copy(update={"progress": Progress(step=4)})
+    begun = JobState(phase=Phase.RUNNING, progress=Progress(step=3), checkpoint=SAVED)
+    more = replace(begun, progress=Progress(step=4))
     saved = SAVED.model_copy(update={"name": "step-4.g1", "step": 4})
     assert seconds_to_write(begun, more, 1.0) == 59.0
-    assert seconds_to_write(begun, more.model_copy(update={"checkpoint": saved}), 1.0) == 29.0
+    assert seconds_to_write(begun, replace(more, checkpoint=saved), 1.0) == 29.0
 
 
 def test_the_empty_world_of_a_job_that_has_succeeded_is_written_with_the_ends_of_its_workers() -> (
@@ -102,13 +102,13 @@ def test_the_empty_world_of_a_job_that_has_succeeded_is_written_with_the_ends_of
 ):
     world = World(generation=1, members=Serials("0"), how=How.RESTART, switch=True)
     empty = World(generation=2, members=Serials(""), how=How.RESTART, switch=False)
-    over = TrainingJobStatus(phase=Phase.SUCCEEDED, world=world, next_serial=3)
-    assert seconds_to_write(over, over.model_copy(update={"world": empty}), 0.5) == 4.5
+    over = JobState(phase=Phase.SUCCEEDED, world=world, next_serial=3)
+    assert seconds_to_write(over, replace(over, world=empty), 0.5) == 4.5
     for settled, seconds in (("0-1", 4.5), ("0-2", 1.5)):
-        ends = {"world": empty, "settled": Serials(settled)}
-        assert seconds_to_write(over, over.model_copy(update=ends), 0.5) == seconds
-    running = over.model_copy(update={"phase": Phase.RUNNING})
-    assert seconds_to_write(running, running.model_copy(update={"world": empty}), 0.5) == 0.0
+        ends = replace(over, world=empty, settled=Serials(settled))
+        assert seconds_to_write(over, ends, 0.5) == seconds
+    running = replace(over, phase=Phase.RUNNING)
+    assert seconds_to_write(running, replace(running, world=empty), 0.5) == 0.0
 
 
 def test_that_a_template_is_accepted_waits_for_the_next_write_unless_it_was_refused() -> None:
@@ -122,7 +122,7 @@ def test_that_a_template_is_accepted_waits_for_the_next_write_unless_it_was_refu
 
 
 def test_why_a_job_does_not_start_is_told_in_seconds_and_of_one_that_trains_with_the_rest() -> None:
-    def lacking(why: str) -> TrainingJobStatus:
+    def lacking(why: str) -> JobState:
         kind, reason = ConditionType.CAPACITY_AVAILABLE, Reason.WAITING_FOR_CAPACITY
         return state(job.view(), job.status, kind, reason, why, holds=False)
 
@@ -130,8 +130,7 @@ def test_why_a_job_does_not_start_is_told_in_seconds_and_of_one_that_trains_with
     unplaced, turned_down = lacking("no node"), lacking("no node; no autoscaler makes one")
     assert seconds_to_write(unplaced, turned_down, 1.0) == 9.0
     world = World(generation=1, members=Serials("0"), how=How.RESTART, switch=True)
-    trains = {"world": world}
-    both = (unplaced.model_copy(update=trains), turned_down.model_copy(update=trains))
+    both = (replace(unplaced, world=world), replace(turned_down, world=world))
     assert seconds_to_write(*both, 1.0) == 59.0
 
 

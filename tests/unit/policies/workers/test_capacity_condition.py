@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.api.status import TrainingJobStatus
 from spotrun.state.conditions import find
+from spotrun.state.job_state import JobState
 from tests.support.jobs.builders import JobBuilder, a_job
 
 FULL = "0/3 nodes are available: 3 Insufficient cpu."
@@ -15,14 +15,14 @@ NO_IMAGE = "image x cannot be pulled: not found"
 LACKING: dict[str, Any] = {"node": None, "unschedulable": FULL}
 
 
-def said(status: TrainingJobStatus) -> tuple[str, str, str] | None:
+def said(status: JobState) -> tuple[str, str, str] | None:
     found = find(status, ConditionType.CAPACITY_AVAILABLE)
     return None if found is None else (found.status.value, found.reason, found.message)
 
 
-def after(job: JobBuilder, then: JobBuilder) -> TrainingJobStatus:
+def after(job: JobBuilder, then: JobBuilder) -> JobState:
     """The status after two looks."""
-    return then.with_status(**vars(job.decide().status)).decide().status
+    return then.with_state(job.decide().status).decide().status
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.cost.bill import bill
 from spotrun.policies.report.write_rate import LATEST_REFRESH_SECONDS, REFRESH_SECONDS
 from spotrun.state.actions import DeleteJob, Release, Remove
 from spotrun.state.conditions import state
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import PodPhase
 from spotrun.wire import Ending
 from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, ago, an_end, later
@@ -32,7 +32,7 @@ def open_until(end: str) -> dict[str, Any]:
 def over(kind: ConditionType, seconds_ago: float, **spec: Any) -> JobBuilder:
     """A job that has ended; one worker trained at last, and another one waited."""
     view = a_job(2, **spec).view(ago(seconds_ago))
-    status = state(view, TrainingJobStatus(), kind, Reason.COMPLETED, "", holds=True)
+    status = state(view, JobState(), kind, Reason.COMPLETED, "", holds=True)
     phase = Phase.SUCCEEDED if kind is ConditionType.COMPLETE else Phase.FAILED
     job = a_job(2, **spec).training(MEMBER).with_worker(SPARE, ready=True)
     return job.with_status(conditions=status.conditions, phase=phase)
@@ -110,7 +110,7 @@ def spending(spent: str, then: str = "Fail") -> JobBuilder:
     sums = metered.accumulators
     assert sums is not None
     sums = sums.model_copy(update={"usd": Amount(spent)})
-    return job.with_status(**{**vars(metered), "accumulators": sums})
+    return job.with_state(metered).with_status(accumulators=sums)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_nobody_goes_before_30_s_or_stays_beyond_10_min_and_who_is_to_go_goes(
 def test_last_work_is_paid_and_told_like_any_other_and_is_no_lost_work() -> None:
     job = at_work(succeeded(0), MEMBER, ready=True, arrived=1).without(SPARE)
     first = job.with_facts(written_seconds=float("inf")).decide()
-    later_on = job.with_status(**vars(first.status)).with_facts(written_seconds=91.0)
+    later_on = job.with_state(first.status).with_facts(written_seconds=91.0)
     second = later_on.decide(later(360)).status
     assert first.status.cost is not None
     assert second.cost is not None
@@ -169,7 +169,7 @@ def test_last_work_is_paid_and_told_like_any_other_and_is_no_lost_work() -> None
 
 def test_its_end_is_settled_to_the_second() -> None:
     job = at_work(succeeded(360), MEMBER, ready=True, arrived=1).without(SPARE)
-    metered = job.with_status(**vars(job.decide().status))
+    metered = job.with_state(job.decide().status)
     end = {**an_end(Ending.COMPLETED), **gone(36.0)}
     ended = at_work(metered, MEMBER, ready=True, arrived=1, **end)
     decision = ended.with_facts(written_seconds=91.0).decide()

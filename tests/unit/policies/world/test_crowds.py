@@ -1,5 +1,6 @@
 """Many at once: newcomers of one job that come together, and restarts of many jobs."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -59,7 +60,7 @@ def test_five_hundred_that_come_within_a_second_make_few_worlds() -> None:
             job = job.with_worker(serial, ready=serial % 2 == 0)
         decision = job.decide(now)
         made += decision.status.world != job.status.world
-        job = job.with_status(**vars(decision.status))
+        job = job.with_state(decision.status)
     later = now + timedelta(seconds=1)
     for serial in range(10, 510):
         job = job.with_worker(serial, ready=True, ready_for=1.0)
@@ -95,10 +96,8 @@ def test_a_restart_is_one_once() -> None:
     before = a_job(1).training(0).status
     world = before.world
     assert world is not None
-    after = before.model_copy(
-        update={"world": world.model_copy(update={"generation": 2, "how": How.RESTART})}
-    )
+    after = replace(before, world=world.model_copy(update={"generation": 2, "how": How.RESTART}))
     assert is_restart(before, after)
     assert not is_restart(after, after)
     abort = world.model_copy(update={"generation": 2, "how": How.ABORT})
-    assert not is_restart(before, before.model_copy(update={"world": abort}))
+    assert not is_restart(before, replace(before, world=abort))

@@ -1,5 +1,6 @@
 """Who is waited for on the way into a world, how long, and who is in the next one."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -121,8 +122,8 @@ def test_who_is_late_once_keeps_the_state_where_too_few_are_left(how: How) -> No
     new = decided.status.world
     assert new is not None
     assert (new.members, new.trained, new.late) == ("", "0", "1,1")
-    status = decided.status.model_copy(update={"next_serial": 4})
-    job = job.with_status(**vars(status)).without(1).with_worker(3, ready=True)
+    status = replace(decided.status, next_serial=4)
+    job = job.with_state(status).without(1).with_worker(3, ready=True)
     assert told(job) == (7, "0,2-3", True, How.ABORT, "0")
 
 

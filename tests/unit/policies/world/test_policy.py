@@ -212,7 +212,7 @@ def test_a_newcomer_that_failed_while_it_got_warm_is_given_another_world_after_a
     failed = prepared.with_worker(2, ready=True, in_process=False, failed=Failure(2, 1, "boom"))
     assert told(failed) == (2, "0-2", False, How.BOUNDARY, "0-1")
     decision = failed.decide()
-    again = failed.with_status(**vars(decision.status)).decide(later(10)).status.world
+    again = failed.with_state(decision.status).decide(later(10)).status.world
     assert again is not None
     assert (again.generation, again.members, again.switch) == (3, "0-2", False)
 

@@ -7,20 +7,20 @@ differ: no worker ends in the future, or costs less than nothing.
 from collections.abc import Mapping
 from datetime import datetime
 
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.cost.charges.ends import Ends, charge_ends, read_ends
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
 from spotrun.state.worker_ids import ranges
 from spotrun.state.worker_outcomes import NEW_LEADER_SECONDS
 
 
-def unsettled(view: View, status: TrainingJobStatus) -> list[Worker]:
+def unsettled(view: View, status: JobState) -> list[Worker]:
     """The workers that have or had a node, and are not in the sums yet."""
     return view.once_unlimited("unsettled", (status.settled,), lambda: _unsettled(view, status))
 
 
-def _unsettled(view: View, status: TrainingJobStatus) -> list[Worker]:
+def _unsettled(view: View, status: JobState) -> list[Worker]:
     settled = ranges(status.settled)
     return [
         worker

@@ -4,12 +4,12 @@ All else of what was paid went into starting, into waiting for peers and checkpo
 done twice.
 """
 
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
 from spotrun.api.cost import Accumulators
 from spotrun.api.field_types.amounts import Amount
-from spotrun.api.status import TrainingJobStatus
 from spotrun.money.forecast import usd_per
 from spotrun.money.savings import goodput
 from spotrun.money.units import Usd, UsdPerHour
@@ -18,6 +18,7 @@ from spotrun.policies.cost.charges.rates import read_book
 from spotrun.policies.cost.charges.times import ended_at
 from spotrun.policies.cost.goodput.steps import first_step, step_seconds
 from spotrun.policies.cost.goodput.waste import waited
+from spotrun.state.job_state import JobState
 from spotrun.state.view import View
 from spotrun.state.world_members import last_crew, last_told, training
 from spotrun.wire import Progress
@@ -27,7 +28,7 @@ _MILLION = 10**6
 _MOST_SAMPLES = Decimal(10**9)  # of a step, beyond what any trainer counts truly
 
 
-def count_useful(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def count_useful(view: View, status: JobState) -> JobState:
     """Add what the steps have cost that take the job further than it ever was."""
     sums, now = status.accumulators or Accumulators(), status.progress
     if not training(status) or now is None or now.step is None:
@@ -53,10 +54,10 @@ def count_useful(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         **waited(view, status, useful, total),
         **_samples_told(view),
     }
-    return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
+    return replace(status, accumulators=sums.model_copy(update=update))
 
 
-def goodput_shown(status: TrainingJobStatus, spent: Usd) -> dict[str, object]:
+def goodput_shown(status: JobState, spent: Usd) -> dict[str, object]:
     """What of a job's cost says what became of it."""
     sums = status.accumulators or Accumulators()
     steps = (sums.peak_step or 0) - (sums.first_step or 0)
@@ -83,7 +84,7 @@ def _samples_told(view: View) -> dict[str, object]:
     return {"samples_per_step": Amount.of(per_step), "epoch_samples": told.epoch_samples}
 
 
-def _rate(view: View, status: TrainingJobStatus, spent: Bill) -> UsdPerHour:
+def _rate(view: View, status: JobState, spent: Bill) -> UsdPerHour:
     """What the job cost while it did the steps that are told now, of the last ones with the end."""
     ended = [one for one in last_crew(view, status) if ended_at(view, one) is not None]
     if not ended:

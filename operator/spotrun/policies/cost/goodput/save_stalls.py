@@ -4,19 +4,20 @@ They tell of the world that they are in, from its beginning, so it does not matt
 somebody looks.
 """
 
+from dataclasses import replace
 from decimal import Decimal
 from statistics import median
 
 from spotrun.api.cost import Accumulators
 from spotrun.api.field_types.amounts import Amount
-from spotrun.api.status import TrainingJobStatus
 from spotrun.money.units import NO_USD, Usd
 from spotrun.policies.cost.bill import bill
+from spotrun.state.job_state import JobState
 from spotrun.state.view import View
 from spotrun.state.world_members import generation, progress_told
 
 
-def saving_seconds(view: View, status: TrainingJobStatus) -> Decimal:
+def saving_seconds(view: View, status: JobState) -> Decimal:
     """How long most of those who train have stood still to save, in the world that trains."""
     present = generation(status)
     told = [one for one in progress_told(view, status) if one.generation == present]
@@ -24,7 +25,7 @@ def saving_seconds(view: View, status: TrainingJobStatus) -> Decimal:
     return Decimal(f"{median(known):.6f}") if known else Decimal(0)
 
 
-def count_saving(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def count_saving(view: View, status: JobState) -> JobState:
     """Add what that has cost since the last time."""
     sums, present = status.accumulators or Accumulators(), generation(status)
     known = sums.checkpoint_seconds if sums.checkpoint_generation == present else None
@@ -45,4 +46,4 @@ def count_saving(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
         "checkpoint_seconds": Amount.of(told),
         "checkpoint_generation": present,
     }
-    return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
+    return replace(status, accumulators=sums.model_copy(update=update))

@@ -4,6 +4,7 @@ A step is useful once. What was done again after a restart, and the time in whic
 still around a change, was paid for and bought nothing: that is lost work.
 """
 
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from statistics import median
@@ -11,7 +12,7 @@ from statistics import median
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Accumulators, Mark
 from spotrun.api.field_types.text_values import Time
-from spotrun.api.status import Interruptions, TrainingJobStatus
+from spotrun.api.status import Interruptions
 from spotrun.money import forecast as forecasts
 from spotrun.money.savings import lost_work, saved_usd
 from spotrun.money.shares import share_of
@@ -19,6 +20,7 @@ from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour, seconds_betwee
 from spotrun.policies.cost.bill import as_shown, bill, to_show
 from spotrun.policies.cost.goodput.save_stalls import saving_seconds
 from spotrun.policies.cost.transfer import transferred
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View, holds_back
 from spotrun.state.world_members import generation, last_crew, last_told, training
@@ -28,7 +30,7 @@ _MOST_MARKS = 16
 _NO_FORECAST = dict.fromkeys(("forecast_usd", "forecast_low_usd", "forecast_high_usd"))
 
 
-def count_work(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
+def count_work(view: View, status: JobState) -> JobState:
     """Add the steps since the last time to what they were: useful, or done twice."""
     sums, now = status.accumulators or Accumulators(), status.progress
     if holds_back(status):
@@ -53,7 +55,7 @@ def count_work(view: View, status: TrainingJobStatus) -> TrainingJobStatus:
     return _note_lost_steps(_counted(view, status, sums, update), redone)
 
 
-def work_shown(status: TrainingJobStatus, spent: Usd) -> dict[str, object]:
+def work_shown(status: JobState, spent: Usd) -> dict[str, object]:
     """What of a job's cost says what was saved and lost, and what the whole will have cost."""
     sums = status.accumulators or Accumulators()
     shown = dict(_forecast(status, sums, spent))
@@ -67,7 +69,7 @@ def work_shown(status: TrainingJobStatus, spent: Usd) -> dict[str, object]:
     return shown
 
 
-def _pause(view: View, status: TrainingJobStatus, sums: Accumulators) -> TrainingJobStatus:
+def _pause(view: View, status: JobState, sums: Accumulators) -> JobState:
     """The time in which a job is held back is no stall; the last steps before it still count.
 
     So do all of them where the job was over before anybody looked a second time.
@@ -79,16 +81,16 @@ def _pause(view: View, status: TrainingJobStatus, sums: Accumulators) -> Trainin
         update |= _useful(view, status, known, now.step, seconds)
     if not update:
         return status
-    return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
+    return replace(status, accumulators=sums.model_copy(update=update))
 
 
-def _may_count(status: TrainingJobStatus, sums: Accumulators) -> bool:
+def _may_count(status: JobState, sums: Accumulators) -> bool:
     """Whether steps are counted already, or those who have made them are still known."""
     is_priced = sums.usd is not None or bool(sums.rates)
     return sums.useful_step is not None or (is_priced and bool(training(status)))
 
 
-def _counted_from(view: View, status: TrainingJobStatus, step: int, seconds: Decimal) -> int:
+def _counted_from(view: View, status: JobState, step: int, seconds: Decimal) -> int:
     """The step up to which all is counted; at first the one with which this job began.
 
     What was paid before at unknown prices is compared with nothing.
@@ -100,8 +102,8 @@ def _counted_from(view: View, status: TrainingJobStatus, step: int, seconds: Dec
 
 
 def _counted(
-    view: View, status: TrainingJobStatus, sums: Accumulators, update: dict[str, object]
-) -> TrainingJobStatus:
+    view: View, status: JobState, sums: Accumulators, update: dict[str, object]
+) -> JobState:
     progress = status.progress
     marks = sums.marks or ()
     if progress is not None and progress.step is not None:
@@ -111,11 +113,11 @@ def _counted(
         "marks": marks[-_MOST_MARKS:],
         "as_of": Time.of(view.now),
     }
-    return status.model_copy(update={"accumulators": sums.model_copy(update=update)})
+    return replace(status, accumulators=sums.model_copy(update=update))
 
 
 def _lost(
-    view: View, status: TrainingJobStatus, redone: int, idle_seconds: Decimal, seconds: Decimal
+    view: View, status: JobState, redone: int, idle_seconds: Decimal, seconds: Decimal
 ) -> dict[str, object]:
     """A world stands still around its changes; otherwise steps take what they take."""
     sums, now, stall = status.accumulators or Accumulators(), bill(view, status), Decimal(0)
@@ -137,7 +139,7 @@ def _lost(
 
 
 def _useful(
-    view: View, status: TrainingJobStatus, known_step: int, step: int, seconds: Decimal
+    view: View, status: JobState, known_step: int, step: int, seconds: Decimal
 ) -> dict[str, object]:
     """Steps whose price on demand is unknown wait until somebody knows it."""
     sums = status.accumulators or Accumulators()
@@ -151,7 +153,7 @@ def _useful(
     return {"on_demand_usd": usd.amount, "useful_step": step}
 
 
-def _most_useful(view: View, status: TrainingJobStatus, rate: UsdPerHour) -> Usd:
+def _most_useful(view: View, status: JobState, rate: UsdPerHour) -> Usd:
     """Twice what the job would have cost on demand at its largest size since it was made.
 
     Steps are counted by those who do them; nobody has done more than that.
@@ -162,7 +164,7 @@ def _most_useful(view: View, status: TrainingJobStatus, rate: UsdPerHour) -> Usd
     return (rate * size * 2).over(age_seconds)
 
 
-def _on_demand(view: View, status: TrainingJobStatus) -> UsdPerHour | None:
+def _on_demand(view: View, status: JobState) -> UsdPerHour | None:
     """What those who train would cost on the cheapest on-demand nodes that fit; None: unknown."""
     total, crew = NO_RATE, last_crew(view, status)
     for worker in crew:
@@ -192,7 +194,7 @@ def _offers(view: View, worker: Worker) -> list[UsdPerHour | None]:
     return found
 
 
-def first_step(view: View, status: TrainingJobStatus, step: int, seconds: Decimal) -> int:
+def first_step(view: View, status: JobState, step: int, seconds: Decimal) -> int:
     """From where on steps were done for this job's money.
 
     Those are no others than its world did not restore, and no more than it can have done.
@@ -206,7 +208,7 @@ def first_step(view: View, status: TrainingJobStatus, step: int, seconds: Decima
     return max(step - most, restored)
 
 
-def step_seconds(view: View, status: TrainingJobStatus) -> Decimal | None:
+def step_seconds(view: View, status: JobState) -> Decimal | None:
     """How long a step takes, as those say who train or have done so, or as measured before."""
     known = [told.step_seconds for told in last_told(view, status) if told.step_seconds]
     if known:
@@ -215,16 +217,16 @@ def step_seconds(view: View, status: TrainingJobStatus) -> Decimal | None:
     return pace.step_seconds.decimal if pace is not None and pace.step_seconds else None
 
 
-def _note_lost_steps(status: TrainingJobStatus, redone: int) -> TrainingJobStatus:
+def _note_lost_steps(status: JobState, redone: int) -> JobState:
     if not redone:
         return status
     known = status.interruptions or Interruptions()
     lost = min((known.lost_steps or 0) + redone, MOST_STEPS)
     counted = known.model_copy(update={"lost_steps": lost})
-    return status.model_copy(update={"interruptions": counted})
+    return replace(status, interruptions=counted)
 
 
-def _forecast(status: TrainingJobStatus, sums: Accumulators, spent: Usd) -> dict[str, object]:
+def _forecast(status: JobState, sums: Accumulators, spent: Usd) -> dict[str, object]:
     progress = status.progress
     if progress is None or progress.step is None or progress.total_steps is None:
         return _NO_FORECAST

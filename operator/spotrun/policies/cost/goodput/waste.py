@@ -6,14 +6,14 @@ from statistics import median
 
 from spotrun.api.cost import Accumulators, Waste
 from spotrun.api.field_types.amounts import Amount
-from spotrun.api.status import TrainingJobStatus
 from spotrun.money.units import Usd
 from spotrun.policies.cost.bill import to_show
+from spotrun.state.job_state import JobState
 from spotrun.state.view import View
 from spotrun.state.world_members import last_told
 
 
-def waited(view: View, status: TrainingJobStatus, useful: Usd, most: Usd) -> dict[str, object]:
+def waited(view: View, status: JobState, useful: Usd, most: Usd) -> dict[str, object]:
     """Add what was waited in steps of that price, if all together may have cost `most`."""
     sums, told = status.accumulators or Accumulators(), last_told(view, status)
     parts = {
@@ -24,7 +24,7 @@ def waited(view: View, status: TrainingJobStatus, useful: Usd, most: Usd) -> dic
     return {name: min(usd, most).amount for name, usd in sums_then.items() if usd}
 
 
-def waste_shown(status: TrainingJobStatus) -> Waste | None:
+def waste_shown(status: JobState) -> Waste | None:
     """What of a job's cost names what was wasted; None: nothing that is known."""
     sums = status.accumulators or Accumulators()
     lost, redone = Usd.of(sums.lost_work_usd), Usd.of(sums.redone_usd)

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from spotrun.api.cost import Accumulators, Cost
 from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Phase, Reason
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.cost.charges.ends import MOST_ENDS, read_ends, write_ends
 from spotrun.state.actions import Announce, Decision
+from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Node, PodEnd, PodPhase
 from spotrun.wire import Ending, Progress
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago, an_end, later
@@ -54,11 +54,9 @@ def a_trained_job(phase: str) -> JobBuilder:
     return job.with_status(phase=Phase.SUCCEEDED) if phase == "finished" else job
 
 
-def looked_at(
-    before: TrainingJobStatus, job_phase: str, now: datetime, node: Node, **pod: Any
-) -> TrainingJobStatus:
+def looked_at(before: JobState, job_phase: str, now: datetime, node: Node, **pod: Any) -> JobState:
     """What is said at a moment of a job whose second worker is on that node."""
-    job = a_trained_job(job_phase).with_status(**dict(before))
+    job = a_trained_job(job_phase).with_state(before)
     heard = {"ready": True, "heard": SILENT + (now - NOW).total_seconds(), **pod}
     first: dict[str, Any] = {"ready": True, "arrived": 1}
     if job_phase != "running":
@@ -67,11 +65,11 @@ def looked_at(
     return job.decide(now).status
 
 
-def start(phase: str) -> TrainingJobStatus:
+def start(phase: str) -> JobState:
     return a_trained_job(phase).status
 
 
-def cost_of(status: TrainingJobStatus) -> Cost:
+def cost_of(status: JobState) -> Cost:
     assert status.cost is not None
     return status.cost
 
@@ -157,7 +155,7 @@ def test_a_later_finding_is_shown_as_a_correction(phase: str) -> None:
 
 def test_a_correction_of_a_cent_or_more_is_an_event() -> None:
     lost = looked_at(start("finished"), "finished", later(1), UNREACHABLE)
-    job = a_trained_job("finished").with_status(**dict(lost))
+    job = a_trained_job("finished").with_state(lost)
     over = {"phase": PodPhase.SUCCEEDED, "ended_at": NOW, "end": PodEnd(0)}
     job = at_work(at_work(job, 0, node=a_node("a"), **over), 1, node=BACK, **LATER_TOLD)
     said = [one for one in job.decide(later(3600)).announcements if one.reason != "Completed"]
@@ -170,7 +168,7 @@ def test_that_an_end_is_told_a_moment_late_is_no_news() -> None:
     dear = a_node("b", "1000")
     job = at_work(a_trained_job("running"), 0, node=a_node("a"), ready=True, arrived=1)
     before = at_work(job, 1, node=dear).decide(later(1))
-    after = at_work(job.with_status(**dict(before.status)), 1, node=dear, **late).decide(later(2))
+    after = at_work(job.with_state(before.status), 1, node=dear, **late).decide(later(2))
     corrected = cost_of(after.status).corrected_usd
     assert corrected is not None
     assert Decimal(corrected) < Decimal("-0.1")
@@ -180,12 +178,12 @@ def test_that_an_end_is_told_a_moment_late_is_no_news() -> None:
 STEPS = {ago(600): 100, NOW: 160}
 
 
-def a_told_job(before: TrainingJobStatus, now: datetime, node: Node, **pod: Any) -> Decision:
+def a_told_job(before: JobState, now: datetime, node: Node, **pod: Any) -> Decision:
     """The first worker says that it is complete after 200 of 200 steps; the second is lost."""
     step = STEPS.get(now, 200)
     told = Progress(1, step, 200, samples=step * 32, epoch_samples=1600, step_seconds=10.0)
     budget = {"maxCostUsd": "10", "onExceeded": "Warn"}
-    job = a_job(2, min=1, budget=budget).with_facts(**DUE).with_status(**dict(before))
+    job = a_job(2, min=1, budget=budget).with_facts(**DUE).with_state(before)
     first: dict[str, Any] = {"ready": True, "arrived": 1, "progress": told}
     if now == later(1):
         first |= {"completed": True, "ended_at": later(1), **an_end(Ending.COMPLETED)}

@@ -88,7 +88,7 @@ def test_who_was_evicted_before_it_had_a_node_is_free() -> None:
 def test_of_an_hour_without_an_operator_each_worker_pays_what_it_was_there() -> None:
     job = a_metered_job(0, 1)
     before = job.decide()
-    away = job.with_status(**dict(before.status))
+    away = job.with_state(before.status)
     left_early = at_work(away, 1, **{**ended(), "ended_at": later(600)})
     after = left_early.decide(later(3600))
     assert cost(before).usd == "2"

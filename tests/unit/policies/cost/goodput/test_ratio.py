@@ -30,7 +30,7 @@ def lives(*steps: tuple[int, float]) -> Decision:
     """What is said after looks at (step, seconds since the first)."""
     decision = at_step(steps[0][0]).decide()
     for step, seconds in steps[1:]:
-        job = at_step(step).with_status(**dict(decision.status))
+        job = at_step(step).with_state(decision.status)
         decision = at_step(step, job).decide(later(seconds))
     return decision
 
@@ -56,7 +56,7 @@ def test_new_steps_count_and_what_comes_between_does_not() -> None:
 def test_the_steps_that_are_told_with_the_end_count_as_well() -> None:
     before = at_step(200).decide()
     told = Progress(1, 308, total=308, samples=308 * SAMPLES, step_seconds=STEP_SECONDS)
-    job, end = at_step(200).with_status(**dict(before.status)), later(1440)
+    job, end = at_step(200).with_state(before.status), later(1440)
     ended = {"ready": True, "arrived": 1, "progress": told, "completed": True}
     gone = at_work(job, 0, 1, node=a_node(), **ended, **an_end(Ending.COMPLETED), ended_at=end)
     last = gone.decide(end)
@@ -109,7 +109,7 @@ def test_the_forecast_has_a_range(spent_hours: int) -> None:
     looks = ((100, 0.0), (136, 360.0), (154, 3600.0 * spent_hours))
     decision = job.decide(NOW)
     for step, seconds in looks[1:]:
-        moved = at_step(step, job.with_status(**dict(decision.status)))
+        moved = at_step(step, job.with_state(decision.status))
         decision = moved.decide(NOW + timedelta(seconds=seconds))
     cost = decision.status.cost
     assert cost is not None

@@ -29,7 +29,7 @@ def training_at(
 
 
 def after(job: JobBuilder, decision: Decision) -> JobBuilder:
-    return job.with_status(**dict(decision.status))
+    return job.with_state(decision.status)
 
 
 def lives(*steps: tuple[int, int, float]) -> Decision:
@@ -167,7 +167,7 @@ def test_what_was_lost_does_not_fall_with_a_cost_that_was_corrected() -> None:
     known = job.status.accumulators
     assert known is not None
     corrected = known.model_copy(update={"lost_work_usd": Amount("5"), "redone_usd": Amount("1")})
-    job = replace(job, status=job.status.model_copy(update={"accumulators": corrected}))
+    job = replace(job, status=replace(job.status, accumulators=corrected))
     changed = training_at(60, 2, job.with_world("0-1", 2, store="x:1"))
     found = sums(changed.decide(NOW + timedelta(seconds=100)))
     assert (found.lost_work_usd, found.redone_usd) == ("5", "1")

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from spotrun.api.cost import Accumulators, Cost, Waste
 from spotrun.api.field_types.amounts import Amount
-from spotrun.api.status import TrainingJobStatus
 from spotrun.policies.cost.goodput.waste import waste_shown
 from spotrun.state.actions import Decision
+from spotrun.state.job_state import JobState
 from spotrun.wire import Ending, Progress
 from tests.support.jobs.builders import JobBuilder, a_job, an_end, later
 from tests.support.money.priced_nodes import at_work
@@ -29,7 +29,7 @@ def then(
     before: Decision, step: int, seconds: float, generation: int = 1, **shares: Any
 ) -> Decision:
     """What is said later on."""
-    job = at_step(step).with_status(**dict(before.status))
+    job = at_step(step).with_state(before.status)
     if generation > 1:
         job = job.with_world("0,1", generation, store="x:1")
     return at_step(step, job, generation, **shares).decide(later(seconds))
@@ -61,7 +61,7 @@ def test_waiting_that_is_told_with_the_end_counts_as_well() -> None:
     before, end = at_step(0, **shares).decide(), later(1800)
     told = Progress(1, 180, total=180, step_seconds=10.0, **shares)
     ended = {"ready": True, "arrived": 1, "progress": told, **an_end(Ending.COMPLETED)}
-    job = at_step(0).with_status(**dict(before.status))
+    job = at_step(0).with_state(before.status)
     last = at_work(job, 0, 1, completed=True, ended_at=end, **ended).decide(end)
     # $1 for new steps.
     assert cost(last).waste == Waste(peers_usd=Amount("0.2"), data_usd=Amount("0.1"))
@@ -158,7 +158,7 @@ amounts = st.decimals(0, 1000, places=12).map(Amount.of)
 @given(st.none() | amounts, st.none() | amounts)
 def test_what_has_no_sum_has_no_name(lost: Amount | None, redone: Amount | None) -> None:
     sums = Accumulators(lost_work_usd=lost, redone_usd=redone)
-    shown = waste_shown(TrainingJobStatus(accumulators=sums)) or Waste()
+    shown = waste_shown(JobState(accumulators=sums)) or Waste()
     assert shown.peers_usd is None
     assert (shown.redone_usd is None) is (redone is None or not redone.decimal)
     assert shown.standstill_usd is None or shown.standstill_usd.decimal >= 0

@@ -1,0 +1,91 @@
+"""Random statuses of jobs: whatever the CRD allows, each text in the form in which we write it."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from hypothesis import strategies as st
+from pydantic.fields import FieldInfo
+
+from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
+from spotrun.api.field_types.text_values import Intervals, Serials, Text, Time
+from spotrun.api.meta import ReasonText
+from spotrun.api.model import Model
+from spotrun.api.status import TrainingJobStatus
+
+_NUMBERS = st.lists(st.integers(0, 40), max_size=6)
+_DECIMALS = st.decimals(0, 10**6, places=3)
+_TIMES = st.integers(1_600_000_000, 1_900_000_000).map(lambda s: datetime.fromtimestamp(s, UTC))
+
+_TEXTS: dict[type[Text], st.SearchStrategy[Any]] = {
+    Time: _TIMES.map(Time.of),
+    Serials: _NUMBERS.map(Serials.of),
+    Intervals: _NUMBERS.map(lambda some: Intervals(Serials.of(sorted(set(some))))),
+    Amount: _DECIMALS.map(Amount.of),
+    SignedAmount: st.decimals(Decimal(-9), Decimal(9), places=2).map(
+        lambda one: SignedAmount.of(one + 0)  # no "-0"
+    ),
+    Percent: st.integers(0, 999).map(lambda one: Percent(f"{one}%")),
+    ReasonText: st.sampled_from(["Training", "Running"]).map(ReasonText),
+}
+
+
+def statuses() -> st.SearchStrategy[TrainingJobStatus]:
+    """Return statuses of which each field may be there or not."""
+    return _model(TrainingJobStatus).map(TrainingJobStatus.model_validate)
+
+
+def _model(model: type[Model]) -> st.SearchStrategy[Any]:
+    given = {name: _field(info) for name, info in model.model_fields.items()}
+    required = {n: one for n, one in given.items() if model.model_fields[n].is_required()}
+    optional = {name: one for name, one in given.items() if name not in required}
+    return st.fixed_dictionaries(required, optional=optional).map(model.model_validate)
+
+
+def _field(info: FieldInfo) -> st.SearchStrategy[Any]:
+    return _values(info.annotation, tuple(info.metadata))
+
+
+def _values(kind: Any, bounds: tuple[Any, ...] = ()) -> st.SearchStrategy[Any]:
+    arguments = get_args(kind)
+    match get_origin(kind):
+        case None:
+            return _plain(kind, bounds)
+        case origin if origin is Annotated:
+            return _values(arguments[0], (*bounds, *arguments[1:]))
+        case origin if origin in {Union, UnionType}:
+            # What is absent is drawn as a field that is left out.
+            return st.one_of(*(_values(one, bounds) for one in arguments if one is not NoneType))
+        case origin if origin is tuple:
+            unique = isinstance(arguments[0], type) and issubclass(arguments[0], Enum)
+            some = st.lists(_values(arguments[0]), max_size=2, unique=unique)
+            return some.map(tuple)
+        case origin if origin is dict:
+            return st.dictionaries(st.sampled_from("abc"), _values(arguments[1]), max_size=2)
+    raise AssertionError(f"no strategy for {kind}")
+
+
+def _plain(kind: type, bounds: tuple[Any, ...]) -> st.SearchStrategy[Any]:
+    if issubclass(kind, Enum):
+        return st.sampled_from(kind)
+    if issubclass(kind, Model):
+        return _model(kind)
+    if issubclass(kind, Text):
+        return _TEXTS[kind]
+    makers: dict[type, Callable[[], st.SearchStrategy[Any]]] = {
+        bool: st.booleans,
+        int: lambda: st.integers(_bound(bounds, "ge", 0), _bound(bounds, "le", 10**6)),
+        str: lambda: st.sampled_from(["", "a", "a b", "a-1"]),
+    }
+    return makers[kind]()
+
+
+def _bound(bounds: tuple[Any, ...], name: str, default: int) -> int:
+    found: list[int] = []
+    for one in bounds:
+        parts = one.metadata if isinstance(one, FieldInfo) else (one,)
+        found += [getattr(part, name) for part in parts if hasattr(part, name)]
+    return found[-1] if found else default
