@@ -123,7 +123,7 @@ class Chaos:
         leaver = self._dice.choice(self._members)
         stays = self._without(leaver)
         self._publish(How.BOUNDARY, stays)
-        self._until(lambda: self._job.telling(leaver).broken)
+        self._until(lambda: self._job.progress(leaver).broken)
         self._kill_at_once(leaver)
 
     def _stop(self) -> None:
@@ -197,7 +197,7 @@ class Chaos:
         members = self._shuffled([*self._members, newcomer])
         self._job.publish(How.BOUNDARY, *members, switch=False)
         self._job.start(newcomer)
-        self._until(lambda: self._job.telling(newcomer).ready, WARM_SECONDS)
+        self._until(lambda: self._job.progress(newcomer).ready, WARM_SECONDS)
         return members
 
     def _kill(self, count: int) -> None:
@@ -241,7 +241,7 @@ class Chaos:
 
     def _all_are_there(self) -> bool:
         newest = self._job.generation
-        return all(self._job.telling(each).generation == newest for each in self._members)
+        return all(self._job.progress(each).generation == newest for each in self._members)
 
     def _size(self, worker: str) -> int:
         lines = self._folder / f"{worker}.jsonl"
@@ -265,6 +265,6 @@ class Chaos:
             self._job.signal(each, signal.SIGUSR1)
         time.sleep(STACKS_SECONDS)
         return [
-            f"{each}: {self._job.telling(each)}\n{(self._folder / f'{each}.stacks').read_text()}"
+            f"{each}: {self._job.progress(each)}\n{(self._folder / f'{each}.stacks').read_text()}"
             for each in alive
         ]

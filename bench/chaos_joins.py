@@ -128,7 +128,7 @@ class Joins:
         for one in stacks:
             one.signal(signal.SIGUSR1)
         time.sleep(STACKS_SECONDS)
-        said = [f"{one.name}: {one.telling}\n{file.read_text()}" for one, file in stacks.items()]
+        said = [f"{one.name}: {one.progress}\n{file.read_text()}" for one, file in stacks.items()]
         return StuckError("\n".join([f"{when}, in {self._job.status.world}", *said]))
 
 

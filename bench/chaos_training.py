@@ -21,10 +21,10 @@ from torch.utils.data import TensorDataset
 
 from bench import chaos_links
 from spotrun_trainer import Run
-from spotrun_trainer.elastic.membership import Worlds
+from spotrun_trainer.elastic.membership import Membership
 from spotrun_trainer.loop import state_sync
 from spotrun_trainer.state.tracked import Tracked
-from spotrun_trainer.step.deterministic_reduce import Treed
+from spotrun_trainer.step.deterministic_reduce import TreeGradients
 
 SAMPLES, FEATURES, CLASSES = 960, 8, 3
 GLOBAL_BATCH, MICROBATCH = 16, 2
@@ -112,8 +112,8 @@ def aim(folder: Path) -> None:
             order.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
 
-    between(Treed, "reduce", at, "reduce", "reduced")
-    between(Worlds, "commit", at, "commit", "committed")
+    between(TreeGradients, "reduce", at, "reduce", "reduced")
+    between(Membership, "commit", at, "commit", "committed")
     between(torch.optim.AdamW, "step", at, "apply", "applied")
 
 

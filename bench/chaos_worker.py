@@ -15,7 +15,7 @@ from spotrun_trainer.agent.agent import Agent
 from spotrun_trainer.agent.operator_connection import NoAnswerError
 from spotrun_trainer.agent.settings import Settings
 from spotrun_trainer.process.addresses import split_address
-from spotrun_trainer.process.ipc_files import Telling, read_telling
+from spotrun_trainer.process.ipc_files import TrainerProgress, read_progress
 from tests.support.processes.trainer_world import Process
 
 MONITOR_SECONDS = 0.1  # torchrun's own
@@ -83,9 +83,9 @@ class LocalWorker:
         self._thread.start()
 
     @property
-    def telling(self) -> Telling:
+    def progress(self) -> TrainerProgress:
         """What its training process said last."""
-        return read_telling(self._directory)
+        return read_progress(self._directory)
 
     def vanish(self, *, silently: bool) -> None:
         """Lose the machine; silently: no connection ends, as with a cable pulled."""
@@ -126,7 +126,7 @@ class LocalWorker:
         """At once, without a word: a power cut asks nobody."""
         self._is_over = True
         agent = self._agent
-        agent._conversation.close()  # noqa: SLF001
+        agent._operator_threads.close()  # noqa: SLF001
         agent._heartbeats.close()  # noqa: SLF001
         agent._stores.close()  # noqa: SLF001
         if self._process is not None:

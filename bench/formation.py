@@ -18,7 +18,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in i
 
 from bench.operator_bench import say
 from devcluster.argument_types import how_many
-from spotrun_trainer.elastic.rank_info import Seat
+from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.elastic.store_rendezvous import meet
 from spotrun_trainer.process.dns import wait_shortly
 
@@ -44,11 +44,11 @@ def form(processes: int) -> float:
     know = threading.Barrier(processes + 1)
 
     def process(rank: int) -> float:
-        seat = Seat(
+        rank_info = RankInfo(
             rank=rank, size=processes, generation=1, store=("127.0.0.1", store.port), elastic=True
         )
         know.wait()
-        meet(seat, TIMEOUT_SECONDS, lambda: None)
+        meet(rank_info, TIMEOUT_SECONDS, lambda: None)
         return time.monotonic()
 
     with ThreadPoolExecutor(processes) as threads:

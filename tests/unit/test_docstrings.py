@@ -26,7 +26,7 @@ NOT_YET_CLEAN = {
     "devcluster": 47,
     "operator/spotrun/policies": 309,
     "operator/spotrun/state": 33,
-    "tests": 183,
+    "tests": 184,
     "trainer_image/spotrun_trainer": 4,
     "trainer_image/spotrun_trainer/agent": 43,
     "trainer_image/spotrun_trainer/checkpoint": 30,

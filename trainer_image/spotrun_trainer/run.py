@@ -14,14 +14,14 @@ from spotrun_trainer.elastic.world_context import open_context
 from spotrun_trainer.loop.evaluate import (
     LossFunction,
     MetricsFunction,
-    Together,
-    in_whichever_world,
+    Participants,
     metrics,
+    repeat_until_committed,
 )
 from spotrun_trainer.loop.local_first import first_of_a_worker
 from spotrun_trainer.loop.loop import Loop
-from spotrun_trainer.loop.save_schedule import Cadence
-from spotrun_trainer.loop.saving import Saves
+from spotrun_trainer.loop.save_schedule import SaveSchedule
+from spotrun_trainer.loop.saving import Saving
 from spotrun_trainer.state.tracked import Rule, Stateful
 from spotrun_trainer.state.wrapper_check import check_plain, check_unwrapped
 from spotrun_trainer.step import schedule_check
@@ -85,10 +85,10 @@ class Run:
         )
         if every is None:
             every = os.environ.get("SPOTRUN_CHECKPOINT_EVERY", "auto")
-        self._saves = Saves(self._context, Cadence(every))
+        self._saving = Saving(self._context, SaveSchedule(every))
         self._loop: Loop | None = None
         self._onces = 0
-        self._sources = Sources(seed, self._context.seat.local_size)
+        self._sources = Sources(seed, self._context.rank_info.local_size)
 
     @property
     def device(self) -> torch.device:
@@ -98,12 +98,12 @@ class Run:
     @property
     def rank(self) -> int:
         """This process's number; it may change from step to step."""
-        return self._context.seat.rank
+        return self._context.rank_info.rank
 
     @property
     def world_size(self) -> int:
         """How many processes there are; it may change from step to step."""
-        return self._context.seat.size
+        return self._context.rank_info.size
 
     @property
     def step(self) -> int:
@@ -116,7 +116,9 @@ class Run:
         What it downloads or unpacks is there when the others call it; each gets its own result.
         """
         self._onces += 1
-        return first_of_a_worker(self._context.seat, self._onces, lambda: prepare(*args, **kwargs))
+        return first_of_a_worker(
+            self._context.rank_info, self._onces, lambda: prepare(*args, **kwargs)
+        )
 
     def prepare(self, model: M) -> M:
         """The model itself, on this process's device."""
@@ -176,13 +178,13 @@ class Run:
             data, microbatch, shuffle=shuffle, num_workers=num_workers, collate=collate
         )
         end = total_steps(batch, source.length, total, epochs)
-        self._loop = Loop(self._context, self._saves, source, batch, end, sum_names=tuple(sums))
+        self._loop = Loop(self._context, self._saving, source, batch, end, sum_names=tuple(sums))
         return self._loop.steps()
 
     def stop(self) -> None:
         """End the training with the next step that all processes agree on; any rank may call it."""
         if self._loop is not None:
-            self._loop.wishes.is_stopping = True
+            self._loop.voter.is_stopping = True
 
     def every(self, steps: int) -> bool:
         """Whether the number of steps done is a multiple; the same on all ranks."""
@@ -202,7 +204,7 @@ class Run:
         """Print values of this step, on rank 0; a tensor is fetched when it has been computed."""
         context = self._context
         # Inside a step that one is meant, outside the one that was done last.
-        context.logbook.note(context.step + (not context.is_at_boundary), values)
+        context.console_log.note(context.step + (not context.is_at_boundary), values)
 
     @overload
     def evaluate(
@@ -237,19 +239,19 @@ class Run:
             )
 
         # The step that was done last; its line is printed, however quickly others follow.
-        context.logbook.keep_line(context.step)
+        context.console_log.keep_line(context.step)
 
-        def attempt(together: Together) -> float | dict[str, float]:
+        def attempt(participants: Participants) -> float | dict[str, float]:
             with self._sources.to_evaluate(data, microbatch) as (source, size):
-                return metrics(context, model, source, size, loss, together=together)
+                return metrics(context, model, source, size, loss, participants=participants)
 
         if loop is not None:
-            return in_whichever_world(context, loop, attempt)
-        if context.seat.shards > 1:
+            return repeat_until_committed(context, loop, attempt)
+        if context.rank_info.shards > 1:
             raise ValueError(
                 "run.evaluate before run.steps: the processes that hold the model together meet"
                 " when its first step begins, so evaluate in the loop"
             )
         # Who joins the others later comes by here alone; their world is not to be met for this.
-        group = Group() if context.seat.joins else context.group
-        return attempt(Together(group))
+        group = Group() if context.rank_info.joins else context.group
+        return attempt(Participants(group))

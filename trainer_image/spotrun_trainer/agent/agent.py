@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 from spotrun.wire import Ending, LastWords, World
 from spotrun_trainer.agent import next_action
-from spotrun_trainer.agent.exit_barrier import Farewell
+from spotrun_trainer.agent.exit_barrier import ExitBarrier
 from spotrun_trainer.agent.heartbeat import Heartbeats
 from spotrun_trainer.agent.next_action import Known
-from spotrun_trainer.agent.operator_connection import Contact, Link
-from spotrun_trainer.agent.operator_threads import Conversation, Operator
+from spotrun_trainer.agent.operator_connection import Contact, OperatorConnection
+from spotrun_trainer.agent.operator_threads import Operator, OperatorThreads
 from spotrun_trainer.agent.settings import Settings
 from spotrun_trainer.agent.state import State
 from spotrun_trainer.agent.stores import Stores
@@ -26,7 +26,7 @@ Connect = Callable[[Settings, Contact, float], Operator]
 def connect(settings: Settings, contact: Contact, timeout_seconds: float) -> Operator:
     """A connection to the operator over TLS."""
     tls = ssl.create_default_context(cadata=settings.authorities)
-    return Link(settings, tls, contact, timeout_seconds=timeout_seconds)
+    return OperatorConnection(settings, tls, contact, timeout_seconds=timeout_seconds)
 
 
 class Agent:
@@ -39,7 +39,7 @@ class Agent:
         self._state = State(settings, self._stores)
         self._termination_log = TerminationLog(settings.last_words)
         self._heartbeats = Heartbeats(settings.address, self._state.suspect)
-        self._conversation = Conversation(
+        self._operator_threads = OperatorThreads(
             self._state,
             connect(settings, self._contact, _POLL_SECONDS),
             connect(settings, self._contact, _REPORT_SECONDS),
@@ -68,7 +68,7 @@ class Agent:
     def may_restart(self) -> bool:
         """Whether another world is likely to be one for new processes."""
         with self._state.news:
-            return not self._known().telling.in_process
+            return not self._known().progress.in_process
 
     def fail(self, exit_code: int, message: str) -> None:
         """A training process ended with an error."""
@@ -89,9 +89,9 @@ class Agent:
         with state.news:
             state.look()  # the world that its processes were in last may not be known yet
             known = self._known()
-        if known.telling.exiting is not None or state.entered is None:
-            return next_action.words(Ending(known.telling.exiting or "departed"), known)
-        farewell = Farewell(state.entered, tell=state.complete)
+        if known.progress.exiting is not None or state.entered is None:
+            return next_action.words(Ending(known.progress.exiting or "departed"), known)
+        barrier = ExitBarrier(state.entered, tell=state.complete)
         while True:
             with state.news:
                 known = self._known()
@@ -99,25 +99,25 @@ class Agent:
                 is_done = next_action.has_succeeded(known) or (
                     is_left_behind and next_action.is_saved(known)
                 )
-                if farewell.all_are_done or is_done:
+                if barrier.all_are_done or is_done:
                     break
                 if is_left_behind:
                     return next_action.words(Ending.DEPARTED, known, "the others go on without it")
                 state.news.wait(_LOOK_SECONDS)
         state.complete()
-        self._conversation.flush(_FLUSH_SECONDS)
-        farewell.wait()
+        self._operator_threads.flush(_FLUSH_SECONDS)
+        barrier.wait()
         return next_action.words(Ending.COMPLETED, known)
 
     def end(self, words: LastWords | None = None) -> None:
         """Say the last words; None: the worker was told to end by a signal."""
         if self._termination_log.is_written:
             return
-        self._conversation.flush(_FLUSH_SECONDS)
+        self._operator_threads.flush(_FLUSH_SECONDS)
         with self._state.news:
             words = words or next_action.end_by_signal(self._known())
         self._termination_log.write(words)
-        self._conversation.close()
+        self._operator_threads.close()
         self._heartbeats.close()
         self._stores.close()
 

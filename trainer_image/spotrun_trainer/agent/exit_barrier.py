@@ -21,7 +21,7 @@ _LINGER_SECONDS = 3.0
 """So long the host of the store waits for those who have not yet seen that all are done."""
 
 
-class Farewell:
+class ExitBarrier:
     """Says that this worker is done and waits for the others, in a thread of its own.
 
     A thread, because a store whose machine is gone blocks; what the operator says must still count.

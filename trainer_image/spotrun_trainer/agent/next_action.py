@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from spotrun.wire import Answer, Ending, How, LastWords, World
-from spotrun_trainer.process.ipc_files import Telling
+from spotrun_trainer.process.ipc_files import TrainerProgress
 
 LEFT_OUT_SECONDS: Final = 2.0
 """A worker that is told of no place stops only after this: the caches of a new leader may be a
@@ -23,7 +23,7 @@ class Known:
 
     answer: Answer | None  # the newest; None before there is one
     entered: int = 0  # the newest generation that the processes were started for, or went to meet
-    telling: Telling = field(default_factory=Telling)
+    progress: TrainerProgress = field(default_factory=TrainerProgress)
     placeless_seconds: float = 0.0  # since it was first told of no place in any world
     clinging_seconds: float = 0.0  # since the others went on without its process, which has not
     away_seconds: float = 0.0  # since the operator was heard last
@@ -58,23 +58,23 @@ def next_world(known: Known) -> World | LastWords | None:
 
 def must_stop(known: Known) -> bool:
     """Of a worker with processes: whether they are to be stopped, for another world or for good."""
-    if _waits_warm(known.telling) and _ending(known) is not None:
+    if _waits_warm(known.progress) and _ending(known) is not None:
         return True
     if known.answer is None:
         return False
-    if known.clinging_seconds > HANGS_SECONDS + 2 * (known.telling.step_seconds or 0.0):
+    if known.clinging_seconds > HANGS_SECONDS + 2 * (known.progress.step_seconds or 0.0):
         return True
     world = known.answer.world
     if world is None:
         return _is_left_out(known, known.answer)
     if world.generation <= known.entered or not world.switch:
         return False
-    return world.how is How.RESTART or not known.telling.in_process
+    return world.how is How.RESTART or not known.progress.in_process
 
 
-def clings(answer: Answer | None, telling: Telling) -> bool:
+def clings(answer: Answer | None, progress: TrainerProgress) -> bool:
     """Whether a process still is in a world that the others have left, without it."""
-    is_in_one = telling.in_process and telling.left < max(telling.generation, telling.entering)
+    is_in_one = progress.in_process and progress.left < max(progress.generation, progress.entering)
     return answer is not None and answer.left_out and is_in_one
 
 
@@ -97,13 +97,13 @@ def has_succeeded(known: Known) -> bool:
 
 def is_saved(known: Known) -> bool:
     """Of a worker that is done: whether all of the training is, and others can only repeat it."""
-    return known.telling.completed and known.telling.checkpoint is not None
+    return known.progress.completed and known.progress.checkpoint is not None
 
 
 def end_by_signal(known: Known) -> LastWords:
     """The last words of a worker that was told to end by SIGTERM."""
-    if known.telling.exiting is not None:
-        return words(Ending(known.telling.exiting), known)
+    if known.progress.exiting is not None:
+        return words(Ending(known.progress.exiting), known)
     if known.is_out_of_time:
         return words(Ending.DEPARTED, known, "no word from the operator by stopAt")
     if known.job_is_gone or not _is_wanted(known.answer):
@@ -111,14 +111,14 @@ def end_by_signal(known: Known) -> LastWords:
     return words(Ending.PREEMPTED, known, "SIGTERM came without a word from the operator")
 
 
-def _waits_warm(telling: Telling) -> bool:
+def _waits_warm(progress: TrainerProgress) -> bool:
     """Whether its processes wait for a world, ready for it: nothing is lost with them."""
-    return telling.ready and telling.exiting is None and telling.broken >= telling.generation
+    return progress.ready and progress.exiting is None and progress.broken >= progress.generation
 
 
 def _ending(known: Known) -> LastWords | None:
-    if known.telling.exiting is not None:
-        return words(Ending(known.telling.exiting), known)
+    if known.progress.exiting is not None:
+        return words(Ending(known.progress.exiting), known)
     if known.job_is_gone:
         return words(Ending.DEPARTED, known, "the job was deleted")
     if known.answer is not None and known.answer.phase in _OVER:
@@ -136,8 +136,8 @@ def words(
     reason: Ending, known: Known, message: str = "", *, exit_code: int | None = None
 ) -> LastWords:
     """Last words with how far the training was."""
-    telling = known.telling
-    return LastWords(reason, telling.step or None, telling.checkpoint, exit_code, message)
+    progress = known.progress
+    return LastWords(reason, progress.step or None, progress.checkpoint, exit_code, message)
 
 
 def _is_wanted(answer: Answer | None) -> bool:
@@ -148,6 +148,6 @@ def _is_wanted(answer: Answer | None) -> bool:
 
 
 def _is_left_out(known: Known, answer: Answer) -> bool:
-    if known.telling.in_process:
+    if known.progress.in_process:
         return False  # it leaves by itself, at a boundary, and is warm for the next world
     return answer.phase in _GOING_ON and known.placeless_seconds > LEFT_OUT_SECONDS

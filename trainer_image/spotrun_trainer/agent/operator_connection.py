@@ -95,7 +95,7 @@ class Contact:
             )
 
 
-class Link:
+class OperatorConnection:
     """One HTTPS connection that follows the leader; not to be shared by threads."""
 
     def __init__(

@@ -41,7 +41,7 @@ def is_due(report: Report, sent: Report | None, age_seconds: float) -> bool:
     return report != sent and age_seconds >= CALM_SECONDS
 
 
-class Conversation:
+class OperatorThreads:
     """Keeps the operator told, and the state up to date, until it is closed."""
 
     def __init__(self, state: State, polls: Operator, reports: Operator) -> None:

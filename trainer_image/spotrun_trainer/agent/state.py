@@ -26,7 +26,7 @@ from spotrun_trainer.agent import next_action
 from spotrun_trainer.agent.next_action import Known
 from spotrun_trainer.agent.settings import Settings
 from spotrun_trainer.agent.stores import Stores
-from spotrun_trainer.process.ipc_files import ProgressFile, Telling, write_world
+from spotrun_trainer.process.ipc_files import ProgressFile, TrainerProgress, write_world
 
 log = logging.getLogger(__name__)
 
@@ -76,8 +76,8 @@ class State:
         self._is_leaving = False
         self._failed: Failure | None = None
         self._suspects: tuple[int, ...] = ()
-        self._progress = ProgressFile(settings.directory)
-        self._carried = Telling()  # what the processes of earlier worlds have told
+        self._progress_file = ProgressFile(settings.directory)
+        self._carried = TrainerProgress()  # what the processes of earlier worlds have told
         self._entered_at = 0.0
         self._arrived = 0
         self._broken_since: float | None = None
@@ -132,11 +132,11 @@ class State:
 
     def known(self, away_seconds: float) -> Known:
         """All that the next move depends on."""
-        telling = self.telling
+        progress = self.progress
         return Known(
             answer=self._answer,
-            entered=max(self._generation, self._told_generation(telling), telling.entering),
-            telling=telling,
+            entered=max(self._generation, self._reported_generation(progress), progress.entering),
+            progress=progress,
             placeless_seconds=self._seconds_since(self._placeless_since),
             clinging_seconds=self._seconds_since(self._clings_since),
             away_seconds=away_seconds,
@@ -181,8 +181,8 @@ class State:
 
     def _follow(self) -> None:
         """Its processes have gone into another world by themselves, or to meet the others there."""
-        world, telling = self._answer.world if self._answer is not None else None, self.telling
-        there = max(telling.generation, telling.entering)
+        world, progress = self._answer.world if self._answer is not None else None, self.progress
+        there = max(progress.generation, progress.entering)
         if world is not None and self._generation < world.generation == there:
             self._be_in(world)
 
@@ -192,11 +192,11 @@ class State:
         That counts unless it meant to, or follows from another world that is there already.
         """
         with self.news:
-            telling = self.telling
-            generation = max(self._generation, telling.generation, telling.entering)
-            if telling.exiting is not None or self._is_superseded(generation, telling):
+            progress = self.progress
+            generation = max(self._generation, progress.generation, progress.entering)
+            if progress.exiting is not None or self._is_superseded(generation, progress):
                 return
-            text = telling.failure or message
+            text = progress.failure or message
             self._failed = Failure(generation, exit_code, text[-MESSAGE_CHARACTERS:])
             self.news.notify_all()
 
@@ -225,10 +225,10 @@ class State:
             self.news.notify_all()
 
     @property
-    def telling(self) -> Telling:
+    def progress(self) -> TrainerProgress:
         """What the trainer told last."""
-        told = self._progress.read()
-        return self._carried if told == Telling() else told
+        told = self._progress_file.read()
+        return self._carried if told == TrainerProgress() else told
 
     def look(self) -> None:
         """Look for what nobody says: the time is over, or a group stays broken."""
@@ -241,22 +241,22 @@ class State:
             self._terminate()
         self._look_for_arrival()
         self._look_for_a_broken_group()
-        clings = next_action.clings(self._answer, self.telling)
+        clings = next_action.clings(self._answer, self.progress)
         self._clings_since = (self._clings_since or self._clock()) if clings else None
 
     def _look_for_arrival(self) -> None:
-        telling = self.telling
-        told = self._told_generation(telling)
-        is_silent = not telling.in_process and self.entered is not None and self.entered.switch
+        progress = self.progress
+        told = self._reported_generation(progress)
+        is_silent = not progress.in_process and self.entered is not None and self.entered.switch
         is_late = is_silent and self._clock() - self._entered_at > ARRIVED_SECONDS
         if self._generation and (self._is_completed or is_late or told >= self._generation):
             self._arrived = max(self._generation, told)
         # In process all who are there go to meet at once; who does not is to be left out soon.
-        if telling.in_process:
-            self._arrived = max(self._arrived, min(telling.entering, self._newest))
+        if progress.in_process:
+            self._arrived = max(self._arrived, min(progress.entering, self._newest))
 
     def _look_for_a_broken_group(self) -> None:
-        broken = self.telling.broken
+        broken = self.progress.broken
         world = self._answer.world if self._answer is not None else None
         # Where there is another world, or none for it, the operator knows and has a time-out.
         if not self._generation or broken < self._generation or world is None:
@@ -276,7 +276,7 @@ class State:
 
     def report(self) -> Report:
         """What the operator is to know."""
-        told = self.telling
+        told = self.progress
         saved = told.checkpoint
         # What a process said that has ended is no news of the next one.
         is_up = not self._is_waiting and self._failed is None
@@ -302,20 +302,20 @@ class State:
     def _generation(self) -> int:
         return self.entered.generation if self.entered is not None else 0
 
-    def _told_generation(self, telling: Telling) -> int:
+    def _reported_generation(self, progress: TrainerProgress) -> int:
         """The world that the trainer says it is in; of one that nobody knows it cannot be."""
-        return min(telling.generation, self._newest)
+        return min(progress.generation, self._newest)
 
-    def _is_superseded(self, generation: int, telling: Telling) -> bool:
+    def _is_superseded(self, generation: int, progress: TrainerProgress) -> bool:
         """Whether its end is explained by a world for which it would have been started again."""
         world = self._answer.world if self._answer is not None else None
         if world is None or not world.switch or world.generation <= generation:
             return False
-        return world.how is How.RESTART or not telling.in_process
+        return world.how is How.RESTART or not progress.in_process
 
     def _carry_on(self) -> None:
-        told = self.telling
-        self._carried = Telling(
+        told = self.progress
+        self._carried = TrainerProgress(
             generation=told.generation,
             step=told.step,
             total=told.total,

@@ -41,7 +41,7 @@ class Passed:
 
 
 @dataclass
-class Parcel:
+class PackedMessage:
     """A message that is ready to be sent, once."""
 
     data: memoryview = field(default_factory=lambda: memoryview(b""))
@@ -55,30 +55,30 @@ class Parcel:
         return len(self.descriptors) - 1
 
 
-def pack(thing: object) -> Parcel:
+def pack(thing: object) -> PackedMessage:
     """Pickle, collecting descriptors the way processes that are being spawned get them."""
-    parcel = Parcel()
-    collector: Any = parcel
+    message = PackedMessage()
+    collector: Any = message
     context.set_spawning_popen(collector)
     try:
-        parcel.data = ForkingPickler.dumps(thing)
+        message.data = ForkingPickler.dumps(thing)
     except BaseException:
-        _close(parcel.descriptors)
+        _close(message.descriptors)
         raise
     finally:
         context.set_spawning_popen(None)
-    return parcel
+    return message
 
 
-def send(connection: Connection, parcel: Parcel) -> None:
+def send(connection: Connection, message: PackedMessage) -> None:
     try:
-        count = len(parcel.descriptors).to_bytes(COUNT_BYTES)
-        connection.send_bytes(b"".join((count, parcel.data)))
+        count = len(message.descriptors).to_bytes(COUNT_BYTES)
+        connection.send_bytes(b"".join((count, message.data)))
         with _socket_of(connection) as sending:
-            for at in range(0, len(parcel.descriptors), AT_ONCE):
-                socket.send_fds(sending, [b"+"], parcel.descriptors[at : at + AT_ONCE])
+            for at in range(0, len(message.descriptors), AT_ONCE):
+                socket.send_fds(sending, [b"+"], message.descriptors[at : at + AT_ONCE])
     finally:
-        _close(parcel.descriptors)
+        _close(message.descriptors)
 
 
 def receive(connection: Connection) -> object:

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from spotrun_trainer.data.load import Load, Loaded, Request
-from spotrun_trainer.data.shared_memory import Parcel, pack, send
+from spotrun_trainer.data.shared_memory import PackedMessage, pack, send
 
 IGNORED = (signal.SIGTERM, signal.SIGINT)
 """They go to the whole process group. Workers that died of them would take the training process
@@ -152,7 +152,7 @@ def outcome(load: Load, request: Request) -> Outcome:
         return Failure(portable(error))
 
 
-def packed(ticket: int, outcome: Outcome) -> Parcel:
+def packed(ticket: int, outcome: Outcome) -> PackedMessage:
     """The answer as bytes, its tensors in shared memory."""
     try:
         return pack((ticket, outcome))

@@ -34,7 +34,7 @@ class Connections:
         self._to_store = set[int]()
         self._held = set[int]()
         self._to_peers = dict[int, int]()
-        self._are_strangers_among_them = False
+        self._has_foreign_sockets = False
         self.are_cut = False
 
     def begin(self) -> None:
@@ -67,14 +67,14 @@ class Connections:
                 for descriptor, inode in self._own.items()
                 if inode not in self._to_store and _port_of_peer(descriptor) is not None
             }
-            self._are_strangers_among_them = len(self._to_peers) > peers
+            self._has_foreign_sockets = len(self._to_peers) > peers
 
     @property
     def are_left(self) -> bool:
         """Whether one that led to a peer does so no more, whoever has closed it."""
         with self._lock:
             ends = any(_is_closed(*each) for each in self._to_peers.items())
-            return ends and not self._are_strangers_among_them
+            return ends and not self._has_foreign_sockets
 
     def check(self) -> None:
         """Raise PeerLostError if they are cut."""

@@ -24,11 +24,18 @@ from spotrun_trainer.elastic import state_transfer
 from spotrun_trainer.elastic.errors import PeerLostError, StrandedError, WorldChangedError
 from spotrun_trainer.elastic.pending_collectives import Pending
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.elastic.recovery_plan import NOTHING, Commit, Part, Standing, Verdict, conclude
+from spotrun_trainer.elastic.recovery_plan import (
+    NOTHING,
+    Commit,
+    ProcessState,
+    RecoveryPlan,
+    Role,
+    plan_recovery,
+)
 from spotrun_trainer.elastic.world_context import Context
 
 
-class Cargo(Protocol):
+class WorldObserver(Protocol):
     """What is brought along beside what is tracked."""
 
     def begin(self) -> None:
@@ -47,20 +54,21 @@ class Cargo(Protocol):
         """There is another group than before, and this process holds the same state as all."""
 
 
-class Worlds:
+class Membership:
     """Knows what this process has committed, and takes it from one world into the next."""
 
-    def __init__(self, context: Context, cargo: Cargo) -> None:
+    def __init__(self, context: Context, observer: WorldObserver) -> None:
         self.evaluates_alone = False  # until the next step, of which alone newcomers know
         self.idle: AbstractSet[int] = NOBODY  # copies of the model that get the state in this step
         self._context = context
-        self._cargo = cargo
+        self._observer = observer
         self._committed = NOTHING
         self._numbers = torch.empty(0)  # that the last commit brought
         self._is_evaluating = False
         self._is_torn = False  # what is tracked is in part an old state, in part another one's
         self._giving: list[Pending] = []
-        self._owed: tuple[Verdict, int] | None = None  # what this rank has yet to give, or to take
+        # The plan and the rank of a transfer of state that begins with the next step.
+        self._owed: tuple[RecoveryPlan, int] | None = None
 
     def enter(self) -> None:
         """Enter the first world."""
@@ -76,7 +84,7 @@ class Worlds:
         WorldChangedError if no survivor has gone on.
         """
         context = self._context
-        pending = Commit(context.seat.generation, self._committed.number + 1)
+        pending = Commit(context.rank_info.generation, self._committed.number + 1)
         try:
             self.finish_giving()
             _sum(context.group, numbers)
@@ -94,13 +102,13 @@ class Worlds:
         self.evaluates_alone = False
         if self._owed is None:
             return
-        (verdict, rank), self._owed = self._owed, None
-        if verdict.parts[rank] is Part.KEEPS:
-            self._give_state(verdict, rank)
+        (plan, rank), self._owed = self._owed, None
+        if plan.roles[rank] is Role.KEEPS:
+            self._give_state(plan, rank)
         else:
-            self._take(verdict, rank)
-            self._committed, self.idle = verdict.agreed, verdict.idle
-            self._cargo.arrived()
+            self._take(plan, rank)
+            self._committed, self.idle = plan.agreed, plan.idle
+            self._observer.arrived()
 
     def finish_giving(self) -> None:
         """Return once newcomers have what this process gives them: then it may change."""
@@ -132,88 +140,90 @@ class Worlds:
         self._leave(error)
         while True:
             with context.meter.span("wait"):
-                context.wait_for_seat(context.seat.generation, error, self._cargo.wait)
+                context.wait_for_world(context.rank_info.generation, error, self._observer.wait)
             try:
-                part = self._settle(pending, numbers)
+                role = self._settle(pending, numbers)
             except PeerLostError as lost:
                 error = lost
                 self._leave(lost)
             else:
-                return part is Part.APPLIES
+                return role is Role.APPLIES
 
     def _leave(self, error: Exception | None) -> None:
         self._context.leave_world(error)
         self._giving.clear()
         self._owed = None
 
-    def _settle(self, pending: Commit, numbers: Tensor | None) -> Part:
+    def _settle(self, pending: Commit, numbers: Tensor | None) -> Role:
         """Meet the others, and come to the same state; raises PeerLostError."""
         context = self._context
-        standing = Standing(self._committed, pending, self._is_evaluating)
-        standings = self._exchange(standing) if context.seat.elastic else ()
-        verdict = conclude(standings, context.seat.generation, context.seat.shards)
-        if verdict.is_beginning:
+        state = ProcessState(self._committed, pending, self._is_evaluating)
+        states = self._exchange(state) if context.rank_info.elastic else ()
+        plan = plan_recovery(states, context.rank_info.generation, context.rank_info.shards)
+        if plan.is_beginning:
             self._check_whole()
-            self._cargo.begin()
-            self._committed, self.idle = Commit(context.seat.generation, 0), NOBODY
-            self._cargo.arrived()
-            return Part.KEEPS
+            self._observer.begin()
+            self._committed, self.idle = Commit(context.rank_info.generation, 0), NOBODY
+            self._observer.arrived()
+            return Role.KEEPS
         rank = context.group.rank
-        if verdict.strands(rank, standings):
+        if plan.must_restart(rank, states):
             raise StrandedError(
-                f"world {context.seat.generation} has nobody who could bring this process to where "
-                "the others are; it is started again"
+                f"no process of world {context.rank_info.generation} can send this one the state "
+                "that the others have; it is started again"
             )
-        part = verdict.parts[rank]
-        if part is Part.APPLIES:
+        role = plan.roles[rank]
+        if role is Role.APPLIES:
             assert numbers is not None, "who has something pending holds on to it"
-            context.group.receive([numbers], _source(verdict, rank)).wait()
+            context.group.receive([numbers], _source(plan, rank)).wait()
             self._numbers = numbers
         else:
-            self._give_numbers(verdict, rank)
-            self._owed = verdict, rank
-        if part is Part.TAKES:  # until all of it is here, it is nobody's state
+            self._give_numbers(plan, rank)
+            self._owed = plan, rank
+        if role is Role.TAKES:  # until all of it is here, it is nobody's state
             self._committed, self._is_torn = NOTHING, True
         else:
-            self._committed, self.idle = verdict.agreed, verdict.idle
+            self._committed, self.idle = plan.agreed, plan.idle
         if not self._is_evaluating:
             self.begin_step()
-        if part is not Part.TAKES:  # who does arrives with the state
-            self._cargo.arrived()
+        if role is not Role.TAKES:  # who does arrives with the state
+            self._observer.arrived()
         # An older state than the others' is evaluated alone, too.
-        is_older = self._is_evaluating and part is Part.TAKES
-        self.evaluates_alone = is_older or (verdict.evaluation_is_passed and part is not Part.TAKES)
-        return part
+        is_older = self._is_evaluating and role is Role.TAKES
+        self.evaluates_alone = is_older or (plan.evaluation_is_passed and role is not Role.TAKES)
+        return role
 
-    def _exchange(self, own: Standing) -> Sequence[Standing]:
+    def _exchange(self, own: ProcessState) -> Sequence[ProcessState]:
         group = self._context.group
         said = (*astuple(own.committed), *astuple(own.pending), int(own.is_evaluating))
         table = group.all_gather(torch.tensor(said, device=self._context.device)).tolist()
-        return [Standing(Commit(*row[:2]), Commit(*row[2:4]), bool(row[4])) for row in table]
+        return [ProcessState(Commit(*row[:2]), Commit(*row[2:4]), bool(row[4])) for row in table]
 
-    def _give_numbers(self, verdict: Verdict, rank: int) -> None:
+    def _give_numbers(self, plan: RecoveryPlan, rank: int) -> None:
         group = self._context.group
-        for other, part in enumerate(verdict.parts):
-            if part is Part.APPLIES and verdict.source_of(other) == rank:
+        for other, role in enumerate(plan.roles):
+            if role is Role.APPLIES and plan.source_of(other) == rank:
                 self._giving.append(group.send([self._numbers], other))
 
-    def _give_state(self, verdict: Verdict, rank: int) -> None:
+    def _give_state(self, plan: RecoveryPlan, rank: int) -> None:
         """Begin to send what others need; `finish_giving` waits for it."""
         context, group = self._context, self._context.group
-        parcel: state_transfer.Parcel | None = None
-        for other, part in enumerate(verdict.parts):
-            if part is Part.TAKES and verdict.source_of(other) == rank:
-                parcel = parcel or state_transfer.pack(context.tracked, self._cargo.pack())
-                self._giving.append(state_transfer.give(group, other, parcel, context.device))
+        snapshot: state_transfer.Snapshot | None = None
+        for other, role in enumerate(plan.roles):
+            if role is Role.TAKES and plan.source_of(other) == rank:
+                if snapshot is None:
+                    extra = self._observer.pack()
+                    snapshot = state_transfer.take_snapshot(context.tracked, extra)
+                self._giving.append(state_transfer.send(group, other, snapshot, context.device))
 
-    def _take(self, verdict: Verdict, rank: int) -> None:
+    def _take(self, plan: RecoveryPlan, rank: int) -> None:
         context = self._context
-        source = _source(verdict, rank)
+        source = _source(plan, rank)
         with context.meter.span("restore"):
-            header = state_transfer.take_header(context.group, source, context.device)
+            header = state_transfer.receive_header(context.group, source, context.device)
             # First: samples are loaded while weights arrive.
-            self._cargo.unpack(header.extra)
-            state_transfer.take(context.group, source, context.tracked, header, context.device)
+            self._observer.unpack(header.extra)
+            state_transfer.receive(context.group, source, context.tracked, header, context.device)
         self._is_torn = False
 
     def _check_whole(self) -> None:
@@ -239,7 +249,7 @@ def _sum(group: Group, numbers: Tensor) -> None:
     numbers.copy_(shares[:-1])
 
 
-def _source(verdict: Verdict, rank: int) -> int:
-    source = verdict.source_of(rank)
+def _source(plan: RecoveryPlan, rank: int) -> int:
+    source = plan.source_of(rank)
     assert source is not None, "who has none is stranded"
     return source

@@ -21,7 +21,7 @@ EVALUATION = timedelta(days=7)
 """Who sends may have one to end before. Longer than any: who is lost is noticed anyhow."""
 
 
-class Conversation:
+class TensorStream:
     """`say` begins to send, or to receive, one tensor; the next is taken when there is room."""
 
     def __init__(

@@ -23,7 +23,7 @@ from spotrun_trainer.data.sharding import NOBODY
 from spotrun_trainer.elastic import background_call
 from spotrun_trainer.elastic.connections import Connections
 from spotrun_trainer.elastic.errors import PeerLostError
-from spotrun_trainer.elastic.p2p_stream import Conversation
+from spotrun_trainer.elastic.p2p_stream import TensorStream
 from spotrun_trainer.elastic.pending_collectives import (
     POLL_SECONDS,
     Done,
@@ -33,7 +33,7 @@ from spotrun_trainer.elastic.pending_collectives import (
     keep,
     let_go,
 )
-from spotrun_trainer.elastic.rank_info import Seat
+from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.elastic.store_rendezvous import Backend, meet
 from spotrun_trainer.process.device import name_of_gpu, with_index
 
@@ -82,7 +82,7 @@ class Group:
     @classmethod
     def form(
         cls,
-        seat: Seat,
+        rank_info: RankInfo,
         *,
         device: torch.device,
         timeout_seconds: float = ARRIVAL_SECONDS,
@@ -91,25 +91,25 @@ class Group:
     ) -> "Group":
         """Meet the other processes of the world; `look` is called while waiting, and may raise."""
         connections = connections or Connections()
-        if seat.size == 1:
+        if rank_info.size == 1:
             return cls(connections=connections)
-        assert seat.store is not None, "more than one process"
+        assert rank_info.store is not None, "more than one process"
         connections.begin()
         try:
-            store, carried_by = meet(seat, timeout_seconds, look, name_of_gpu(device))
-            connections.met(seat.store[1])
+            store, carried_by = meet(rank_info, timeout_seconds, look, name_of_gpu(device))
+            connections.met(rank_info.store[1])
             is_nccl = carried_by is Backend.NCCL
             # A peer that dies amid this holds the others up for five time-outs of gloo, cut or not,
             # and those who connect by NCCL for ever.
             gpu = with_index(device) if is_nccl else None
             return background_call.call(
-                lambda: _connect(store, seat, connections, gpu), connections.check
+                lambda: _connect(store, rank_info, connections, gpu), connections.check
             )
         except RuntimeError as error:  # its store or a peer went away in between
-            raise PeerLostError(f"world {seat.generation}: {first_line(error)}") from error
+            raise PeerLostError(f"world {rank_info.generation}: {first_line(error)}") from error
         finally:
             # Also if it failed: what is opened next is another world's.
-            connections.complete(_num_connections(seat))
+            connections.complete(_num_connections(rank_info))
 
     @property
     def peers(self) -> "Group":
@@ -206,7 +206,7 @@ class Group:
         most: timedelta | None = None,
     ) -> Pending:
         if not self.is_nccl:
-            return self._begin(lambda: Conversation(say, tensors, most))
+            return self._begin(lambda: TensorStream(say, tensors, most))
         for tensor in tensors:
             self._begin(partial(say, tensor), tensor).wait()
         return Done()
@@ -231,7 +231,9 @@ class Group:
         return True
 
 
-def _connect(store: Store, seat: Seat, connections: Connections, gpu: torch.device | None) -> Group:
+def _connect(
+    store: Store, rank_info: RankInfo, connections: Connections, gpu: torch.device | None
+) -> Group:
     """Connect to the others, by NCCL if each has a GPU."""
 
     def group(name: str, rank: int, size: int, **parts: Group) -> Group:
@@ -242,17 +244,17 @@ def _connect(store: Store, seat: Seat, connections: Connections, gpu: torch.devi
         is_nccl = gpu is not None
         return Group(rank, size, backend, is_nccl=is_nccl, connections=connections, **parts)
 
-    if seat.shards == 1:
-        return group("world", seat.rank, seat.size)
-    peers = group(f"shard{seat.shard}", seat.replica, seat.replicas)
-    replica = group(f"replica{seat.replica}", seat.shard, seat.shards)
-    return group("world", seat.rank, seat.size, peers=peers, replica=replica)
+    if rank_info.shards == 1:
+        return group("world", rank_info.rank, rank_info.size)
+    peers = group(f"shard{rank_info.shard}", rank_info.replica, rank_info.replicas)
+    replica = group(f"replica{rank_info.replica}", rank_info.shard, rank_info.shards)
+    return group("world", rank_info.rank, rank_info.size, peers=peers, replica=replica)
 
 
-def _num_connections(seat: Seat) -> int:
+def _num_connections(rank_info: RankInfo) -> int:
     """Of gloo, which connects each to each in every group of `_connect`."""
-    in_parts = seat.replicas + seat.shards - 2 if seat.shards > 1 else 0
-    return seat.size - 1 + in_parts
+    in_parts = rank_info.replicas + rank_info.shards - 2 if rank_info.shards > 1 else 0
+    return rank_info.size - 1 + in_parts
 
 
 def _gloo(store: Store, rank: int, size: int) -> Any:  # noqa: ANN401

@@ -11,12 +11,12 @@ from spotrun import wire
 from spotrun_trainer.process.addresses import split_address
 
 
-class OutdatedSeatError(Exception):
+class OutdatedWorldError(Exception):
     """The world that this process was started for is no longer the world."""
 
 
 @dataclass(frozen=True)
-class Seat:
+class RankInfo:
     """A process's place; the defaults are those of a process that is alone."""
 
     rank: int = 0
@@ -49,29 +49,29 @@ class Seat:
         return self.size // self.shards
 
 
-def with_shards(seat: Seat, shards: int) -> Seat:
+def with_shards(rank_info: RankInfo, shards: int) -> RankInfo:
     """Where so many processes hold one copy of the model; raises ValueError if they cannot."""
     if shards < 1:
         raise ValueError(f"shards={shards}: at least one process holds the model")
-    if seat.size % shards:
+    if rank_info.size % shards:
         raise ValueError(
-            f"{seat.size} processes cannot hold whole copies of a model that takes {shards} "
+            f"{rank_info.size} processes cannot hold whole copies of a model that takes {shards} "
             "(shards=): start a multiple of it with torchrun, or give the TrainingJob "
             "workers.perReplica, so that it always has whole copies"
         )
-    return replace(seat, shards=shards)
+    return replace(rank_info, shards=shards)
 
 
-def find_seat(env: Mapping[str, str], answer: wire.Answer | None) -> Seat:
-    """Find this process's place; raises OutdatedSeatError, or ValueError for a bad environment."""
+def find_rank_info(env: Mapping[str, str], answer: wire.Answer | None) -> RankInfo:
+    """Find this process's place; raises OutdatedWorldError, or ValueError for a bad environment."""
     if "RANK" not in env and "WORLD_SIZE" not in env:
-        return Seat()
+        return RankInfo()
     rank, size = _number(env, "RANK"), _number(env, "WORLD_SIZE")
     if rank >= size:
         raise ValueError(f"RANK is {rank}, but there are only {size} ranks (WORLD_SIZE), from 0 on")
     restarts = env.get("TORCHELASTIC_RESTART_COUNT", "0")
     is_elastic = "SPOTRUN_GENERATION" in env
-    seat = Seat(
+    rank_info = RankInfo(
         rank=rank,
         size=size,
         local_rank=_number(env, "LOCAL_RANK", "0"),
@@ -82,14 +82,14 @@ def find_seat(env: Mapping[str, str], answer: wire.Answer | None) -> Seat:
         secret=f"{env.get('TORCHELASTIC_RUN_ID', 'run')}.{restarts}",
     )
     if not is_elastic:
-        return seat
+        return rank_info
     generation = _number(env, "SPOTRUN_GENERATION")
     world = _world_of(generation, answer)
-    seat = replace(seat, directory=Path(_text(env, "SPOTRUN_DIR")), elastic=True)
+    rank_info = replace(rank_info, directory=Path(_text(env, "SPOTRUN_DIR")), elastic=True)
     if world.generation > generation:
-        return seat_in(world, seat)
+        return rank_info_in(world, rank_info)
     return replace(
-        seat,
+        rank_info,
         generation=generation,
         secret=world.secret,
         restore=world.restore,
@@ -97,25 +97,25 @@ def find_seat(env: Mapping[str, str], answer: wire.Answer | None) -> Seat:
     )
 
 
-def seat_in(world: wire.World, seat: Seat) -> Seat:
+def rank_info_in(world: wire.World, rank_info: RankInfo) -> RankInfo:
     """The place in another world of a process that lives on.
 
     Raises ValueError for a bad store, and if another part of the model would have to be there.
     """
-    there = _place_in(world, seat)
-    if seat.shards > 1 and (there.size % seat.shards or there.shard != seat.shard):
+    there = _place_in(world, rank_info)
+    if rank_info.shards > 1 and (there.size % rank_info.shards or there.shard != rank_info.shard):
         raise ValueError(
-            f"this process holds part {seat.shard} of {seat.shards} of the model, and world "
-            f"{world.generation} has no place for that: let workers.perReplica x processes of the "
-            "TrainingJob be a multiple of Run(shards=...)"
+            f"this process holds part {rank_info.shard} of {rank_info.shards} of the model, and in "
+            f"world {world.generation} its rank would hold another part: let workers.perReplica x "
+            "processes of the TrainingJob be a multiple of Run(shards=...)"
         )
     return there
 
 
-def _place_in(world: wire.World, seat: Seat) -> Seat:
+def _place_in(world: wire.World, rank_info: RankInfo) -> RankInfo:
     return replace(
-        seat,
-        rank=world.rank + seat.local_rank,
+        rank_info,
+        rank=world.rank + rank_info.local_rank,
         size=world.size,
         generation=world.generation,
         store=split_address(world.store) if world.store and world.size > 1 else None,
@@ -161,7 +161,7 @@ def _world_of(generation: int, answer: wire.Answer | None) -> wire.World:
         if world.generation > generation and world.how is not wire.How.RESTART and world.processes:
             return world
     there = f"world {world.generation}" if world else "no world"
-    raise OutdatedSeatError(
+    raise OutdatedWorldError(
         f"this process was started for world {generation}, but there is {there} by now"
     )
 

@@ -22,7 +22,7 @@ NOTHING = Commit()
 
 
 @dataclass(frozen=True)
-class Standing:
+class ProcessState:
     """What a process brings into a world."""
 
     committed: Commit = NOTHING  # the last one that it has gone on by; it has the state after it
@@ -30,7 +30,7 @@ class Standing:
     is_evaluating: bool = False  # what the next commit is of
 
 
-class Part(Enum):
+class Role(Enum):
     """What a process does about its state."""
 
     KEEPS = "keeps"  # it has the newest
@@ -39,11 +39,11 @@ class Part(Enum):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RecoveryPlan:
     """What the processes of a world conclude, all the same."""
 
     newest: Commit
-    parts: tuple[Part, ...]  # by rank
+    roles: tuple[Role, ...]  # by rank
     generation: int  # of the world
     evaluation_is_passed: bool = False
     """Newcomers are in no evaluation, so each of those that are ends it for itself."""
@@ -60,8 +60,8 @@ class Verdict:
 
         Where there is a newcomer in each of them, all compute as soon as they have everything.
         """
-        takes = {rank // self.shards for rank, part in enumerate(self.parts) if part is Part.TAKES}
-        return frozenset(takes if len(takes) < len(self.parts) // self.shards else ())
+        takes = {rank // self.shards for rank, role in enumerate(self.roles) if role is Role.TAKES}
+        return frozenset(takes if len(takes) < len(self.roles) // self.shards else ())
 
     @property
     def agreed(self) -> Commit:
@@ -82,44 +82,44 @@ class Verdict:
         """
         keepers = [
             other
-            for other, part in enumerate(self.parts)
-            if part is Part.KEEPS
-            and (self.parts[rank] is Part.APPLIES or (other - rank) % self.shards == 0)
+            for other, role in enumerate(self.roles)
+            if role is Role.KEEPS
+            and (self.roles[rank] is Role.APPLIES or (other - rank) % self.shards == 0)
         ]
         return keepers[rank // self.shards % len(keepers)] if keepers else None
 
-    def strands(self, rank: int, standings: Sequence[Standing]) -> bool:
+    def must_restart(self, rank: int, states: Sequence[ProcessState]) -> bool:
         """Whether a process cannot go on in this world, but only a new one in its place.
 
         Nobody can give it its state; or only some of those who hold a copy of the model together
         are in an evaluation, and the others do not come there.
         """
-        if self.parts[rank] is Part.TAKES and self.source_of(rank) is None:
+        if self.roles[rank] is Role.TAKES and self.source_of(rank) is None:
             return True
         evaluates = [
-            standing.is_evaluating and part is not Part.APPLIES
-            for standing, part in zip(standings, self.parts, strict=True)
+            state.is_evaluating and role is not Role.APPLIES
+            for state, role in zip(states, self.roles, strict=True)
         ]
         first = rank - rank % self.shards
         return evaluates[rank] and not all(evaluates[first : first + self.shards])
 
 
-def conclude(standings: Sequence[Standing], generation: int, shards: int = 1) -> Verdict:
+def plan_recovery(states: Sequence[ProcessState], generation: int, shards: int = 1) -> RecoveryPlan:
     """What becomes of the state in a world of processes with these standings, by rank.
 
     What anybody has committed is committed; what nobody has is discarded.
     """
-    newest = max((standing.committed for standing in standings), default=NOTHING)
-    parts = tuple(_part(standing, newest) for standing in standings)
+    newest = max((state.committed for state in states), default=NOTHING)
+    roles = tuple(_role(state, newest) for state in states)
     is_evaluating = any(
-        standing.is_evaluating and part is Part.KEEPS
-        for standing, part in zip(standings, parts, strict=True)
+        state.is_evaluating and role is Role.KEEPS
+        for state, role in zip(states, roles, strict=True)
     )
-    is_passed = is_evaluating and Part.TAKES in parts
-    return Verdict(newest, parts, generation, evaluation_is_passed=is_passed, shards=shards)
+    is_passed = is_evaluating and Role.TAKES in roles
+    return RecoveryPlan(newest, roles, generation, evaluation_is_passed=is_passed, shards=shards)
 
 
-def _part(standing: Standing, newest: Commit) -> Part:
-    if standing.committed == newest:
-        return Part.KEEPS
-    return Part.APPLIES if standing.pending == newest else Part.TAKES
+def _role(state: ProcessState, newest: Commit) -> Role:
+    if state.committed == newest:
+        return Role.KEEPS
+    return Role.APPLIES if state.pending == newest else Role.TAKES

@@ -28,14 +28,14 @@ _PART_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True)
-class Parcel:
+class Snapshot:
     """A state as it is until the next update."""
 
     header: bytes
     tensors: list[Tensor]
 
 
-def pack(tracked: Tracked, extra: Mapping[str, Any]) -> Parcel:
+def take_snapshot(tracked: Tracked, extra: Mapping[str, Any]) -> Snapshot:
     """Everything that is tracked, and `extra`, as they are now."""
     flat = tracked.flatten()
     specs = {name: [spec.dtype, list(spec.shape)] for name, spec in flat.specs().items()}
@@ -44,13 +44,13 @@ def pack(tracked: Tracked, extra: Mapping[str, Any]) -> Parcel:
         tensor.detach().clone() if name in flat.volatile else tensor.detach()
         for name, tensor in flat.tensors.items()
     ]
-    return Parcel(header, tensors)
+    return Snapshot(header, tensors)
 
 
-def give(group: Group, rank: int, parcel: Parcel, device: torch.device) -> Pending:
+def send(group: Group, rank: int, snapshot: Snapshot, device: torch.device) -> Pending:
     """Begin to send a parcel to one process."""
-    header = torch.frombuffer(bytearray(parcel.header), dtype=torch.uint8)
-    together = (_together(part, device) for part in parts(parcel.tensors, _PART_BYTES))
+    header = torch.frombuffer(bytearray(snapshot.header), dtype=torch.uint8)
+    together = (_together(part, device) for part in parts(snapshot.tensors, _PART_BYTES))
     first = (message.to(device) for message in (torch.tensor([len(header)]), header))
     return group.send(itertools.chain(first, together), rank)
 
@@ -64,7 +64,7 @@ class Header:
     extra: dict[str, Any]
 
 
-def take_header(group: Group, rank: int, device: torch.device) -> Header:
+def receive_header(group: Group, rank: int, device: torch.device) -> Header:
     """Receive the first part of what a process gives; it may be amid an evaluation until then."""
     size = torch.zeros(1, dtype=torch.int64, device=device)
     group.receive([size], rank, most=EVALUATION).wait()
@@ -75,7 +75,9 @@ def take_header(group: Group, rank: int, device: torch.device) -> Header:
     return Header(specs, header["values"], header["extra"])
 
 
-def take(group: Group, rank: int, tracked: Tracked, header: Header, device: torch.device) -> None:
+def receive(
+    group: Group, rank: int, tracked: Tracked, header: Header, device: torch.device
+) -> None:
     """Receive the rest.
 
     If it fails half-way what is tracked is neither the old state nor the new one.

@@ -11,7 +11,7 @@ from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-
 
 from spotrun_trainer.elastic import background_call
 from spotrun_trainer.elastic.errors import PeerLostError
-from spotrun_trainer.elastic.rank_info import Seat
+from spotrun_trainer.elastic.rank_info import RankInfo
 
 _LATENESS = 0.1
 """Of the time waited so far: so few looks are made by a thousand, and none of them is felt.
@@ -20,7 +20,7 @@ The store could tell by itself, but then each time-out of a wait is a warning in
 """
 _SHORTEST_SECONDS, _LONGEST_SECONDS = 0.001, 0.25
 _KNOCK_SECONDS, _KNOCK_AGAIN_SECONDS = 1.0, 0.02
-_VERDICT, _DROP = "verdict", "drop"
+_DECISION, _DROP = "verdict", "drop"
 _GPU, _SHARED_GPU = 1 << 24, 1 << 44
 """So much does a process with a GPU, or with another one's, add to the number of those that have
 arrived: then who comes last knows of all. There are fewer processes than that."""
@@ -35,7 +35,7 @@ class Backend(Enum):
 
 
 def meet(
-    seat: Seat, timeout_seconds: float, look: Callable[[], None], gpu: str | None = None
+    rank_info: RankInfo, timeout_seconds: float, look: Callable[[], None], gpu: str | None = None
 ) -> tuple[Store, Backend]:
     """Return the store of a world once all of its processes are there, and how they speak.
 
@@ -45,25 +45,25 @@ def meet(
     `look` is called while waiting, and may raise PeerLostError: then all give this world up, or if
     all were there already, none.
     """
-    store = _connect(seat, timeout_seconds, look)
+    store = _connect(rank_info, timeout_seconds, look)
     arrived = store.add("arrived", _weight(store, gpu))
-    if arrived % _GPU == seat.size:
-        backend = _backend(arrived, seat.size).value
-        return store, _agreed(store.compare_set(_VERDICT, "", backend), seat)
+    if arrived % _GPU == rank_info.size:
+        backend = _backend(arrived, rank_info.size).value
+        return store, _agreed(store.compare_set(_DECISION, "", backend), rank_info)
     began = time.monotonic()
-    while not store.check([_VERDICT]):
+    while not store.check([_DECISION]):
         try:
             look()
         except PeerLostError:
             # One verdict for all: else somebody might find everybody there, and connect alone.
-            if (verdict := store.compare_set(_VERDICT, "", _DROP)) == _DROP.encode():
+            if (decision := store.compare_set(_DECISION, "", _DROP)) == _DROP.encode():
                 raise
-            return store, Backend(verdict.decode())
+            return store, Backend(decision.decode())
         waited_seconds = time.monotonic() - began
         if waited_seconds > timeout_seconds:
-            raise _too_few(store, seat, timeout_seconds)
+            raise _too_few(store, rank_info, timeout_seconds)
         time.sleep(min(max(_LATENESS * waited_seconds, _SHORTEST_SECONDS), _LONGEST_SECONDS))
-    return store, _agreed(store.get(_VERDICT), seat)
+    return store, _agreed(store.get(_DECISION), rank_info)
 
 
 def _weight(store: Store, gpu: str | None) -> int:
@@ -81,17 +81,17 @@ def _backend(arrived: int, size: int) -> Backend:
     return Backend.NCCL if gpus and not shared else Backend.GLOO
 
 
-def _connect(seat: Seat, timeout_seconds: float, look: Callable[[], None]) -> Store:
-    assert seat.store is not None, "more than one process"
-    host, port = seat.store
-    if seat.elastic:
-        _knock(seat.store, time.monotonic() + timeout_seconds, look)
+def _connect(rank_info: RankInfo, timeout_seconds: float, look: Callable[[], None]) -> Store:
+    assert rank_info.store is not None, "more than one process"
+    host, port = rank_info.store
+    if rank_info.elastic:
+        _knock(rank_info.store, time.monotonic() + timeout_seconds, look)
 
     def connect() -> TCPStore:
         return TCPStore(
             host,
             port,
-            is_master=seat.hosts_store,
+            is_master=rank_info.hosts_store,
             timeout=timedelta(seconds=timeout_seconds),
             wait_for_workers=False,
             multi_tenant=True,  # the user's own init_process_group may share it
@@ -99,7 +99,7 @@ def _connect(seat: Seat, timeout_seconds: float, look: Callable[[], None]) -> St
 
     # Its host may be lost right now, and then it is tried again until the time-out.
     tcp = background_call.call(connect, look)
-    return PrefixStore(f"{seat.secret}/{seat.generation}", tcp)
+    return PrefixStore(f"{rank_info.secret}/{rank_info.generation}", tcp)
 
 
 def _knock(address: tuple[str, int], until: float, look: Callable[[], None]) -> None:
@@ -114,10 +114,10 @@ def _knock(address: tuple[str, int], until: float, look: Callable[[], None]) -> 
         time.sleep(_KNOCK_AGAIN_SECONDS)
 
 
-def _agreed(verdict: bytes, seat: Seat) -> Backend:
-    if verdict == _DROP.encode():
-        raise PeerLostError(f"world {seat.generation} was given up before all were there")
-    backend = Backend(verdict.decode())
+def _agreed(decision: bytes, rank_info: RankInfo) -> Backend:
+    if decision == _DROP.encode():
+        raise PeerLostError(f"world {rank_info.generation} was given up before all were there")
+    backend = Backend(decision.decode())
     if backend is Backend.NONE:
         raise ValueError(
             "some processes of this world compute on a GPU and some on the CPU, and these cannot "
@@ -126,9 +126,9 @@ def _agreed(verdict: bytes, seat: Seat) -> Backend:
     return backend
 
 
-def _too_few(store: Store, seat: Seat, timeout_seconds: float) -> PeerLostError:
+def _too_few(store: Store, rank_info: RankInfo, timeout_seconds: float) -> PeerLostError:
     there = store.add("arrived", 0) % _GPU
     return PeerLostError(
-        f"only {there} of {seat.size} processes arrived within {timeout_seconds:.0f} s: "
+        f"only {there} of {rank_info.size} processes arrived within {timeout_seconds:.0f} s: "
         "look at the logs of the others, and whether they can reach this one's store"
     )

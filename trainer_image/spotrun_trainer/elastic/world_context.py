@@ -15,12 +15,12 @@ from spotrun_trainer.checkpoint import Checkpoints, open_place
 from spotrun_trainer.elastic.errors import LeftError, PeerLostError
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import (
-    OutdatedSeatError,
-    Seat,
+    OutdatedWorldError,
+    RankInfo,
     can_be_entered,
-    find_seat,
+    find_rank_info,
     is_newer,
-    seat_in,
+    rank_info_in,
     with_shards,
 )
 from spotrun_trainer.elastic.replica_group import ReplicaGroup
@@ -31,13 +31,13 @@ from spotrun_trainer.process.interrupt import GRACE_SECONDS, Interrupt
 from spotrun_trainer.process.ipc_files import WorldFile
 from spotrun_trainer.process.rng import seed_all
 from spotrun_trainer.state.tracked import Rule, Tracked
-from spotrun_trainer.telemetry.console import Logbook, say
+from spotrun_trainer.telemetry.console import ConsoleLog, say
 from spotrun_trainer.telemetry.device_time import device_time
 from spotrun_trainer.telemetry.failure import install_failure_note
 from spotrun_trainer.telemetry.meter import Meter
 from spotrun_trainer.telemetry.reporter import Reporter
 from spotrun_trainer.telemetry.trace import Trace, open_trace
-from spotrun_trainer.telemetry.utilization import open_vitals
+from spotrun_trainer.telemetry.utilization import open_utilization_report
 
 BROKEN_SECONDS = 600.0
 _LOOK_SECONDS = 0.005  # one stat
@@ -49,7 +49,7 @@ _TERMINATED = 128 + 15
 class Context:
     """One process, and the world that it is in."""
 
-    seat: Seat
+    rank_info: RankInfo
     seed: int
     deterministic: bool
     device: torch.device
@@ -58,7 +58,7 @@ class Context:
     meter: Meter
     trace: Trace
     reporter: Reporter
-    logbook: Logbook
+    console_log: ConsoleLog
     place: str | None
     keep: int
     tracked: Tracked = field(default_factory=Tracked)
@@ -88,15 +88,15 @@ class Context:
                 self.place,
                 keep=self.keep,
                 attempt=self.attempt(),
-                shard=self.seat.shard,
-                shards=self.seat.shards,
+                shard=self.rank_info.shard,
+                shards=self.rank_info.shards,
             )
         return self._checkpoints
 
     def attempt(self) -> str:
         """A word that all ranks of this world share, and that none before them had."""
-        if self.seat.elastic:
-            return hashlib.blake2b(self.seat.secret.encode(), digest_size=8).hexdigest()
+        if self.rank_info.elastic:
+            return hashlib.blake2b(self.rank_info.secret.encode(), digest_size=8).hexdigest()
         # Outside spotrun a start has no number; so ranks draw one.
         return self.group.text_from(0, secrets.token_hex(8), device=self.device)
 
@@ -119,10 +119,10 @@ class Context:
         answer = self.answer()
         return answer.orders.checkpoint if answer is not None else 0
 
-    def check_seat(self) -> None:
+    def check_world(self) -> None:
         """Raise PeerLostError if this world, formed or not, is not the world any more."""
-        if is_newer(self.world(), self.seat.generation):
-            raise PeerLostError(f"there is a newer world than {self.seat.generation}")
+        if is_newer(self.world(), self.rank_info.generation):
+            raise PeerLostError(f"there is a newer world than {self.rank_info.generation}")
 
     def leave(self, sentence: str) -> NoReturn:
         """End this process on purpose."""
@@ -133,7 +133,7 @@ class Context:
             self._group.close()
             self._group = None
         # torchrun takes any other code for a failure; under spotrun the agent knows better.
-        raise SystemExit(0 if self.seat.elastic else _TERMINATED)
+        raise SystemExit(0 if self.rank_info.elastic else _TERMINATED)
 
     def leave_world(self, error: Exception | None) -> None:
         """Drop the group, so that others that wait in it notice; None: all leave it together.
@@ -141,10 +141,10 @@ class Context:
         Elsewhere than under spotrun an error stays one: torchrun restarts all processes, if it was
         told to.
         """
-        if not self.seat.elastic:
+        if not self.rank_info.elastic:
             assert error is not None, "only an operator changes worlds"
             raise error
-        generation = self.seat.generation
+        generation = self.rank_info.generation
         if error is not None:
             say(f"world {generation} broke ({error}); waiting for the next")
             self.trace.mark("broken", generation=generation)
@@ -160,7 +160,7 @@ class Context:
             group.close()
         self.reporter.tell(broken=generation, in_process=not self.is_left_to_the_agent)
 
-    def wait_for_seat(
+    def wait_for_world(
         self, after: int, error: Exception | None, meanwhile: Callable[[], None]
     ) -> None:
         """Wait for a world newer than `after` with a place in it, and take that place.
@@ -174,8 +174,8 @@ class Context:
             world = self.world()
             can_enter = not self.is_left_to_the_agent and can_be_entered(world, after)
             if world is not None and can_enter:
-                self.seat = seat_in(world, self.seat)
-                self.logbook.is_printed = self.seat.rank == 0
+                self.rank_info = rank_info_in(world, self.rank_info)
+                self.console_log.is_printed = self.rank_info.rank == 0
                 return
             if world is None or world.generation > after:
                 until = time.monotonic() + seconds  # the operator knows, and will call when it can
@@ -190,15 +190,15 @@ class Context:
 
     def _meet(self) -> Group:
         """Raises PeerLostError if this world does not come together."""
-        generation, connections = self.seat.generation, None
-        if self.seat.elastic and self.seat.directory is not None:
+        generation, connections = self.rank_info.generation, None
+        if self.rank_info.elastic and self.rank_info.directory is not None:
             # Before anybody counts on this process: if it dies from here on, it is too late for it.
             self.reporter.tell(entering=generation)
-            self._watch = self._watch or Watch(self.seat.directory)
+            self._watch = self._watch or Watch(self.rank_info.directory)
             connections = self._watch.meets(generation)
         with self.meter.span("wait"):
             group = Group.form(
-                self.seat, device=self.device, look=self.check_seat, connections=connections
+                self.rank_info, device=self.device, look=self.check_world, connections=connections
             )
         if self._watch is not None:
             self._watch.formed()
@@ -207,13 +207,13 @@ class Context:
         self.trace.mark("group", generation=generation)
         return group
 
-    def tell_arrived(self, **progress: int | None) -> None:
+    def report_arrival(self, **progress: int | None) -> None:
         """Tell that this process trains in its world: it has the state.
 
         Not before: who is told to has it may become the only one that others get it from.
         """
         self.meter.enter_world()  # first: what is measured is told of the world that is told
-        world = self.seat.generation
+        world = self.rank_info.generation
         known = {"ready": True, "in_process": True, "needs_boundary": self.group.is_nccl}
         self.reporter.tell(generation=world, **known, **progress)
 
@@ -222,7 +222,7 @@ class Context:
 
         The group stays: the script may evaluate once more.
         """
-        self.logbook.flush(is_last=True)
+        self.console_log.flush(is_last=True)
         self.interrupt.unlisten()
         self.reporter.close()
 
@@ -240,18 +240,18 @@ def open_context(
     """Find out where this process is, and seed it."""
     directory = env.get("SPOTRUN_DIR") if "SPOTRUN_GENERATION" in env else None
     world_file = WorldFile(directory) if directory else None
-    seat = with_shards(_find_seat(env, world_file), shards)
-    if seat.elastic:
+    rank_info = with_shards(_find_rank_info(env, world_file), shards)
+    if rank_info.elastic:
         wait_shortly(os.environ)
-    device = torch.device(device) if device else default_device(seat.local_rank)
+    device = torch.device(device) if device else default_device(rank_info.local_rank)
     trace = open_trace(env)
     trace.mark("imported")
     meter = Meter(trace, device=device_time(device))
     reporter = Reporter(
-        seat.directory,
-        local_rank=seat.local_rank,
-        local_size=seat.local_size,
-        measured=open_vitals(meter, env),
+        rank_info.directory,
+        local_rank=rank_info.local_rank,
+        local_size=rank_info.local_size,
+        measured=open_utilization_report(meter, env),
     )
     install_failure_note(reporter)
     if place is not None:
@@ -259,7 +259,7 @@ def open_context(
     _set_up_torch(device, deterministic=deterministic)
     seed_all(seed, 0)
     return Context(
-        seat=seat,
+        rank_info=rank_info,
         seed=seed,
         deterministic=deterministic,
         device=device,
@@ -268,10 +268,10 @@ def open_context(
         meter=meter,
         trace=trace,
         reporter=reporter,
-        logbook=Logbook(is_printed=seat.rank == 0),
+        console_log=ConsoleLog(is_printed=rank_info.rank == 0),
         place=place,
         keep=keep,
-        replica=ReplicaGroup.make_default(seat.shard, shards) if shards > 1 else None,
+        replica=ReplicaGroup.make_default(rank_info.shard, shards) if shards > 1 else None,
     )
 
 
@@ -292,10 +292,10 @@ def _interrupt(env: Mapping[str, str], world_file: WorldFile | None) -> Interrup
     return Interrupt(float(env.get("SPOTRUN_GRACE_SECONDS", GRACE_SECONDS)), stop_at=stop_at)
 
 
-def _find_seat(env: Mapping[str, str], world_file: WorldFile | None) -> Seat:
+def _find_rank_info(env: Mapping[str, str], world_file: WorldFile | None) -> RankInfo:
     try:
-        return find_seat(env, world_file.read() if world_file is not None else None)
-    except OutdatedSeatError as error:
+        return find_rank_info(env, world_file.read() if world_file is not None else None)
+    except OutdatedWorldError as error:
         say(f"{error}; waiting to be started for that one")
         time.sleep(BROKEN_SECONDS)
         raise

@@ -12,7 +12,7 @@ from spotrun_trainer.elastic.world_context import Context
 
 def owner_of(context: Context, folder: Path) -> Ownership:
     """What keeps other trainings out of a folder, for as long as this one runs."""
-    is_of_a_job = context.seat.elastic
+    is_of_a_job = context.rank_info.elastic
     return Ownership(folder, claim_of_job(context.env) if is_of_a_job else _claim_of_start())
 
 

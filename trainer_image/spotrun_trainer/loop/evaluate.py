@@ -11,7 +11,7 @@ from typing_extensions import override
 from spotrun_trainer.data.sharding import Block, deal
 from spotrun_trainer.data.source import Source
 from spotrun_trainer.elastic.errors import PeerLostError, WorldChangedError
-from spotrun_trainer.elastic.membership import Worlds
+from spotrun_trainer.elastic.membership import Membership
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop.evaluation_metrics import Metric, Totals
@@ -29,7 +29,7 @@ class InterruptedEvaluationError(Exception):
     """Some process has to end; all of them know, and none goes on evaluating."""
 
 
-class Together:
+class Participants:
     """The processes that come to one mean, which has no part in a training."""
 
     def __init__(self, group: Group) -> None:
@@ -39,49 +39,49 @@ class Together:
         """Sum over all of them, in place; raises WorldChangedError if nothing came of it."""
         self.group.all_reduce(totals).wait()
 
-    def is_told_to_end(self) -> bool:
+    def must_end(self) -> bool:
         """Whether this process gives up: only who trains has to save what it has, and leave."""
         return False
 
 
-class TrainingTogether(Together):
+class TrainingParticipants(Participants):
     """The processes of a training's world: a mean is a commit of theirs."""
 
-    def __init__(self, context: Context, worlds: Worlds) -> None:
+    def __init__(self, context: Context, membership: Membership) -> None:
         super().__init__(context.group)
         self._context = context
-        self._worlds = worlds
+        self._membership = membership
 
     @override
     def commit(self, totals: Tensor) -> None:
-        self._worlds.commit(totals)
+        self._membership.commit(totals)
 
     @override
-    def is_told_to_end(self) -> bool:
+    def must_end(self) -> bool:
         return self._context.interrupt.reason() is not None
 
 
-def in_whichever_world(context: Context, loop: Loop, attempt: Callable[[Together], R]) -> R:
+def repeat_until_committed(context: Context, loop: Loop, attempt: Callable[[Participants], R]) -> R:
     """What all that train come to, in the world in which they do."""
-    worlds = loop.worlds
-    with worlds.evaluation():
+    membership = loop.membership
+    with membership.evaluation():
         while True:
             try:
-                if worlds.evaluates_alone:
+                if membership.evaluates_alone:
                     # Nobody is there to give it up with: who is told to end does so in a step.
-                    return attempt(Together(Group()))
-                return _unless_told(loop, attempt, TrainingTogether(context, worlds))
+                    return attempt(Participants(Group()))
+                return _or_leave(loop, attempt, TrainingParticipants(context, membership))
             except WorldChangedError:
                 continue
             except PeerLostError as error:
-                worlds.change(error)
+                membership.change(error)
 
 
-def _unless_told(loop: Loop, attempt: Callable[[Together], R], together: Together) -> R:
+def _or_leave(loop: Loop, attempt: Callable[[Participants], R], participants: Participants) -> R:
     try:
-        return attempt(together)
+        return attempt(participants)
     except InterruptedEvaluationError:
-        loop.leave_if_told()
+        loop.save_and_leave()
         raise WorldChangedError from None
 
 
@@ -92,16 +92,16 @@ def metrics(
     microbatch: int,
     function: LossFunction | MetricsFunction,
     *,
-    together: Together,
+    participants: Participants,
 ) -> float | dict[str, float]:
     """Each metric over all samples, the same on all processes; raises WorldChangedError."""
     if not source.length:
         raise ValueError("run.evaluate needs a dataset with a length, and samples in it")
     rounds = -(-source.length // microbatch)
     totals = Totals(context.device)
-    peers = together.group.peers
+    peers = participants.group.peers
     own = _batches(source, plan(source.length, microbatch, peers.size, peers.rank))
-    alarm = _Alarm(together, context.device)
+    alarm = _Alarm(participants, context.device)
     with evaluating(model), context.meter.span("evaluate"):
         for _ in range(-(-rounds // peers.size)):  # as many as the busiest process has
             for batch, samples in _at_most_one(own):
@@ -109,9 +109,9 @@ def metrics(
             alarm.look()
             context.reporter.sign()
         # The first has a batch always.
-        totals.agree(together.group.text_from(0, totals.kinds(), device=context.device))
-        together.commit(numbers := totals.numbers())
-    return totals.results(numbers, copies=together.group.size // peers.size)
+        totals.agree(participants.group.text_from(0, totals.kinds(), device=context.device))
+        participants.commit(numbers := totals.numbers())
+    return totals.results(numbers, copies=participants.group.size // peers.size)
 
 
 def plan(length: int, microbatch: int, size: int, rank: int) -> list[Block]:
@@ -141,20 +141,20 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 class _Alarm:
     """Tells all processes in the same round that one has to end: the round before says so."""
 
-    def __init__(self, together: Together, device: torch.device) -> None:
-        self._together = together
+    def __init__(self, participants: Participants, device: torch.device) -> None:
+        self._participants = participants
         self._device = device
         self._raise = self._ring()
 
     def look(self) -> None:
         """Raise InterruptedEvaluationError if a process said so in the round before."""
-        self._together.group.check()
+        self._participants.group.check()
         self._raise()
         self._raise = self._ring()
 
     def _ring(self) -> Callable[[], None]:
-        said = torch.tensor([float(self._together.is_told_to_end())], device=self._device)
-        pending = self._together.group.all_reduce(said)
+        said = torch.tensor([float(self._participants.must_end())], device=self._device)
+        pending = self._participants.group.all_reduce(said)
 
         def check() -> None:
             pending.wait()

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TypeVar
 
-from spotrun_trainer.elastic.rank_info import Seat
+from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.process.rng import key_of
 
 T = TypeVar("T")
@@ -17,16 +17,16 @@ T = TypeVar("T")
 _LOOK_SECONDS = 0.05
 
 
-def first_of_a_worker(seat: Seat, number: int, prepare: Callable[[], T]) -> T:
+def first_of_a_worker(rank_info: RankInfo, number: int, prepare: Callable[[], T]) -> T:
     """Call `prepare` in all processes of a worker, in one of them before the others.
 
     `number` tells several such calls of one program apart.
     """
-    if seat.local_size == 1:
+    if rank_info.local_size == 1:
         return prepare()
-    directory = seat.directory or Path(tempfile.gettempdir())
-    world = key_of(*f"{seat.secret}/{seat.generation}/{seat.store}".encode())
-    return run_first(directory / f"spotrun-{world:x}-{number}", seat.local_size, prepare)
+    directory = rank_info.directory or Path(tempfile.gettempdir())
+    world = key_of(*f"{rank_info.secret}/{rank_info.generation}/{rank_info.store}".encode())
+    return run_first(directory / f"spotrun-{world:x}-{number}", rank_info.local_size, prepare)
 
 
 def run_first(file: Path, count: int, prepare: Callable[[], T]) -> T:

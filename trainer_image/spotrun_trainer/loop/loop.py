@@ -11,22 +11,22 @@ from torch.optim import Optimizer
 from spotrun_trainer.checkpoint import CheckpointError
 from spotrun_trainer.data.source import Source
 from spotrun_trainer.elastic.errors import LeftError, PeerLostError
-from spotrun_trainer.elastic.membership import Worlds
+from spotrun_trainer.elastic.membership import Membership
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop import reproducibility, state_sync
 from spotrun_trainer.loop.restore import naming, restore
-from spotrun_trainer.loop.saving import FINISH_SECONDS, MARGIN_SECONDS, Saves
-from spotrun_trainer.loop.step_votes import Wishes
+from spotrun_trainer.loop.saving import FINISH_SECONDS, MARGIN_SECONDS, Saving
+from spotrun_trainer.loop.step_votes import Voter
 from spotrun_trainer.process.interrupt import InterruptedStepError
 from spotrun_trainer.step import commit, loss_guard, phase_results
 from spotrun_trainer.step.batch import Batch
 from spotrun_trainer.step.buffers import Buffers
-from spotrun_trainer.step.commit import Ballot
+from spotrun_trainer.step.commit import StepVote
 from spotrun_trainer.step.loss_guard import NotFiniteError, Streak, scaler_in
 from spotrun_trainer.step.phase import Outcome
 from spotrun_trainer.step.step import Step
-from spotrun_trainer.step.step_context import Rig
+from spotrun_trainer.step.step_context import StepContext
 from spotrun_trainer.telemetry.console import say
 
 _LOOK_SECONDS = 0.1
@@ -39,50 +39,50 @@ class Loop:
     def __init__(
         self,
         context: Context,
-        saves: Saves,
+        saving: Saving,
         source: Source,
         batch: Batch,
         total: int | None,
         *,
         sum_names: Sequence[str] = (),
     ) -> None:
-        self.wishes = Wishes(context, saves)
+        self.voter = Voter(context, saving)
         self.settled: list[Outcome] = []
-        self.worlds = Worlds(context, self)
+        self.membership = Membership(context, self)
         self._context = context
-        self._saves = saves
+        self._saving = saving
         self._source = source
         self._batch = batch
         self._total = total
         self._sum_names = sum_names
         self._samples = 0
-        self._said = Ballot()  # by all together, in the step that was done last
+        self._votes = StepVote()  # by all together, in the step that was done last
         self._began = 0.0
         self._streak = Streak()
-        self._rig: Rig | None = None
+        self._step_context: StepContext | None = None
 
     def steps(self) -> Iterator[Step]:
         """All steps that are left; one that was discarded comes again."""
         try:
-            self._saves.check_place()
-            if self._context.seat.joins:
+            self._saving.check_place()
+            if self._context.rank_info.joins:
                 yield from self._rehearse()
-            self.worlds.enter()
+            self.membership.enter()
             # Until now there was nothing to lose, and SIGTERM ended the process as it always does.
             self._context.interrupt.listen()
             yield from self._steps_to_the_end()
         finally:
             self._source.close()
-            self._saves.leave_place()
+            self._saving.leave_place()
             self._context.close()
 
-    def done(self, said: Ballot) -> None:
+    def done(self, votes: StepVote) -> None:
         """A step was applied, on all processes."""
-        self.wishes.step_seconds = time.monotonic() - self._began
+        self.voter.step_seconds = time.monotonic() - self._began
         self._context.step += 1
         self._context.is_at_boundary = True
         self._samples += self._batch.global_batch
-        self._said = said
+        self._votes = votes
         skipped = [one.skipped for one in self.settled if one.skipped]
         self.settled.clear()
         try:
@@ -95,36 +95,36 @@ class Loop:
     def discarded(self, error: Exception) -> None:
         """A step was not applied, on any process."""
         if isinstance(error, PeerLostError):
-            self.worlds.change(error)
+            self.membership.change(error)
         elif isinstance(error, InterruptedStepError):
             # No phase of it was applied; and where there are others nobody saves alone.
             if not self.settled and self._context.group.size == 1 and self._is_sound():
-                self._saves.begin_alone(self._extra())
+                self._saving.begin_alone(self._extra())
             self._leave(f"step {self._context.step + 1} is dropped: {error}")
 
     def sum(self, values: Mapping[str, float | Tensor]) -> None:
         """Add numbers of a microbatch up, for the step that is computed."""
-        if self._rig is None or self._rig.sums is None:
+        if self._step_context is None or self._step_context.sums is None:
             raise ValueError(
                 "run.sum belongs into the loop over a step's microbatches, `for batch in step`, of "
                 "which each is counted once; what an evaluation sums up its function returns, "
                 '{"hits": (hits, None)}'
             )
-        self._rig.sums.add_numbers(values)
+        self._step_context.sums.add_numbers(values)
 
-    def leave_if_told(self) -> None:
+    def save_and_leave(self) -> None:
         """Outside of a step all processes have learned that one has to end: it saves, and leaves.
 
         Under spotrun the others go on in the next world.
         """
         context = self._context
         said = torch.tensor(
-            commit.encode(self.wishes.ballot()), dtype=torch.float64, device=context.device
+            commit.encode(self.voter.vote()), dtype=torch.float64, device=context.device
         )
         context.group.all_reduce(said).wait()
-        self._said = commit.decode(said.tolist())
+        self._votes = commit.decode(said.tolist())
         self._act()
-        self._saves.before_change()  # the script may, once the others have evaluated anew
+        self._saving.before_change()  # the script may, once the others have evaluated anew
 
     # What comes along from world to world.
 
@@ -134,9 +134,9 @@ class Loop:
         with context.meter.span("restore"):
             restored = None
             if context.checkpoints is not None:
-                self._saves.take_place()
+                self._saving.take_place()
                 restored = restore(
-                    context.seat,
+                    context.rank_info,
                     context.group,
                     context.checkpoints,
                     context.tracked,
@@ -147,25 +147,25 @@ class Loop:
                 tensors = context.tracked.flatten().tensors
                 state_sync.share(tensors, context.group.peers, context.device)
                 return
-        is_found = context.seat.restore is None  # perhaps an earlier job's, as its orders were
+        is_found = context.rank_info.restore is None  # perhaps an earlier job's, as its orders were
         if context.group.rank == 0:
             where = f", which was in {restored.folder}" if is_found else ""
             say(f"going on from {restored.name}{where}")
         with naming(restored.folder):
             self._go_on(restored.extra | ({"orders": 0} if is_found else {}))
-        self._saves.restored(restored.name, context.step)
+        self._saving.restored(restored.name, context.step)
 
     def pack(self) -> dict[str, Any]:
         """What a newcomer needs to know beside what is tracked."""
-        settled, stop = phase_results.pack(self.settled), self._said.stop
+        settled, stop = phase_results.pack(self.settled), self._votes.stop
         return {**self._extra(), "settled": settled, "stop": stop}
 
     def unpack(self, extra: dict[str, Any]) -> None:
         """Go on as the process from which this came."""
-        self._saves.before_change()  # what it has begun to save of another state
+        self._saving.before_change()  # what it has begun to save of another state
         self._go_on(extra)
         self.settled[:] = phase_results.unpack(extra["settled"], self._context.device)
-        self._said = Ballot(stop=extra["stop"])
+        self._votes = StepVote(stop=extra["stop"])
         self._context.is_at_boundary = False
         # The step that comes first here the others compute alone.
         samples, group = self._samples + self._batch.global_batch, self._context.group.peers
@@ -175,61 +175,62 @@ class Loop:
         """There is no world to be in: what was saved before may become durable."""
         if self._context.interrupt.reason() is not None:
             self._leave("told to end while waiting for the next world")
-        self._saves.look_while_waiting()
+        self._saving.look_while_waiting()
 
     def arrived(self) -> None:
         """Another group than before trains on with the same state."""
         context = self._context
-        self._said = commit.without_plans(self._said)
+        self._votes = commit.without_plans(self._votes)
         self.settled[:] = map(phase_results.without_plans, self.settled)
         self._say_if_idle()
-        if context.seat.elastic:
-            self._saves.entered()
-        if self._rig is None or self._rig.is_rehearsal:
-            self._rig = self._make_rig(context.group)
+        if context.rank_info.elastic:
+            self._saving.entered()
+        if self._step_context is None or self._step_context.is_rehearsal:
+            self._step_context = self._make_step_context(context.group)
         else:
-            self._rig.enter(context.group)
-        context.group.peers.idle = self.worlds.idle
-        context.tell_arrived(step=context.step, total=self._total, samples=self._samples)
+            self._step_context.enter(context.group)
+        context.group.peers.idle = self.membership.idle
+        context.report_arrival(step=context.step, total=self._total, samples=self._samples)
 
     def _rehearse(self) -> Iterator[Step]:
         """Go through one microbatch while the others train, so that they wait for nothing later."""
         context = self._context
         world = context.world()
-        if context.seat.shards > 1:  # a part of a model computes nothing before its mates are there
+        # A part of a model computes nothing before the processes with the other parts are there.
+        if context.rank_info.shards > 1:
             context.reporter.tell(ready=True, in_process=True)
         elif world is not None and not world.switch:
             context.is_at_boundary = False
-            context.logbook.is_printed = False
-            self._rig = self._make_rig(Group(), is_rehearsal=True)
-            yield Step(self._rig, self, context.step + 1, self._samples)
+            context.console_log.is_printed = False
+            self._step_context = self._make_step_context(Group(), is_rehearsal=True)
+            yield Step(self._step_context, self, context.step + 1, self._samples)
             context.reporter.tell(ready=True, in_process=True)
-        context.wait_for_seat(context.seat.generation - 1, None, self.wait)
+        context.wait_for_world(context.rank_info.generation - 1, None, self.wait)
 
     def _steps_to_the_end(self) -> Iterator[Step]:
         context = self._context
         is_complete = False
         while not is_complete:
             while self._goes_on():
-                assert self._rig is not None, "the world was entered"
+                assert self._step_context is not None, "the world was entered"
                 self._began = time.monotonic()
                 context.is_at_boundary = False
-                context.group.peers.idle = self.worlds.idle
-                yield Step(self._rig, self, context.step + 1, self._samples)
+                context.group.peers.idle = self.membership.idle
+                yield Step(self._step_context, self, context.step + 1, self._samples)
                 if context.is_at_boundary:
                     try:
                         self._act()
                     except PeerLostError as error:  # in what parts of a model ask each other
-                        self.worlds.change(error)
+                        self.membership.change(error)
             try:
                 self._complete()
                 is_complete = True
             except PeerLostError as error:
-                self.worlds.change(error)
+                self.membership.change(error)
 
-    def _make_rig(self, group: Group, *, is_rehearsal: bool = False) -> Rig:
+    def _make_step_context(self, group: Group, *, is_rehearsal: bool = False) -> StepContext:
         context = self._context
-        rig = Rig(
+        step_context = StepContext(
             group=group,
             source=self._source,
             batch=self._batch,
@@ -240,23 +241,23 @@ class Loop:
             seed=context.seed,
             deterministic=context.deterministic and not is_rehearsal,
             meter=context.meter,
-            check_time=self.wishes.check_time,
-            vote=self.wishes.ballot,
-            commit=self.worlds.commit,
-            before_change=self._saves.before_change,
+            check_time=self.voter.check_time,
+            vote=self.voter.vote,
+            commit=self.membership.commit,
+            before_change=self._saving.before_change,
             scaler=scaler_in(context.things),
             tracked=context.tracked,
             things=context.things,
             sum_names=self._sum_names,
             is_rehearsal=is_rehearsal,
         )
-        rig.use([one for one in context.things if isinstance(one, Optimizer)])
+        step_context.use([one for one in context.things if isinstance(one, Optimizer)])
         context.reporter.tell(
             microbatches=self._batch.microbatches,
-            sync_bytes=rig.gradient_bytes(),
+            sync_bytes=step_context.gradient_bytes(),
             epoch_samples=self._source.length,
         )
-        return rig
+        return step_context
 
     def _go_on(self, extra: dict[str, Any]) -> None:
         context = self._context
@@ -264,26 +265,28 @@ class Loop:
             reproducibility.check(extra["platform"], reproducibility.facts(context.device))
         context.step, self._samples = extra["step"], extra["samples"]
         self._streak.steps = extra.get("not_finite", 0)
-        self.wishes.orders = extra["orders"] if context.seat.elastic else 0
+        self.voter.orders = extra["orders"] if context.rank_info.elastic else 0
         self._source.restore(extra["data"], self._samples)
 
     def _act(self) -> None:
         """Do what all processes agreed on in the last step: save, leave, change worlds."""
-        said, context = self._said, self._context
+        votes, context = self._votes, self._context
         self._report()
-        self._saves.look(self.wishes.step_seconds)
+        self._saving.look(self.voter.step_seconds)
         # What is not finite may have come from the weights, and takes no finite one's place.
-        is_wanted = said.leave or (said.save and not self._streak.steps)
-        if is_wanted and not said.hopeless and self._is_sound():
-            self.wishes.orders = context.orders()
-            self._saves.begin(self._extra())
-        if said.leave and (context.interrupt.reason() is not None or not context.seat.elastic):
-            hurry = ", with too little time to save it" if said.hopeless and context.place else ""
+        is_wanted = votes.leave or (votes.save and not self._streak.steps)
+        if is_wanted and not votes.hopeless and self._is_sound():
+            self.voter.orders = context.orders()
+            self._saving.begin(self._extra())
+        if votes.leave and (
+            context.interrupt.reason() is not None or not context.rank_info.elastic
+        ):
+            hurry = ", with too little time to save it" if votes.hopeless and context.place else ""
             self._leave(f"told to end, after step {context.step}{hurry}")
-        elif said.leave:
-            self.worlds.change(LeftError("a process of it was told to end"))
-        elif said.change:
-            self.worlds.change(None)
+        elif votes.leave:
+            self.membership.change(LeftError("a process of it was told to end"))
+        elif votes.change:
+            self.membership.change(None)
 
     def _report(self) -> None:
         context = self._context
@@ -292,21 +295,21 @@ class Loop:
 
     def _leave(self, why: str) -> NoReturn:
         self._finish_saving()
-        self._context.leave(f"{why}; {self._saves.what_is_durable()}")
+        self._context.leave(f"{why}; {self._saving.what_is_durable()}")
 
     def _finish_saving(self) -> None:
         """Wait for the last save as long as there is time."""
         interrupt = self._context.interrupt
         seconds = min(interrupt.seconds_left(), interrupt.grace_seconds) - MARGIN_SECONDS
         try:
-            self._saves.finish(seconds)
+            self._saving.finish(seconds)
         except CheckpointError as error:  # what was durable before still is
             say(str(error))
 
     def _complete(self) -> None:
         """The training is complete once its last state is durable."""
         context = self._context
-        self.worlds.finish_giving()
+        self.membership.finish_giving()
         if not self._is_sound():
             self._finish_saving()  # of a step before: it is what the next start goes on from
             raise NotFiniteError(
@@ -317,21 +320,21 @@ class Loop:
         while not is_durable:
             try:
                 if time.monotonic() >= again_at:
-                    self._saves.begin(self._extra())
-                    is_durable = self._saves.finish(_LOOK_SECONDS)
+                    self._saving.begin(self._extra())
+                    is_durable = self._saving.finish(_LOOK_SECONDS)
             except CheckpointError as error:  # a full disk is made larger, a server comes back
                 say(f"{error}; it is tried again")
-                self._saves.drop()
+                self._saving.drop()
                 again_at = time.monotonic() + AGAIN_SECONDS
             context.reporter.sign()  # no step is done any more, and this is no hang
-            context.check_seat()  # who is gone does not write its part any more
+            context.check_world()  # who is gone does not write its part any more
             if not is_durable and time.monotonic() > until:
                 raise TimeoutError(
                     "the training is complete, but its last checkpoint was not durable after "
                     f"{FINISH_SECONDS:.0f} s; start it again, and it goes on from the one before"
                 )
             time.sleep(0.0 if is_durable or time.monotonic() >= again_at else _LOOK_SECONDS)
-        self._saves.is_complete = True
+        self._saving.is_complete = True
         context.reporter.tell(step=context.step, completed=True)
 
     def _is_sound(self) -> bool:
@@ -339,7 +342,7 @@ class Loop:
         context = self._context
         optimizers = [one for one in context.things if isinstance(one, Optimizer)]
         is_sound = loss_guard.are_finite(state_sync.weights_of(optimizers))
-        if context.seat.shards > 1:  # others hold other parts of them
+        if context.rank_info.shards > 1:  # others hold other parts of them
             said = torch.tensor([float(not is_sound)], dtype=torch.float64, device=context.device)
             context.group.all_reduce(said).wait()
             is_sound = said.item() == 0
@@ -352,7 +355,7 @@ class Loop:
         return {
             "step": context.step,
             "samples": self._samples,
-            "orders": self.wishes.orders,
+            "orders": self.voter.orders,
             "not_finite": self._streak.steps,
             "data": self._source.state(),
             "platform": reproducibility.facts(context.device) if context.deterministic else None,
@@ -361,11 +364,11 @@ class Loop:
     def _goes_on(self) -> bool:
         """Whether there is another step, once all have the same state."""
         try:
-            self.worlds.begin_step()
+            self.membership.begin_step()
         except PeerLostError as error:
-            self.worlds.change(error)
+            self.membership.change(error)
         is_last = self._total is not None and self._context.step >= self._total
-        return not is_last and not self._said.stop
+        return not is_last and not self._votes.stop
 
     def _say_if_idle(self) -> None:
         size, microbatches = self._context.group.peers.size, self._batch.microbatches

@@ -13,7 +13,7 @@ from spotrun_trainer.checkpoint import (
     UnreadableCheckpointError,
 )
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.elastic.rank_info import Seat
+from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.telemetry.console import say
 
@@ -27,13 +27,17 @@ class Restored(NamedTuple):
 
 
 def restore(
-    seat: Seat, group: Group, checkpoints: Checkpoints, tracked: Tracked, device: torch.device
+    rank_info: RankInfo,
+    group: Group,
+    checkpoints: Checkpoints,
+    tracked: Tracked,
+    device: torch.device,
 ) -> Restored | None:
     """Load the checkpoint to start from; None: there is none.
 
     All load the same one: rank 0 proposes, and one that is damaged for anybody is passed over.
     """
-    candidates = _candidates(seat, checkpoints) if group.rank == 0 else iter(())
+    candidates = _candidates(rank_info, checkpoints) if group.rank == 0 else iter(())
     damaged = None
     while name := group.text_from(0, next(candidates, ""), device=device):
         extra, damage = _try_load(name, checkpoints, tracked)
@@ -68,17 +72,17 @@ def _afresh(folder: Path) -> str:
     )
 
 
-def _candidates(seat: Seat, checkpoints: Checkpoints) -> Iterator[str]:
+def _candidates(rank_info: RankInfo, checkpoints: Checkpoints) -> Iterator[str]:
     """Newest first, under spotrun from that on which the world names.
 
     If it names none, nothing was acknowledged yet: there may be those of an earlier job of that
     name, or of a world that was lost before the operator heard of them.
     """
-    if seat.restore is None:
+    if rank_info.restore is None:
         yield from checkpoints.complete()
     else:
-        yield seat.restore
-        yield from checkpoints.complete_before(seat.restore)
+        yield rank_info.restore
+        yield from checkpoints.complete_before(rank_info.restore)
 
 
 def _try_load(

@@ -15,7 +15,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)")
 _STEPS = re.compile(r"(\d+) steps?")
 
 
-class Cadence:
+class SaveSchedule:
     """Due after so many seconds, after so many steps, or as often as pays ("auto")."""
 
     def __init__(self, every: float | str, *, clock: Callable[[], float] = time.monotonic) -> None:

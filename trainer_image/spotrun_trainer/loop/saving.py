@@ -13,7 +13,7 @@ from spotrun_trainer.checkpoint import (
 )
 from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop.checkpoint_owner import owner_of
-from spotrun_trainer.loop.save_schedule import Cadence
+from spotrun_trainer.loop.save_schedule import SaveSchedule
 from spotrun_trainer.telemetry.console import say
 
 MARGIN_SECONDS = 2.0  # for the last report, and for the process to end
@@ -21,12 +21,12 @@ FINISH_SECONDS = 1800.0
 _SIGN_SECONDS = 5.0
 
 
-class Saves:
+class Saving:
     """The checkpoints of one training, as seen by one process."""
 
-    def __init__(self, context: Context, cadence: Cadence) -> None:
+    def __init__(self, context: Context, schedule: SaveSchedule) -> None:
         self._context = context
-        self._cadence = cadence
+        self._schedule = schedule
         self._in_flight: str | None = None
         self._begun_step = -1
         self._durable: str | None = None
@@ -51,22 +51,24 @@ class Saves:
 
         Under spotrun it is waited first for workers of a job that was deleted: they have that time.
         """
-        interrupt, is_of_a_job = self._context.interrupt, self._context.seat.elastic
+        interrupt, is_of_a_job = self._context.interrupt, self._context.rank_info.elastic
         if self._owner is not None and self._context.group.rank == 0:
             self._owner.take(patience_seconds=interrupt.grace_seconds if is_of_a_job else 0.0)
 
     def leave_place(self) -> None:
         """This process trains no more; others of a job may."""
-        seat = self._context.seat
+        rank_info = self._context.rank_info
         if self._owner is not None:
-            self._owner.leave(is_over=self.is_complete or not seat.elastic or seat.size == 1)
+            self._owner.leave(
+                is_over=self.is_complete or not rank_info.elastic or rank_info.size == 1
+            )
 
     def is_due(self, step: int) -> bool:
         """Whether to save at the end of this step; the clock of rank 0 is everybody's."""
         context = self._context
         if context.checkpoints is None or context.group.rank != 0 or self.is_in_flight:
             return False
-        return self._cadence.is_due(step)
+        return self._schedule.is_due(step)
 
     def fits(self, seconds: float) -> bool:
         """Whether a save that begins now is durable in so many seconds."""
@@ -84,7 +86,7 @@ class Saves:
         if context.checkpoints is None or self._begun_step == context.step:
             return
         self._check_owner()
-        name = f"step-{context.step}.g{context.seat.generation}"
+        name = f"step-{context.step}.g{context.rank_info.generation}"
         with context.meter.span("checkpoint"):
             context.checkpoints.save(
                 name,
@@ -94,7 +96,7 @@ class Saves:
                 extra=extra,
             )
         self._in_flight, self._begun_step = name, context.step
-        self._cadence.begun()
+        self._schedule.begun()
 
     def begin_alone(self, extra: dict[str, Any]) -> None:
         """The same, if there is time for it and nobody else, whose part would be missing."""
@@ -110,7 +112,7 @@ class Saves:
 
     def look(self, step_seconds: float) -> None:
         """Take note of what has become durable."""
-        self._cadence.step_took(step_seconds, is_saving=self.is_in_flight)
+        self._schedule.step_took(step_seconds, is_saving=self.is_in_flight)
         self._check_owner()
         if self._context.checkpoints is None or not self.is_in_flight:
             return
@@ -169,12 +171,12 @@ class Saves:
             self._owner.leave(is_over=False)
         if self.is_in_flight:
             self.drop()
-            self._cadence.dropped()
+            self._schedule.dropped()
 
     def restored(self, name: str, step: int) -> None:
         """The training began at a checkpoint, which need not be saved again."""
         self._durable, self._begun_step = name, step
-        if self._context.seat.restore is None:  # the operator did not know of it
+        if self._context.rank_info.restore is None:  # the operator did not know of it
             self._context.reporter.tell(step=step, checkpoint=name, restored=name)
 
     def what_is_durable(self) -> str:
@@ -188,12 +190,12 @@ class Saves:
             self._owner.check()
 
     def _note(self, saved: Saved) -> None:
-        self._cadence.saved(saved)
+        self._schedule.saved(saved)
         self._context.reporter.tell(checkpoint=saved.name)
         self._durable = saved.name
         if saved.name == self._in_flight:
             self._in_flight = None
-        if not self._context.seat.elastic:
+        if not self._context.rank_info.elastic:
             self._prune(saved.name)
 
     def _prune(self, acknowledged: str) -> None:
@@ -203,7 +205,7 @@ class Saves:
         if self._pruning is not None and self._pruning.is_alive():
             return  # the next one deletes what this one would have
         self._acknowledged = acknowledged
-        world, here = self._context.world(), self._context.seat.generation
+        world, here = self._context.world(), self._context.rank_info.generation
         generation = max(here, world.generation if world is not None else 0)
 
         def prune() -> None:

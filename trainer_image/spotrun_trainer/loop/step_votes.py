@@ -5,38 +5,38 @@ from torch.optim import Optimizer
 from spotrun_trainer.elastic.rank_info import has_boundary
 from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop import state_sync
-from spotrun_trainer.loop.saving import Saves
+from spotrun_trainer.loop.saving import Saving
 from spotrun_trainer.process.interrupt import InterruptedStepError
-from spotrun_trainer.step.commit import Ballot
+from spotrun_trainer.step.commit import StepVote
 
 CHECKSUM_STEPS = 100
 PART_STEPS = 10  # so often a part is compared
 
 
-class Wishes:
+class Voter:
     """To save, to leave, to end the training, to change worlds."""
 
-    def __init__(self, context: Context, saves: Saves) -> None:
+    def __init__(self, context: Context, saving: Saving) -> None:
         self.is_stopping = False  # run.stop() was called
         self.orders = context.orders()  # to save, that were followed, or meant another process
         self.step_seconds = 0.0  # of the last step
         self._compared_in = -1  # the world
         self._context = context
-        self._saves = saves
+        self._saving = saving
 
-    def ballot(self) -> Ballot:
+    def vote(self) -> StepVote:
         """As they are now."""
         context = self._context
         number, checksum = context.step + 1, self._checksum()
         is_ordered = context.orders() > self.orders
         is_leaving = context.interrupt.reason() is not None
-        is_hopeless = is_leaving and not self._saves.fits(context.interrupt.seconds_left())
-        return Ballot(
-            save=int(is_ordered or self._saves.is_due(number)),
+        is_hopeless = is_leaving and not self._saving.fits(context.interrupt.seconds_left())
+        return StepVote(
+            save=int(is_ordered or self._saving.is_due(number)),
             leave=int(is_leaving),
             hopeless=int(is_hopeless),
             stop=int(self.is_stopping),
-            change=int(has_boundary(context.world(), context.seat.generation)),
+            change=int(has_boundary(context.world(), context.rank_info.generation)),
             checksum=checksum,
         )
 
@@ -47,11 +47,11 @@ class Wishes:
         """
         context, number = self._context, self._context.step + 1
         # Over all processes, so it compares nothing where they hold different parts of the model.
-        if context.seat.shards > 1 or context.group.size == 1:
+        if context.rank_info.shards > 1 or context.group.size == 1:
             return 0
         optimizers = [one for one in context.things if isinstance(one, Optimizer)]
-        if self._compared_in != context.seat.generation:
-            self._compared_in = context.seat.generation
+        if self._compared_in != context.rank_info.generation:
+            self._compared_in = context.rank_info.generation
             return state_sync.checksum_of_weights(optimizers)
         if context.deterministic and number % CHECKSUM_STEPS == 0:
             return state_sync.checksum(context.tracked)

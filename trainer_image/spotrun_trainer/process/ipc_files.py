@@ -2,7 +2,7 @@
 
 `world.json` (agent to trainer) is the operator's answer as it came: the worker's place in the world
 and the orders, in one file, so that they change together. `progress.json` (trainer to agent) is a
-`Telling` of a worker's first process, and any program can write it:
+`TrainerProgress` of a worker's first process, and any program can write it:
 
     echo '{"generation": 3, "step": 120, "total": 1000}' > $SPOTRUN_DIR/.p
     mv $SPOTRUN_DIR/.p $SPOTRUN_DIR/progress.json
@@ -43,7 +43,7 @@ _Content = TypeVar("_Content")
 
 
 @dataclass(frozen=True)
-class Telling:
+class TrainerProgress:
     """What a trainer says of itself; in the file its names are in camel case, like the wire's."""
 
     generation: int = 0  # the world that this process trains in: it has the state; 0: none yet
@@ -74,7 +74,7 @@ class Telling:
     left: int = field(default=0, compare=False)  # read: the newest world that all of them have left
 
 
-def of_worker(first: Telling, others: Sequence[Telling]) -> Telling:
+def of_worker(first: TrainerProgress, others: Sequence[TrainerProgress]) -> TrainerProgress:
     """What a worker's processes tell together: it is where the last of them is."""
     every = (first, *others)
     return replace(
@@ -104,10 +104,10 @@ class ProgressFile:
 
     def __init__(self, directory: Path | str) -> None:
         self._directory = Path(directory)
-        self._files: list[_Watched[Telling]] = []  # by the process's number in its worker
+        self._files: list[_Watched[TrainerProgress]] = []  # by the process's number in its worker
         self._refused = ""
 
-    def read(self) -> Telling:
+    def read(self) -> TrainerProgress:
         """What was told last; the defaults if nothing, or nothing that can be understood."""
         try:
             first = self._read(0)
@@ -116,13 +116,13 @@ class ProgressFile:
             if str(error) != self._refused:  # once for a mistake, not with every step
                 self._refused = str(error)
                 log.warning("%s is not understood and counts for nothing: %s", PROGRESS_FILE, error)
-            return Telling()
+            return TrainerProgress()
 
-    def _read(self, local_rank: int) -> Telling:
+    def _read(self, local_rank: int) -> TrainerProgress:
         while len(self._files) <= local_rank:
             path = self._directory / progress_file(len(self._files))
-            self._files.append(_Watched(path, _read_telling))
-        return self._files[local_rank].read() or Telling()
+            self._files.append(_Watched(path, _parse_progress))
+        return self._files[local_rank].read() or TrainerProgress()
 
 
 def progress_file(local_rank: int) -> str:
@@ -135,16 +135,16 @@ def write_world(directory: Path | str, answer: wire.Answer) -> None:
     _replace(Path(directory) / WORLD_FILE, wire.write_answer(answer))
 
 
-def write_telling(directory: Path | str, telling: Telling, local_rank: int = 0) -> None:
+def write_progress(directory: Path | str, progress: TrainerProgress, local_rank: int = 0) -> None:
     """Tell the agent; what has its default value is left out."""
-    unsaid = vars(Telling())
-    said = {name: value for name, value in vars(telling).items() if value != unsaid[name]}
+    unsaid = vars(TrainerProgress())
+    said = {name: value for name, value in vars(progress).items() if value != unsaid[name]}
     content = {_camel(name): _plain(value) for name, value in said.items()}
     path = Path(directory) / progress_file(local_rank)
     _replace(path, json.dumps(content, separators=(",", ":")).encode())
 
 
-def read_telling(directory: Path | str) -> Telling:
+def read_progress(directory: Path | str) -> TrainerProgress:
     """What the trainer told last; for a single look, where `ProgressFile` is for many."""
     return ProgressFile(directory).read()
 
@@ -191,13 +191,13 @@ def _plain(value: object) -> object:
     return value
 
 
-def _read_telling(body: bytes) -> Telling:
+def _parse_progress(body: bytes) -> TrainerProgress:
     if len(body) > _FILE_BYTES:
         raise ValueError(f"it has more than {_FILE_BYTES} bytes")
     content = json.loads(body)
     if not isinstance(content, dict):
         raise ValueError("it is not a JSON object")  # noqa: TRY004 - a sender's mistake, not ours
-    return Telling(
+    return TrainerProgress(
         generation=_whole(content, "generation"),
         entering=_whole(content, "entering"),
         ready=_flag(content, "ready"),

@@ -12,7 +12,7 @@ CHECKSUM_BITS = 32  # their sum over two million processes is still exact in a f
 
 
 @dataclass(frozen=True)
-class Ballot:
+class StepVote:
     """What one process says, or what all say together."""
 
     save: int = 0  # write a checkpoint at the end of this step
@@ -25,30 +25,30 @@ class Ballot:
     checksum: int = 0  # of the state; 0 where it is not asked for
 
 
-SIZE = len(fields(Ballot))
+SIZE = len(fields(StepVote))
 
 
-def encode(ballot: Ballot) -> list[float]:
+def encode(vote: StepVote) -> list[float]:
     """The ballot as numbers to be summed."""
-    return [float(value) for value in astuple(ballot)]
+    return [float(value) for value in astuple(vote)]
 
 
-def decode(sums: Sequence[float]) -> Ballot:
+def decode(sums: Sequence[float]) -> StepVote:
     """What all said together."""
-    return Ballot(*(round(value) for value in sums))
+    return StepVote(*(round(value) for value in sums))
 
 
-def together(ballots: Sequence[Ballot]) -> Ballot:
+def sum_votes(votes: Sequence[StepVote]) -> StepVote:
     """What was said at several commits of one step."""
-    return Ballot(*(sum(values) for values in zip(*map(astuple, ballots), strict=True)))
+    return StepVote(*(sum(values) for values in zip(*map(astuple, votes), strict=True)))
 
 
-def without_plans(total: Ballot) -> Ballot:
+def without_plans(total: StepVote) -> StepVote:
     """What counts of it in another world: there everybody says anew what it wants to do."""
     return replace(total, save=0, leave=0, hopeless=0, change=0)
 
 
-def have_equal_state(total: Ballot, own: Ballot, size: int) -> bool:
+def have_equal_state(total: StepVote, own: StepVote, size: int) -> bool:
     """Whether nobody's checksum differs, as far as this process can see.
 
     If any two differ, at least one process sees a sum that is not its own number times all.

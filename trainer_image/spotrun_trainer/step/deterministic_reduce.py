@@ -18,7 +18,7 @@ from spotrun_trainer.step.gradients import clear, sums_of
 from spotrun_trainer.step.tree_sum import Node, TreeSum, subtrees
 
 
-class Treed:
+class TreeGradients:
     """An optimizer's gradients, kept as partial sums of the tree; its face is `Gradients`."""
 
     def __init__(

@@ -1,8 +1,9 @@
 """The gradients of one optimizer: accumulated in fp32, summed over all processes.
 
-Three ways with one face (`Gradients`): `Own`, alone, leaves them where autograd puts them;
-`Bucketed` adds them into flat tensors and sums those over the group, while the last backward still
-runs; `treed.Treed` does it in an order that makes the bits equal at every world size.
+Three implementations of one protocol, `Gradients`. `LocalGradients`, for one process, leaves them
+where autograd puts them. `BucketedGradients` adds them into flat tensors and sums those over the
+group while the last backward still runs. `deterministic_reduce.TreeGradients` sums them in an order
+that makes the bits equal at every world size.
 """
 
 import functools
@@ -59,7 +60,7 @@ class Gradients(Protocol):
         """Others take over."""
 
 
-class Own:
+class LocalGradients:
     """Alone, in full precision: `parameter.grad` is all there is."""
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
@@ -102,7 +103,7 @@ class Own:
         """Nothing holds on to them."""
 
 
-class Bucketed:
+class BucketedGradients:
     """Flat sums, reduced over the group in a fixed order.
 
     In the last backward of a phase a bucket is sent as soon as it is complete and those before it
@@ -166,7 +167,7 @@ class Bucketed:
                 for bucket in self.buckets
                 for parameter in bucket.parameters
             ]
-        return not Own.fits(self.parameters, group)
+        return not LocalGradients.fits(self.parameters, group)
 
     def close(self) -> None:
         """Hear of no more gradients."""

@@ -14,7 +14,7 @@ from spotrun_trainer.data.sharding import deal
 from spotrun_trainer.process.device import moved
 from spotrun_trainer.process.rng import seed_all
 from spotrun_trainer.step import commit
-from spotrun_trainer.step.commit import Ballot
+from spotrun_trainer.step.commit import StepVote
 from spotrun_trainer.step.deterministic_reduce import sum_over
 from spotrun_trainer.step.gradients import Gradients
 from spotrun_trainer.step.loss_guard import (
@@ -24,7 +24,7 @@ from spotrun_trainer.step.loss_guard import (
     why_not_by_sums,
 )
 from spotrun_trainer.step.schedule_check import check_schedules
-from spotrun_trainer.step.step_context import Rig
+from spotrun_trainer.step.step_context import StepContext
 from spotrun_trainer.step.totals import Sums
 from spotrun_trainer.step.tree_sum import Node, TreeSum
 
@@ -51,7 +51,7 @@ class Schedule(Protocol):
 class Outcome:
     """What came of a phase, the same for all processes."""
 
-    said: Ballot
+    votes: StepVote
     totals: Tensor
     norm: Tensor | None = None
     skipped: str = ""  # why nothing was applied
@@ -65,16 +65,18 @@ class Phase:
     before the world broke in a later one has its outcome already, and nothing to compute.
     """
 
-    def __init__(self, rig: Rig, step: int, number: int, outcome: Outcome | None = None) -> None:
-        self._rig = rig
+    def __init__(
+        self, context: StepContext, step: int, number: int, outcome: Outcome | None = None
+    ) -> None:
+        self._context = context
         self._is_settled = outcome is not None
         self.outcome = outcome
-        self._key = (rig.seed, step, number)
+        self._key = (context.seed, step, number)
         self._number = number
-        peers = rig.group.peers
-        dealt = deal(rig.batch.microbatches, peers.size, peers.rank, peers.idle)
-        self._dealt = dealt[:1] if rig.is_rehearsal else dealt
-        self._sums = [] if rig.deterministic else [Sums(rig.device, rig.sum_names)]
+        peers = context.group.peers
+        dealt = deal(context.batch.microbatches, peers.size, peers.rank, peers.idle)
+        self._dealt = dealt[:1] if context.is_rehearsal else dealt
+        self._sums = [] if context.deterministic else [Sums(context.device, context.sum_names)]
         self._is_begun = False
         self._is_through = False
 
@@ -88,20 +90,20 @@ class Phase:
         self._is_begun = True
         if self._is_settled:
             return
-        rig = self._rig
-        rig.begin_phase(self._number)
+        context = self._context
+        context.begin_phase(self._number)
         for number in self._dealt:
-            rig.check()
-            with rig.meter.span("data"):
+            context.check()
+            with context.meter.span("data"):
                 batch = next(batches)
-            if rig.deterministic:  # one for each leaf of the tree
-                self._sums.append(Sums(rig.device, rig.sum_names))
+            if context.deterministic:  # one for each leaf of the tree
+                self._sums.append(Sums(context.device, context.sum_names))
             if number == self._dealt[-1]:
-                rig.expect_last()
+                context.expect_last()
             seed_all(*self._key, number)
-            rig.sums = self._sums[-1]
-            yield moved(batch, rig.device)
-            rig.sums = None
+            context.sums = self._sums[-1]
+            yield moved(batch, context.device)
+            context.sums = None
             self._take(number)
         seed_all(*self._key, _OUTSIDE)
         self._is_through = True
@@ -123,7 +125,7 @@ class Phase:
                 f"step.backward got a loss of shape {tuple(loss.shape)}, but it takes one number: "
                 'its mean with mean_of=, or its sum with weight=, not reduction="none"'
             )
-        scaler = self._rig.scaler
+        scaler = self._context.scaler
         plain, scaled = (loss.detach(), loss) if scaler is None else scaler.scaled(loss)
         if times is not None:  # not before: the scaler would not know a loss that it has scaled
             plain, scaled = plain * times, scaled * times
@@ -142,30 +144,30 @@ class Phase:
             self._is_settled = False
             return self.outcome
         self._check_through()
-        rig = self._rig
-        if clip is not None and rig.group.replica is not None:
+        context = self._context
+        if clip is not None and context.group.replica is not None:
             raise ValueError(
                 "clip= needs the norm of the whole gradient, and a process has that of its part of "
                 "the model only: leave clip out where Run(shards=...) is above 1"
             )
         check_schedules(schedules)
-        rig.check_tracked(optimizers, schedules)
-        check_scaler(rig.scaler, scaler, is_in_parts=rig.group.replica is not None)
-        if rig.is_rehearsal:
+        context.check_tracked(optimizers, schedules)
+        check_scaler(context.scaler, scaler, is_in_parts=context.group.replica is not None)
+        if context.is_rehearsal:
             raise RehearsedError
-        gradients = [rig.gradients(optimizer) for optimizer in optimizers]
-        rig.check_unfrozen(optimizers)
-        with rig.meter.span("communicate"):
-            missing = rig.reduce(self._number, optimizers)
-            said, totals = self._commit(missing)
-        rig.before_change()
-        norm, skipped = self._apply(gradients, totals, clip, some_missing=said.missing > 0)
+        gradients = [context.gradients(optimizer) for optimizer in optimizers]
+        context.check_unfrozen(optimizers)
+        with context.meter.span("communicate"):
+            missing = context.reduce(self._number, optimizers)
+            votes, totals = self._commit(missing)
+        context.before_change()
+        norm, skipped = self._apply(gradients, totals, clip, some_missing=votes.missing > 0)
         for moving in () if skipped else (*optimizers, *schedules):
             moving.step()
-        if rig.scaler is not None:
-            rig.scaler.update(is_finite=not is_of_numbers(skipped))
-        rig.drop_gradients()
-        self.outcome = Outcome(said, totals, norm, skipped)
+        if context.scaler is not None:
+            context.scaler.update(is_finite=not is_of_numbers(skipped))
+        context.drop_gradients()
+        self.outcome = Outcome(votes, totals, norm, skipped)
         return self.outcome
 
     @property
@@ -180,7 +182,7 @@ class Phase:
         """The script's own numbers, each summed over all microbatches."""
         if self.outcome is None:
             raise ValueError("step.sums is known after step.update(...): they are sums over all")
-        names = self._rig.sum_names
+        names = self._context.sum_names
         return dict(zip(names, self.outcome.totals[2 : 2 + len(names)].unbind(), strict=True))
 
     @property
@@ -206,11 +208,11 @@ class Phase:
             )
 
     def _take(self, microbatch: int) -> None:
-        rig = self._rig
-        for gradients in rig.all_gradients():
+        context = self._context
+        for gradients in context.all_gradients():
             gradients.take(microbatch)
-        is_last = microbatch == rig.batch.microbatches - 1
-        self._sums[-1].add_changes(rig.buffers.take_changes(is_last=is_last))
+        is_last = microbatch == context.batch.microbatches - 1
+        self._sums[-1].add_changes(context.buffers.take_changes(is_last=is_last))
 
     def _check_through(self) -> None:
         if self.outcome is not None:
@@ -224,44 +226,44 @@ class Phase:
                 "`for batch in step` by its end, never by break, or the sums are of another batch"
             )
 
-    def _commit(self, missing: int) -> tuple[Ballot, Tensor]:
+    def _commit(self, missing: int) -> tuple[StepVote, Tensor]:
         """What all said together, and all sums: known to all processes, or to none."""
-        rig = self._rig
+        context = self._context
         changed = set[int]().union(*(one.changed for one in self._sums))
-        rig.buffers.agree(rig.group.peers, changed, rig.batch.microbatches)
-        unknown = len(changed.difference(rig.buffers.agreed))
-        own = replace(rig.vote(), missing=missing, unknown=unknown)
-        vectors = [one.vector(rig.buffers) for one in self._sums]
-        said = torch.tensor(commit.encode(own), dtype=torch.float64, device=rig.device)
-        group = rig.group
-        if rig.deterministic or group.replica is not None:
+        context.buffers.agree(context.group.peers, changed, context.batch.microbatches)
+        unknown = len(changed.difference(context.buffers.agreed))
+        own = replace(context.vote(), missing=missing, unknown=unknown)
+        vectors = [one.vector(context.buffers) for one in self._sums]
+        said = torch.tensor(commit.encode(own), dtype=torch.float64, device=context.device)
+        group = context.group
+        if context.deterministic or group.replica is not None:
             # Summed by itself, in an order of its own or by those with the same part of the model,
             # so all have it when they agree.
             totals = self._totals(vectors)
-            rig.commit(numbers := said)
+            context.commit(numbers := said)
         else:
-            rig.commit(numbers := torch.cat([said, *vectors]))
+            context.commit(numbers := torch.cat([said, *vectors]))
             totals = numbers[commit.SIZE :]
         # Alone nobody else said anything, and a GPU is not waited for.
         outcome = own if group.size == 1 else commit.decode(numbers[: commit.SIZE].tolist())
-        if rig.group is not group:
+        if context.group is not group:
             outcome = commit.without_plans(outcome)
         else:
             _check_equal(outcome, own, group.size)
         if outcome.unknown:
-            rig.buffers.forget_agreement()
+            context.buffers.forget_agreement()
         return outcome, totals
 
     def _totals(self, vectors: list[Tensor]) -> Tensor:
-        if not self._rig.deterministic:
-            self._rig.group.peers.all_reduce(vectors[0]).wait()
+        if not self._context.deterministic:
+            self._context.group.peers.all_reduce(vectors[0]).wait()
             return vectors[0]
         tree = TreeSum[Tensor](torch.add)
         for number, vector in zip(self._dealt, vectors, strict=True):
             tree.push(Node(number, 1, vector))
-        rig = self._rig
-        like = Sums(rig.device, rig.sum_names).vector(rig.buffers)
-        return sum_over(rig.group.peers, tree.nodes, rig.batch.microbatches, like=like)
+        context = self._context
+        like = Sums(context.device, context.sum_names).vector(context.buffers)
+        return sum_over(context.group.peers, tree.nodes, context.batch.microbatches, like=like)
 
     def _apply(
         self,
@@ -275,7 +277,7 @@ class Phase:
 
         Returns the gradient's norm, and why nothing is to be applied, where that is so.
         """
-        rig = self._rig
+        context = self._context
         pairs = [
             (parameter, gradient)
             for one in gradients
@@ -285,9 +287,10 @@ class Phase:
             if gradient is not None
         ]
         sums = [gradient for _, gradient in pairs]
-        if rig.scaler is not None:  # first: squares of what is scaled could overflow in the norm
-            torch._foreach_mul_(sums, 1 / rig.scaler.scale)
-        norm = get_total_norm(sums) if clip is not None or rig.looks_at_gradients else None
+        # First, for squares of scaled gradients could overflow in the norm.
+        if context.scaler is not None:
+            torch._foreach_mul_(sums, 1 / context.scaler.scale)
+        norm = get_total_norm(sums) if clip is not None or context.looks_at_gradients else None
         # A GPU is waited for once.
         known = (
             totals[:2]
@@ -298,7 +301,7 @@ class Phase:
         if skipped := why_not_by_sums(loss, weight):
             return (norm / weight if norm is not None and weight else norm), skipped
         # Parts of a model have norms of their own, and would not agree.
-        if norms and rig.group.replica is None and (skipped := why_not_by_norm(norms[0])):
+        if norms and context.group.replica is None and (skipped := why_not_by_norm(norms[0])):
             return norm, skipped
         if not sums:
             raise ValueError(
@@ -313,11 +316,11 @@ class Phase:
         torch._foreach_mul_(sums, factor)
         for parameter, gradient in pairs:
             parameter.grad = gradient.to(parameter.dtype)
-        rig.buffers.apply(totals[2 + len(rig.sum_names) :], rig.batch.microbatches)
+        context.buffers.apply(totals[2 + len(context.sum_names) :], context.batch.microbatches)
         return norm, ""
 
 
-def _check_equal(outcome: Ballot, own: Ballot, size: int) -> None:
+def _check_equal(outcome: StepVote, own: StepVote, size: int) -> None:
     if not commit.have_equal_state(outcome, own, size):
         raise DivergedError(
             "the processes no longer hold the same weights, bit by bit, or use other learning "

@@ -12,21 +12,21 @@ from torch.optim import Optimizer
 
 from spotrun_trainer.elastic.errors import PeerLostError, WorldChangedError
 from spotrun_trainer.process.interrupt import InterruptedStepError
-from spotrun_trainer.step.commit import Ballot, together
+from spotrun_trainer.step.commit import StepVote, sum_votes
 from spotrun_trainer.step.phase import Outcome, Phase, RehearsedError, Schedule
-from spotrun_trainer.step.step_context import Rig
+from spotrun_trainer.step.step_context import StepContext
 
 _DISCARDING = (PeerLostError, WorldChangedError, InterruptedStepError, RehearsedError)
 
 
-class Fate(Protocol):
+class StepObserver(Protocol):
     """Who has to know what became of a step."""
 
     @property
     def settled(self) -> list[Outcome]:
         """Of the phases of the present step that were applied; to be added to."""
 
-    def done(self, said: Ballot) -> None:
+    def done(self, votes: StepVote) -> None:
         """All processes have applied it."""
 
     def discarded(self, error: Exception) -> None:
@@ -39,18 +39,20 @@ class Step:
     Iterating gives the microbatches dealt to this process, on its device.
     """
 
-    def __init__(self, rig: Rig, fate: Fate, number: int, samples: int) -> None:
+    def __init__(
+        self, context: StepContext, observer: StepObserver, number: int, samples: int
+    ) -> None:
         self.number = number  # the first is 1
-        self._rig = rig
-        self._fate = fate
+        self._context = context
+        self._observer = observer
         self._samples = samples  # dealt before it
-        self._given = list(fate.settled)  # what was applied before the world broke
+        self._given = list(observer.settled)  # what was applied before the world broke
         self._phases: list[Phase] = []
         self._kept: list[Any] | None = None  # batches, where phases go through them again
         self._is_left = False
 
     def __enter__(self) -> Self:
-        self._rig.begin(self.number)
+        self._context.begin(self.number)
         return self
 
     def __exit__(
@@ -62,12 +64,12 @@ class Step:
         self._is_left = True
         if error is None:
             self._current().check_updated(f"step {self.number}")
-            self._fate.done(together([outcome.said for outcome in self._fate.settled]))
+            self._observer.done(sum_votes([outcome.votes for outcome in self._observer.settled]))
             return False
-        self._rig.discard()
+        self._context.discard()
         if not isinstance(error, _DISCARDING):
             return False
-        self._fate.discarded(error)
+        self._observer.discarded(error)
         return True
 
     def __iter__(self) -> Iterator[Any]:
@@ -107,11 +109,11 @@ class Step:
         loss or a gradient is not finite, or there is no weight, all skip the step (`skipped`).
         """
         schedules = schedule if isinstance(schedule, tuple) else (schedule,)
-        group = self._rig.group
+        group = self._context.group
         outcome = self._current().update(optimizers, clip, schedules, scaler)
         if len(self._phases) > len(self._given):
-            self._fate.settled.append(outcome)
-        if self._rig.group is not group and self._kept is not None:
+            self._observer.settled.append(outcome)
+        if self._context.group is not group and self._kept is not None:
             # What follows is dealt anew, and this phase will not be gone through again.
             raise WorldChangedError
 
@@ -165,17 +167,17 @@ class Step:
     def _open(self) -> Phase:
         number = len(self._phases)
         outcome = self._given[number] if number < len(self._given) else None
-        return Phase(self._rig, self.number, number, outcome)
+        return Phase(self._context, self.number, number, outcome)
 
     def _load(self) -> Iterator[Any]:
         if self._kept:
             yield from self._kept
             return
-        rig, peers = self._rig, self._rig.group.peers
-        block = rig.batch.block(self._samples, peers.size, peers.rank, peers.idle)
-        if rig.is_rehearsal:
+        context, peers = self._context, self._context.group.peers
+        block = context.batch.block(self._samples, peers.size, peers.rank, peers.idle)
+        if context.is_rehearsal:
             block = replace(block, microbatches=1, stride=0)
-        for batch in rig.source.microbatches(block):
+        for batch in context.source.microbatches(block):
             if self._kept is not None:
                 self._kept.append(batch)
             yield batch

@@ -14,17 +14,17 @@ from spotrun_trainer.process.rng import seed_all
 from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.step.batch import Batch
 from spotrun_trainer.step.buffers import Buffers
-from spotrun_trainer.step.commit import Ballot
-from spotrun_trainer.step.deterministic_reduce import Treed
+from spotrun_trainer.step.commit import StepVote
+from spotrun_trainer.step.deterministic_reduce import TreeGradients
 from spotrun_trainer.step.gradient_buckets import Reducer, accumulation_dtype
-from spotrun_trainer.step.gradients import Bucketed, Gradients, Own
+from spotrun_trainer.step.gradients import BucketedGradients, Gradients, LocalGradients
 from spotrun_trainer.step.loss_guard import Scaler
 from spotrun_trainer.step.totals import Sums
 from spotrun_trainer.telemetry.meter import Meter
 
 
 @dataclass
-class Rig:
+class StepContext:
     """The group, the data, each optimizer's gradients, and whom to ask."""
 
     group: Group
@@ -36,7 +36,7 @@ class Rig:
     deterministic: bool
     meter: Meter
     check_time: Callable[[], None]  # raises InterruptedStepError if a step cannot be finished
-    vote: Callable[[], Ballot]  # what this process says at the end of a step
+    vote: Callable[[], StepVote]  # what this process says at the end of a step
     commit: Callable[[Tensor], None]  # sums over all, or raises WorldChangedError
     before_change: Callable[[], None]  # returns when what is tracked may change
     is_rehearsal: bool = False  # nothing is applied, and nobody else takes part
@@ -207,12 +207,12 @@ class Rig:
     def _open(self, parameters: Sequence[nn.Parameter]) -> Gradients:
         peers = self.group.peers
         if self.deterministic:
-            return Treed(parameters, peers, self.batch.microbatches)
-        if Own.fits(parameters, peers):
-            return Own(parameters)
+            return TreeGradients(parameters, peers, self.batch.microbatches)
+        if LocalGradients.fits(parameters, peers):
+            return LocalGradients(parameters)
         self._place = _registered(self.things, self._optimizers)
         ordered = sorted(parameters, key=lambda one: self._place[id(one)])
-        return Bucketed(ordered, self._reducer)
+        return BucketedGradients(ordered, self._reducer)
 
 
 def _registered(things: Sequence[object], optimizers: Sequence[Optimizer]) -> dict[int, int]:

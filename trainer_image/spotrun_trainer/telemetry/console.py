@@ -16,7 +16,7 @@ def say(sentence: str) -> None:
     print(f"spotrun: {sentence}", file=sys.stderr, flush=True)
 
 
-class Logbook:
+class ConsoleLog:
     """Collects a step's values and prints them when the step is over.
 
     Values are fetched from the device then, when they have long been computed. A line is left out

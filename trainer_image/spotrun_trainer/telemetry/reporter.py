@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spotrun_trainer.process.ipc_files import Telling, write_telling
+from spotrun_trainer.process.ipc_files import TrainerProgress, write_progress
 
 log = logging.getLogger(__name__)
 
@@ -44,14 +44,14 @@ class Reporter:
         self._local_rank = local_rank
         self._measured = measured if local_rank == 0 else dict
         self._clock = clock
-        self._telling = Telling(processes=local_size if local_rank == 0 else 1)
+        self._progress = TrainerProgress(processes=local_size if local_rank == 0 else 1)
         self._changes: dict[str, Any] = {}
         self._written_at = float("-inf")
         self._signs = 0
         self._is_mute = False
         self._lock = threading.Lock()  # a thread that saves tells too
 
-    def tell(self, **changes: Any) -> None:  # noqa: ANN401 - the fields of Telling
+    def tell(self, **changes: Any) -> None:  # noqa: ANN401 - the fields of TrainerProgress
         """Change what is told; never raises, for training does not end because a disk is full."""
         if self._directory is None:
             return
@@ -61,7 +61,7 @@ class Reporter:
             if not changes and not self._is_mute:
                 return
             is_urgent = any(
-                name in _URGENT and value != getattr(self._telling, name)
+                name in _URGENT and value != getattr(self._progress, name)
                 for name, value in changes.items()
             )
             self._changes |= changes
@@ -82,9 +82,9 @@ class Reporter:
     def _write(self, directory: Path) -> None:
         self._written_at = self._clock()
         try:
-            self._telling = replace(self._telling, **{**self._measured(), **self._changes})
+            self._progress = replace(self._progress, **{**self._measured(), **self._changes})
             self._changes.clear()
-            write_telling(directory, self._telling, self._local_rank)
+            write_progress(directory, self._progress, self._local_rank)
         except (OSError, ValueError) as error:
             if not self._is_mute:
                 log.warning("progress cannot be told, and the training goes on: %s", error)

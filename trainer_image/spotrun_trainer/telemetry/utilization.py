@@ -14,7 +14,7 @@ IDLE_LOOKS = 3
 """A GPU that did nothing at so many looks is idle, whatever its process believes to compute."""
 
 
-class Vitals:
+class UtilizationReport:
     """Puts together what meter, cgroup and GPU say.
 
     `gpu` is the compute share of a step: busy without waiting for data or other processes. What
@@ -35,7 +35,7 @@ class Vitals:
         self._idle_looks = 0
 
     def __call__(self) -> dict[str, Any]:
-        """Fields of a `files.Telling`."""
+        """Fields of a `files.TrainerProgress`."""
         recent = self._meter.recent()
         sample = self._usage()
         if sample is not self._sample:  # as rarely as the rest
@@ -58,10 +58,10 @@ def _shares(recent: Recent) -> dict[str, float]:
     return {name: min(1.0, max(0.0, share)) for name, share in parts.items()}
 
 
-def open_vitals(meter: Meter, env: Mapping[str, str] = os.environ) -> Vitals:
+def open_utilization_report(meter: Meter, env: Mapping[str, str] = os.environ) -> UtilizationReport:
     """Those of this process, or of all of its worker where torchrun has started it."""
     pid = os.getppid() if "TORCHELASTIC_RUN_ID" in env else os.getpid()
-    return Vitals(meter, Usage(pid).sample, busiest_gpu)
+    return UtilizationReport(meter, Usage(pid).sample, busiest_gpu)
 
 
 def busiest_gpu() -> float | None:

@@ -11,7 +11,7 @@ from spotrun.wire import Checkpoint, Ending, Failure, LastWords, Progress, World
 from spotrun_trainer.agent import state
 from spotrun_trainer.agent.agent import Agent
 from spotrun_trainer.agent.settings import Settings
-from spotrun_trainer.process.ipc_files import Telling, WorldFile, write_telling
+from spotrun_trainer.process.ipc_files import TrainerProgress, WorldFile, write_progress
 from tests.unit.trainer.agent.builders import ScriptedOperator, a_world, an_answer, settings
 
 Start = Callable[..., Agent]
@@ -107,7 +107,7 @@ def test_the_word_of_a_replica_that_is_behind_counts_for_nothing(
     assert agent.next_world() == a_world(5)
     operator.say(an_answer(a_world(4)))
     operator.say(an_answer(a_world(6, switch=False)))
-    write_telling(folder, Telling(step=1))
+    write_progress(folder, TrainerProgress(step=1))
     operator.until_reported(arrived=5)
 
     assert not agent.must_stop()
@@ -127,10 +127,10 @@ def test_what_the_trainer_tells_is_reported(
     agent = start()
     operator.say(an_answer(a_world(1)))
     agent.next_world()
-    told = Telling(generation=1, step=20, total=100, samples=160, step_seconds=0.5)
-    write_telling(folder, told)
+    told = TrainerProgress(generation=1, step=20, total=100, samples=160, step_seconds=0.5)
+    write_progress(folder, told)
     operator.until_reported(progress=Progress(1, 20, 100, 160, 0.5))
-    write_telling(folder, Telling(generation=1, step=30, checkpoint="step-30.g1"))
+    write_progress(folder, TrainerProgress(generation=1, step=30, checkpoint="step-30.g1"))
     operator.until_reported(committed=Checkpoint("step-30.g1", 30))
 
 
@@ -140,9 +140,9 @@ def test_what_was_told_outlives_the_processes_but_what_they_were_does_not(
     agent = start()
     operator.say(an_answer(a_world(1)))
     agent.next_world()
-    write_telling(
+    write_progress(
         folder,
-        Telling(
+        TrainerProgress(
             generation=1, step=30, checkpoint="step-30.g1", broken=1, failure="no", completed=True
         ),
     )
@@ -171,19 +171,23 @@ def test_a_report_is_made_again_when_another_operator_may_have_come(
 
 
 @pytest.mark.parametrize(
-    ("telling", "expected"),
+    ("progress", "expected"),
     [
-        (Telling(), Failure(1, 3, "rank 0 ended with exit code 3")),
-        (Telling(failure="ValueError: no"), Failure(1, 3, "ValueError: no")),
+        (TrainerProgress(), Failure(1, 3, "rank 0 ended with exit code 3")),
+        (TrainerProgress(failure="ValueError: no"), Failure(1, 3, "ValueError: no")),
     ],
 )
 def test_a_failure_is_reported_in_the_trainers_words_if_it_has_some(
-    operator: ScriptedOperator, start: Start, folder: Path, telling: Telling, expected: Failure
+    operator: ScriptedOperator,
+    start: Start,
+    folder: Path,
+    progress: TrainerProgress,
+    expected: Failure,
 ) -> None:
     agent = start()
     operator.say(an_answer(a_world(1)))
     agent.next_world()
-    write_telling(folder, telling)
+    write_progress(folder, progress)
     agent.fail(3, "rank 0 ended with exit code 3")
     operator.until_reported(failed=expected, arrived=1)
     entering = Waiting(agent.next_world)
@@ -200,7 +204,7 @@ def test_a_process_that_meant_to_end_has_not_failed(
     agent = start()
     operator.say(an_answer(a_world(1)))
     agent.next_world()
-    write_telling(folder, Telling(generation=1, step=9, exiting="departed"))
+    write_progress(folder, TrainerProgress(generation=1, step=9, exiting="departed"))
     agent.fail(1, "")
     agent.fail_unless_known()
 
@@ -295,7 +299,9 @@ def test_who_has_completed_the_training_says_so_though_a_world_came_after_that(
     agent = start()
     operator.say(an_answer(a_world(1)))
     agent.next_world()
-    write_telling(folder, Telling(generation=1, step=9, completed=True, checkpoint=checkpoint))
+    write_progress(
+        folder, TrainerProgress(generation=1, step=9, completed=True, checkpoint=checkpoint)
+    )
     operator.say(an_answer(a_world(2)))
 
     assert agent.finish().reason is expected
@@ -307,7 +313,7 @@ def test_a_worker_that_is_told_to_end_says_how_far_it_was(
     agent = start()
     operator.say(an_answer(a_world(1)))
     agent.next_world()
-    write_telling(folder, Telling(generation=1, step=9, checkpoint="step-9.g1"))
+    write_progress(folder, TrainerProgress(generation=1, step=9, checkpoint="step-9.g1"))
     agent.end()
 
     assert operator.reports[-1].committed == Checkpoint("step-9.g1", 9)

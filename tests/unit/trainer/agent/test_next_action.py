@@ -16,12 +16,13 @@ from spotrun_trainer.agent.next_action import (
     place,
     workers,
 )
-from spotrun_trainer.process.ipc_files import Telling
+from spotrun_trainer.process.ipc_files import TrainerProgress
 from tests.unit.trainer.agent.builders import a_world, an_answer
 
-FAR = Telling(generation=4, step=120, checkpoint="step-100.g4")
-WARM = Telling(generation=4, broken=4, ready=True, in_process=True)  # left out, or its world broke
-NEW = Telling(ready=True, in_process=True)
+FAR = TrainerProgress(generation=4, step=120, checkpoint="step-100.g4")
+# It is left out, or its world broke.
+WARM = TrainerProgress(generation=4, broken=4, ready=True, in_process=True)
+NEW = TrainerProgress(ready=True, in_process=True)
 
 
 def known(world: World | None = None, *, phase: str = "Running", **changes: Any) -> Known:
@@ -62,7 +63,7 @@ def test_a_worker_without_processes_enters_any_newer_world(how: How) -> None:
     ("situation", "expected"),
     [
         (
-            known(phase="Succeeded", telling=FAR),
+            known(phase="Succeeded", progress=FAR),
             LastWords(Ending.DEPARTED, 120, "step-100.g4", None, "the job has succeeded"),
         ),
         (known(phase="Failed"), LastWords(Ending.DEPARTED, message="the job has failed")),
@@ -71,7 +72,7 @@ def test_a_worker_without_processes_enters_any_newer_world(how: How) -> None:
             LastWords(Ending.DEPARTED, message="the job was deleted"),
         ),
         (
-            known(a_world(5), telling=Telling(exiting="preempted", step=7)),
+            known(a_world(5), progress=TrainerProgress(exiting="preempted", step=7)),
             LastWords(Ending.PREEMPTED, 7),
         ),
     ],
@@ -102,12 +103,14 @@ def test_a_worker_gives_up_when_nobody_answers_for_long() -> None:
             known(a_world(5, how=How.ABORT), entered=4), True, id="a plain script knows no abort"
         ),
         pytest.param(
-            known(a_world(5, how=How.BOUNDARY), entered=4, telling=Telling(in_process=True)),
+            known(
+                a_world(5, how=How.BOUNDARY), entered=4, progress=TrainerProgress(in_process=True)
+            ),
             False,
             id="a trainer that goes over by itself",
         ),
         pytest.param(
-            known(a_world(5), entered=4, telling=Telling(in_process=True)),
+            known(a_world(5), entered=4, progress=TrainerProgress(in_process=True)),
             True,
             id="but not if all are to start again",
         ),
@@ -117,17 +120,17 @@ def test_a_worker_gives_up_when_nobody_answers_for_long() -> None:
             known(entered=4, phase="Recovering", placeless_seconds=2.1), True, id="too few are left"
         ),
         pytest.param(
-            known(entered=4, placeless_seconds=99, telling=Telling(in_process=True)),
+            known(entered=4, placeless_seconds=99, progress=TrainerProgress(in_process=True)),
             False,
             id="left out, and warm for the next world",
         ),
         pytest.param(
-            known(entered=4, clinging_seconds=9.9, telling=Telling(in_process=True)),
+            known(entered=4, clinging_seconds=9.9, progress=TrainerProgress(in_process=True)),
             False,
             id="left out, and may be in a long microbatch",
         ),
         pytest.param(
-            known(entered=4, clinging_seconds=10.1, telling=Telling(in_process=True)),
+            known(entered=4, clinging_seconds=10.1, progress=TrainerProgress(in_process=True)),
             True,
             id="left out, and hangs",
         ),
@@ -136,14 +139,16 @@ def test_a_worker_gives_up_when_nobody_answers_for_long() -> None:
                 a_world(6, how=How.BOUNDARY, switch=False),
                 entered=4,
                 clinging_seconds=10.1,
-                telling=Telling(in_process=True),
+                progress=TrainerProgress(in_process=True),
             ),
             True,
             id="left out, and hangs, and is to be taken in again",
         ),
         pytest.param(
             known(
-                entered=4, clinging_seconds=50.0, telling=Telling(in_process=True, step_seconds=20)
+                entered=4,
+                clinging_seconds=50.0,
+                progress=TrainerProgress(in_process=True, step_seconds=20),
             ),
             False,
             id="left out, and its steps are long",
@@ -157,27 +162,27 @@ def test_a_worker_gives_up_when_nobody_answers_for_long() -> None:
             known(entered=4, phase="Suspended", placeless_seconds=9), False, id="SIGTERM will come"
         ),
         pytest.param(
-            known(entered=4, phase="Succeeded", telling=WARM),
+            known(entered=4, phase="Succeeded", progress=WARM),
             True,
             id="it succeeded, and these processes wait for another world",
         ),
         pytest.param(
-            known(a_world(5, switch=False), phase="Succeeded", telling=NEW),
+            known(a_world(5, switch=False), phase="Succeeded", progress=NEW),
             True,
             id="it succeeded before a newcomer came to it",
         ),
         pytest.param(
-            known(entered=4, telling=WARM, away_seconds=3601),
+            known(entered=4, progress=WARM, away_seconds=3601),
             True,
             id="warm, but nobody will tell of another world",
         ),
         pytest.param(
-            known(a_world(4), entered=4, telling=replace(WARM, broken=3), away_seconds=3601),
+            known(a_world(4), entered=4, progress=replace(WARM, broken=3), away_seconds=3601),
             False,
             id="the operator is away, and they train",
         ),
         pytest.param(
-            known(entered=4, phase="Succeeded", telling=replace(WARM, exiting="preempted")),
+            known(entered=4, phase="Succeeded", progress=replace(WARM, exiting="preempted")),
             False,
             id="they end by themselves already",
         ),
@@ -209,7 +214,7 @@ def test_who_is_done_may_be_left_behind(situation: Known, expected: bool) -> Non
     [
         pytest.param(known(a_world(4)), Ending.PREEMPTED, id="the operator counts on it"),
         pytest.param(
-            known(a_world(4), telling=Telling(exiting="departed")),
+            known(a_world(4), progress=TrainerProgress(exiting="departed")),
             Ending.DEPARTED,
             id="the trainer knows better",
         ),

@@ -17,7 +17,12 @@ from typing_extensions import override
 
 from spotrun.http.certificates import Pair, make_authority, sign_serving
 from spotrun.wire import Answer, Report, write_answer, write_report
-from spotrun_trainer.agent.operator_connection import Contact, JobGoneError, Link, NoAnswerError
+from spotrun_trainer.agent.operator_connection import (
+    Contact,
+    JobGoneError,
+    NoAnswerError,
+    OperatorConnection,
+)
 from tests.unit.trainer.agent.builders import an_answer, settings
 
 ANSWER = an_answer()
@@ -93,7 +98,7 @@ class Server(ThreadingHTTPServer):
         pass  # a client that does not trust us hangs up
 
 
-LinkTo = Callable[..., Link]
+LinkTo = Callable[..., OperatorConnection]
 
 
 def now() -> datetime.datetime:
@@ -126,13 +131,15 @@ def server(servers: Callable[[], Server]) -> Server:
 
 @pytest.fixture
 def link_to(authority: Pair, tmp_path: Path) -> Iterator[LinkTo]:
-    made: list[Link] = []
+    made: list[OperatorConnection] = []
 
-    def link_to(server: str, trusted: Pair = authority) -> Link:
+    def link_to(server: str, trusted: Pair = authority) -> OperatorConnection:
         (tmp_path / "token").write_text("a token\n")
         tls = ssl.create_default_context(cadata=trusted.certificate.decode())
         chosen = settings(tmp_path, server=server)
-        made.append(Link(chosen, tls, Contact(server), timeout_seconds=5.0, roll=lambda: 1.0))
+        made.append(
+            OperatorConnection(chosen, tls, Contact(server), timeout_seconds=5.0, roll=lambda: 1.0)
+        )
         return made[-1]
 
     yield link_to

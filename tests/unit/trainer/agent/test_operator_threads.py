@@ -11,7 +11,7 @@ from spotrun.wire import Answer, Checkpoint, Failure, Progress, Report, Utilizat
 from spotrun_trainer.agent.operator_threads import (
     BEHIND_SECONDS,
     CALM_SECONDS,
-    Conversation,
+    OperatorThreads,
     is_due,
 )
 from spotrun_trainer.agent.state import State
@@ -78,7 +78,7 @@ def behind(tmp_path: Path) -> Iterator[Behind]:
     chosen.directory.mkdir()
     state = State(chosen, Stores(chosen.address))
     state.take(an_answer(a_world(2)))
-    conversation = Conversation(state, operator, operator)
+    conversation = OperatorThreads(state, operator, operator)
     yield operator
     conversation.close()
 

@@ -14,7 +14,7 @@ from spotrun_trainer.agent.state import (
     State,
 )
 from spotrun_trainer.agent.stores import Stores
-from spotrun_trainer.process.ipc_files import Telling, WorldFile, write_telling
+from spotrun_trainer.process.ipc_files import TrainerProgress, WorldFile, write_progress
 from tests.unit.trainer.agent.builders import a_world, an_answer, settings
 
 
@@ -53,7 +53,7 @@ def test_a_broken_group_is_no_failure_as_long_as_somebody_may_be_missed(
     state: State, clock: Clock, tmp_path: Path
 ) -> None:
     enter(state, 1)
-    write_telling(tmp_path / "run", Telling(generation=1, broken=1))
+    write_progress(tmp_path / "run", TrainerProgress(generation=1, broken=1))
     state.look()
     clock.now += BROKEN_SECONDS
     state.look()
@@ -69,7 +69,7 @@ def test_a_broken_group_is_told_where_no_other_world_explains_it(
     state: State, clock: Clock, tmp_path: Path
 ) -> None:
     enter(state, 1)
-    write_telling(tmp_path / "run", Telling(generation=1, broken=1, in_process=True))
+    write_progress(tmp_path / "run", TrainerProgress(generation=1, broken=1, in_process=True))
     state.look()
     assert state.report().broken == 0
     clock.now += UNEXPLAINED_SECONDS
@@ -86,7 +86,9 @@ def test_neighbours_in_the_next_world_are_listened_to_from_when_it_is_met(
     """Not only from when it has formed: who is lost before that is waited for there."""
     enter(state, 1)
     state.take(an_answer(a_world(2, how=How.ABORT)))
-    write_telling(tmp_path / "run", Telling(generation=1, entering=2, broken=1, in_process=True))
+    write_progress(
+        tmp_path / "run", TrainerProgress(generation=1, entering=2, broken=1, in_process=True)
+    )
     state.look()
     assert state.entered == a_world(2, how=How.ABORT)
     assert state.report().broken == 0
@@ -96,7 +98,7 @@ def test_a_group_that_another_world_replaces_was_not_broken(
     state: State, clock: Clock, tmp_path: Path
 ) -> None:
     enter(state, 1)
-    write_telling(tmp_path / "run", Telling(generation=1, broken=1))
+    write_progress(tmp_path / "run", TrainerProgress(generation=1, broken=1))
     state.look()
     clock.now += BROKEN_SECONDS - 1
     enter(state, 2)
@@ -229,7 +231,7 @@ def test_a_generation_that_nobody_has_heard_of_is_not_believed(
     state: State, tmp_path: Path
 ) -> None:
     enter(state, 2)
-    write_telling(tmp_path / "run", Telling(generation=1_000_000))
+    write_progress(tmp_path / "run", TrainerProgress(generation=1_000_000))
     state.look()
 
     assert state.report().arrived == 2
@@ -240,7 +242,7 @@ def test_a_trainer_has_arrived_when_it_says_so(state: State, tmp_path: Path) -> 
     enter(state, 2)
     state.look()
     assert state.report().arrived == 0
-    write_telling(tmp_path / "run", Telling(generation=2))
+    write_progress(tmp_path / "run", TrainerProgress(generation=2))
     state.look()
     assert state.report().arrived == 2
     enter(state, 3)
@@ -261,7 +263,7 @@ def test_what_the_trainer_measures_is_reported(state: State, tmp_path: Path) -> 
         "checkpoint_seconds": 1.5,
         "restored": "step-5.g9",
     }
-    write_telling(tmp_path / "run", Telling(generation=2, step=7, samples=56, **measured))  # type: ignore[arg-type]
+    write_progress(tmp_path / "run", TrainerProgress(generation=2, step=7, samples=56, **measured))  # type: ignore[arg-type]
     state.look()
     assert state.report().progress == Progress(2, 7, samples=56, **measured)  # type: ignore[arg-type]
 
@@ -295,7 +297,7 @@ def test_a_trainer_that_goes_over_by_itself_is_in_the_newer_world(
 ) -> None:
     enter(state, 2)
     state.take(an_answer(a_world(3)))
-    write_telling(tmp_path / "run", Telling(generation=3, in_process=True))
+    write_progress(tmp_path / "run", TrainerProgress(generation=3, in_process=True))
     state.look()
 
     assert (state.report().arrived, state.known(0.0).entered) == (3, 3)
@@ -306,7 +308,7 @@ def test_a_trainer_that_goes_over_by_itself_is_in_the_newer_world(
 def test_who_went_to_meet_a_world_comes_to_it_no_second_time(state: State, tmp_path: Path) -> None:
     enter(state, 2)
     state.take(an_answer(a_world(3)))
-    write_telling(tmp_path / "run", Telling(generation=2, entering=3, in_process=True))
+    write_progress(tmp_path / "run", TrainerProgress(generation=2, entering=3, in_process=True))
     state.look()
     assert (state.report().arrived, state.known(0.0).entered) == (3, 3)
     state.fail(1, "boom")
@@ -317,7 +319,7 @@ def test_what_a_process_said_that_has_failed_is_not_true_of_the_next(
     state: State, tmp_path: Path
 ) -> None:
     enter(state, 2)
-    write_telling(tmp_path / "run", Telling(generation=2, ready=True, in_process=True))
+    write_progress(tmp_path / "run", TrainerProgress(generation=2, ready=True, in_process=True))
     state.look()
     assert (state.report().ready, state.report().in_process) == (True, True)
     state.fail(1, "boom")
@@ -342,9 +344,9 @@ def test_a_newcomer_has_not_arrived_before_its_world_is_entered(state: State, cl
 def leave_out(state: State, folder: Path, *, broken: tuple[int, int]) -> None:
     """Others go on without a worker of two processes, which have left these worlds."""
     enter(state, 1)
-    known = Telling(generation=1, ready=True, in_process=True, processes=2)
+    known = TrainerProgress(generation=1, ready=True, in_process=True, processes=2)
     for rank, left in enumerate(broken):
-        write_telling(folder / "run", replace(known, broken=left), rank)
+        write_progress(folder / "run", replace(known, broken=left), rank)
     state.take(an_answer(generation=2, left_out=True))
     state.look()
 
@@ -380,7 +382,7 @@ def test_a_process_that_was_started_anew_does_not_cling_to_the_old_world(
     state.take(an_answer(prepared, left_out=True))
     with state.news:
         state.enter(prepared)
-    write_telling(tmp_path / "run", Telling(ready=True, in_process=True))
+    write_progress(tmp_path / "run", TrainerProgress(ready=True, in_process=True))
     state.look()
     assert state.report().ready
     assert not must_stop(state.known(0.0))

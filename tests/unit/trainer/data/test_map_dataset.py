@@ -23,7 +23,7 @@ def take(source: Source, start: int = 0, microbatches: int = 1, microbatch: int 
     return list(source.microbatches(Block(start, microbatches, microbatch)))
 
 
-class Together(Augmented):
+class Participants(Augmented):
     """Fetches several samples at once, and notes which."""
 
     def __init__(self, length: int, lost: int = 0) -> None:
@@ -76,21 +76,21 @@ def test_a_dataset_that_changes_its_length_is_refused() -> None:
 
 
 def test_a_dataset_that_fetches_several_at_once_is_asked_so() -> None:
-    dataset = Together(10)
+    dataset = Participants(10)
     take(opened(dataset), microbatches=3)
 
     assert dataset.asked == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0, 1]]
 
 
 def test_samples_fetched_at_once_are_the_same_whatever_was_fetched_before() -> None:
-    _, second = take(opened(Together(10)), microbatches=2)
-    (alone,) = take(opened(Together(10)), start=4)
+    _, second = take(opened(Participants(10)), microbatches=2)
+    (alone,) = take(opened(Participants(10)), start=4)
 
     torch.testing.assert_close(second, alone, rtol=0, atol=0)
 
 
 def test_a_subset_fetches_at_once_what_its_dataset_does() -> None:
-    dataset = Together(10)
+    dataset = Participants(10)
     take(opened(Subset(dataset, [9, 8, 7, 6])))
     assert dataset.asked == [[9, 8, 7, 6]]
 
@@ -102,7 +102,7 @@ def test_a_subset_fetches_at_once_what_its_dataset_does() -> None:
 
 def test_too_few_samples_at_once_are_refused() -> None:
     with pytest.raises(ValueError, match=r"__getitems__\(\[0, 1, 2, 3\]\) gave 3 samples"):
-        take(opened(Together(10, lost=1)))
+        take(opened(Participants(10, lost=1)))
 
 
 def test_samples_that_do_not_stack_are_named() -> None:

@@ -14,7 +14,7 @@ from tests.support.processes.trainer_world import run_alone
 def left(error: Exception | None, is_nccl: bool) -> tuple[bool, bool]:
     """Leave a world: whether only a new process can go on, and whether connections were cut."""
     context = open_context(0, deterministic=False, place=None, keep=1, device="cpu")
-    context.seat = replace(context.seat, elastic=True)
+    context.rank_info = replace(context.rank_info, elastic=True)
     connections = Connections()
     context._group = Group(is_nccl=is_nccl, connections=connections)
     context.leave_world(error)

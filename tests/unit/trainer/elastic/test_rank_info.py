@@ -6,10 +6,10 @@ import pytest
 
 from spotrun.wire import Answer, How, World
 from spotrun_trainer.elastic.rank_info import (
-    OutdatedSeatError,
-    Seat,
-    find_seat,
-    seat_in,
+    OutdatedWorldError,
+    RankInfo,
+    find_rank_info,
+    rank_info_in,
     with_shards,
 )
 
@@ -49,11 +49,11 @@ def answer(generation: int) -> Answer:
 
 
 def test_without_torchrun_a_process_is_alone() -> None:
-    assert Seat() == find_seat({"SPOTRUN_DIR": "/run/spotrun"}, None)
+    assert RankInfo() == find_rank_info({"SPOTRUN_DIR": "/run/spotrun"}, None)
 
 
 def test_under_plain_torchrun_the_environment_says_it_all() -> None:
-    expected = Seat(
+    expected = RankInfo(
         rank=2,
         size=4,
         local_rank=0,
@@ -61,17 +61,17 @@ def test_under_plain_torchrun_the_environment_says_it_all() -> None:
         store=("10.0.0.7", 29500),
         secret=f"abc.{1}",
     )
-    assert expected == find_seat(TORCHRUN, None)
+    assert expected == find_rank_info(TORCHRUN, None)
 
 
 def test_rank_0_hosts_the_store_unless_an_agent_does() -> None:
     first = {**TORCHRUN, "RANK": "0"}
-    assert find_seat(first, None).hosts_store
-    assert not find_seat({**first, "TORCHELASTIC_USE_AGENT_STORE": "True"}, None).hosts_store
+    assert find_rank_info(first, None).hosts_store
+    assert not find_rank_info({**first, "TORCHELASTIC_USE_AGENT_STORE": "True"}, None).hosts_store
 
 
 def test_under_spotrun_the_world_adds_its_secret_and_what_to_restore() -> None:
-    expected = Seat(
+    expected = RankInfo(
         rank=2,
         size=4,
         local_rank=0,
@@ -83,13 +83,13 @@ def test_under_spotrun_the_world_adds_its_secret_and_what_to_restore() -> None:
         directory=Path("/run/spotrun"),
         elastic=True,
     )
-    assert expected == find_seat(SPOTRUN, answer(7))
+    assert expected == find_rank_info(SPOTRUN, answer(7))
 
 
 @pytest.mark.parametrize("generation", [6, 8])
 def test_a_process_does_not_sit_down_in_a_world_it_was_not_started_for(generation: int) -> None:
-    with pytest.raises(OutdatedSeatError, match=f"for world 7, but there is world {generation}"):
-        find_seat(SPOTRUN, answer(generation))
+    with pytest.raises(OutdatedWorldError, match=f"for world 7, but there is world {generation}"):
+        find_rank_info(SPOTRUN, answer(generation))
 
 
 @pytest.mark.parametrize(
@@ -103,16 +103,16 @@ def test_a_process_does_not_sit_down_in_a_world_it_was_not_started_for(generatio
 )
 def test_a_bad_environment_is_said(changed: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        find_seat({**TORCHRUN, **changed}, None)
+        find_rank_info({**TORCHRUN, **changed}, None)
 
 
 @pytest.mark.parametrize(
     ("rank", "place"), [(0, (0, 0)), (1, (1, 0)), (2, (0, 1)), (3, (1, 1))], ids=str
 )
 def test_neighbours_hold_one_copy_of_the_model(rank: int, place: tuple[int, int]) -> None:
-    seat = with_shards(Seat(rank=rank, size=4), 2)
-    assert (seat.shard, seat.replica) == place
-    assert seat.replicas == 2
+    rank_info = with_shards(RankInfo(rank=rank, size=4), 2)
+    assert (rank_info.shard, rank_info.replica) == place
+    assert rank_info.replicas == 2
 
 
 @pytest.mark.parametrize(
@@ -120,16 +120,21 @@ def test_neighbours_hold_one_copy_of_the_model(rank: int, place: tuple[int, int]
 )
 def test_only_whole_copies_are_held(shards: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        with_shards(Seat(size=4), shards)
+        with_shards(RankInfo(size=4), shards)
 
 
 @pytest.mark.parametrize(("local_rank", "fits"), [(0, True), (1, False)])
 def test_a_process_keeps_its_part_of_the_model(local_rank: int, fits: bool) -> None:
     world = answer(8).world  # where this worker's first process has rank 2
     assert world is not None
-    seat = Seat(rank=0, size=2, local_rank=local_rank, shards=2)
+    rank_info = RankInfo(rank=0, size=2, local_rank=local_rank, shards=2)
     if fits:
-        assert (seat_in(world, seat).rank, seat_in(world, seat).shards) == (2, 2)
+        assert (rank_info_in(world, rank_info).rank, rank_info_in(world, rank_info).shards) == (
+            2,
+            2,
+        )
         return
-    with pytest.raises(ValueError, match=r"holds part 0 of 2 .* world 8 has no place for that"):
-        seat_in(world, seat)
+    with pytest.raises(
+        ValueError, match=r"holds part 0 of 2 .* world 8 its rank would hold another part"
+    ):
+        rank_info_in(world, rank_info)

@@ -4,47 +4,50 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun_trainer.elastic.recovery_plan import NOTHING, Commit, Part, Standing, conclude
+from spotrun_trainer.elastic.recovery_plan import NOTHING, Commit, ProcessState, Role, plan_recovery
 
-KEEPS, APPLIES, TAKES = Part.KEEPS, Part.APPLIES, Part.TAKES
+KEEPS, APPLIES, TAKES = Role.KEEPS, Role.APPLIES, Role.TAKES
 FOURTH, FIFTH = Commit(2, 4), Commit(2, 5)
 NOW = 4  # the generation of the world that comes together
-NEWCOMER = Standing()
+NEWCOMER = ProcessState()
 
 
 @pytest.mark.parametrize(
-    ("standings", "newest", "parts"),
+    ("states", "newest", "roles"),
     [
         pytest.param([NEWCOMER, NEWCOMER], NOTHING, (KEEPS, KEEPS), id="a training begins"),
         pytest.param(
-            [Standing(FOURTH), Standing(FOURTH)], FOURTH, (KEEPS, KEEPS), id="broken in a forward"
+            [ProcessState(FOURTH), ProcessState(FOURTH)],
+            FOURTH,
+            (KEEPS, KEEPS),
+            id="broken in a forward",
         ),
         pytest.param(
-            [Standing(FOURTH, FIFTH), Standing(FOURTH, FIFTH)],
+            [ProcessState(FOURTH, FIFTH), ProcessState(FOURTH, FIFTH)],
             FOURTH,
             (KEEPS, KEEPS),
             id="nobody has committed: all discard",
         ),
         pytest.param(
-            [Standing(FIFTH), Standing(FOURTH, FIFTH)],
+            [ProcessState(FIFTH), ProcessState(FOURTH, FIFTH)],
             FIFTH,
             (KEEPS, APPLIES),
             id="one has committed: the other applies",
         ),
         pytest.param(
-            [NEWCOMER, Standing(FOURTH, FIFTH), Standing(FIFTH)],
+            [NEWCOMER, ProcessState(FOURTH, FIFTH), ProcessState(FIFTH)],
             FIFTH,
             (TAKES, APPLIES, KEEPS),
             id="a newcomer comes as well",
         ),
         pytest.param(
-            [Standing(Commit(1, 90), Commit(1, 91)), Standing(Commit(2, 3))],
+            [ProcessState(Commit(1, 90), Commit(1, 91)), ProcessState(Commit(2, 3))],
             Commit(2, 3),
             (TAKES, KEEPS),
             id="who was left out has gone on alone: the later world counts, not the longer one",
         ),
         pytest.param(
-            [Standing(FOURTH, Commit(3, 5)), Standing(FIFTH)],
+            [ProcessState(FOURTH, Commit(3, 5)), ProcessState(FIFTH)],
             FIFTH,
             (TAKES, KEEPS),
             id="what is pending was of another world",
@@ -52,29 +55,29 @@ NEWCOMER = Standing()
     ],
 )
 def test_what_anybody_has_committed_is_committed(
-    standings: list[Standing], newest: Commit, parts: tuple[Part, ...]
+    states: list[ProcessState], newest: Commit, roles: tuple[Role, ...]
 ) -> None:
-    verdict = conclude(standings, NOW)
-    assert (verdict.newest, verdict.parts) == (newest, parts)
-    assert verdict.is_beginning == (newest == NOTHING)
-    assert verdict.idle == {rank for rank, part in enumerate(parts) if part is TAKES}
+    plan = plan_recovery(states, NOW)
+    assert (plan.newest, plan.roles) == (newest, roles)
+    assert plan.is_beginning == (newest == NOTHING)
+    assert plan.idle == {rank for rank, role in enumerate(roles) if role is TAKES}
 
 
-EVALUATING = Standing(FOURTH, is_evaluating=True)
+EVALUATING = ProcessState(FOURTH, is_evaluating=True)
 
 
 @pytest.mark.parametrize(
-    ("standings", "is_passed", "agreed"),
+    ("states", "is_passed", "agreed"),
     [
         pytest.param([EVALUATING, EVALUATING], False, FOURTH, id="they evaluate again together"),
         pytest.param(
             [EVALUATING, NEWCOMER], True, Commit(NOW, 5), id="a newcomer knows of no evaluation"
         ),
         pytest.param(
-            [Standing(FOURTH), NEWCOMER], False, FOURTH, id="a newcomer comes between two steps"
+            [ProcessState(FOURTH), NEWCOMER], False, FOURTH, id="a newcomer comes between two steps"
         ),
         pytest.param(
-            [Standing(FIFTH), Standing(FOURTH, FIFTH, is_evaluating=True), NEWCOMER],
+            [ProcessState(FIFTH), ProcessState(FOURTH, FIFTH, is_evaluating=True), NEWCOMER],
             False,
             FIFTH,
             id="the evaluation is over, as one of them will learn",
@@ -82,83 +85,89 @@ EVALUATING = Standing(FOURTH, is_evaluating=True)
     ],
 )
 def test_an_evaluation_is_ended_by_those_who_are_in_it(
-    standings: list[Standing], is_passed: bool, agreed: Commit
+    states: list[ProcessState], is_passed: bool, agreed: Commit
 ) -> None:
-    verdict = conclude(standings, NOW)
-    assert (verdict.evaluation_is_passed, verdict.agreed) == (is_passed, agreed)
+    plan = plan_recovery(states, NOW)
+    assert (plan.evaluation_is_passed, plan.agreed) == (is_passed, agreed)
 
 
 @pytest.mark.parametrize(
     "frozen",
     [
-        pytest.param(Standing(FOURTH, FIFTH, is_evaluating=True), id="does not know how it ended"),
-        pytest.param(Standing(FIFTH), id="alone has seen its end"),
+        pytest.param(
+            ProcessState(FOURTH, FIFTH, is_evaluating=True), id="does not know how it ended"
+        ),
+        pytest.param(ProcessState(FIFTH), id="alone has seen its end"),
     ],
 )
-def test_a_passed_evaluation_is_another_commit_than_the_one_that_broke(frozen: Standing) -> None:
-    without = conclude([EVALUATING, EVALUATING, NEWCOMER], NOW)
-    standings = [*[Standing(without.agreed)] * 3, frozen]
-    assert conclude(standings, NOW + 1).parts == (KEEPS, KEEPS, KEEPS, TAKES)
+def test_a_passed_evaluation_is_another_commit_than_the_one_that_broke(
+    frozen: ProcessState,
+) -> None:
+    without = plan_recovery([EVALUATING, EVALUATING, NEWCOMER], NOW)
+    states = [*[ProcessState(without.agreed)] * 3, frozen]
+    assert plan_recovery(states, NOW + 1).roles == (KEEPS, KEEPS, KEEPS, TAKES)
 
 
 COMMITS = st.builds(Commit, st.integers(0, 3), st.integers(0, 3))
-STANDINGS = st.lists(st.builds(Standing, COMMITS, COMMITS, st.booleans()), min_size=1, max_size=6)
+STANDINGS = st.lists(
+    st.builds(ProcessState, COMMITS, COMMITS, st.booleans()), min_size=1, max_size=6
+)
 
 
 @given(STANDINGS)
-def test_who_lacks_something_gets_it_from_one_who_has_it(standings: list[Standing]) -> None:
-    verdict = conclude(standings, NOW)
-    for rank, part in enumerate(verdict.parts):
-        source = verdict.source_of(rank)
+def test_who_lacks_something_gets_it_from_one_who_has_it(states: list[ProcessState]) -> None:
+    plan = plan_recovery(states, NOW)
+    for rank, role in enumerate(plan.roles):
+        source = plan.source_of(rank)
         assert source is not None
-        assert standings[source].committed == verdict.newest
-        assert (part is KEEPS) == (standings[rank].committed == verdict.newest)
+        assert states[source].committed == plan.newest
+        assert (role is KEEPS) == (states[rank].committed == plan.newest)
 
 
 def test_newcomers_are_spread_over_those_who_give() -> None:
-    verdict = conclude([Standing(FOURTH), Standing(FOURTH), *[NEWCOMER] * 4], NOW)
-    assert [verdict.source_of(rank) for rank in range(2, 6)] == [0, 1, 0, 1]
+    plan = plan_recovery([ProcessState(FOURTH), ProcessState(FOURTH), *[NEWCOMER] * 4], NOW)
+    assert [plan.source_of(rank) for rank in range(2, 6)] == [0, 1, 0, 1]
 
 
 @pytest.mark.parametrize(
-    ("standings", "sources"),
+    ("states", "sources"),
     [
         pytest.param(
-            [Standing(FIFTH), Standing(FIFTH), NEWCOMER, NEWCOMER],
+            [ProcessState(FIFTH), ProcessState(FIFTH), NEWCOMER, NEWCOMER],
             [0, 1, 0, 1],
             id="each from who holds the same part",
         ),
         pytest.param(
-            [NEWCOMER, Standing(FIFTH), Standing(FIFTH), NEWCOMER],
+            [NEWCOMER, ProcessState(FIFTH), ProcessState(FIFTH), NEWCOMER],
             [2, 1, 2, 1],
             id="the parts are in different copies",
         ),
         pytest.param(
-            [Standing(FIFTH), Standing(FOURTH, FIFTH)],
+            [ProcessState(FIFTH), ProcessState(FOURTH, FIFTH)],
             [0, 0],
             id="what is committed is the same for all parts",
         ),
         pytest.param(
-            [Standing(FIFTH), Standing(FOURTH, FIFTH), NEWCOMER, NEWCOMER],
+            [ProcessState(FIFTH), ProcessState(FOURTH, FIFTH), NEWCOMER, NEWCOMER],
             [0, 0, 0, None],
             id="who would give it has yet to apply it",
         ),
-        pytest.param([Standing(FIFTH), NEWCOMER], [0, None], id="nobody holds that part"),
+        pytest.param([ProcessState(FIFTH), NEWCOMER], [0, None], id="nobody holds that part"),
     ],
 )
 def test_state_comes_from_who_holds_the_same_part_of_the_model(
-    standings: list[Standing], sources: list[int | None]
+    states: list[ProcessState], sources: list[int | None]
 ) -> None:
-    verdict = conclude(standings, NOW, shards=2)
-    assert [verdict.source_of(rank) for rank in range(len(standings))] == sources
-    stranded = [verdict.strands(rank, standings) for rank in range(len(standings))]
+    plan = plan_recovery(states, NOW, shards=2)
+    assert [plan.source_of(rank) for rank in range(len(states))] == sources
+    stranded = [plan.must_restart(rank, states) for rank in range(len(states))]
     assert stranded == [source is None for source in sources]
 
 
 def test_who_would_evaluate_without_its_mates_is_stranded() -> None:
-    both = Standing(FOURTH, is_evaluating=True)
-    standings = [both, both, both, NEWCOMER]
-    verdict = conclude(standings, NOW, shards=2)
-    assert [verdict.strands(rank, standings) for rank in range(4)] == [False, False, True, False]
-    is_through = [Standing(FIFTH), Standing(FOURTH, FIFTH, is_evaluating=True)]
-    assert not conclude(is_through, NOW, shards=2).strands(1, is_through)
+    both = ProcessState(FOURTH, is_evaluating=True)
+    states = [both, both, both, NEWCOMER]
+    plan = plan_recovery(states, NOW, shards=2)
+    assert [plan.must_restart(rank, states) for rank in range(4)] == [False, False, True, False]
+    is_through = [ProcessState(FIFTH), ProcessState(FOURTH, FIFTH, is_evaluating=True)]
+    assert not plan_recovery(is_through, NOW, shards=2).must_restart(1, is_through)

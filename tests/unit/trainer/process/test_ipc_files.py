@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from spotrun.wire import Answer, Utilization
 from spotrun_trainer.process.ipc_files import (
     ProgressFile,
-    Telling,
+    TrainerProgress,
     WorldFile,
-    read_telling,
-    write_telling,
+    read_progress,
+    write_progress,
     write_world,
 )
 from tests.unit.trainer.agent.builders import a_world, an_answer
 
-EVERYTHING = Telling(
+EVERYTHING = TrainerProgress(
     generation=3,
     ready=True,
     in_process=True,
@@ -46,14 +46,14 @@ EVERYTHING = Telling(
 
 
 def test_a_trainer_may_tell_nothing(tmp_path: Path) -> None:
-    assert read_telling(tmp_path) == Telling()
+    assert read_progress(tmp_path) == TrainerProgress()
 
 
-@pytest.mark.parametrize("telling", [Telling(), EVERYTHING])
-def test_what_is_told_is_read(tmp_path: Path, telling: Telling) -> None:
-    write_telling(tmp_path, telling)
+@pytest.mark.parametrize("progress", [TrainerProgress(), EVERYTHING])
+def test_what_is_told_is_read(tmp_path: Path, progress: TrainerProgress) -> None:
+    write_progress(tmp_path, progress)
 
-    assert read_telling(tmp_path) == telling
+    assert read_progress(tmp_path) == progress
     assert [file.name for file in tmp_path.iterdir()] == ["progress.json"]
 
 
@@ -62,7 +62,7 @@ SHARES = st.none() | st.floats(0, 1)
 
 @given(
     st.builds(
-        Telling,
+        TrainerProgress,
         generation=st.integers(0, 2**53 - 1),
         step=st.integers(0, 2**53 - 1),
         total=st.none() | st.integers(0, 2**53 - 1),
@@ -74,18 +74,22 @@ SHARES = st.none() | st.floats(0, 1)
         exiting=st.sampled_from([None, "departed", "preempted"]),
     )
 )
-def test_whatever_is_told_is_read(tmp_path_factory: pytest.TempPathFactory, told: Telling) -> None:
+def test_whatever_is_told_is_read(
+    tmp_path_factory: pytest.TempPathFactory, told: TrainerProgress
+) -> None:
     folder = tmp_path_factory.mktemp("dir")
-    write_telling(folder, told)
+    write_progress(folder, told)
 
-    assert read_telling(folder) == told
+    assert read_progress(folder) == told
 
 
 def test_a_shell_can_tell(tmp_path: Path) -> None:
     line = '{"generation": 3, "stepSeconds": 0.5, "inProcess": true, "later": "unknown"}\n'
     (tmp_path / "progress.json").write_text(line)
 
-    assert read_telling(tmp_path) == Telling(generation=3, step_seconds=0.5, in_process=True)
+    assert read_progress(tmp_path) == TrainerProgress(
+        generation=3, step_seconds=0.5, in_process=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,16 +120,16 @@ def test_what_is_not_understood_counts_for_nothing_and_is_said_once(
     for _ in range(3):
         text = content if isinstance(content, str) else json.dumps(content)
         (tmp_path / "progress.json").write_text(text)
-        assert file.read() == Telling()
+        assert file.read() == TrainerProgress()
 
     (said,) = caplog.messages
     assert complaint in said
 
 
 def test_of_a_long_traceback_the_end_is_kept(tmp_path: Path) -> None:
-    write_telling(tmp_path, Telling(failure="x" * 10_000 + "ValueError: the reason"))
+    write_progress(tmp_path, TrainerProgress(failure="x" * 10_000 + "ValueError: the reason"))
 
-    failure = read_telling(tmp_path).failure
+    failure = read_progress(tmp_path).failure
     assert failure is not None
     assert (len(failure), failure[-22:]) == (4_096, "ValueError: the reason")
 
@@ -155,7 +159,7 @@ def test_a_reader_sees_whole_files_only(tmp_path: Path, caplog: pytest.LogCaptur
 
     def write() -> None:
         for step in range(1, steps + 1):
-            write_telling(tmp_path, replace(EVERYTHING, step=step, samples=step))
+            write_progress(tmp_path, replace(EVERYTHING, step=step, samples=step))
 
     writer = threading.Thread(target=write)
     writer.start()

@@ -12,7 +12,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in _
 
 from spotrun.wire import Answer, How, World
 from spotrun_trainer.process.dns import wait_shortly
-from spotrun_trainer.process.ipc_files import Telling, read_telling, write_world
+from spotrun_trainer.process.ipc_files import TrainerProgress, read_progress, write_world
 from tests.support.processes.trainer_world import Ended, Process
 
 PATIENCE_SECONDS = 60.0
@@ -73,7 +73,7 @@ class Job:
         self.publish(how, *members, switch=False)
         newcomers = [member for member in members if member not in self._processes]
         self.start(*newcomers)
-        self.until(lambda: all(self.telling(each).ready for each in newcomers))
+        self.until(lambda: all(self.progress(each).ready for each in newcomers))
         self.switch()
 
     def isolate(self, worker: str) -> None:
@@ -112,9 +112,9 @@ class Job:
         directory.mkdir(exist_ok=True)
         return directory
 
-    def telling(self, worker: str) -> Telling:
+    def progress(self, worker: str) -> TrainerProgress:
         """What a worker said last."""
-        return read_telling(self.directory(worker))
+        return read_progress(self.directory(worker))
 
     def until(self, holds: Callable[[], object]) -> None:
         """Wait for something."""

@@ -10,7 +10,7 @@ from torch.nn import functional
 from typing_extensions import override
 
 from spotrun_trainer import Run
-from spotrun_trainer.elastic.membership import Worlds
+from spotrun_trainer.elastic.membership import Membership
 from tests.unit.trainer.run.elastic import die, this_is
 from tests.unit.trainer.run.scripts import CLASSES, FEATURES, Nuisance, Trained, dataset
 
@@ -129,13 +129,13 @@ class DieBeforeCommit:
     number: int
 
     def __call__(self) -> None:
-        commit, number = Worlds.commit, 0
+        commit, number = Membership.commit, 0
 
-        def dying(worlds: Worlds, numbers: Tensor) -> None:
+        def dying(worlds: Membership, numbers: Tensor) -> None:
             nonlocal number
             number += 1
             if this_is(self.worker) and number == self.number:
                 die()
             commit(worlds, numbers)
 
-        Worlds.commit = dying  # type: ignore[method-assign,assignment]
+        Membership.commit = dying  # type: ignore[method-assign,assignment]

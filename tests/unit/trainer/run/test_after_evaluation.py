@@ -17,7 +17,7 @@ from typing_extensions import override
 from spotrun.wire import How
 from spotrun_trainer import Run
 from spotrun_trainer.elastic import state_transfer
-from spotrun_trainer.process.ipc_files import read_telling
+from spotrun_trainer.process.ipc_files import read_progress
 from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.elastic import Job, Jobs, this_is
 from tests.unit.trainer.run.scripts import dataset
@@ -104,7 +104,7 @@ def test_a_newcomer_comes_where_one_does_not_know_of_an_evaluation_that_the_othe
     jobs: Jobs, number: int
 ) -> None:
     job = jobs.start(by_metric, DoubtAt("b", number), workers="abc")
-    job.until(lambda: all(job.telling(each).broken for each in "abc"))
+    job.until(lambda: all(job.progress(each).broken for each in "abc"))
     job.bring_in(How.ABORT, *"anbc")
     for ended in job.ended(*"abcn"):
         assert ended.error == "", ended.said
@@ -158,16 +158,16 @@ class NoteWhatIsTold(StopAt):
     @override
     def __call__(self, number: int) -> None:
         if this_is(self.worker) and number == self.number:
-            state_transfer.take_header = self._noted  # type: ignore[assignment]
+            state_transfer.receive_header = self._noted  # type: ignore[assignment]
         super().__call__(number)
 
     def _noted(self, *args: Any) -> state_transfer.Header:
-        told = read_telling(Path(os.environ["SPOTRUN_DIR"])).generation
+        told = read_progress(Path(os.environ["SPOTRUN_DIR"])).generation
         (self.folder / "told").write_text(str(told))
         return TAKE_HEADER(*args)
 
 
-TAKE_HEADER = state_transfer.take_header
+TAKE_HEADER = state_transfer.receive_header
 
 
 def test_who_stood_still_in_an_evaluation_says_that_it_has_the_state_once_it_has(
@@ -176,7 +176,7 @@ def test_who_stood_still_in_an_evaluation_says_that_it_has_the_state_once_it_has
     job = stood_still(jobs, NoteWhatIsTold("b", 11, tmp_path))
     assert {ended.error for ended in job.ended(*"abc")} == {""}
     assert (tmp_path / "told").read_text() == "1"
-    assert job.telling("b").generation == job.generation
+    assert job.progress("b").generation == job.generation
 
 
 def test_what_was_changed_after_an_evaluation_comes_back_from_a_checkpoint(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in _
 
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.elastic.rank_info import find_seat
+from spotrun_trainer.elastic.rank_info import find_rank_info
 from tests.support.processes.trainer_world import Process, place_of
 from tests.unit.trainer.ending import LINGER, PATIENCE_SECONDS, run_script
 from tests.unit.trainer.run.test_newcomers import wait_for
@@ -20,9 +20,9 @@ from tests.unit.trainer.run.test_newcomers import wait_for
 FAILS_AMID = """
 import os, torch
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.elastic.rank_info import find_seat
+from spotrun_trainer.elastic.rank_info import find_rank_info
 
-group = Group.form(find_seat(os.environ, None), device=torch.device("cpu"))
+group = Group.form(find_rank_info(os.environ, None), device=torch.device("cpu"))
 group.all_gather(torch.ones(1))  # so the other one is there
 {}
 raise ZeroDivisionError
@@ -45,7 +45,7 @@ def take_them_slowly(over: Path) -> None:
 
 
 def form_with_the_other() -> Group:
-    group = Group.form(find_seat(os.environ, None), device=torch.device("cpu"))
+    group = Group.form(find_rank_info(os.environ, None), device=torch.device("cpu"))
     group.all_gather(torch.ones(1))
     return group
 

@@ -17,7 +17,7 @@ from spotrun_trainer.elastic.connections import Connections
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.pending_collectives import Pending, Work
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.elastic.rank_info import Seat
+from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.elastic.store_rendezvous import Backend, meet
 from spotrun_trainer.loop.loop import Loop
 from spotrun_trainer.process.device import default_device
@@ -114,12 +114,12 @@ def test_processes_of_which_only_some_have_a_gpu_are_refused(gpus: tuple[str | N
 def meeting(gpus: tuple[str | None, ...]) -> list[Backend | Exception]:
     """What each of them finds out, where all meet in one store."""
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    seat = Seat(size=len(gpus), store=("127.0.0.1", store.port), generation=1)
+    rank_info = RankInfo(size=len(gpus), store=("127.0.0.1", store.port), generation=1)
     found: dict[int, Backend | Exception] = {}
 
     def arrive(rank: int) -> None:
         try:
-            _, found[rank] = meet(replace(seat, rank=rank), 20.0, lambda: None, gpus[rank])
+            _, found[rank] = meet(replace(rank_info, rank=rank), 20.0, lambda: None, gpus[rank])
         except ValueError as error:
             found[rank] = error
 
@@ -168,7 +168,7 @@ def test_who_has_left_a_broken_world_of_nccl_enters_no_other_one(
     job.until_dead("c")
     if is_told_before:  # as where the pod's loss is seen before anybody says that the world broke
         job.publish(How.ABORT, "a", "b")
-    job.until(lambda: all(job.telling(each).broken == 1 for each in "ab"))
+    job.until(lambda: all(job.progress(each).broken == 1 for each in "ab"))
     job.publish(How.ABORT, "a", "b")
 
     def waits(worker: str) -> int:
@@ -177,8 +177,8 @@ def test_who_has_left_a_broken_world_of_nccl_enters_no_other_one(
     for each in "ab":
         before = waits(each)
         job.until(lambda each=each, before=before: waits(each) > before + 3)  # type: ignore[misc]
-        telling = job.telling(each)
-        assert (telling.entering, telling.generation, telling.in_process) == (1, 1, False)
+        progress = job.progress(each)
+        assert (progress.entering, progress.generation, progress.in_process) == (1, 1, False)
 
 
 def sees_a_gpu() -> tuple[bool, str]:
@@ -272,21 +272,21 @@ def test_over_nccl_a_training_grows_and_shrinks_and_has_its_bits(jobs: Jobs) -> 
     def grow(*members: str) -> None:
         job.publish(How.BOUNDARY, *members, switch=len(members) == 1)
         job.start(members[-1], env=neighbours_on_one_gpu(len(members)))
-        job.until(lambda: job.telling(members[-1]).ready)
+        job.until(lambda: job.progress(members[-1]).ready)
         job.switch()
         job.until(lambda: all(trains(each) for each in members))
 
     def trains(worker: str) -> bool:
-        telling = job.telling(worker)
-        return telling.generation == job.generation and telling.step > 0
+        progress = job.progress(worker)
+        return progress.generation == job.generation and progress.step > 0
 
     grow("a")
     grow("a", "b")
     grow("a", "b", "c")
     job.publish(How.BOUNDARY, "a", "c")
     job.until(lambda: all(trains(each) for each in "ac"))
-    before = job.telling("a").step
-    job.until(lambda: job.telling("a").step > before + 100)  # and weights are compared
+    before = job.progress("a").step
+    job.until(lambda: job.progress("a").step > before + 100)  # and weights are compared
     job.signal("c", signal.SIGKILL)
-    job.until(lambda: job.telling("a").broken == job.generation)
-    assert not job.telling("a").in_process
+    job.until(lambda: job.progress("a").broken == job.generation)
+    assert not job.progress("a").in_process

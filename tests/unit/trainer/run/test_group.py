@@ -21,7 +21,7 @@ from spotrun_trainer.elastic.connections import Connections
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.pending_collectives import SLICE
 from spotrun_trainer.elastic.process_group import CONNECT_SECONDS, Group
-from spotrun_trainer.elastic.rank_info import Seat, find_seat
+from spotrun_trainer.elastic.rank_info import RankInfo, find_rank_info
 from spotrun_trainer.elastic.store_rendezvous import Backend, meet
 from spotrun_trainer.state.tracked import Tracked
 from tests.support.processes.trainer_world import run_world
@@ -33,12 +33,12 @@ PATIENCE_SECONDS = 20.0
 
 def leave_what_does_not_end(lock: Path) -> bool:
     """Rank 0 leaves amid a sum; rank 1 does not take part, and says whether that one has ended."""
-    seat = find_seat(os.environ, None)
+    rank_info = find_rank_info(os.environ, None)
     held = os.open(lock, os.O_CREAT | os.O_RDWR)
-    if seat.rank == 0:
+    if rank_info.rank == 0:
         fcntl.flock(held, fcntl.LOCK_EX)  # until this process is no more
-    group = Group.form(seat, device=CPU)
-    if seat.rank == 0:
+    group = Group.form(rank_info, device=CPU)
+    if rank_info.rank == 0:
         group.all_reduce(torch.ones(4))
         group.close()
         return True
@@ -85,8 +85,8 @@ def meet_at_last(*args: Any) -> tuple[Store, Backend]:
 
 def connect_to_one_who_dies(victim: int) -> float:
     """One process dies amid connecting; returns how long the other one has waited for it."""
-    seat, connections = find_seat(os.environ, None), Connections()
-    if seat.rank == victim:
+    rank_info, connections = find_rank_info(os.environ, None), Connections()
+    if rank_info.rank == victim:
         group_module.meet = meet_at_last  # type: ignore[attr-defined,assignment]
     connect = group_module._gloo
 
@@ -98,7 +98,7 @@ def connect_to_one_who_dies(victim: int) -> float:
     group_module._gloo = connecting
     began = time.monotonic()
     with pytest.raises(PeerLostError):
-        Group.form(seat, device=CPU, connections=connections).all_gather(torch.ones(1))
+        Group.form(rank_info, device=CPU, connections=connections).all_gather(torch.ones(1))
     return time.monotonic() - began
 
 
@@ -112,9 +112,9 @@ def test_who_connects_to_one_who_died_is_freed_with_the_next_world(victim: int) 
 
 def send_late() -> list[float]:
     """Rank 0 sends so late that rank 1 has looked for its message several times."""
-    seat = find_seat(os.environ, None)
-    group, said = Group.form(seat, device=CPU), torch.zeros(2)
-    if seat.rank == 0:
+    rank_info = find_rank_info(os.environ, None)
+    group, said = Group.form(rank_info, device=CPU), torch.zeros(2)
+    if rank_info.rank == 0:
         time.sleep(3 * SLICE.total_seconds())
         group.send([torch.ones(2)], 1).wait()
     else:
@@ -132,14 +132,16 @@ def test_a_message_may_take_its_time() -> None:
 def give_after_an_evaluation() -> dict[str, Any] | None:
     """Rank 1 has to wait longer for the state to come than for any other message."""
     p2p_stream.MESSAGE = timedelta(seconds=1.0)
-    seat = find_seat(os.environ, None)
-    group, tracked = Group.form(seat, device=CPU), Tracked()
+    rank_info = find_rank_info(os.environ, None)
+    group, tracked = Group.form(rank_info, device=CPU), Tracked()
     group.all_gather(torch.ones(1))
-    if seat.rank == 0:
+    if rank_info.rank == 0:
         time.sleep(2.5 * p2p_stream.MESSAGE.total_seconds())
-        state_transfer.give(group, 1, state_transfer.pack(tracked, {"step": 3}), CPU).wait()
+        state_transfer.send(
+            group, 1, state_transfer.take_snapshot(tracked, {"step": 3}), CPU
+        ).wait()
         return None
-    return state_transfer.take_header(group, 0, CPU).extra
+    return state_transfer.receive_header(group, 0, CPU).extra
 
 
 def test_a_state_is_waited_for_as_long_as_who_gives_it_evaluates() -> None:
@@ -149,7 +151,7 @@ def test_a_state_is_waited_for_as_long_as_who_gives_it_evaluates() -> None:
 
 def sum_beside_a_stranger() -> float:
     """A thread connects to somewhere else amid this; and rank 0 takes part in a sum only late."""
-    seat, connect = find_seat(os.environ, None), group_module._gloo
+    rank_info, connect = find_rank_info(os.environ, None), group_module._gloo
     with ExitStack() as strangers:
 
         def connecting(*args: Any, **kwargs: Any) -> object:
@@ -158,8 +160,8 @@ def sum_beside_a_stranger() -> float:
             return connect(*args, **kwargs)
 
         group_module._gloo = connecting
-        group = Group.form(seat, device=CPU)
-    if seat.rank == 0:
+        group = Group.form(rank_info, device=CPU)
+    if rank_info.rank == 0:
         time.sleep(5 * SLICE.total_seconds())
     total = torch.ones(1)
     group.all_reduce(total).wait()
@@ -179,17 +181,17 @@ def test_each_is_connected_to_each_and_to_nobody_else(size: int) -> None:
 
 def num_strangers() -> int:
     """Connections beside those that a group of gloo has."""
-    seat, connections = find_seat(os.environ, None), Connections()
-    group = Group.form(seat, device=CPU, connections=connections)
+    rank_info, connections = find_rank_info(os.environ, None), Connections()
+    group = Group.form(rank_info, device=CPU, connections=connections)
     group.all_reduce(torch.ones(1)).wait()  # so nobody has left while others still connect
-    return len(connections._to_peers) - (seat.size - 1)
+    return len(connections._to_peers) - (rank_info.size - 1)
 
 
 def wait_in_vain() -> bool:
     """Rank 0 sends nothing; rank 1 has its connections cut while it waits."""
-    seat, connections = find_seat(os.environ, None), Connections()
-    group = Group.form(seat, device=CPU, connections=connections)
-    if seat.rank == 0:
+    rank_info, connections = find_rank_info(os.environ, None), Connections()
+    group = Group.form(rank_info, device=CPU, connections=connections)
+    if rank_info.rank == 0:
         with pytest.raises(PeerLostError):
             list(map(group.all_gather, [torch.ones(1)] * 2))
         return True
@@ -255,8 +257,8 @@ def test_a_store_that_is_lost_once_it_was_found_is_left_with_the_next_world() ->
 
     lost = threading.Event()
     threading.Thread(target=be_found_and_lost).start()
-    seat = Seat(rank=1, size=2, store=("127.0.0.1", port), generation=1, elastic=True)
+    rank_info = RankInfo(rank=1, size=2, store=("127.0.0.1", port), generation=1, elastic=True)
     began = time.monotonic()
     with pytest.raises(PeerLostError):
-        meet(seat, 15.0, look)
+        meet(rank_info, 15.0, look)
     assert time.monotonic() - began < 15.0

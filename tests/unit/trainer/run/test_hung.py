@@ -33,8 +33,8 @@ def test_who_hangs_does_not_break_off_and_the_others_go_on_with_the_step_they_ho
     job = jobs.start(train, plan, workers="abc")
     job.until((tmp_path / "hung").exists)
     job.publish(How.ABORT, *"abc")
-    job.until(lambda: job.telling("a").entering == job.telling("c").entering == 2)
-    assert (job.telling("b").entering, job.telling("b").left) == (1, 0)
+    job.until(lambda: job.progress("a").entering == job.progress("c").entering == 2)
+    assert (job.progress("b").entering, job.progress("b").left) == (1, 0)
     job.publish(How.ABORT, *"ac")
     assert_undisturbed(plan, job, "a", "c")
 
@@ -42,16 +42,16 @@ def test_who_hangs_does_not_break_off_and_the_others_go_on_with_the_step_they_ho
 def test_whose_process_was_stopped_comes_back_with_a_new_one(jobs: Jobs, tmp_path: Path) -> None:
     plan = replace(PLAN, total=100_000)
     job = jobs.start(train, plan, workers="abc")
-    job.until(lambda: job.telling("b").step >= 5)
+    job.until(lambda: job.progress("b").step >= 5)
     job.signal("b", signal.SIGSTOP)
     job.publish(How.ABORT, *"abc")
-    job.until(lambda: job.telling("a").entering == job.telling("c").entering == 2)
+    job.until(lambda: job.progress("a").entering == job.progress("c").entering == 2)
     job.publish(How.ABORT, *"ac")
-    job.until(lambda: job.telling("a").generation == 3)
-    step = job.telling("a").step
+    job.until(lambda: job.progress("a").generation == 3)
+    step = job.progress("a").step
     assert step >= 5
     job.signal("b", signal.SIGKILL)  # as its agent does
     job.ended("b")
     (job.directory("b") / "progress.json").unlink()
     job.bring_in(How.BOUNDARY, *"acb")
-    job.until(lambda: job.telling("b").step > step)
+    job.until(lambda: job.progress("b").step > step)

@@ -17,7 +17,7 @@ from spotrun_trainer.checkpoint.format.directory import Place
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.writer import Part
 from spotrun_trainer.elastic.errors import PeerLostError
-from spotrun_trainer.elastic.membership import Worlds
+from spotrun_trainer.elastic.membership import Membership
 from spotrun_trainer.loop import loop
 from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.scripts import (
@@ -34,7 +34,7 @@ PLAN = Plan(with_batch_norm=True, with_dropout=True, clip=0.5)
 TERMINATED = 128 + signal.SIGTERM
 
 
-def go_on(_worlds: Worlds, _error: Exception) -> None:
+def go_on(_worlds: Membership, _error: Exception) -> None:
     """As if the next world were the same as the one that broke."""
 
 
@@ -49,8 +49,8 @@ def break_the_world_before_an_update(run: Run, step: int, count: int) -> None:
 
 
 def break_once(run: Run) -> None:
-    if Worlds.change.__name__ != go_on.__name__:
-        Worlds.change = go_on  # type: ignore[assignment,method-assign]
+    if Membership.change.__name__ != go_on.__name__:
+        Membership.change = go_on  # type: ignore[assignment,method-assign]
         raise PeerLostError(f"a peer of rank {run.rank} is gone")
 
 
@@ -175,7 +175,7 @@ def test_a_step_for_which_no_time_is_left_is_dropped(tmp_path: Path) -> None:
 def be_told_amid_a_long_step_3(run: Run, step: int, count: int) -> None:
     if (step, count) == (3, 1):
         assert run._loop is not None
-        run._loop.wishes.step_seconds = 3600.0
+        run._loop.voter.step_seconds = 3600.0
         os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from spotrun.wire import How
 from spotrun_trainer.elastic import membership, process_group, state_transfer, store_rendezvous
-from spotrun_trainer.elastic.membership import Worlds
+from spotrun_trainer.elastic.membership import Membership
 from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop.loop import Loop
 from spotrun_trainer.run import Run
@@ -69,27 +69,27 @@ MEETING: dict[str, Deadly] = {
     "counted as there": counted,
     "all have met": lambda: before(process_group, "_connect"),
     "connected": lambda: after(process_group, "_connect"),
-    "formed": lambda: before(Worlds, "_exchange"),
-    "standings known": lambda: after(Worlds, "_exchange"),
+    "formed": lambda: before(Membership, "_exchange"),
+    "standings known": lambda: after(Membership, "_exchange"),
 }
 TRAINING: dict[str, Deadly] = {
-    "before the commit": lambda: before(Worlds, "commit"),
+    "before the commit": lambda: before(Membership, "commit"),
     "in the commit": lambda: after(membership, "_sum"),
-    "committed": lambda: after(Worlds, "commit"),
+    "committed": lambda: after(Membership, "commit"),
 }
 OF_NEWCOMER = MEETING | {
-    "about to take": lambda: before(state_transfer, "take_header"),
-    "with the header": lambda: before(state_transfer, "take"),
+    "about to take": lambda: before(state_transfer, "receive_header"),
+    "with the header": lambda: before(state_transfer, "receive"),
     "not yet loaded": lambda: before(state_transfer, "_unpack"),
-    "with the state": lambda: after(state_transfer, "take"),
+    "with the state": lambda: after(state_transfer, "receive"),
     "arrived": lambda: after(Loop, "arrived"),
     **TRAINING,
 }
 OF_MEMBER = MEETING | {
-    "about to give": lambda: before(state_transfer, "pack"),
+    "about to give": lambda: before(state_transfer, "take_snapshot"),
     "amid giving": lambda: after(state_transfer, "_together"),
     "arrived": lambda: after(Loop, "arrived"),
-    "given": lambda: after(Worlds, "finish_giving"),
+    "given": lambda: after(Membership, "finish_giving"),
     **TRAINING,
 }
 HAS_THE_STATE = frozenset({"arrived", *TRAINING})
@@ -111,15 +111,15 @@ class DieAt:
             wait_for(self.folder / "go")
 
     def _die_once_in_the_world(self) -> None:
-        wait = Context.wait_for_seat
+        wait = Context.wait_for_world
 
         def told(context: Context, *args: Any) -> None:
             wait(context, *args)
-            if context.seat.generation == WORLD:
+            if context.rank_info.generation == WORLD:
                 (OF_NEWCOMER | OF_MEMBER)[self.point]()
 
-        if Context.wait_for_seat.__name__ != told.__name__:
-            Context.wait_for_seat = told  # type: ignore[method-assign,assignment]
+        if Context.wait_for_world.__name__ != told.__name__:
+            Context.wait_for_world = told  # type: ignore[method-assign,assignment]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_death_in_the_join_costs_the_others_nothing(
     (tmp_path / "go").touch()
     job.until_dead(victim)
     if victim == NEWCOMER:
-        says_that_it_trains = job.telling(NEWCOMER).generation == WORLD
+        says_that_it_trains = job.progress(NEWCOMER).generation == WORLD
         assert says_that_it_trains == (point in HAS_THE_STATE)
     survivors = [each for each in ("b", NEWCOMER, "a") if each != victim]
     job.publish(How.ABORT, *survivors)

@@ -14,7 +14,7 @@ from spotrun_trainer.elastic import process_group
 from spotrun_trainer.elastic.connections import Connections
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.elastic.rank_info import Seat
+from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.elastic.store_rendezvous import Backend
 
 GPU = torch.device("cuda", 0)
@@ -51,14 +51,14 @@ def store() -> TCPStore:
 
 
 @pytest.fixture
-def all_have_met(monkeypatch: pytest.MonkeyPatch, store: TCPStore) -> Seat:
+def all_have_met(monkeypatch: pytest.MonkeyPatch, store: TCPStore) -> RankInfo:
     """A place in a world of two, each with a GPU, that have met and are to connect."""
     met = PrefixStore("world", store), Backend.NCCL
     monkeypatch.setattr(process_group, "meet", lambda *_: met)
     monkeypatch.setattr(process_group, "name_of_gpu", lambda _device: "a")
     if not torch.cuda.is_available():
         monkeypatch.setattr(process_group, "with_index", lambda device: device)
-    return Seat(size=2, store=("127.0.0.1", store.port), generation=1)
+    return RankInfo(size=2, store=("127.0.0.1", store.port), generation=1)
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def without_watchdog(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("without_watchdog")
 def test_it_connects_when_it_is_made_and_leaves_the_users_own_groups_alone(
-    monkeypatch: pytest.MonkeyPatch, all_have_met: Seat
+    monkeypatch: pytest.MonkeyPatch, all_have_met: RankInfo
 ) -> None:
     monkeypatch.setattr(distributed, "ProcessGroupNCCL", Nccl)
     made = Group.form(all_have_met, device=GPU)
@@ -80,7 +80,7 @@ def test_it_connects_when_it_is_made_and_leaves_the_users_own_groups_alone(
 
 
 def test_where_nothing_is_asked_of_the_watchdog_nothing_is_left_of_it(
-    monkeypatch: pytest.MonkeyPatch, all_have_met: Seat
+    monkeypatch: pytest.MonkeyPatch, all_have_met: RankInfo
 ) -> None:
     monkeypatch.delenv(WATCHDOG, raising=False)
     monkeypatch.setattr(distributed, "ProcessGroupNCCL", Nccl)
@@ -89,7 +89,7 @@ def test_where_nothing_is_asked_of_the_watchdog_nothing_is_left_of_it(
 
 
 def test_connecting_to_a_lost_peer_can_be_left(
-    monkeypatch: pytest.MonkeyPatch, all_have_met: Seat
+    monkeypatch: pytest.MonkeyPatch, all_have_met: RankInfo
 ) -> None:
     monkeypatch.setattr(distributed, "ProcessGroupNCCL", Deaf)
     connections = Connections()
@@ -100,7 +100,7 @@ def test_connecting_to_a_lost_peer_can_be_left(
 
 
 @pytest.mark.gpu
-def test_a_peer_that_never_connects_by_nccl_holds_nobody_up(all_have_met: Seat) -> None:
+def test_a_peer_that_never_connects_by_nccl_holds_nobody_up(all_have_met: RankInfo) -> None:
     connections = Connections()
     threading.Timer(3.0, connections.cut).start()
     with pytest.raises(PeerLostError):

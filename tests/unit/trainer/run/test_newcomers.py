@@ -56,7 +56,7 @@ class Meanwhile:
         (self.folder / name).touch()
 
     def _hold_what_is_sent(self) -> None:
-        take = state_transfer.take
+        take = state_transfer.receive
 
         def held(tensors: Sequence[Tensor], part_bytes: int) -> Iterator[list[Tensor]]:
             wait_for(self.folder / "computing")
@@ -68,7 +68,7 @@ class Meanwhile:
             self.note("taken")
 
         state_transfer.parts = held
-        state_transfer.take = noted  # type: ignore[assignment]
+        state_transfer.receive = noted  # type: ignore[assignment]
 
 
 PARTS = state_transfer.parts
@@ -135,7 +135,7 @@ class DieTaking(Meanwhile):
     def __call__(self, run: Run, step: int, count: int) -> None:
         super().__call__(run, step, count)
         if this_is(NEWCOMER):
-            state_transfer.take = lambda *_: die()
+            state_transfer.receive = lambda *_: die()
 
 
 def test_a_newcomer_dies_amid_it_and_the_others_go_on(jobs: Jobs, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from spotrun.wire import How
 from spotrun_trainer import Run
 from spotrun_trainer.step import step_context
-from spotrun_trainer.step.gradients import Bucketed
+from spotrun_trainer.step.gradients import BucketedGradients
 from spotrun_trainer.step.step import Step
 from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.elastic import Jobs
@@ -156,7 +156,7 @@ def train_with(
 ) -> tuple[list[Tensor], list[int]]:
     """The weights, and how many buckets each step had sent before its last gradient."""
     sent = [0] * total
-    vars(step_context)["Bucketed"] = partial(Bucketed, bucket_bytes=128)
+    vars(step_context)["BucketedGradients"] = partial(BucketedGradients, bucket_bytes=128)
     run = Run(seed=1)
     model = run.prepare(network())
     optimizers = optimizers_of(model)
@@ -165,7 +165,7 @@ def train_with(
     for step in run.steps(dataset(), global_batch=4, microbatch=2, total=total, num_workers=0):
 
         def count(_last_gradient: Tensor, step: Step = step) -> None:
-            buckets = [bucket for one in step._rig.all_gradients() for bucket in one.buckets]
+            buckets = [bucket for one in step._context.all_gradients() for bucket in one.buckets]
             sent[step.number - 1] = sum(bucket.work is not None for bucket in buckets)
 
         first: Any = model[0].weight

@@ -82,7 +82,7 @@ def test_the_other_copy_goes_on_as_if_nobody_had_died(
     job.publish(How.ABORT, f"{other}0", f"{other}1")
     assert_undisturbed(plan, job, f"{other}0", f"{other}1")
     assert job.is_alive(mate)
-    assert (job.telling(mate).broken, job.telling(mate).in_process) == (1, True)
+    assert (job.progress(mate).broken, job.progress(mate).in_process) == (1, True)
 
 
 @pytest.mark.parametrize("lost", ["b1", "a0"])

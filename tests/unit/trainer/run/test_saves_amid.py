@@ -55,7 +55,7 @@ def test_who_is_told_to_end_while_it_waits_for_a_world_writes_what_it_has_begun_
     place = tmp_path / "checkpoints"
     plan = Plan(checkpoint=str(place), nuisance=TellOneOfTwo(tmp_path))
     job = jobs.start(train, plan, workers="ab")
-    job.until(lambda: job.telling("b").broken)
+    job.until(lambda: job.progress("b").broken)
     job.signal("b", signal.SIGTERM)
     (tmp_path / "told").touch()
     assert [one.exit_code for one in job.ended("a", "b")] == [0, 0]
@@ -146,8 +146,8 @@ def test_a_last_checkpoint_that_takes_long_is_no_hang(jobs: Jobs, tmp_path: Path
     place = tmp_path / "checkpoints"
     plan = Plan(total=3, checkpoint=str(place), nuisance=CompleteLate(tmp_path))
     job = jobs.start(train, plan, workers="ab")
-    job.until(lambda: all(job.telling(each).signs >= 5 for each in "ab"))
-    assert not job.telling("a").completed
+    job.until(lambda: all(job.progress(each).signs >= 5 for each in "ab"))
+    assert not job.progress("a").completed
     (tmp_path / "go").touch()
     assert [ended.error for ended in job.ended("a", "b")] == ["", ""]
     assert Checkpoints(place, keep=3).newest() == "step-3.g1"
@@ -161,7 +161,7 @@ class DieSaving:
 
     def __call__(self, run: Run, step: int, count: int) -> None:
         if (step, count) == (2, 0):
-            run._saves._cadence._saved_at -= HOUR_SECONDS
+            run._saving._schedule._saved_at -= HOUR_SECONDS
             if this_is(self.worker):
                 Staging.finish = _never  # type: ignore[method-assign,assignment]
         elif (step, count) == (3, 1) and this_is(self.worker):

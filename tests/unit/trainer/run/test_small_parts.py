@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 
 from spotrun_trainer.checkpoint import Saved
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.elastic.rank_info import Seat
+from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.loop import reproducibility
 from spotrun_trainer.loop.evaluate import plan
 from spotrun_trainer.loop.local_first import run_first
-from spotrun_trainer.loop.save_schedule import Cadence, parse
-from spotrun_trainer.loop.saving import Saves
+from spotrun_trainer.loop.save_schedule import SaveSchedule, parse
+from spotrun_trainer.loop.saving import Saving
 from spotrun_trainer.process.dns import wait_shortly
 from spotrun_trainer.process.interrupt import Interrupt
-from spotrun_trainer.process.ipc_files import read_telling
+from spotrun_trainer.process.ipc_files import read_progress
 from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.step.batch import Batch, total_steps
-from spotrun_trainer.telemetry.console import Logbook
+from spotrun_trainer.telemetry.console import ConsoleLog
 from spotrun_trainer.telemetry.meter import Meter
 from spotrun_trainer.telemetry.reporter import Reporter
 
@@ -122,7 +122,7 @@ def test_what_says_no_interval_is_refused(every: float | str) -> None:
 
 def test_a_save_is_due_by_the_clock() -> None:
     clock = Clock()
-    cadence = Cadence(60, clock=clock)
+    cadence = SaveSchedule(60, clock=clock)
     assert not cadence.is_due(1)
     clock.now = 60
     assert cadence.is_due(2)
@@ -132,7 +132,7 @@ def test_a_save_is_due_by_the_clock() -> None:
 
 def test_a_save_that_is_dropped_is_due_again() -> None:
     clock = Clock()
-    cadence = Cadence(60, clock=clock)
+    cadence = SaveSchedule(60, clock=clock)
     clock.now = 60
     cadence.begun()
     cadence.dropped()
@@ -140,12 +140,12 @@ def test_a_save_that_is_dropped_is_due_again() -> None:
 
 
 def test_a_save_is_due_by_the_step() -> None:
-    assert [step for step in range(1, 9) if Cadence("3 steps").is_due(step)] == [3, 6]
+    assert [step for step in range(1, 9) if SaveSchedule("3 steps").is_due(step)] == [3, 6]
 
 
 def test_what_saves_cost_says_how_often_they_pay() -> None:
     clock = Clock()
-    cadence = Cadence("auto", clock=clock)
+    cadence = SaveSchedule("auto", clock=clock)
     for _ in range(5):
         cadence.step_took(1.0, is_saving=False)
     cadence.begun()
@@ -194,38 +194,38 @@ def test_past_its_time_a_process_departs() -> None:
 
 def test_values_of_a_step_stand_in_one_line_when_it_is_over() -> None:
     lines: list[str] = []
-    logbook = Logbook(write=lines.append, clock=Clock())
-    logbook.note(1, {"loss": torch.tensor(0.123456789)})
-    logbook.note(1, {"val": 2})
+    console_log = ConsoleLog(write=lines.append, clock=Clock())
+    console_log.note(1, {"loss": torch.tensor(0.123456789)})
+    console_log.note(1, {"val": 2})
     assert lines == []
-    logbook.note(2, {"loss": 0.1})
+    console_log.note(2, {"loss": 0.1})
     assert lines == ["step 1  loss 0.12346  val 2"]
 
 
 def test_quick_steps_are_not_all_printed_but_new_values_and_the_last_are() -> None:
     lines: list[str] = []
     clock = Clock()
-    logbook = Logbook(write=lines.append, clock=clock)
+    console_log = ConsoleLog(write=lines.append, clock=clock)
     for step in range(1, 9):
         clock.now = step * 0.2
-        logbook.note(step, {"loss": step})
+        console_log.note(step, {"loss": step})
         if step == 6:
-            logbook.note(step, {"val": 1})
-    logbook.flush(is_last=True)
+            console_log.note(step, {"val": 1})
+    console_log.flush(is_last=True)
     assert lines == ["step 1  loss 1", "step 4  loss 4", "step 6  loss 6  val 1", "step 8  loss 8"]
 
 
 def test_the_lines_of_steps_that_were_evaluated_are_all_printed() -> None:
     lines: list[str] = []
     clock = Clock()
-    logbook = Logbook(write=lines.append, clock=clock)
+    console_log = ConsoleLog(write=lines.append, clock=clock)
     for step in range(1, 9):
         clock.now = step * 0.01
-        logbook.note(step, {"loss": step})
+        console_log.note(step, {"loss": step})
         if step % 2 == 0:
-            logbook.keep_line(step)
-            logbook.note(step, {"val": step})
-    logbook.note(9, {"loss": 9})
+            console_log.keep_line(step)
+            console_log.note(step, {"val": step})
+    console_log.note(9, {"loss": 9})
     evaluated = [line for line in lines if "val" in line]
     assert evaluated == [f"step {step}  loss {step}  val {step}" for step in (2, 4, 6, 8)]
     assert len(lines) == 5  # and that of the first step
@@ -251,17 +251,17 @@ def test_who_waits_for_the_last_checkpoint_gives_signs_of_life(tmp_path: Path) -
         checkpoints=SlowCheckpoints(),
         reporter=reporter,
         meter=Meter(),
-        seat=Seat(),
+        rank_info=RankInfo(),
         group=Group(),
         tracked=Tracked(),
         step=3,
         place=None,
     )
-    saves = Saves(context, Cadence(60.0))
+    saves = Saving(context, SaveSchedule(60.0))
     saves.begin({})
     assert saves.finish(1000.0)
     reporter.close()
-    assert read_telling(tmp_path).signs == 2
+    assert read_progress(tmp_path).signs == 2
 
 
 def test_what_was_prepared_once_is_not_waited_for(tmp_path: Path) -> None:

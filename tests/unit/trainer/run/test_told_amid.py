@@ -16,7 +16,7 @@ from spotrun_trainer.checkpoint import Checkpoints
 from spotrun_trainer.elastic import state_transfer
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.loop.evaluate import Together
+from spotrun_trainer.loop.evaluate import Participants
 from spotrun_trainer.loop.loop import Loop
 from spotrun_trainer.process.ipc_files import WorldFile, write_world
 from spotrun_trainer.state.tracked import Tracked
@@ -72,7 +72,7 @@ class TellAndDie:
         if this_is(self.told):
             os.kill(os.getpid(), signal.SIGTERM)
         if this_is(self.dies):
-            Loop.leave_if_told = _die  # type: ignore[method-assign,assignment]
+            Loop.save_and_leave = _die  # type: ignore[method-assign,assignment]
 
 
 def test_a_peer_dies_while_an_evaluation_is_given_up(jobs: Jobs) -> None:
@@ -99,10 +99,10 @@ class TellWhoEvaluatesAlone:
         if number == 4 and this_is(self.dies):
             die()
         if number == 4 and this_is(self.told):
-            Together.is_told_to_end = _told_now  # type: ignore[method-assign,assignment]
+            Participants.must_end = _told_now  # type: ignore[method-assign,assignment]
 
 
-def _told_now(_together: Together) -> bool:
+def _told_now(_together: Participants) -> bool:
     os.kill(os.getpid(), signal.SIGTERM)
     return False
 
@@ -187,7 +187,7 @@ class DieGiving:
 
     def __call__(self, _run: Run, step: int, count: int) -> None:
         if this_is("n"):
-            state_transfer.take = self._take  # type: ignore[assignment]
+            state_transfer.receive = self._take  # type: ignore[assignment]
         elif (step, count) == (3, 0):
             (self.folder / "held").touch()
             wait_for(self.folder / "go")

@@ -108,5 +108,5 @@ def test_who_is_out_of_time_departs_with_the_first_step(plan: Plan, jobs: Jobs) 
     job = jobs.start(train_told_amid_restore, plan, Order(stop_at=1.0), workers="ab", restore=SAVED)
     for ended in job.ended("a", "b"):
         assert (ended.error, ended.exit_code) == ("", 0), ended.said
-    telling = job.telling("a")
-    assert (telling.exiting, telling.checkpoint) == ("departed", "step-4.g1")
+    progress = job.progress("a")
+    assert (progress.exiting, progress.checkpoint) == ("departed", "step-4.g1")

@@ -10,7 +10,7 @@ import pytest
 
 from spotrun.wire import Answer, How, Orders, World
 from spotrun_trainer.elastic.world_context import open_context
-from spotrun_trainer.process.ipc_files import read_telling, write_world
+from spotrun_trainer.process.ipc_files import read_progress, write_world
 from spotrun_trainer.run import Run
 from tests.support.processes.trainer_world import Ended, run_world
 from tests.unit.trainer.run.scripts import SAMPLES, Plan, kill_in_forward, train
@@ -23,7 +23,7 @@ def answer(
     rank: int, *, restore: str | None = None, orders: int = 0, stop_at: float | None = None
 ) -> Answer:
     """What the operator says to a worker with one process, in a world of two."""
-    seat = World(
+    rank_info = World(
         generation=GENERATION,
         rank=rank,
         size=2,
@@ -35,7 +35,7 @@ def answer(
         switch=True,
         restore=restore,
     )
-    return Answer("", "Running", seat, Orders(checkpoint=orders), stop_at)
+    return Answer("", "Running", rank_info, Orders(checkpoint=orders), stop_at)
 
 
 def run_under_spotrun(
@@ -58,8 +58,8 @@ def test_a_broken_world_is_told_and_the_next_one_waited_for(tmp_path: Path) -> N
     plan = replace(PLAN, nuisance=kill_in_forward)
     began = time.monotonic()
     left, _ = run_under_spotrun(tmp_path, plan, SPOTRUN_BROKEN_SECONDS="0.3")
-    telling = read_telling(tmp_path / "worker-0")
-    assert (telling.generation, telling.broken, telling.step) == (GENERATION, GENERATION, 2)
+    progress = read_progress(tmp_path / "worker-0")
+    assert (progress.generation, progress.broken, progress.step) == (GENERATION, GENERATION, 2)
     assert time.monotonic() - began > 0.3
     assert left.error.startswith("TimeoutError: world 5 broke, and in 0 s no next one came")
 
@@ -69,16 +69,16 @@ def test_a_complete_training_is_told_with_its_checkpoint(tmp_path: Path) -> None
     for ended in run_under_spotrun(tmp_path, plan):
         assert ended.error == "", ended.said
     for rank in range(2):
-        telling = read_telling(tmp_path / f"worker-{rank}")
-        assert telling.completed
-        assert telling.checkpoint == f"step-4.g{GENERATION}"
-        assert (telling.step, telling.total, telling.samples) == (4, 4, 4 * PLAN.global_batch)
-        shares = (telling.compute, telling.data, telling.communicate)
+        progress = read_progress(tmp_path / f"worker-{rank}")
+        assert progress.completed
+        assert progress.checkpoint == f"step-4.g{GENERATION}"
+        assert (progress.step, progress.total, progress.samples) == (4, 4, 4 * PLAN.global_batch)
+        shares = (progress.compute, progress.data, progress.communicate)
         assert sum(share or 0.0 for share in shares) == pytest.approx(1.0)
-        assert telling.microbatches == PLAN.global_batch // PLAN.microbatch
-        assert telling.sync_bytes
-        assert telling.epoch_samples == SAMPLES
-        assert telling.checkpoint_seconds
+        assert progress.microbatches == PLAN.global_batch // PLAN.microbatch
+        assert progress.sync_bytes
+        assert progress.epoch_samples == SAMPLES
+        assert progress.checkpoint_seconds
 
 
 def test_a_save_in_the_world_before_is_not_told_of_the_next(
@@ -96,10 +96,10 @@ def test_a_save_in_the_world_before_is_not_told_of_the_next(
     with context.meter.span("checkpoint"):
         pass
     context.reporter.tell(ready=True)
-    before = read_telling(tmp_path)
+    before = read_progress(tmp_path)
     context.group.close()
-    context.tell_arrived(step=0)
-    after = read_telling(tmp_path)
+    context.report_arrival(step=0)
+    after = read_progress(tmp_path)
     context.close()
     assert before.checkpoint_seconds
     assert (before.generation, after.generation) == (0, GENERATION)
@@ -116,10 +116,10 @@ def test_who_is_told_to_end_leaves_and_the_others_wait(tmp_path: Path) -> None:
     # So long both have for their parts of what rank 1 saves before it ends.
     left, ended = run_under_spotrun(tmp_path, plan, SPOTRUN_BROKEN_SECONDS="3")
     assert (ended.exit_code, ended.error) == (0, "")  # the agent knows why
-    assert read_telling(tmp_path / "worker-1").exiting == "preempted"
-    assert read_telling(tmp_path / "worker-0").broken == GENERATION
+    assert read_progress(tmp_path / "worker-1").exiting == "preempted"
+    assert read_progress(tmp_path / "worker-0").broken == GENERATION
     assert "a process of it was told to end" in left.said
-    assert read_telling(tmp_path / "worker-1").checkpoint == f"step-3.g{GENERATION}"
+    assert read_progress(tmp_path / "worker-1").checkpoint == f"step-3.g{GENERATION}"
 
 
 def fail_on_rank_0(run: Run, step: int, count: int) -> None:
@@ -130,11 +130,11 @@ def fail_on_rank_0(run: Run, step: int, count: int) -> None:
 def test_a_failure_is_told_with_the_lines_of_the_user(tmp_path: Path) -> None:
     plan = replace(PLAN, nuisance=fail_on_rank_0)
     run_under_spotrun(tmp_path, plan, SPOTRUN_BROKEN_SECONDS="0.3")
-    failure = read_telling(tmp_path / "worker-0").failure
+    failure = read_progress(tmp_path / "worker-0").failure
     assert failure is not None
     assert failure.startswith("ZeroDivisionError: one over nothing")
     assert "in fail_on_rank_0" in failure
-    assert read_telling(tmp_path / "worker-1").failure is not None  # it gave up waiting
+    assert read_progress(tmp_path / "worker-1").failure is not None  # it gave up waiting
 
 
 def order_in_step_2(run: Run, step: int, count: int) -> None:
@@ -173,8 +173,8 @@ def test_past_its_time_the_world_saves_and_departs(tmp_path: Path) -> None:
     ended = run_under_spotrun(tmp_path, plan)
     assert [one.exit_code for one in ended] == [0, 0]
     for rank in range(2):
-        telling = read_telling(tmp_path / f"worker-{rank}")
-        assert (telling.exiting, telling.checkpoint) == ("departed", "step-2.g5")
+        progress = read_progress(tmp_path / f"worker-{rank}")
+        assert (progress.exiting, progress.checkpoint) == ("departed", "step-2.g5")
 
 
 def test_the_world_says_where_to_begin(tmp_path: Path) -> None:
@@ -204,8 +204,8 @@ def test_without_a_name_training_goes_on_from_the_newest_that_is_there(tmp_path:
     assert [len(one.value.losses) for one in ended] == [1, 1]
     assert f"going on from step-3.g0, which was in {place}" in ended[0].said
     for rank in range(2):
-        telling = read_telling(tmp_path / f"worker-{rank}")
-        assert (telling.restored, telling.checkpoint) == ("step-3.g0", "step-4.g5")
+        progress = read_progress(tmp_path / f"worker-{rank}")
+        assert (progress.restored, progress.checkpoint) == ("step-3.g0", "step-4.g5")
 
 
 def order_in_the_second_of_two_steps(run: Run, step: int, count: int) -> None:
@@ -231,10 +231,10 @@ def test_a_training_that_was_complete_is_complete_at_once(tmp_path: Path) -> Non
         ended = run_under_spotrun(tmp_path, plan)
         assert [one.error for one in ended] == ["", ""]
     assert [len(one.value.losses) for one in ended] == [0, 0]
-    telling = read_telling(tmp_path / "worker-0")
-    assert telling.completed
-    assert (telling.restored, telling.checkpoint) == ("step-4.g5", "step-4.g5")
-    assert (telling.step, telling.total) == (4, 4)
+    progress = read_progress(tmp_path / "worker-0")
+    assert progress.completed
+    assert (progress.restored, progress.checkpoint) == ("step-4.g5", "step-4.g5")
+    assert (progress.step, progress.total) == (4, 4)
 
 
 def test_of_several_without_a_name_the_damaged_ones_are_passed_over(tmp_path: Path) -> None:
@@ -269,6 +269,6 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_first_step(tmp_pat
     for ended in run_under_spotrun(tmp_path, replace(PLAN, checkpoint=str(place))):
         assert ended.error.startswith(f"ValueError: checkpoints cannot be written to {place} by")
     for rank in range(2):
-        telling = read_telling(tmp_path / f"worker-{rank}")
-        assert (telling.entering, telling.step) == (0, 0)
-        assert str(telling.failure).startswith("ValueError: checkpoints cannot be written to")
+        progress = read_progress(tmp_path / f"worker-{rank}")
+        assert (progress.entering, progress.step) == (0, 0)
+        assert str(progress.failure).startswith("ValueError: checkpoints cannot be written to")

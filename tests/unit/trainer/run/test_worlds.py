@@ -142,7 +142,7 @@ def test_who_does_not_know_of_a_commit_applies_what_the_others_have_applied(
 ) -> None:
     plan = replace(PLAN, nuisance=Doubt(worker), deterministic=deterministic)
     job = jobs.start(train, plan, workers="abc")
-    job.until(lambda: all(job.telling(each).broken for each in "abc"))
+    job.until(lambda: all(job.progress(each).broken for each in "abc"))
     job.publish(How.ABORT, "a", "b", "c")
     if deterministic:
         assert_undisturbed(plan, job, "a", "b", "c")
@@ -188,7 +188,7 @@ def test_who_was_left_behind_amid_a_commit_comes_back_with_the_state_of_the_othe
 ) -> None:
     plan = replace(PLAN, nuisance=DoubtAndHold(Doubt("b"), Hold(tmp_path, at=5)))
     job = jobs.start(train, plan, workers="abc")
-    job.until(lambda: all(job.telling(each).broken for each in "abc"))
+    job.until(lambda: all(job.progress(each).broken for each in "abc"))
     job.publish(How.ABORT, "a", "c")
     job.until((tmp_path / "held").exists)
     job.publish(How.BOUNDARY, "a", "b", "c")
@@ -206,8 +206,8 @@ def test_workers_leave_at_a_boundary(jobs: Jobs, tmp_path: Path) -> None:
     job.publish(How.BOUNDARY, "b")
     (tmp_path / "go").touch()
     assert_undisturbed(plan, job, "b")
-    assert (job.telling("a").broken, job.telling("a").ready) == (1, True)
-    assert job.telling("a").step < PLAN.total
+    assert (job.progress("a").broken, job.progress("a").ready) == (1, True)
+    assert job.progress("a").step < PLAN.total
 
 
 @pytest.mark.parametrize("before", [("a",), ("a", "b")], ids=len)
@@ -239,7 +239,7 @@ class OneOfTwoDies:
 def test_workers_with_several_processes_go_on_without_one_of_them(jobs: Jobs, worker: str) -> None:
     plan = replace(PLAN, nuisance=OneOfTwoDies(worker))
     job = jobs.start(train, plan, workers="ab", processes=2)
-    job.until(lambda: job.telling(worker).broken)
+    job.until(lambda: job.progress(worker).broken)
     job.signal(worker, signal.SIGKILL)
     job.until_dead(worker)
     (survivor,) = {"a", "b"} - {worker}
@@ -260,14 +260,14 @@ def test_a_worker_of_which_one_process_stands_still_does_not_say_that_it_enters(
     jobs: Jobs,
 ) -> None:
     job = jobs.start(train, Plan(total=100_000), workers="abc", processes=2)
-    job.until(lambda: job.telling("a").step >= 5)
+    job.until(lambda: job.progress("a").step >= 5)
     job.signal_one("b", 1, signal.SIGSTOP)
     try:
         job.signal("c", signal.SIGKILL)
         job.publish(How.ABORT, "a", "b")
-        job.until(lambda: job.telling("a").entering == 2)
+        job.until(lambda: job.progress("a").entering == 2)
         # Its first process has said so for itself.
         job.until(lambda: '"entering":2' in (job.directory("b") / "progress.json").read_text())
-        assert (job.telling("b").entering, job.telling("b").generation) == (1, 1)
+        assert (job.progress("b").entering, job.progress("b").generation) == (1, 1)
     finally:
         job.signal_one("b", 1, signal.SIGCONT)

@@ -15,7 +15,7 @@ from spotrun.wire import How
 from spotrun_trainer import Run
 from spotrun_trainer.checkpoint import Checkpoints
 from spotrun_trainer.elastic.errors import PeerLostError
-from spotrun_trainer.elastic.membership import Worlds
+from spotrun_trainer.elastic.membership import Membership
 from spotrun_trainer.elastic.pending_collectives import Pending
 from spotrun_trainer.elastic.process_group import Group
 from tests.support.processes.trainer_world import run_alone
@@ -84,15 +84,15 @@ def alone(script: Callable[[], Ended]) -> Ended:
 
 
 def before_commits(incident: Incident) -> None:
-    commit, number = Worlds.commit, 0
+    commit, number = Membership.commit, 0
 
-    def watched(worlds: Worlds, numbers: Tensor) -> None:
+    def watched(worlds: Membership, numbers: Tensor) -> None:
         nonlocal number
         number += 1
         incident(number)
         commit(worlds, numbers)
 
-    Worlds.commit = watched  # type: ignore[method-assign,assignment]
+    Membership.commit = watched  # type: ignore[method-assign,assignment]
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def test_who_does_not_know_of_a_commit_within_a_step_ends_as_the_others_do(
     jobs: Jobs, script: Callable[[], Ended], number: int
 ) -> None:
     job = jobs.start(script, DoubtAt("b", number), workers="abc")
-    job.until(lambda: all(job.telling(each).broken for each in "abc"))
+    job.until(lambda: all(job.progress(each).broken for each in "abc"))
     job.publish(How.ABORT, *"abc")
     for ended in job.ended(*"abc"):
         assert ended.error == "", ended.said
@@ -155,7 +155,7 @@ def test_who_does_not_know_of_a_commit_within_a_step_ends_as_the_others_do(
 def test_a_newcomer_comes_to_one_who_is_a_commit_behind_the_others(jobs: Jobs, number: int) -> None:
     """They begin in the new world with different steps, or phases, of which one has no part."""
     job = jobs.start(two_phases, DoubtAt("b", number), workers="abc")
-    job.until(lambda: all(job.telling(each).broken for each in "abc"))
+    job.until(lambda: all(job.progress(each).broken for each in "abc"))
     job.bring_in(How.ABORT, *"anbc")
     *others, newcomer = job.ended(*"abcn")
     for ended in (*others, newcomer):
@@ -200,7 +200,7 @@ def test_a_checkpoint_that_lacks_a_part_is_followed_by_one_that_does_not(
     for ended in job.ended("a", "c"):
         assert ended.error == "", ended.said
     assert Checkpoints(place, keep=3).newest() == "step-12.g2"
-    assert job.telling("a").checkpoint == "step-12.g2"
+    assert job.progress("a").checkpoint == "step-12.g2"
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ def test_two_hundred_changes_leave_nothing_behind(jobs: Jobs, tmp_path: Path) ->
 
     warm = dict[str, Held]()
     for change in range(CHANGES):
-        job.until(lambda: all(job.telling(each).generation == job.generation for each in "ab"))
+        job.until(lambda: all(job.progress(each).generation == job.generation for each in "ab"))
         for note in notes.values():
             note.unlink(missing_ok=True)
         job.until(lambda: all(note.exists() for note in notes.values()))

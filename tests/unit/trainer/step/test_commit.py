@@ -6,16 +6,16 @@ from hypothesis import strategies as st
 
 from spotrun_trainer.step.commit import (
     CHECKSUM_BITS,
-    Ballot,
+    StepVote,
     decode,
     encode,
     have_equal_state,
-    together,
+    sum_votes,
 )
 
 VOTES = st.integers(0, 1)
 BALLOTS = st.builds(
-    Ballot,
+    StepVote,
     save=VOTES,
     leave=VOTES,
     hopeless=VOTES,
@@ -27,28 +27,28 @@ BALLOTS = st.builds(
 
 
 @given(st.lists(BALLOTS, min_size=1, max_size=50))
-def test_sums_of_numbers_are_what_all_said_together(ballots: list[Ballot]) -> None:
-    sums = [sum(column) for column in zip(*map(encode, ballots), strict=True)]
-    assert together(ballots) == decode(sums)
+def test_sums_of_numbers_are_what_all_said_together(votes: list[StepVote]) -> None:
+    sums = [sum(column) for column in zip(*map(encode, votes), strict=True)]
+    assert sum_votes(votes) == decode(sums)
 
 
 def test_one_vote_among_thousands_is_heard() -> None:
-    assert together([Ballot()] * 9_999 + [Ballot(leave=1)]).leave
+    assert sum_votes([StepVote()] * 9_999 + [StepVote(leave=1)]).leave
 
 
 @given(BALLOTS, st.integers(1, 2_000_000))
-def test_equal_checksums_are_found_equal_in_a_large_world(own: Ballot, size: int) -> None:
+def test_equal_checksums_are_found_equal_in_a_large_world(own: StepVote, size: int) -> None:
     assert have_equal_state(decode([value * size for value in encode(own)]), own, size)
 
 
 @given(st.lists(st.integers(0, 2**CHECKSUM_BITS - 1), min_size=2, max_size=8))
 def test_if_checksums_differ_somebody_sees_it(checksums: list[int]) -> None:
-    ballots = [Ballot(checksum=one) for one in checksums]
-    everything = together(ballots)
-    seen = [have_equal_state(everything, one, len(ballots)) for one in ballots]
+    votes = [StepVote(checksum=one) for one in checksums]
+    everything = sum_votes(votes)
+    seen = [have_equal_state(everything, one, len(votes)) for one in votes]
     assert all(seen) == (len(set(checksums)) == 1)
 
 
 @pytest.mark.parametrize("field", ["save", "leave", "hopeless", "stop"])
 def test_who_says_nothing_says_no(field: str) -> None:
-    assert not getattr(Ballot(), field)
+    assert not getattr(StepVote(), field)

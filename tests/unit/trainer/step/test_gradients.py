@@ -11,12 +11,12 @@ from typing_extensions import override
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.pending_collectives import Pending
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.elastic.rank_info import Seat, find_seat
+from spotrun_trainer.elastic.rank_info import RankInfo, find_rank_info
 from spotrun_trainer.loop.state_sync import checksum
 from spotrun_trainer.state.tracked import Tracked
-from spotrun_trainer.step.deterministic_reduce import Treed
+from spotrun_trainer.step.deterministic_reduce import TreeGradients
 from spotrun_trainer.step.gradient_buckets import Reducer, split
-from spotrun_trainer.step.gradients import Bucketed, Gradients, Own
+from spotrun_trainer.step.gradients import BucketedGradients, Gradients, LocalGradients
 from tests.support.processes.trainer_world import run_world
 
 
@@ -42,18 +42,18 @@ def backward(model: nn.Sequential) -> None:
     sum(layer(torch.ones(1)).sum() for layer in model).backward()
 
 
-def bucketed(model: nn.Sequential, group: Group) -> Bucketed:
+def bucketed(model: nn.Sequential, group: Group) -> BucketedGradients:
     """Of buckets with four numbers each."""
-    return Bucketed(list(model.parameters()), Reducer(group), bucket_bytes=16)
+    return BucketedGradients(list(model.parameters()), Reducer(group), bucket_bytes=16)
 
 
-def expect_last(gradients: Bucketed) -> None:
+def expect_last(gradients: BucketedGradients) -> None:
     """As a phase does that updates their optimizer."""
     gradients._reducer.expect(gradients.buckets)
     gradients.expect_last()
 
 
-def one_step(gradients: Bucketed, model: nn.Sequential, group: WrittenDown) -> int:
+def one_step(gradients: BucketedGradients, model: nn.Sequential, group: WrittenDown) -> int:
     """How many buckets were sent during the backward."""
     expect_last(gradients)
     backward(model)
@@ -131,11 +131,11 @@ def test_a_bucket_waits_for_those_before_it() -> None:
     assert [one is None for one in gradients.sums(some_missing=True)] == [True, False, False]
 
 
-def treed(group: Group) -> Treed:
-    return Treed([], group, leaves=2)
+def treed(group: Group) -> TreeGradients:
+    return TreeGradients([], group, leaves=2)
 
 
-@pytest.mark.parametrize("kind", [lambda group: Bucketed([], Reducer(group)), treed])
+@pytest.mark.parametrize("kind", [lambda group: BucketedGradients([], Reducer(group)), treed])
 def test_an_optimizer_of_frozen_parameters_has_no_sums(
     kind: Callable[[Group], Gradients],
 ) -> None:
@@ -157,7 +157,7 @@ def test_buckets_hold_one_kind_of_numbers() -> None:
 
 def test_alone_gradients_stay_where_autograd_puts_them() -> None:
     model = layers([2])
-    gradients = Own(list(model.parameters()))
+    gradients = LocalGradients(list(model.parameters()))
     backward(model)
     gradients.take(0)
     assert gradients.sums(some_missing=False)[0] is model[0].weight.grad
@@ -165,7 +165,9 @@ def test_alone_gradients_stay_where_autograd_puts_them() -> None:
     assert model[0].weight.grad is None
 
 
-@pytest.mark.parametrize("kind", [Own, lambda parameters: Bucketed(parameters, Reducer(Group()))])
+@pytest.mark.parametrize(
+    "kind", [LocalGradients, lambda parameters: BucketedGradients(parameters, Reducer(Group()))]
+)
 def test_sparse_gradients_are_refused_also_by_who_is_alone(
     kind: Callable[[Sequence[nn.Parameter]], Gradients],
 ) -> None:
@@ -188,12 +190,12 @@ def test_a_flipped_bit_changes_the_checksum() -> None:
 
 
 def exchange() -> tuple[str, list[list[float]], list[float]]:
-    seat = find_seat(os.environ, None)
+    rank_info = find_rank_info(os.environ, None)
     device = torch.device("cpu")
-    group = Group.form(seat, device=device)
-    text = group.text_from(1, f"from {seat.rank}", device=device)
-    gathered = group.all_gather(torch.tensor([float(seat.rank)]))
-    given = torch.arange(3.0) + 10 * seat.rank
+    group = Group.form(rank_info, device=device)
+    text = group.text_from(1, f"from {rank_info.rank}", device=device)
+    gathered = group.all_gather(torch.tensor([float(rank_info.rank)]))
+    given = torch.arange(3.0) + 10 * rank_info.rank
     received = torch.zeros(3)
     group.all_to_all(received, given, [1, 1, 1], [1, 1, 1]).wait()
     return text, gathered.tolist(), received.tolist()
@@ -208,15 +210,15 @@ def test_processes_exchange_texts_and_tensors() -> None:
 
 
 def test_who_does_not_arrive_is_waited_for_within_bounds() -> None:
-    seat = Seat(size=2, store=("127.0.0.1", 0), hosts_store=True)
+    rank_info = RankInfo(size=2, store=("127.0.0.1", 0), hosts_store=True)
     with pytest.raises(PeerLostError, match="only 1 of 2 processes arrived within 1 s"):
-        Group.form(seat, device=torch.device("cpu"), timeout_seconds=0.6)
+        Group.form(rank_info, device=torch.device("cpu"), timeout_seconds=0.6)
 
 
 def test_waiting_for_others_ends_when_there_is_another_world() -> None:
     def look() -> None:
         raise PeerLostError("there is a newer world than 3")
 
-    seat = Seat(size=2, store=("127.0.0.1", 0), hosts_store=True)
+    rank_info = RankInfo(size=2, store=("127.0.0.1", 0), hosts_store=True)
     with pytest.raises(PeerLostError, match="newer world"):
-        Group.form(seat, device=torch.device("cpu"), look=look)
+        Group.form(rank_info, device=torch.device("cpu"), look=look)

@@ -10,9 +10,9 @@ from types import TracebackType
 import pytest
 from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 
-from spotrun_trainer.elastic.rank_info import Seat
+from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.loop.local_first import first_of_a_worker
-from spotrun_trainer.process.ipc_files import Telling, read_telling
+from spotrun_trainer.process.ipc_files import TrainerProgress, read_progress
 from spotrun_trainer.telemetry.failure import NOTE_CHARACTERS, failure_note, install_failure_note
 from spotrun_trainer.telemetry.reporter import Reporter
 
@@ -52,7 +52,7 @@ def test_frames_of_libraries_and_of_ours_are_folded() -> None:
     def prepare() -> float:
         return mean([])
 
-    note = failure_note(caught(lambda: first_of_a_worker(Seat(), 1, prepare))).splitlines()
+    note = failure_note(caught(lambda: first_of_a_worker(RankInfo(), 1, prepare))).splitlines()
 
     assert note[0] == "statistics.StatisticsError: mean requires at least one data point"
     assert note[1] == "  in Python"
@@ -141,7 +141,7 @@ def test_a_process_that_ends_by_an_exception_tells_why_and_prints_it(tmp_path: P
     ended = run(SCRIPT.replace("{statement}", "raise ValueError('no')"), tmp_path)
 
     assert ended.returncode == 1
-    assert read_telling(tmp_path) == Telling(
+    assert read_progress(tmp_path) == TrainerProgress(
         failure="ValueError: no\n"
         "  at train.py:12 in main: raise ValueError('no')\n"
         "  at train.py:14 in <module>: main()"
@@ -161,7 +161,7 @@ def test_other_ends_leave_no_note(statement: str, code: int, tmp_path: Path) -> 
     ended = run(SCRIPT.replace("{statement}", statement), tmp_path)
 
     assert ended.returncode == code
-    assert read_telling(tmp_path) == Telling()
+    assert read_progress(tmp_path) == TrainerProgress()
 
 
 def test_what_a_forked_child_dies_of_is_no_end_of_the_training(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_what_a_forked_child_dies_of_is_no_end_of_the_training(tmp_path: Path) -
 
     assert ended.returncode == 0
     assert "ZeroDivisionError" in ended.stderr
-    assert read_telling(tmp_path) == Telling()
+    assert read_progress(tmp_path) == TrainerProgress()
 
 
 def test_torchrun_hears_of_it_also_from_processes_that_tell_no_agent(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_torchrun_hears_of_it_also_from_processes_that_tell_no_agent(tmp_path: P
 
     assert message["message"].startswith("ValueError: no\n  at train.py:12")
     assert int(message["extraInfo"]["timestamp"]) > 0
-    assert read_telling(tmp_path) == Telling()
+    assert read_progress(tmp_path) == TrainerProgress()
 
 
 def test_what_torchs_record_has_written_stays(
@@ -203,5 +203,5 @@ def test_what_torchs_record_has_written_stays(
 
     assert file.read_text() == recorded
     assert "py_callstack" in recorded
-    assert (read_telling(tmp_path).failure or "").startswith("ValueError: no label")
+    assert (read_progress(tmp_path).failure or "").startswith("ValueError: no label")
     assert hooked == [error]

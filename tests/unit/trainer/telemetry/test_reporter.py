@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spotrun.wire import Utilization
-from spotrun_trainer.process.ipc_files import PROGRESS_FILE, Telling, read_telling
+from spotrun_trainer.process.ipc_files import PROGRESS_FILE, TrainerProgress, read_progress
 from spotrun_trainer.telemetry.reporter import CALM_SECONDS, Reporter
 
 
@@ -30,7 +30,7 @@ def reporter(tmp_path: Path, clock: Clock) -> Reporter:
 def test_the_first_words_are_written_at_once(reporter: Reporter, tmp_path: Path) -> None:
     reporter.tell(step=3, total=10, samples=96)
 
-    assert read_telling(tmp_path) == Telling(step=3, total=10, samples=96)
+    assert read_progress(tmp_path) == TrainerProgress(step=3, total=10, samples=96)
 
 
 def test_mere_progress_is_written_from_time_to_time(
@@ -39,7 +39,7 @@ def test_mere_progress_is_written_from_time_to_time(
     told = []
     for step in range(1, 12):
         reporter.tell(step=step)
-        told.append(read_telling(tmp_path).step)
+        told.append(read_progress(tmp_path).step)
         clock.now += CALM_SECONDS / 4
 
     assert told == [1, 1, 1, 1, 5, 5, 5, 5, 9, 9, 9]
@@ -51,7 +51,7 @@ def test_a_sign_of_life_is_news_to_the_operator_and_nothing_urgent(
     told = []
     for _ in range(3):
         reporter.sign()
-        told.append(read_telling(tmp_path).signs)
+        told.append(read_progress(tmp_path).signs)
         clock.now += CALM_SECONDS / 2
 
     assert told == [1, 1, 3]
@@ -77,21 +77,21 @@ def test_what_is_acted_upon_is_written_at_once_and_all_else_with_it(
     reporter.tell(step=7)
     reporter.tell(**change)
 
-    assert read_telling(tmp_path) == Telling(step=7, **change)
+    assert read_progress(tmp_path) == TrainerProgress(step=7, **change)
 
 
 def test_what_is_said_again_is_no_news(reporter: Reporter, tmp_path: Path) -> None:
     reporter.tell(generation=1, step=1)
     reporter.tell(generation=1, step=2)
 
-    assert read_telling(tmp_path).step == 1
+    assert read_progress(tmp_path).step == 1
 
 
 def test_the_end_tells_what_was_not_told_yet(reporter: Reporter, tmp_path: Path) -> None:
     reporter.tell(step=1)
     reporter.tell(step=2)
     reporter.close()
-    assert read_telling(tmp_path).step == 2
+    assert read_progress(tmp_path).step == 2
 
     (tmp_path / PROGRESS_FILE).unlink()
     reporter.close()  # and nothing twice
@@ -113,7 +113,7 @@ def test_what_is_measured_comes_with_what_is_written_and_costs_nothing_else(
         reporter.tell(step=step)
 
     # What is said outright counts more.
-    assert read_telling(tmp_path) == Telling(
+    assert read_progress(tmp_path) == TrainerProgress(
         step=1, step_seconds=0.25, utilization=Utilization(gpu=0.5)
     )
     assert asked == 1
@@ -130,16 +130,16 @@ def test_whoever_has_nobody_to_tell_writes_nothing(tmp_path: Path) -> None:
 def test_a_worker_is_where_the_last_of_its_processes_is(tmp_path: Path) -> None:
     first, second = (Reporter(tmp_path, local_rank=rank, local_size=2) for rank in range(2))
     first.tell(generation=3, entering=3, ready=True, in_process=True, step=7)
-    waits = Telling(generation=0, entering=0, step=7, processes=2)
-    assert read_telling(tmp_path) == waits  # for the second, which is not there yet
+    waits = TrainerProgress(generation=0, entering=0, step=7, processes=2)
+    assert read_progress(tmp_path) == waits  # for the second, which is not there yet
 
     second.tell(generation=3, entering=3, ready=True, in_process=True, step=9, failure="x")
     together = replace(waits, generation=3, entering=3, ready=True, in_process=True)
-    assert read_telling(tmp_path) == together
+    assert read_progress(tmp_path) == together
 
     first.tell(entering=4)
     second.tell(broken=3, in_process=False)
-    assert read_telling(tmp_path) == replace(together, broken=3, in_process=False)
+    assert read_progress(tmp_path) == replace(together, broken=3, in_process=False)
 
 
 def test_a_full_disk_ends_no_training_and_is_said_once(
@@ -164,7 +164,7 @@ def test_a_full_disk_ends_no_training_and_is_said_once(
         room = True
         reporter.tell(generation=5)
 
-    assert read_telling(tmp_path) == Telling(generation=5, step=4)
+    assert read_progress(tmp_path) == TrainerProgress(generation=5, step=4)
     assert len(caplog.records) == 1
 
 

@@ -6,7 +6,12 @@ import pytest
 from spotrun.wire import Utilization
 from spotrun_trainer.telemetry.container_usage import Sample
 from spotrun_trainer.telemetry.meter import Activity, Meter
-from spotrun_trainer.telemetry.utilization import IDLE_LOOKS, Vitals, busiest_gpu, open_vitals
+from spotrun_trainer.telemetry.utilization import (
+    IDLE_LOOKS,
+    UtilizationReport,
+    busiest_gpu,
+    open_utilization_report,
+)
 
 
 @pytest.fixture
@@ -28,7 +33,7 @@ def meter() -> Meter:
 
 
 def test_gpu_is_the_compute_share_of_recent_steps(meter: Meter) -> None:
-    vitals = Vitals(meter, lambda: Sample(cpu=0.25, memory=0.5))
+    vitals = UtilizationReport(meter, lambda: Sample(cpu=0.25, memory=0.5))
 
     assert vitals() == {
         "step_seconds": pytest.approx(2.0),
@@ -41,7 +46,7 @@ def test_gpu_is_the_compute_share_of_recent_steps(meter: Meter) -> None:
 
 
 def test_before_there_is_a_step_its_length_and_share_are_unknown() -> None:
-    vitals = Vitals(Meter(), lambda: Sample(memory=0.5))
+    vitals = UtilizationReport(Meter(), lambda: Sample(memory=0.5))
 
     assert vitals() == {
         "step_seconds": None,
@@ -66,12 +71,12 @@ def test_a_correction_that_comes_late_makes_no_share_beyond_all() -> None:
     now += 2_000_000_000
     meter.step_done()
 
-    assert Vitals(meter, Sample)()["utilization"].gpu == 1.0
+    assert UtilizationReport(meter, Sample)()["utilization"].gpu == 1.0
 
 
 def looks(meter: Meter, shares: Iterator[float | None], samples: int) -> list[float | None]:
     """What is told at each of so many samples."""
-    vitals = Vitals(meter, Sample, lambda: next(shares))
+    vitals = UtilizationReport(meter, Sample, lambda: next(shares))
     return [vitals()["utilization"].gpu for _ in range(samples)]
 
 
@@ -85,7 +90,7 @@ def test_gpus_that_do_nothing_for_long_are_idle_whatever_the_loop_does(meter: Me
 
 def test_a_gpu_is_looked_at_once_for_a_sample(meter: Meter) -> None:
     sample = Sample(cpu=0.1)
-    vitals = Vitals(meter, lambda: sample, iter([0.0]).__next__)
+    vitals = UtilizationReport(meter, lambda: sample, iter([0.0]).__next__)
 
     assert [vitals()["utilization"].gpu for _ in range(5)] == [pytest.approx(0.6)] * 5
 
@@ -117,7 +122,7 @@ def test_a_gpu_without_nvml_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 def test_a_worker_is_all_that_its_torchrun_has_started(env: dict[str, str], pid: int) -> None:
-    vitals = open_vitals(Meter(), env)
+    vitals = open_utilization_report(Meter(), env)
 
     assert vitals._usage.__self__._pid == pid  # type: ignore[attr-defined]
     assert vitals()["utilization"].memory > 0
