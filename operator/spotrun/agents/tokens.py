@@ -10,10 +10,8 @@ import binascii
 import hashlib
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import msgspec
 
@@ -21,10 +19,9 @@ from spotrun.api.names import TOKEN_AUDIENCE
 from spotrun.http.errors import Refused
 from spotrun.http.rate_limit import Bucket, Buckets, Clock, Rate
 from spotrun.kube.errors import KubeError
+from spotrun.kube.lru_map import LruMap
 from spotrun.kube.resource import Resource
 from spotrun.kube.rest.client import Client
-
-V = TypeVar("V")
 
 log = logging.getLogger(__name__)
 
@@ -136,8 +133,8 @@ class Tokens:
         self._sleep = sleep
         self._reviews = Bucket(limits.reviews, clock)
         self._refusals = Buckets(limits.refusals, clock)
-        self._known: OrderedDict[bytes, tuple[Bearer, float]] = OrderedDict()
-        self._refused: OrderedDict[bytes, float] = OrderedDict()
+        self._known = LruMap[bytes, tuple[Bearer, float]](_MOST_KNOWN)
+        self._refused = LruMap[bytes, float](_MOST_REFUSED)  # until when
         self._pending: dict[bytes, asyncio.Task[Bearer | None]] = {}
 
     async def check(self, token: str, *, namespace: str, pod: str, address: str) -> Bearer:
@@ -162,7 +159,7 @@ class Tokens:
         return claims
 
     async def _ask(self, digest: bytes, token: str, expires: float, address: str) -> Bearer:
-        if self._refused.get(digest, 0.0) > self._wall():
+        if (self._refused.get(digest) or 0.0) > self._wall():
             raise Refused(401, "the API server does not accept the token")
         task = self._pending.get(digest)
         if task is None:
@@ -190,9 +187,9 @@ class Tokens:
         bearer = bearer_of(status)
         if bearer is None:
             self._refusals[address].take()
-            _remember(self._refused, digest, self._wall() + REFUSED_SECONDS, _MOST_REFUSED)
+            self._refused[digest] = self._wall() + REFUSED_SECONDS
         else:
-            _remember(self._known, digest, (bearer, expires), _MOST_KNOWN)
+            self._known[digest] = (bearer, expires)
         return bearer
 
     async def _turn(self, address: str) -> None:
@@ -244,10 +241,3 @@ def _read_claims(token: str) -> _Claims | None:
         return msgspec.json.decode(payload, type=_Claims)
     except (binascii.Error, ValueError, RecursionError):
         return None
-
-
-def _remember(cache: OrderedDict[bytes, V], key: bytes, value: V, most: int) -> None:
-    cache[key] = value
-    cache.move_to_end(key)
-    while len(cache) > most:
-        cache.popitem(last=False)

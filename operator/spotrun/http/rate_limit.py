@@ -1,8 +1,9 @@
 """Token buckets: limits of a rate, for one user or for each of many."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+
+from spotrun.kube.lru_map import LruMap
 
 Clock = Callable[[], float]
 
@@ -54,14 +55,10 @@ class Buckets:
     def __init__(self, rate: Rate, clock: Clock, most: int = 10_000) -> None:
         self._rate = rate
         self._clock = clock
-        self._most = most
-        self._buckets: OrderedDict[Hashable, Bucket] = OrderedDict()
+        self._buckets = LruMap[Hashable, Bucket](most)
 
     def __getitem__(self, key: Hashable) -> Bucket:
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = Bucket(self._rate, self._clock)
-        self._buckets.move_to_end(key)
-        while len(self._buckets) > self._most:
-            self._buckets.popitem(last=False)
         return bucket

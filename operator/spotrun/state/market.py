@@ -28,9 +28,6 @@ class PoolFacts:
     declared: bool = False  # by an admin: it may be asked for though it has no node
     # Labels of nodes -> allowed values: by these a pod's affinity asks for this pool.
     match_labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    # Whether these alone tell the pool's nodes from those of another capacity; else the platforms'
-    # own labels of spot have to be asked for (or, for on-demand, excluded) besides.
-    states_capacity: bool = True
     tolerations: tuple[Toleration, ...] = ()  # besides the known ones of spot and GPU nodes
     namespaces_allowed: bool = True  # whether jobs of this job's namespace may use it
     allocatable: Resources | None = None  # of one node; None: no node was seen yet

@@ -13,9 +13,9 @@ import msgspec
 
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.kube.errors import Forbidden, KubeError, NotFound
+from spotrun.kube.lru_map import LruMap
 from spotrun.kube.resource import Key, Resource
 from spotrun.kube.rest.client import Client
-from spotrun.observe.jobs.claim_cache import remember
 from spotrun.observe.template_defaults import num_gpus
 from spotrun.state.job_state import JobState
 from spotrun.state.view import cannot_go_on
@@ -138,7 +138,7 @@ class DeviceCounts:
     def __init__(self, client: Client, clock: Callable[[], float]) -> None:
         self._client = client
         self._clock = clock
-        self._known: dict[tuple[Resource, Key], _Known] = {}
+        self._known = LruMap[tuple[Resource, Key], _Known](MOST_CLAIMS)
 
     async def look(self, claims: DeviceClaims) -> Devices:
         """Count the devices of a worker; an uncountable claim stands for its processes."""
@@ -167,14 +167,14 @@ class DeviceCounts:
     def forget(self, claims: DeviceClaims) -> None:
         """Forget a deleted job; another one of its name may have claims of the same names."""
         for one in claims.claims:
-            self._known.pop((one.kind, one.key), None)
+            self._known.pop((one.kind, one.key))
 
     async def _of(self, claim: DeviceClaim, kept_seconds: float) -> _Known:
         which = claim.kind, claim.key
         known = self._known.get(which)
         if known is None or self._clock() >= known.read_at + kept_seconds:
             known = await self._read(claim, known)
-            remember(self._known, which, known, most=MOST_CLAIMS)
+            self._known[which] = known
         return known
 
     async def _read(self, claim: DeviceClaim, before: _Known | None) -> _Known:

@@ -12,9 +12,9 @@ import msgspec
 
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.kube.errors import KubeError
+from spotrun.kube.lru_map import LruMap
 from spotrun.kube.resource import Key, Resource
 from spotrun.kube.rest.client import Client
-from spotrun.observe.jobs.claim_cache import remember
 from spotrun.observe.nodes.cloud_labels import ZONE_LABELS
 from spotrun.state.job_state import JobState
 from spotrun.state.view import cannot_go_on
@@ -133,7 +133,7 @@ class Volumes:
     def __init__(self, client: Client, clock: Callable[[], float]) -> None:
         self._client = client
         self._clock = clock
-        self._known: dict[Key, _Known] = {}
+        self._known = LruMap[Key, _Known](MOST_CLAIMS)
 
     async def look(self, claims: Claims) -> Storage:
         """Read the claims of a job; return their restrictions as far as they are known."""
@@ -153,7 +153,7 @@ class Volumes:
         known = self._known.get(claim)
         if known is None or self._clock() >= known.read_at + _kept_seconds(known, shared=shared):
             known = await self._read(claim)
-            remember(self._known, claim, known, most=MOST_CLAIMS)
+            self._known[claim] = known
         return known
 
     async def _read(self, claim: Key) -> _Known:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR
+from spotrun.kube.lru_map import LruMap
 from spotrun.observe.kube_objects import NodeObject
 from spotrun.observe.nodes.cloud_labels import (
     HOST_LABEL,
@@ -107,7 +108,7 @@ class Nodes:
         self._wall = wall
         self._place = place
         self._said = said
-        self._known: dict[str, _Known] = {}
+        self._known = LruMap[str, _Known](MOST_NODES)
 
     def look(self, name: str) -> Node:
         """Return the facts about a node that a pod is bound to."""
@@ -166,9 +167,7 @@ class Nodes:
         return Node(name=name)
 
     def _remembered(self, name: str) -> _Known:
-        """Return the record of a node; the one used least recently goes first."""
-        known = self._known.pop(name, None) or _Known(missing_since=self._clock())
-        if len(self._known) >= MOST_NODES:
-            del self._known[next(iter(self._known))]
-        self._known[name] = known
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = _Known(missing_since=self._clock())
         return known

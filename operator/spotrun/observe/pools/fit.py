@@ -7,6 +7,7 @@ from typing import Any
 from spotrun.api.capacitypool import Toleration
 from spotrun.api.field_types.amounts import whole
 from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.kube.lru_map import LruMap
 from spotrun.money.shares import Resources
 from spotrun.observe.kube_objects import Taint
 from spotrun.observe.nodes.cloud_labels import SPOT_TAINTS, Labels
@@ -50,14 +51,12 @@ class Demands:
     """The demands of templates, by their hash: jobs are looked at more often than they change."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Demand] = {}
+        self._known = LruMap[str, Demand](MOST_TEMPLATES)
 
     def of(self, spec: TrainingJobSpec, template: str) -> Demand:
         """Return the demands of one worker whose template has this hash."""
         known = self._known.get(template)
         if known is None:
-            if len(self._known) >= MOST_TEMPLATES:
-                del self._known[next(iter(self._known))]
             known = self._known[template] = demand_of(spec)
         return known
 

@@ -9,8 +9,8 @@ from spotrun.api.capacitypool import Price
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.spec.placement import Placement
+from spotrun.kube.lru_map import LruMap
 from spotrun.money.price_sources import Catalog
-from spotrun.observe.nodes.cloud_labels import capacity_mark
 from spotrun.observe.pools.fit import Demand
 from spotrun.observe.pools.membership import match_labels
 from spotrun.observe.pools.objects import Pool
@@ -39,7 +39,7 @@ class Markets:
         self._catalog = catalog
         self._wall = wall
         self._bases: dict[str, _Base] = {}
-        self._views: dict[tuple[Demand, str], _View] = {}
+        self._views = LruMap[tuple[Demand, str], _View](MOST_VIEWS)
 
     def market_for(
         self, placement: Placement, demand: Demand, namespace: str, labels: Mapping[str, str]
@@ -79,8 +79,6 @@ class Markets:
             view.facts[name] = one
         strays = self._pools.room.strays
         view.market = Market(tuple(one[2] for one in view.facts.values()), strays)
-        if known is None and len(self._views) >= MOST_VIEWS:
-            del self._views[next(iter(self._views))]
         self._views[demand, namespace] = view
         return view
 
@@ -152,7 +150,6 @@ def _facts(pools: Pools, pool: Pool, catalog: Catalog, now: datetime) -> PoolFac
         max_workers=spec.max_workers,
         declared=not pool.is_ours,
         match_labels=match_labels(spec, labels),
-        states_capacity=bool(spec.node_selector or capacity_mark(labels)),
         tolerations=spec.tolerations or (),
         allocatable=resources_in(node),
         available=_AVAILABLE[status.available or ConditionStatus.UNKNOWN],

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from spotrun.api.capacitypool import Price
+from spotrun.kube.lru_map import LruMap
 from spotrun.money.price_history import PriceHistory, history_of
 from spotrun.money.price_sources import FROM_NODE, Catalog
 from spotrun.money.units import UsdPerHour
@@ -38,18 +39,18 @@ class Prices:
         self.catalog = catalog
         self._pool_price = pool_price
         self._wall = wall
-        self._known: dict[str, _Known] = {}
-        self._missed_at: dict[str, datetime] = {}
+        self._known = LruMap[str, _Known](MOST_NODES)
+        self._missed_at = LruMap[str, datetime](MOST_NODES)
 
     def priced(self, node: Node) -> Node:
         """Return the node with its prices."""
-        known = self._remembered(node.name)
+        known = self._known.get(node.name)
         if node.gone:
             return self._left_by(node, known)
         if node.created_at is None:  # it is not there: yet, or any more
             self._missed(node.name)
             return node
-        self._missed_at.pop(node.name, None)
+        self._missed_at.pop(node.name)
         price = self._pool_price(node.pool) if node.pool else None
         asked = (node, price, self.catalog)
         if known is not None and known.asked == asked:
@@ -61,23 +62,15 @@ class Prices:
             prices=self._continued(before, self._history(node, price)),
             on_demand_usd_per_hour=self._on_demand(node, price),
         )
-        if known is None and len(self._known) >= MOST_NODES:
-            del self._known[next(iter(self._known))]
         self._known[node.name] = _Known(asked, priced)
         return priced
 
-    def _remembered(self, name: str) -> _Known | None:
-        """Return the record of a node; the one used least recently goes first."""
-        known = self._known.pop(name, None)
-        if known is not None:
-            self._known[name] = known
-        return known
-
     def _missed(self, name: str) -> datetime:
         """Return the time since which a node is missing."""
-        if name not in self._missed_at and len(self._missed_at) >= MOST_NODES:
-            del self._missed_at[next(iter(self._missed_at))]
-        return self._missed_at.setdefault(name, self._wall())
+        moment = self._missed_at.get(name)
+        if moment is None:
+            moment = self._missed_at[name] = self._wall()
+        return moment
 
     def _left_by(self, node: Node, known: _Known | None) -> Node:
         """Return a node that is gone, as it was remembered, and gone since it was missed first."""

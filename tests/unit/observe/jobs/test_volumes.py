@@ -168,8 +168,9 @@ async def test_of_a_volume_that_cannot_be_read_no_zone_is_known(bench: Bench) ->
     assert await bench.volumes.look(SHARED) == Storage(True)
 
 
-async def test_memory_is_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spotrun.observe.jobs.volumes.MOST_CLAIMS", 3)
+    bench = Bench()
     for number in range(5):
         await bench.volumes.look(Claims((Key("ns", f"c{number}"),)))
     await bench.volumes.look(Claims((Key("ns", "c4"),)))

@@ -191,7 +191,6 @@ def test_a_pool_as_jobs_see_it(scene: Scene) -> None:
         nodes=2,
         workers=1,
         match_labels={key: (value,) for key, value in LABELS.items()},
-        states_capacity=True,
         allocatable=Resources(Decimal(4), Decimal(16 * 2**30), 1),
         free_slots=1,
         node_hours_24h=2.0,
@@ -286,7 +285,6 @@ def test_a_declared_pool_is_in_the_market_before_it_has_a_node(scene: Scene) -> 
     facts = scene.facts("mine")
     assert (facts.nodes, facts.allocatable, facts.max_workers) == (0, None, 4)
     assert facts.match_labels == {TYPE: ("g5.xlarge",), ZONE: ("z",)}
-    assert not facts.states_capacity
 
 
 def test_a_pool_that_an_admin_has_changed_is_the_admins(scene: Scene) -> None:
