@@ -177,7 +177,7 @@ class JobBuilder:
         return replace(self, status=replace(self.status, **status))
 
     def with_state(self, state: JobState) -> Self:
-        """With what was decided before, or another state, stored."""
+        """Return the job with this state stored, e.g. what was decided before."""
         return replace(self, status=state)
 
     def with_checkpoint(self, step: int = 100, seconds_ago: float = 60.0) -> Self:
