@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass
 
+from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS
 from spotrun.api.names import Reason
 from spotrun.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
 from spotrun.state.snapshot import Refusal
 
 SOON_SECONDS = 0.05
 """For a cache to catch up with somebody else's write, as Kubernetes' own controllers wait."""
-MOST_WORDS = 1_000
 _TERMINATING = "NamespaceTerminating"
 _OVER_QUOTA = "exceeded quota: "
 _RESTRICTED = 'violates PodSecurity "restricted'
@@ -56,8 +56,8 @@ def _refusal(error: KubeError) -> Refusal:
     _, over_quota, which = error.message.partition(_OVER_QUOTA)
     if isinstance(error, Forbidden) and over_quota:
         # Without the pod's name: the same trouble has the same words.
-        return Refusal(Reason.QUOTA_EXCEEDED.value, f"{over_quota}{which}"[:MOST_WORDS])
-    return Refusal(Reason.TEMPLATE_REFUSED.value, error.message[:MOST_WORDS])
+        return Refusal(Reason.QUOTA_EXCEEDED.value, f"{over_quota}{which}"[:MAX_DETAIL_CHARS])
+    return Refusal(Reason.TEMPLATE_REFUSED.value, error.message[:MAX_DETAIL_CHARS])
 
 
 def is_terminating(error: KubeError) -> bool:

@@ -13,13 +13,13 @@ from spotrun.act.manifests.plain_json import Manifest, plain
 from spotrun.act.writes import Writes, Written
 from spotrun.api import names
 from spotrun.api.capacitypool import CapacityPoolSpec, CapacityPoolStatus
+from spotrun.api.names import INSTANCE_TYPE_LABELS, REGION_LABELS, ZONE_LABELS
 from spotrun.kube.errors import AlreadyExists, Conflict, NotFound
 from spotrun.kube.read_your_writes import Horizon
 from spotrun.kube.resource import Key, Resource
 from spotrun.kube.rest.client import Client
 from spotrun.observe.caches import Caches
 from spotrun.observe.kube_objects import CAPACITY_POOLS
-from spotrun.observe.nodes.cloud_labels import INSTANCE_TYPE_LABELS, REGION_LABELS, ZONE_LABELS
 from spotrun.policies.pool.policy import (
     PoolSnapshot,
     again_seconds,

@@ -50,6 +50,15 @@ API_VERSION: Final = Name(f"{GROUP}/{VERSION}", "what manifests say in apiVersio
 TRAINING_JOB: Final = Name("TrainingJob", "the kind that users write")
 CAPACITY_POOL: Final = Name("CapacityPool", "the kind that holds a line of the market")
 
+# Labels of nodes that Kubernetes defines, the present name before the former one.
+HOST_LABEL: Final = "kubernetes.io/hostname"
+INSTANCE_TYPE_LABELS: Final = (
+    "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/instance-type",
+)
+ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+REGION_LABELS: Final = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
+
 LABEL_JOB: Final = Name("spotrun.dev/job", "on all that a job owns: the name of the TrainingJob")
 LABEL_JOB_UID: Final = Name(
     "spotrun.dev/job-uid", "on all that a job owns: its UID, for a re-created job is another one"

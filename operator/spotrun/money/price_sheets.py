@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.names import INSTANCE_TYPE_LABELS
 from spotrun.money.price_rows import GpuRow, PriceRow, model_of, read_price
 from spotrun.money.units import UsdPerHour
 
@@ -23,7 +24,6 @@ _ByColumn = Mapping[str, str]  # the cells, by the column's name in lower case
 _SIMPLE = frozenset({"instancetype", "capacity", "usdperhour"})
 _OPENCOST = frozenset({"instanceid", "assetclass", "instanceidfield", "marketpricehourly"})
 _CAPACITIES = {capacity.lower(): capacity for capacity in Capacity}
-_TYPE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 
 
 @dataclass(frozen=True)
@@ -128,11 +128,12 @@ def _which(cells: _ByColumn) -> tuple[str, str]:
         return "", cells["instancetype"]
     if told_by == "metadata.name" and name:
         return name, ""
-    if told_by.removeprefix("metadata.labels.") in _TYPE_LABELS and name:
+    if told_by.removeprefix("metadata.labels.") in INSTANCE_TYPE_LABELS and name:
         return "", name
     raise ValueError(
         "names no node that can be found: give InstanceType and no InstanceID, or as "
-        f"InstanceIDField metadata.name or metadata.labels.{_TYPE_LABELS[0]} (it is {told_by!r})"
+        f"InstanceIDField metadata.name or metadata.labels.{INSTANCE_TYPE_LABELS[0]} "
+        f"(it is {told_by!r})"
     )
 
 

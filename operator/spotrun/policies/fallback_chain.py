@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Protocol, TypeVar
 
+from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS, MAX_MESSAGE_CHARS
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.api.status import WorkersStatus
 from spotrun.policies.budget.policy import budget_again_seconds, budget_news, keep_limit
@@ -43,7 +44,6 @@ from spotrun.state.snapshot import Broken, JobSnapshot, Worker
 from spotrun.state.view import FINISHED, Policy, View, holds_back
 from spotrun.state.worker_ids import ranges
 
-_MOST_WORDS, _LONGEST = 500, 4096  # of one error; of a message
 _LATEST_SECONDS = 60.0
 """So long a job is left alone at most: what it has cost is looked at again, and whether it can be
 decided by now."""
@@ -238,8 +238,8 @@ def _say(view: View, status: JobState, broken: Broken | None, failed: list[str])
     if workers:
         status = replace(status, workers=workers[0])
     if status.phase not in FINISHED:
-        message = "; ".join(filter(None, (broken.message, *held, why_undone(view.job))))[:_LONGEST]
-        phase, reason = _phase(status), broken.reason.value
+        words = "; ".join(filter(None, (broken.message, *held, why_undone(view.job))))
+        phase, reason, message = _phase(status), broken.reason.value, words[:MAX_MESSAGE_CHARS]
         status = replace(status, phase=phase, reason=reason, message=message)
     reason, message = status.reason or broken.reason.value, status.message or broken.message
     runs = status.phase is Phase.RUNNING
@@ -267,4 +267,4 @@ def _mistake(words: list[str]) -> Broken:
 
 
 def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:_MOST_WORDS]
+    return f"{type(error).__name__}: {error}"[:MAX_DETAIL_CHARS]

@@ -8,6 +8,7 @@ from spotrun.act.errors import (
     on_write,
     wants_restricted,
 )
+from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS
 from spotrun.kube.errors import (
     Ambiguous,
     Cause,
@@ -36,7 +37,7 @@ ANONYMOUS = Unauthorized("who?")
             Forbidden("failed quota: few"),
             Trouble(refusal=Refusal("TemplateRefused", "failed quota: few")),
         ),
-        (Invalid("x" * 2000), Trouble(refusal=Refusal("TemplateRefused", "x" * 1000))),
+        (Invalid("x" * 2000), Trouble(refusal=Refusal("TemplateRefused", "x" * MAX_DETAIL_CHARS))),
         (ENDS, Trouble(is_terminating=True)),
         (Conflict("quota changed"), Trouble(again_seconds=SOON_SECONDS)),
         (UNSURE, Trouble(failure=UNSURE)),

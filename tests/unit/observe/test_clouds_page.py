@@ -4,14 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from spotrun.api import names
 from spotrun.observe.nodes import cloud_labels, interruption_notices
 from spotrun.observe.pools import autoscaler_events
 
 PAGE = (Path(__file__).parents[3] / "docs/clouds.md").read_text()
 MARKS = [
-    *cloud_labels.INSTANCE_TYPE_LABELS,
-    *cloud_labels.ZONE_LABELS,
-    *cloud_labels.REGION_LABELS,
+    *names.INSTANCE_TYPE_LABELS,
+    *names.ZONE_LABELS,
+    *names.REGION_LABELS,
     *cloud_labels._ACCELERATOR_LABELS,
     *cloud_labels.SPOT_TAINTS,
     *sorted(interruption_notices._LEADS),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS
 from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
 from spotrun.policies import fallback_chain as module
@@ -72,7 +73,7 @@ def test_a_job_at_which_a_policy_fails_says_so_and_forgets_nothing() -> None:
 
 def test_the_same_failure_is_no_news() -> None:
     once = let_go(undecided(TRAINING.snapshot(), ValueError("x" * 10_000)), NOW).status
-    assert len(once.message or "") < 700
+    assert len(once.message or "") < MAX_DETAIL_CHARS + 200
     again = TRAINING.with_state(once).with_facts(written_seconds=1.0)
     decision = let_go(undecided(again.snapshot(), ValueError("x" * 10_000)), later(1))
     assert decision.status == once

@@ -7,9 +7,10 @@ from typing import Any
 
 from spotrun.act.manifests.plain_json import Manifest
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.names import HOST_LABEL, ZONE_LABELS
 from spotrun.api.spec.placement import CapacityPolicy
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.observe.nodes.cloud_labels import CAPACITY_LABELS, HOST_LABEL, SPOT_TAINTS, ZONE_LABELS
+from spotrun.observe.nodes.cloud_labels import CAPACITY_LABELS, SPOT_TAINTS
 from spotrun.observe.template_defaults import gpu_limits
 from spotrun.state.actions import Placed
 from spotrun.state.market import Market, PoolFacts

@@ -14,8 +14,12 @@ Long = Annotated[int, Field(ge=0, le=MOST_STEPS)]
 Workers = Annotated[int, Field(ge=1, le=10_000)]
 PercentOf = Annotated[int, Field(ge=1, le=100)]
 
+MAX_MESSAGE_CHARS = 4_096  # of a message in status or in a condition
+MAX_DETAIL_CHARS = 1_024  # of one error, failure or refusal in such a message
+MAX_QUOTE_CHARS = 300  # of another component's words in it
+
 ShortText = Annotated[str, Field(max_length=253)]
-LongText = Annotated[str, Field(max_length=4096)]
+LongText = Annotated[str, Field(max_length=MAX_MESSAGE_CHARS)]
 # In lists: the API server allows no rules there, for it would count them for every entry.
 ListedSerials = Annotated[
     Serials, WithJsonSchema({"type": "string", "maxLength": Serials.max_length})

@@ -9,6 +9,7 @@ from operator import itemgetter
 import msgspec
 from pydantic import ValidationError
 
+from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJobSpec
@@ -30,7 +31,6 @@ from spotrun.state.worker_outcomes import fates, missed_by_both
 from spotrun.state.world_members import training
 
 MOST_SERIALS = 2**31
-MOST_WORDS = 1_000  # of what is wrong with a spec; they end in a condition
 _CANNOT_READ = "this operator cannot read the job"
 
 
@@ -242,7 +242,7 @@ def _read_spec(job: JobObject, digest: bytes) -> _Spec:
         return _Spec(digest, None, "", _words("spec", error), readable, has_template)
     wrong = misfit(spec.workers.template)
     if wrong is not None:
-        return _Spec(digest, None, "", f"{_CANNOT_READ}: {wrong}"[:MOST_WORDS], spec)
+        return _Spec(digest, None, "", f"{_CANNOT_READ}: {wrong}"[:MAX_DETAIL_CHARS], spec)
     return _Spec(digest, spec, template_hash(spec))
 
 
@@ -263,4 +263,4 @@ def _words(root: str, error: ValidationError) -> str:
         f"{'.'.join(map(str, (root, *one['loc'])))}: {one['msg'].removeprefix('Value error, ')}"
         for one in error.errors(include_url=False, include_input=False)
     )
-    return f"{_CANNOT_READ}: {'; '.join(found)}"[:MOST_WORDS]
+    return f"{_CANNOT_READ}: {'; '.join(found)}"[:MAX_DETAIL_CHARS]

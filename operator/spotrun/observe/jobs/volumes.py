@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import msgspec
 
+from spotrun.api.names import ZONE_LABELS
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.kube.errors import KubeError
 from spotrun.kube.lru_map import LruMap
 from spotrun.kube.resource import Key, Resource
 from spotrun.kube.rest.client import Client
-from spotrun.observe.nodes.cloud_labels import ZONE_LABELS
 from spotrun.state.job_state import JobState
 from spotrun.state.view import cannot_go_on
 

@@ -7,13 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.names import INSTANCE_TYPE_LABELS, REGION_LABELS, ZONE_LABELS
 
 Labels = Mapping[str, str]
-
-HOST_LABEL = "kubernetes.io/hostname"
-INSTANCE_TYPE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
-ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
-REGION_LABELS = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
 
 CAPACITY_LABELS: tuple[tuple[str, Mapping[str, Capacity]], ...] = (
     (

@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR
+from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR, HOST_LABEL
 from spotrun.kube.lru_map import LruMap
 from spotrun.observe.kube_objects import NodeObject
 from spotrun.observe.nodes.cloud_labels import (
-    HOST_LABEL,
     capacity_of,
     instance_type_of,
     region_of,

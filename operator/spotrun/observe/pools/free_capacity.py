@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from spotrun.api.capacitypool import Toleration
+from spotrun.api.names import HOST_LABEL
 from spotrun.money.shares import Resources
 from spotrun.observe.kube_objects import Taint
-from spotrun.observe.nodes.cloud_labels import HOST_LABEL, Labels
+from spotrun.observe.nodes.cloud_labels import Labels
 from spotrun.observe.pools.fit import Demand, suits
 from spotrun.observe.resources import left, times_in
 

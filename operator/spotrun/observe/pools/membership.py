@@ -6,9 +6,8 @@ from hashlib import sha256
 
 from spotrun.api.capacitypool import Capacity, CapacityPoolSpec
 from spotrun.api.field_types.bounded import LabelValue
+from spotrun.api.names import INSTANCE_TYPE_LABELS, ZONE_LABELS
 from spotrun.observe.nodes.cloud_labels import (
-    INSTANCE_TYPE_LABELS,
-    ZONE_LABELS,
     Identity,
     Labels,
     capacity_mark,

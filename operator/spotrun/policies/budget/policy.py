@@ -10,6 +10,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from spotrun.api.cost import Accumulators
+from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
 from spotrun.api.spec.limits import Budget, OnExceeded
@@ -142,7 +143,7 @@ def _on_limit(view: View, status: JobState, budget: Budget, now: Bill) -> Verdic
 def _follow(view: View, status: JobState, budget: Budget, verdict: Verdict, now: Bill) -> JobState:
     """Say the verdict, and do as it says."""
     status = _held(_reserving(view, status, verdict, now), holds=verdict.holds_back)
-    kind, message = ConditionType.WITHIN_BUDGET, verdict.message[:4096]
+    kind, message = ConditionType.WITHIN_BUDGET, verdict.message[:MAX_MESSAGE_CHARS]
     status = state(view, status, kind, verdict.reason, message, holds=verdict.is_within)
     return _ended(view, status, budget, verdict)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.names import ConditionType, Reason
 from spotrun.money.price_rows import Offering
 from spotrun.money.price_sources import unpriced_because, unreadable
@@ -20,13 +21,13 @@ def state_pricing(view: View, status: JobState, now: Bill) -> JobState:
     if now.is_complete:
         wrong = unreadable_prices(now.running)
         message = f"the last price that was known counts on: {wrong}" if wrong else _ALL_KNOWN
-        return state(view, status, kind, Reason.TRAINING, message[:4096], holds=True)
+        return state(view, status, kind, Reason.TRAINING, message[:MAX_MESSAGE_CHARS], holds=True)
     if now.unpriced:
         number = f"{len(now.unpriced)} of {len(now.running)} workers"
         message = f"the price of {number} is unknown: {why_unpriced(now.unpriced)}"
     else:
         message = "some time of workers that have ended was of unknown price; it is in no sum"
-    return state(view, status, kind, Reason.PRICE_UNKNOWN, message[:4096], holds=False)
+    return state(view, status, kind, Reason.PRICE_UNKNOWN, message[:MAX_MESSAGE_CHARS], holds=False)
 
 
 def why_unpriced(workers: tuple[Worker, ...]) -> str:

@@ -7,6 +7,7 @@ and is no reason to end the job; `failures` counts it, apart from the failures o
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Reason
 from spotrun.api.status import MOST_HELD_WORLDS, HeldBack, Newcomers, Restarts
@@ -27,7 +28,6 @@ from spotrun.state.world_transitions import give_up
 
 _KEPT_DEAD = 64
 """Of whom no pod is left, but the peers' errors may still follow from them; the others all stay."""
-_MOST_WORDS = 4096
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def _hold_back(view: View, status: JobState, new: Sequence[FailedNewcomer]) -> J
         "reason": new[0].reason.value,
     }
     status = record(
-        view, status, "HoldBack", "; ".join(one.words for one in new)[:_MOST_WORDS], said
+        view, status, "HoldBack", "; ".join(one.words for one in new)[:MAX_MESSAGE_CHARS], said
     )
     bad = [view.by_serial[one.serial] for one in new if _is_for_its_node(view, status, one)]
     return give_up(view, status, bad) if bad else status

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Reason
 from spotrun.api.status import MOST_AVOIDED, Rejections
@@ -22,7 +23,6 @@ from spotrun.state.worker_outcomes import is_rejected
 
 AVOIDED_FOR = timedelta(minutes=2)
 """After the pause. A device's plugin registers within that, once its node has started again."""
-_MOST_WORDS = 1024
 
 
 def note_rejected(view: View, status: JobState) -> JobState:
@@ -87,7 +87,7 @@ def _noted(view: View, status: JobState, new: list[Worker]) -> Rejections:
         worker=last.serial,
         retry_at=retry_at,
         nodes=_newest_last(before, map(_host, new)),
-        message=f"node {last.pod.node} rejected worker {last.serial}: {said}"[:_MOST_WORDS],
+        message=f"node {last.pod.node} rejected worker {last.serial}: {said}"[:MAX_DETAIL_CHARS],
     )
 
 

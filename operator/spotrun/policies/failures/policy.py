@@ -7,6 +7,7 @@ counts; and none does where the platform took a member away, also if that is see
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS, MAX_MESSAGE_CHARS
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.api.status import Restarts
@@ -111,13 +112,15 @@ def _count(view: View, status: JobState, failure: Failure) -> JobState:
             "last_generation": generation(status),
             "last_reason": failure.reason.value,
             "last_exit_code": code if code is not None and 0 <= code <= 255 else None,
-            "last_message": failure.message[:1024],
+            "last_message": failure.message[:MAX_DETAIL_CHARS],
             "blamed": blamed_with(restarts, (failure.node,) if failure.node else ()),
         }
     )
     status = replace(status, restarts=counted)
     said = {"failures": str(failures), "pauseSeconds": f"{pause.total_seconds():.0f}"}
-    return record(view, status, "Restart", f"{failure.reason}: {failure.message}"[:4096], said)
+    return record(
+        view, status, "Restart", f"{failure.reason}: {failure.message}"[:MAX_MESSAGE_CHARS], said
+    )
 
 
 def _peers(view: View, status: JobState) -> frozenset[int]:
@@ -244,6 +247,6 @@ def _judge(view: View, status: JobState) -> JobState:
     reason = _verdict(view, restarts)
     assert reason is not None, "there is a verdict"
     last = f"{restarts.last_reason}: {restarts.last_message}"
-    message = f"{reason.purpose}; the last failure was {last}"[:4096]
+    message = f"{reason.purpose}; the last failure was {last}"[:MAX_MESSAGE_CHARS]
     status = replace(status, phase=Phase.FAILED, reason=reason.value, message=message)
     return state(view, status, ConditionType.FAILED, reason, message, holds=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.field_types.amounts import whole
+from spotrun.api.names import INSTANCE_TYPE_LABELS, REGION_LABELS, ZONE_LABELS
 from spotrun.api.spec.limits import Unpriced
 from spotrun.api.spec.placement import CapacityPolicy
 from spotrun.api.spec.template import PodTemplate
@@ -14,9 +15,6 @@ from spotrun.money.shares import Resources
 from spotrun.state.market import PoolFacts
 from spotrun.state.snapshot import JobSnapshot
 
-_TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
-_ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
-_REGIONS = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _HUNDRED = 100
 
@@ -173,9 +171,9 @@ def _labels_of(pool: PoolFacts) -> Mapping[str, tuple[str, ...]]:
     """What is known of the labels of the pool's nodes: of a label that is not here, nothing is."""
     known: dict[str, tuple[str, ...]] = {}
     for keys, values in (
-        (_TYPES, pool.instance_types),
-        (_ZONES, pool.zones),
-        (_REGIONS, (pool.region,) if pool.region else ()),
+        (INSTANCE_TYPE_LABELS, pool.instance_types),
+        (ZONE_LABELS, pool.zones),
+        (REGION_LABELS, (pool.region,) if pool.region else ()),
     ):
         if values:
             known |= dict.fromkeys(keys, values)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import LABEL_JOB_UID, ConditionType, Phase, Reason
 from spotrun.api.status import Allowed, WorkersStatus
@@ -23,7 +24,6 @@ from spotrun.state.snapshot import PodPhase, Refusal
 from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import training
 
-_MOST_WORDS = 4096
 """Of other people's words in ours."""
 
 
@@ -92,13 +92,13 @@ def _refused(refusal: Refusal) -> tuple[Reason, str]:
     reason, words = read_reason(refusal.reason, Reason.TEMPLATE_REFUSED), refusal.message
     if reason is Reason.TEMPLATE_REFUSED:
         words = f"Kubernetes refuses the workers: {words}"
-    return reason, words[:_MOST_WORDS]
+    return reason, words[:MAX_MESSAGE_CHARS]
 
 
 def _behind(refusal: Refusal | None) -> str:
     """A job that gave way to another one says what they share out."""
     why = Reason.WAITING_FOR_GANG.purpose
-    return f"{why}; {refusal.message}"[:_MOST_WORDS] if refusal is not None else why
+    return f"{why}; {refusal.message}"[:MAX_MESSAGE_CHARS] if refusal is not None else why
 
 
 def _over_quota(view: View, status: JobState) -> str:
@@ -111,7 +111,7 @@ def _over_quota(view: View, status: JobState) -> str:
     is_kept = view.alive and not must_wait(view, status)  # who has the state stays
     if only_asks(view.job, view.now) and not is_kept:
         needed += "; none is kept while there is no room for so many"
-    return f"{needed}; {words}"[:_MOST_WORDS]
+    return f"{needed}; {words}"[:MAX_MESSAGE_CHARS]
 
 
 def _waits_for_workers(view: View, status: JobState) -> tuple[Reason, str]:
@@ -187,7 +187,7 @@ def _template(view: View, status: JobState) -> JobState:
         return status  # who waits for its turn does not ask, and its patience is not used up
     if refusal is not None:
         reason, message = read_reason(refusal.reason, Reason.TEMPLATE_REFUSED), refusal.message
-        return state(view, status, kind, reason, message[:_MOST_WORDS], holds=False)
+        return state(view, status, kind, reason, message[:MAX_MESSAGE_CHARS], holds=False)
     if not view.job.workers:
         return status
     message = "pods of this template were accepted"

@@ -1,12 +1,11 @@
 """Writes to Kubernetes that keep failing: said with the API server's own words."""
 
+from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.names import ConditionType, Reason
 from spotrun.state.conditions import state, unsay
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.view import View
-
-_MOST_WORDS = 4096
 
 
 def check_writes(view: View, status: JobState) -> JobState:
@@ -24,4 +23,4 @@ def why_undone(job: JobSnapshot) -> str | None:
     """
     if job.undone is None:
         return None
-    return f"{job.undone.what} keeps failing: {job.undone.words}"[:_MOST_WORDS]
+    return f"{job.undone.what} keeps failing: {job.undone.words}"[:MAX_MESSAGE_CHARS]
