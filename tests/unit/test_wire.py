@@ -77,6 +77,7 @@ REPORTS = st.builds(
     needs_boundary=st.booleans(),
     leaving=st.booleans(),
     broken=COUNTS,
+    saves_on_order=st.none() | st.booleans(),
 )
 WORLDS = st.builds(
     World,
@@ -90,6 +91,7 @@ WORLDS = st.builds(
     how=st.sampled_from(How),
     switch=st.booleans(),
     restore=st.none() | NAMES,
+    planned=st.booleans(),
 )
 ANSWERS = st.builds(
     Answer,
@@ -126,6 +128,7 @@ KEYS = (
     *("committed", "completed", "inProcess", "leaving", "version", "phase", "world", "orders"),
     *("generation", "exitCode", "message", "gpu", "step", "total", "samples", "stepSeconds"),
     *("signs", "checkpoint", "rank", "size", "processes", "store", "secret", "neighbours", "how"),
+    *("savesOnOrder", "planned"),
     *("broken", "stopAt", "switch", "restore", "restored", "reason", "leftOut", "needsBoundary"),
 )
 HOSTILE = st.dictionaries(
@@ -268,6 +271,25 @@ def test_what_a_newer_agent_says_beyond_is_ignored() -> None:
 def test_what_an_older_agent_does_not_say_is_not_known() -> None:
     body = b'{"wire": 1, "progress": {"generation": 2, "step": 7, "samples": 56}}'
     assert read_report(body).progress == Progress(2, 7, samples=56)
+
+
+@pytest.mark.parametrize(
+    ("said", "can_be_asked"),
+    [
+        pytest.param(b'"savesOnOrder": true', True, id="it says so"),
+        pytest.param(b'"savesOnOrder": false', False, id="it says that it does not"),
+        pytest.param(
+            b'"savesOnOrder": false, "progress": {"step": 7}', False, id="its steps are counted"
+        ),
+        pytest.param(b'"progress": {"step": 7}', True, id="an older agent, under Run"),
+        pytest.param(b'"inProcess": true', True, id="an older agent, under Run in process"),
+        pytest.param(b'"committed": {"checkpoint": "step-1.g1"}', True, id="an older agent, saved"),
+        pytest.param(b'"ready": true', False, id="an older agent, of a script that says nothing"),
+        pytest.param(b'"savesOnOrder": "yes"', False, id="not a word of ours"),
+    ],
+)
+def test_only_who_saves_when_ordered_can_be_asked_to(said: bytes, *, can_be_asked: bool) -> None:
+    assert read_report(b'{"wire": 1, ' + said + b"}").can_be_asked_to_save is can_be_asked
 
 
 def test_a_message_comes_as_one_clean_line() -> None:

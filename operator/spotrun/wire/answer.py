@@ -42,6 +42,8 @@ class World:
     switch: bool  # False: get ready, the others still train
     restore: str | None
     """The checkpoint to start from; None: state comes from the others, or there is none."""
+    planned: bool = False
+    """Nobody was lost: the processes of the last world may take their time to save and end."""
 
 
 @dataclass(frozen=True)
@@ -123,4 +125,5 @@ def _world(content: Mapping[str, Any]) -> World:
         how=How(string(content, "how")),
         switch=content.get("switch") is True,
         restore=checkpoint_name(content.get("restore")),
+        planned=content.get("planned") is True,
     )

@@ -86,6 +86,18 @@ class Report:
     needs_boundary: bool = False  # but not where a world has broken, as over NCCL
     leaving: bool = False  # a signal told it to end, and it does
     broken: int = 0  # the generation whose group broke under its trainer, which waits for the next
+    # Whether its trainer saves when a checkpoint is ordered; None: an older agent does not say.
+    saves_on_order: bool | None = None
+
+    @property
+    def can_be_asked_to_save(self) -> bool:
+        """Whether it is of use to order a checkpoint, and to wait for it.
+
+        Older agents do not say so. What they tell of steps and checkpoints comes from `Run`.
+        """
+        if self.saves_on_order is not None:
+            return self.saves_on_order
+        return self.in_process or self.progress is not None or self.committed is not None
 
     @property
     def outlives_a_break(self) -> bool:
@@ -107,6 +119,7 @@ class Report:
             self.needs_boundary,
             self.leaving,
             self.broken,
+            self.saves_on_order,
         )
 
 
@@ -143,6 +156,7 @@ def read_report(body: bytes) -> Report:
         needs_boundary=content.get("needsBoundary") is True,
         leaving=content.get("leaving") is True,
         broken=whole(content, "broken", default=0),
+        saves_on_order=_flag(content.get("savesOnOrder")),
     )
 
 
@@ -171,6 +185,7 @@ def write_report(report: Report) -> bytes:
         "needsBoundary": report.needs_boundary or None,
         "leaving": report.leaving,
         "broken": report.broken or None,
+        "savesOnOrder": report.saves_on_order,
     }
     known = {key: value for key, value in content.items() if value is not None}
     return json.dumps(known, separators=(",", ":")).encode()
@@ -179,6 +194,10 @@ def write_report(report: Report) -> bytes:
 def _present(part: object, **renamed: str) -> dict[str, Any]:
     fields = vars(part).items()
     return {renamed.get(key, key): value for key, value in fields if value is not None}
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
 def _failure(value: object) -> Failure | None:

@@ -65,6 +65,11 @@ class Agent:
                 self._heartbeats.follow(state.entered)  # its neighbours' addresses may come later
             return next_action.must_stop(self._known())
 
+    def may_save(self) -> bool:
+        """Whether processes that are to be stopped have time to save."""
+        with self._state.news:
+            return next_action.may_save(self._known())
+
     def may_restart(self) -> bool:
         """Whether another world is likely to be one for new processes."""
         with self._state.news:

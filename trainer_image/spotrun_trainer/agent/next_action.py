@@ -24,6 +24,7 @@ class Known:
     answer: Answer | None  # the newest; None before there is one
     entered: int = 0  # the newest generation that the processes were started for, or went to meet
     progress: TrainerProgress = field(default_factory=TrainerProgress)
+    saves_on_order: bool = False  # its processes do, or those before them did
     placeless_seconds: float = 0.0  # since it was first told of no place in any world
     clinging_seconds: float = 0.0  # since the others went on without its process, which has not
     away_seconds: float = 0.0  # since the operator was heard last
@@ -70,6 +71,26 @@ def must_stop(known: Known) -> bool:
     if world.generation <= known.entered or not world.switch:
         return False
     return world.how is How.RESTART or not known.progress.in_process
+
+
+def may_save(known: Known) -> bool:
+    """Whether processes that are to be stopped are told so, and have time to save.
+
+    Where a member was lost they hang in its absence and the others wait; and who saves when ordered
+    has done so.
+    """
+    if known.saves_on_order or known.answer is None or known.job_is_gone:
+        return False
+    world = known.answer.world
+    return world is None or not world.processes or world.planned
+
+
+def saves_on_order(progress: TrainerProgress) -> bool:
+    """Whether a trainer saves when a checkpoint is ordered: under `Run`, or as it says itself.
+
+    Who names checkpoints follows our files, too; steps alone can be counted from outside.
+    """
+    return progress.in_process or progress.saves_on_order or progress.checkpoint is not None
 
 
 def clings(answer: Answer | None, progress: TrainerProgress) -> bool:

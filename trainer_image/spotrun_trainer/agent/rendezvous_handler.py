@@ -28,6 +28,7 @@ from spotrun_trainer.agent.next_action import place, workers
 from spotrun_trainer.agent.processes.exit_codes import watch_failures
 from spotrun_trainer.agent.processes.kill import kill_sessions
 from spotrun_trainer.agent.processes.signals import watch_signals
+from spotrun_trainer.agent.processes.stop import Stopping
 from spotrun_trainer.agent.processes.warm_pool import Interpreters, begin_ahead
 from spotrun_trainer.agent.settings import Settings, read_settings
 from spotrun_trainer.agent.termination_log import TerminationLog
@@ -44,8 +45,16 @@ _EXIT_BARRIER = "torchelastic/agent/terminal_state/last_member"
 class SpotrunRendezvous(RendezvousHandler):
     """Torchrun's side of the agent; called by its main thread only."""
 
-    def __init__(self, agent: Agent, run_id: str, trace: Trace, interpreters: Interpreters) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        run_id: str,
+        trace: Trace,
+        interpreters: Interpreters,
+        stopping: Stopping,
+    ) -> None:
         self._agent = agent
+        self._stopping = stopping
         self._interpreters = interpreters
         self._run_id = run_id
         self._trace = trace
@@ -74,7 +83,10 @@ class SpotrunRendezvous(RendezvousHandler):
             self._interpreters.look(are_of_use=self._agent.may_restart())
             return 0
         self._was_stopped = True
-        kill_sessions(but=self._interpreters.pids)
+        if self._agent.may_save():
+            self._stopping.stop(is_urgent=lambda: not self._agent.may_save())
+        else:
+            kill_sessions(but=self._interpreters.pids)
         self._trace.mark("killed")
         return 1
 
@@ -130,13 +142,14 @@ def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
     trace = open_trace()
     interpreters = begin_ahead(os.environ, trace)
     watch_failures(agent.fail, spared=lambda: interpreters.pids)
-    watch_signals(agent.leave)
+    stopping = Stopping(settings.grace_seconds, spared=lambda: interpreters.pids)
+    watch_signals(agent.leave, stopping.stop)
     # torchrun handles signals only once processes run; a spare would die without a word, and as
     # process 1 of a container not at all.
     signal.signal(signal.SIGTERM, _raise_signal)
     # A signal ends torchrun without `shutdown`.
     atexit.register(agent.end)
-    return SpotrunRendezvous(agent, parameters.run_id, trace, interpreters)
+    return SpotrunRendezvous(agent, parameters.run_id, trace, interpreters, stopping)
 
 
 def _make_folder(settings: Settings) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from spotrun_trainer.process.interrupt import GRACE_SECONDS
+
 TERMINATION_LOG = "/dev/termination-log"
 GIVE_UP_SECONDS = 3600.0
 
@@ -23,6 +25,7 @@ class Settings:
     address: str  # the pod's own
     last_words: Path = Path(TERMINATION_LOG)
     give_up_seconds: float = GIVE_UP_SECONDS
+    grace_seconds: float = GRACE_SECONDS  # that processes have to save, once they are told to end
     checkpoints: Path | None = None  # the job's folder in the volume of spec.checkpoint
 
 
@@ -39,6 +42,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         address=_needed(env, "POD_IP"),
         last_words=Path(env.get("SPOTRUN_TERMINATION_LOG") or TERMINATION_LOG),
         give_up_seconds=_seconds(env, "SPOTRUN_GIVE_UP_SECONDS", GIVE_UP_SECONDS),
+        grace_seconds=max(_seconds(env, "SPOTRUN_GRACE_SECONDS", GRACE_SECONDS), GRACE_SECONDS),
         checkpoints=_folder(env),
     )
 

@@ -74,6 +74,7 @@ class State:
         self._is_waiting = False
         self._is_completed = False
         self._is_leaving = False
+        self._saves_on_order = False  # once it has shown that, its next processes do as well
         self._failed: Failure | None = None
         self._suspects: tuple[int, ...] = ()
         self._progress_file = ProgressFile(settings.directory)
@@ -137,6 +138,7 @@ class State:
             answer=self._answer,
             entered=max(self._generation, self._reported_generation(progress), progress.entering),
             progress=progress,
+            saves_on_order=self._saves_on_order,
             placeless_seconds=self._seconds_since(self._placeless_since),
             clinging_seconds=self._seconds_since(self._clings_since),
             away_seconds=away_seconds,
@@ -228,7 +230,9 @@ class State:
     def progress(self) -> TrainerProgress:
         """What the trainer told last."""
         told = self._progress_file.read()
-        return self._carried if told == TrainerProgress() else told
+        self._saves_on_order = self._saves_on_order or next_action.saves_on_order(told)
+        says_no_more = told == TrainerProgress(saves_on_order=told.saves_on_order)
+        return self._carried if says_no_more else told
 
     def look(self) -> None:
         """Look for what nobody says: the time is over, or a group stays broken."""
@@ -296,6 +300,7 @@ class State:
             needs_boundary=told.needs_boundary and is_up,
             leaving=self._is_leaving,
             broken=told.broken if is_up and self._broken_seconds >= UNEXPLAINED_SECONDS else 0,
+            saves_on_order=self._saves_on_order,
         )
 
     @property

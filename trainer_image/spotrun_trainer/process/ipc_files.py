@@ -7,6 +7,10 @@ and the orders, in one file, so that they change together. `progress.json` (trai
     echo '{"generation": 3, "step": 120, "total": 1000}' > $SPOTRUN_DIR/.p
     mv $SPOTRUN_DIR/.p $SPOTRUN_DIR/progress.json
 
+A script that saves whenever `orders.checkpoint` in world.json has grown says `"savesOnOrder": true`
+from its start: the operator orders a checkpoint before a change that was planned, and waits for it.
+Every other script is told by SIGTERM, and is given the pod's grace period to save.
+
 Where a worker has several processes under `Run`, the others write `progress-R.json`, and the first
 says how many there are: the agent counts the worker as being where the last of them is.
 
@@ -50,6 +54,7 @@ class TrainerProgress:
     entering: int = 0  # the newest world that it went to meet: it cannot come to that one anew
     ready: bool = False  # warm: could enter a world now without a restart
     in_process: bool = False  # can change worlds without a restart
+    saves_on_order: bool = False  # it saves when `orders.checkpoint` in world.json has grown
     needs_boundary: bool = False  # but not where a world has broken
     broken: int = 0  # the generation whose group broke under it: it waits for the next world
     step: int = 0
@@ -202,6 +207,7 @@ def _parse_progress(body: bytes) -> TrainerProgress:
         entering=_whole(content, "entering"),
         ready=_flag(content, "ready"),
         in_process=_flag(content, "inProcess"),
+        saves_on_order=_flag(content, "savesOnOrder"),
         needs_boundary=_flag(content, "needsBoundary"),
         broken=_whole(content, "broken"),
         step=_whole(content, "step"),

@@ -11,6 +11,7 @@ from spotrun_trainer.agent.next_action import (
     end_by_signal,
     has_succeeded,
     is_left_behind,
+    may_save,
     must_stop,
     next_world,
     place,
@@ -240,3 +241,22 @@ def test_success_is_the_operators_word() -> None:
     assert has_succeeded(known(phase="Succeeded"))
     assert not has_succeeded(known())
     assert not has_succeeded(Known(answer=None))
+
+
+@pytest.mark.parametrize(
+    ("situation", "expected"),
+    [
+        pytest.param(known(a_world(5, planned=True)), True, id="a change that was planned"),
+        pytest.param(known(a_world(5)), False, id="somebody was lost, and all hang"),
+        pytest.param(known(), True, id="the others go on without it"),
+        pytest.param(known(a_world(5, processes=0)), True, id="it leaves"),
+        pytest.param(
+            known(a_world(5, planned=True), saves_on_order=True), False, id="it has saved already"
+        ),
+        pytest.param(known(job_is_gone=True), False, id="the job was deleted"),
+    ],
+)
+def test_a_script_that_is_stopped_has_time_to_save_where_nobody_hangs(
+    situation: Known, *, expected: bool
+) -> None:
+    assert may_save(situation) is expected

@@ -12,6 +12,7 @@ from torch.distributed.elastic.utils.store import barrier
 
 from spotrun.wire import Ending, LastWords, World, read_last_words
 from spotrun_trainer.agent import rendezvous_handler as handlers
+from spotrun_trainer.agent.processes.stop import Stopping
 from spotrun_trainer.agent.processes.warm_pool import Interpreters
 from spotrun_trainer.agent.rendezvous_handler import SpotrunRendezvous
 from spotrun_trainer.telemetry import timeline
@@ -28,7 +29,7 @@ class PlayedAgent:
 
     def __init__(self, *found: World | LastWords) -> None:
         self.found = list(found)
-        self.stops = False
+        self.stops = self.saves = False
         self.asked: list[Any] = []
 
     def next_world(self) -> World | LastWords:
@@ -36,6 +37,9 @@ class PlayedAgent:
 
     def must_stop(self) -> bool:
         return self.stops
+
+    def may_save(self) -> bool:
+        return self.saves
 
     def may_restart(self) -> bool:
         return False
@@ -61,7 +65,8 @@ def handler_of(
 ) -> tuple[SpotrunRendezvous, PlayedAgent]:
     agent = PlayedAgent(*found)
     trace = Trace(traces)
-    return SpotrunRendezvous(agent, "uid", trace, Interpreters(trace)), agent  # type: ignore[arg-type]
+    made = SpotrunRendezvous(agent, "uid", trace, Interpreters(trace), Stopping(0.0))  # type: ignore[arg-type]
+    return made, agent
 
 
 def test_torchrun_finds_the_handler_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,3 +208,10 @@ def _torchrun(handler: SpotrunRendezvous, work: Callable[[], object]) -> None:
         work()
     finally:
         handler.shutdown()
+
+
+def test_processes_that_may_save_are_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handlers, "kill_sessions", lambda **_: pytest.fail("it is killed"))
+    handler, agent = handler_of()
+    agent.stops = agent.saves = True
+    assert handler.num_nodes_waiting() == 1

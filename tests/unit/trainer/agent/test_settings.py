@@ -66,3 +66,10 @@ def test_what_is_missing_is_named(name: str) -> None:
 def test_seconds_are_a_number(text: str) -> None:
     with pytest.raises(ValueError, match="SPOTRUN_GIVE_UP_SECONDS is a number of seconds"):
         read_settings(ENV | {"SPOTRUN_GIVE_UP_SECONDS": text})
+
+
+@pytest.mark.parametrize(("given", "seconds"), [("113.0", 113.0), ("5", 30.0), ("", 30.0)])
+def test_processes_have_the_pods_grace_and_never_less_than_torchrun_gives(
+    given: str, seconds: float
+) -> None:
+    assert read_settings({**ENV, "SPOTRUN_GRACE_SECONDS": given}).grace_seconds == seconds

@@ -386,3 +386,29 @@ def test_a_process_that_was_started_anew_does_not_cling_to_the_old_world(
     state.look()
     assert state.report().ready
     assert not must_stop(state.known(0.0))
+
+
+@pytest.mark.parametrize(
+    ("said", "saves"),
+    [
+        (TrainerProgress(), False),
+        (TrainerProgress(generation=1, step=7), False),
+        (TrainerProgress(generation=1, in_process=True), True),
+        (TrainerProgress(generation=1, checkpoint="step-7.g1"), True),
+        (TrainerProgress(saves_on_order=True), True),
+    ],
+)
+def test_steps_alone_do_not_say_that_a_script_saves_when_ordered(
+    state: State, tmp_path: Path, said: TrainerProgress, *, saves: bool
+) -> None:
+    enter(state, 1)
+    write_progress(tmp_path / "run", said)
+    assert state.report().saves_on_order is saves
+
+
+def test_what_saved_once_when_ordered_does_so_after_a_restart(state: State, tmp_path: Path) -> None:
+    enter(state, 1)
+    write_progress(tmp_path / "run", TrainerProgress(generation=1, in_process=True))
+    assert state.report().saves_on_order
+    enter(state, 2)
+    assert state.report().saves_on_order

@@ -4,7 +4,8 @@ import os
 import signal
 from collections.abc import Container
 from contextlib import suppress
-from pathlib import Path
+
+from spotrun_trainer.agent.processes.sessions import leaders
 
 
 def kill_sessions(but: Container[int] = ()) -> None:
@@ -13,16 +14,8 @@ def kill_sessions(but: Container[int] = ()) -> None:
     `but`: processes that do not train yet.
 
     torchrun would send SIGTERM and wait for 30 s, whatever --shutdown-timeout says (2.15:
-    `LocalElasticAgent._stop_workers`). It starts each process as the leader of a session.
+    `LocalElasticAgent._stop_workers`).
     """
-    for task in Path("/proc/self/task").iterdir():
-        with suppress(OSError):  # a thread that has just ended
-            for child in (task / "children").read_text().split():
-                if int(child) not in but:
-                    _kill_session(int(child))
-
-
-def _kill_session(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        if os.getsid(pid) == pid:
+    for pid in leaders(but):
+        with suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)

@@ -1,0 +1,107 @@
+"""Ends training processes in order: a script is told by SIGTERM, and has time to save.
+
+A script that does nothing of its own when it is told would end at once, in the middle of a file
+that it writes: it is left alone until it has written that.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Container
+from contextlib import suppress
+
+from spotrun_trainer.agent.processes.kill import kill_sessions
+from spotrun_trainer.agent.processes.sessions import (
+    bytes_being_written,
+    handles_sigterm,
+    has_ended,
+    is_held,
+    leaders,
+    members,
+)
+
+LOOK_SECONDS = 0.05
+HELD_SECONDS = 0.1
+WINDOW_SECONDS = 2.0
+LEAST_BYTES = 1 << 20
+"""A checkpoint is written faster than this in a window; what is not is a log that is kept open."""
+
+
+class Stopping:
+    """Ends the processes of a worker; each is told once, however often it is asked to end them."""
+
+    def __init__(
+        self, grace_seconds: float, *, spared: Callable[[], Container[int]] = lambda: ()
+    ) -> None:
+        """Take the time that they have; `spared` are not ended, for they do not train yet."""
+        self._grace_seconds = grace_seconds
+        self._spared = spared
+        self._sessions: dict[int, _Session] = {}
+
+    def stop(self, *, is_urgent: Callable[[], bool] = lambda: False) -> None:
+        """Tell them, wait until they have ended, or it is urgent, or the grace is over; kill."""
+        end = time.monotonic() + self._grace_seconds
+        known = self._sessions
+        self._sessions = {pid: known.get(pid) or _Session(pid) for pid in leaders(self._spared())}
+        while time.monotonic() < end and not is_urgent():
+            for session in self._sessions.values():
+                session.tell()
+            if all(session.is_over for session in self._sessions.values()):
+                break
+            time.sleep(LOOK_SECONDS)
+        kill_sessions(but=self._spared())
+        self._sessions = {}  # numbers of processes are used again
+
+
+class _Session:
+    """A training process, and what it has started."""
+
+    def __init__(self, leader: int) -> None:
+        self._leader = leader
+        self._awaited: set[int] = set()  # once it is told: who may still save
+        self._sizes: dict[str, tuple[int, float]] = {}  # of each file being written, and when
+        self._logs: set[str] = set()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all have ended that may save."""
+        return all(map(has_ended, self._awaited or {self._leader}))
+
+    def tell(self) -> None:
+        """Tell it to end, once, as soon as that does no harm."""
+        if self._awaited or has_ended(self._leader):
+            return
+        with suppress(ProcessLookupError):
+            if handles_sigterm(self._leader):
+                self._awaited = {self._leader}
+                # Alone: what it has started, such as those who load its data, it needs to save.
+                os.kill(self._leader, signal.SIGTERM)
+            elif not self._writes():
+                self._end_unless_it_writes()
+
+    def _end_unless_it_writes(self) -> None:
+        """End who would not save, held so that it begins no file; those under it may save."""
+        os.killpg(self._leader, signal.SIGSTOP)
+        try:
+            held_by = time.monotonic() + HELD_SECONDS
+            while not is_held(self._leader) and time.monotonic() < held_by:
+                time.sleep(0.001)
+            if not self._writes():
+                savers = {pid for pid in members(self._leader) if handles_sigterm(pid)}
+                self._awaited = {self._leader, *savers}
+                os.killpg(self._leader, signal.SIGTERM)
+        finally:
+            os.killpg(self._leader, signal.SIGCONT)
+
+    def _writes(self) -> bool:
+        """Whether a file grows as a checkpoint does, or has only just been seen."""
+        now, files = time.monotonic(), bytes_being_written(self._leader)
+        self._sizes = {file: seen for file, seen in self._sizes.items() if file in files}
+        self._logs &= files.keys()
+        for file, size in files.items():
+            before, since = self._sizes.setdefault(file, (size, now))
+            if now - since >= WINDOW_SECONDS:
+                self._sizes[file] = size, now
+                if size - before < LEAST_BYTES:
+                    self._logs.add(file)
+        return bool(files.keys() - self._logs)
