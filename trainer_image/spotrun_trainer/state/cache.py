@@ -1,31 +1,26 @@
 """What was found out about a state, as long as it holds: thousands of tensors take their time."""
 
-from collections.abc import Sequence
-from operator import attrgetter, is_
-from weakref import ref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter, eq
 
 from torch import Tensor
 
 from spotrun_trainer.state.flatten import Flat, Layout
 
-_Shapes = tuple[Sequence[object], Sequence[object]]
-
-_properties = attrgetter("dtype", "device", "requires_grad")
+_FACTS: Sequence[Callable[[Tensor], object]] = (
+    *(Tensor.data_ptr, Tensor.size, Tensor.stride),
+    *map(attrgetter, ("dtype", "device", "requires_grad")),
+)
+"""All that a layout is made of. A tensor object that stays may change in each: `.data` can be set,
+and methods such as `t_` and `resize_` work in place."""
 
 
 class LastFlat:
-    """The last state, by its tensors: not their content, and without keeping them alive.
-
-    A tensor object that is the same as before, with the same shape where it lay, is not asked for
-    more: torch's optimizers keep theirs, while modules give out new ones each time.
-    """
+    """The last state, by its tensors: not their content, and without keeping them alive."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
-        self._objects: list[ref[Tensor]] = []
-        self._addresses: list[int] = []
-        self._shapes: _Shapes = [], []
-        self._properties: list[object] = []
+        self._facts: list[tuple[object, ...]] = []
         self._layout: Layout | None = None
         self._volatile = frozenset[str]()
 
@@ -36,36 +31,25 @@ class LastFlat:
 
     def complete(self, flat: Flat) -> bool:
         """Say of a state what was found out about the last one, if it has like tensors."""
-        tensors = list(flat.tensors.values())
         if self._layout is None or list(flat.tensors) != self._names:
             return False
         try:
-            addresses = list(map(Tensor.data_ptr, tensors))
+            # One after the other: a list of them would make the garbage collector go through all
+            # objects that there are, for a quarter of a second.
+            is_like = all(map(eq, _facts(flat.tensors.values()), self._facts))
         except RuntimeError:  # one is not dense now, and is refused for that
             return False
-        if addresses != self._addresses or _shapes_of(tensors) != self._shapes:
-            return False
-        known = [one() for one in self._objects]
-        if not all(map(is_, tensors, known)):
-            new = [index for index, one in enumerate(tensors) if one is not known[index]]
-            if any(_properties(tensors[index]) != self._properties[index] for index in new):
-                return False
-            for index in new:
-                self._objects[index] = ref(tensors[index])
-        flat.layout, flat.volatile = self._layout, self._volatile
-        return True
+        if is_like:
+            flat.layout, flat.volatile = self._layout, self._volatile
+        return is_like
 
     def remember(self, flat: Flat) -> None:
         """Find out about a state, and keep that."""
-        tensors = list(flat.tensors.values())
         self._layout, self._volatile = flat.layout, flat.volatile
         self._names = list(flat.tensors)
-        self._objects = list(map(ref, tensors))
-        self._addresses = list(map(Tensor.data_ptr, tensors))
-        self._shapes = _shapes_of(tensors)
-        self._properties = list(map(_properties, tensors))
+        self._facts = list(_facts(flat.tensors.values()))
 
 
-def _shapes_of(tensors: Sequence[Tensor]) -> _Shapes:
-    """Sizes and strides: some methods (`t_`, `resize_`) change them of a tensor that stays."""
-    return list(map(Tensor.size, tensors)), list(map(Tensor.stride, tensors))
+def _facts(tensors: Iterable[Tensor]) -> Iterator[tuple[object, ...]]:
+    """Of each tensor all facts at a time: most of the work is to find it in memory."""
+    return zip(*(map(fact, tensors) for fact in _FACTS), strict=True)

@@ -110,7 +110,7 @@ class Flat:
 
 @dataclass(frozen=True)
 class Branch:
-    """A dict of tensors, or of dicts of tensors, as it was when it was flattened."""
+    """A dict of tensors, or of dicts of tensors or of plain values, as it was when flattened."""
 
     keys: object
     paths: Sequence[str]
@@ -163,7 +163,8 @@ class _Flattener:
         if isinstance(value, tuple) and type(value) in (tuple, torch.Size):
             return {"$tuple": self._items(value, path, depth)}
         if isinstance(value, OrderedDict) and (versions := getattr(value, "_metadata", None)):
-            return {"$module": [self._dict(value, path, depth), self.of(versions, path, depth)]}
+            rest = self.of(versions, f"{path}'s versions", depth)  # a branch of its own
+            return {"$module": [self._dict(value, path, depth), rest]}
         if isinstance(value, Counter):
             return {"$counter": self._dict(value, path, depth)}
         if isinstance(value, dict):
@@ -209,9 +210,10 @@ class _Flattener:
 
 
 def _keys_and_tensors(content: Mapping[Any, Any]) -> tuple[object, Iterable[Tensor]] | None:
-    """Of a dict of tensors, or of such dicts; None of another.
+    """Of a dict of tensors, or of such dicts, or of dicts of plain values; None of another.
 
-    Thousands of these are in a state, and hardly change: so nothing is done here one by one.
+    Thousands of these are in a state, and hardly change: so nothing is done here one by one. Plain
+    values, as the versions of a module's parts, are among the keys, with their types.
     """
     inner = content.values()
     keys: list[object] = [list(content), list(map(type, content))]
@@ -223,9 +225,12 @@ def _keys_and_tensors(content: Mapping[Any, Any]) -> tuple[object, Iterable[Tens
     keys += [list(map(tuple, inner))]
     if set(map(type, chain.from_iterable(inner))) != {str}:
         return None
-    if set(map(type, chain.from_iterable(map(dict.values, inner)))) != {Tensor}:
-        return None
-    return keys, chain.from_iterable(map(dict.values, inner))
+    leaves = list(chain.from_iterable(map(dict.values, inner)))
+    types = list(map(type, leaves))
+    kinds = set(types)
+    if kinds == {Tensor}:
+        return keys, leaves
+    return ([*keys, leaves, types], ()) if kinds <= _PLAIN else None
 
 
 def _scalar(value: object) -> JSON:

@@ -1,15 +1,22 @@
 """What was found out about a state is kept as long as it holds, and no longer."""
 
+import copy
+import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from spotrun_trainer.state.flatten import Layout, Spec
+from spotrun_trainer.checkpoint import Checkpoints
+from spotrun_trainer.state.flatten import Flat, Layout, Spec
 from spotrun_trainer.state.tracked import Tracked
+
+WAIT_SECONDS = 60.0
 
 
 class Held:
@@ -94,7 +101,12 @@ def tie(model: Any, _optimizer: Any, _held: Held) -> None:
 
 def replace_by_a_like_one(_model: Any, _optimizer: Any, held: Held) -> None:
     held.state["flat"]["x"] = torch.full((2, 2), 5.0)
-    held.state["deep"][1]["a"] = torch.full((3,), 5.0)
+    held.state["deep"][1] = dict.fromkeys(held.state["deep"][1], torch.full((3,), 5.0))
+
+
+def view_as_another_type(_model: Any, _optimizer: Any, held: Held) -> None:
+    y = held.state["flat"]["y"]  # it stays where it is, and has the same shape
+    y.data = y.data.view(torch.int32 if y.dtype == torch.float32 else torch.float32)
 
 
 def add(_model: Any, _optimizer: Any, held: Held) -> None:
@@ -102,11 +114,11 @@ def add(_model: Any, _optimizer: Any, held: Held) -> None:
 
 
 def rename(_model: Any, _optimizer: Any, held: Held) -> None:
-    held.state["deep"][1] = {"b": held.state["deep"][1]["a"]}
+    held.state["deep"][1] = {f"{key}b": one for key, one in held.state["deep"][1].items()}
 
 
 def renumber(_model: Any, _optimizer: Any, held: Held) -> None:
-    held.state["deep"] = dict(zip((0, True), held.state["deep"].values(), strict=True))
+    held.state["deep"] = dict(zip((0, True), held.state["deep"].values(), strict=False))
 
 
 def change_a_value(_model: Any, optimizer: Any, held: Held) -> None:
@@ -117,14 +129,26 @@ def ask_for_gradients(_model: Any, _optimizer: Any, held: Held) -> None:
     held.state["flat"]["x"] = torch.ones(2, 2, requires_grad=True)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        *(replace_by_another_type, turn_in_place, put_elsewhere, tie, replace_by_a_like_one),
-        *(turn_what_stays, resize_what_stays, unsqueeze_what_stays),
-        *(add, rename, renumber, change_a_value, ask_for_gradients),
-    ],
+def train(model: Any, optimizer: Any, _held: Held) -> None:
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(1.0)
+        for state in optimizer.state.values():
+            state["exp_avg"].mul_(2.0)
+
+
+def count_versions(model: Any, _optimizer: Any, _held: Held) -> None:
+    model[0]._version = True  # which is equal to 1, and is not saved as that
+
+
+CHANGES = (
+    *(replace_by_another_type, turn_in_place, put_elsewhere, tie, replace_by_a_like_one),
+    *(turn_what_stays, resize_what_stays, unsqueeze_what_stays, view_as_another_type),
+    *(add, rename, renumber, change_a_value, ask_for_gradients, train, count_versions),
 )
+
+
+@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("times", [1, 2])  # from the second on it knows the objects
 def test_a_change_is_seen(change: Callable[..., None], times: int) -> None:
     *things, tracked = stepped()
@@ -132,14 +156,49 @@ def test_a_change_is_seen(change: Callable[..., None], times: int) -> None:
         tracked.flatten()
     change(*things)
     for _ in range(2):  # also after what was seen is known
-        found, expected = tracked.flatten(), anew(*things).flatten()
-        assert found.layout == expected.layout
-        assert (found.values, found.volatile) == (expected.values, expected.volatile)
-        assert repr(found.values) == repr(expected.values)  # 1 is not True
-        assert list(found.tensors) == list(expected.tensors)
-        for name, tensor in found.tensors.items():
-            assert torch.equal(tensor, expected.tensors[name])
-            assert not tensor.requires_grad
+        assert_flat_as_anew(tracked, things)
+
+
+@given(changes=st.lists(st.sampled_from(CHANGES), min_size=1, max_size=8))
+def test_each_save_has_what_there_is_then(changes: Sequence[Callable[..., None]]) -> None:
+    *things, tracked = stepped()
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoints = Checkpoints(folder, keep=1)
+        for number, change in enumerate(changes, 1):
+            change(*things)
+            flat = assert_flat_as_anew(tracked, things)
+            checkpoints.save(f"step-{number}.g1", flat, rank=0, size=1, extra={})
+            assert checkpoints.wait(WAIT_SECONDS)
+            loaded = emptied(copy.deepcopy(things))
+            checkpoints.load(f"step-{number}.g1", loaded)
+            assert_equal(loaded.flatten(), flat)
+        checkpoints.close()
+
+
+def emptied(things: list[Any]) -> Tracked:
+    """The same things, without what they have learnt."""
+    for tensor in anew(*things).flatten().tensors.values():
+        tensor.zero_()
+    *_, held = things
+    held.state = {}
+    return anew(*things)
+
+
+def assert_flat_as_anew(tracked: Tracked, things: list[Any]) -> Flat:
+    found, expected = tracked.flatten(), anew(*things).flatten()
+    assert found.layout == expected.layout
+    assert found.volatile == expected.volatile
+    assert_equal(found, expected)
+    assert not any(tensor.requires_grad for tensor in found.tensors.values())
+    return found
+
+
+def assert_equal(found: Flat, expected: Flat) -> None:
+    assert repr(found.values) == repr(expected.values)  # 1 is not True
+    assert list(found.tensors) == list(expected.tensors)
+    for name, tensor in found.tensors.items():
+        assert tensor.dtype == expected.tensors[name].dtype
+        assert torch.equal(tensor, expected.tensors[name])
 
 
 def test_what_cannot_be_saved_is_refused_also_later() -> None:
