@@ -46,14 +46,14 @@ class Toleration(Model):
     key: ShortText | None = Field(None, description="The taint's key. Default: every key.")
     operator: TolerationOperator = Field(
         TolerationOperator.EQUAL,
-        description=f"Default Equal: how it compares. {TolerationOperator.explained()}",
+        description=f"Default Equal: the comparison. {TolerationOperator.explained()}",
     )
     value: ShortText | None = Field(None, description="The taint's value, for Equal.")
     effect: Effect | None = Field(
         None, description=f"The taint's effect. Default: every effect. {Effect.explained()}"
     )
     toleration_seconds: Count | None = Field(
-        None, description="For NoExecute: how long it is tolerated, in seconds. Default: for ever."
+        None, description="Seconds for which it is tolerated, for NoExecute. Default: for ever."
     )
 
     rules = (
@@ -90,7 +90,9 @@ class CapacityPoolSpec(Model):
     region: Annotated[str, Field(min_length=1, max_length=128)] | None = Field(
         None, description="The cloud's region, which prices depend on. Default: unknown."
     )
-    capacity: Capacity = Field(description=f"How the nodes are had. {Capacity.explained()}")
+    capacity: Capacity = Field(
+        description=f"The capacity type of the nodes. {Capacity.explained()}"
+    )
     node_selector: Labels | None = Field(
         None, description="Labels that the pool's nodes have. Default: none asked for."
     )
@@ -157,10 +159,12 @@ class Price(Model):
         None, description="Price of the same node on demand, in USD per hour; absent while unknown."
     )
     source: ShortText | None = Field(
-        None, description="Who said so, e.g. the pool's spec, a price table or the cloud."
+        None,
+        description="The source of the price, e.g. the pool's spec, a price table or the cloud.",
     )
     as_of: Time | None = Field(
-        None, description="When the source said so; while it repeats itself, to ten minutes."
+        None,
+        description="Time at which the source said so; while it repeats itself, to ten minutes.",
     )
     stale: bool | None = Field(
         None, description="True while a live source has said nothing for long: the price counts on."
@@ -185,10 +189,10 @@ class PoolNode(Model):
 class PoolInterruption(Model):
     """Nodes that were taken away together."""
 
-    time: Time = Field(description="When the first of them said so, or was missed.")
-    nodes: Count = Field(description="How many nodes were taken within a few minutes.")
+    time: Time = Field(description="Time at which the first of them announced it, or was missed.")
+    nodes: Count = Field(description="Number of nodes that were taken within a few minutes.")
     node_hours: Amount = Field(
-        description="For how long those nodes were there in the 24 hours before, all together."
+        description="Hours for which those nodes were there in the 24 hours before, all together."
     )
 
 
@@ -204,14 +208,14 @@ class CapacityPoolStatus(Model):
         "namespaces, for none of them sees all.",
     )
     node: PoolNode | None = Field(
-        None, description="What one node has, as last seen; absent until a node was there."
+        None, description="The resources of one node, as last seen; absent until a node was there."
     )
     empty_since: Time | None = Field(
         None,
         description="Since when there is no node. A discovered pool that nobody has changed is "
         "deleted after a week of that.",
     )
-    price: Price | None = Field(None, description="What a node costs, and since when.")
+    price: Price | None = Field(None, description="The price of a node, and its history.")
     unpriced: LongText | None = Field(
         None,
         description="The command by which you say what a node costs; absent while its price is "
@@ -220,24 +224,23 @@ class CapacityPoolStatus(Model):
     available: ConditionStatus | None = Field(
         None, description="Whether more can be had: True, False (it was dry when asked) or Unknown."
     )
-    retry_at: Time | None = Field(None, description="When a dry pool is asked again.")
+    retry_at: Time | None = Field(None, description="Time at which a dry pool is asked again.")
     provision_seconds: Amount | None = Field(
-        None, description="How long a new node took, the 95th percentile, in seconds."
+        None, description="Time that a new node took, the 95th percentile, in seconds."
     )
     interruptions_24h: Count | None = Field(
         None,
         alias="interruptions24h",
-        description="How often nodes were taken away in the last 24 hours; a bulk loss counts "
-        "once.",
+        description="Number of interruptions in the last 24 hours; a bulk loss counts once.",
     )
     interruptions: Annotated[tuple[PoolInterruption, ...], Field(max_length=64)] | None = Field(
         None, description="These, oldest first, and the last one before them."
     )
     lifetimes: LongText | None = Field(
         None,
-        description="How long nodes live before they are taken away: for each age how many were "
-        "taken before the next one, of how many that reached it, e.g. 0m 3/12, 15m 1/9. "
-        "Nodes that went away otherwise count as long as they were there; the oldest fade out.",
+        description="Lifetimes of nodes before they are taken away: for each age how many were "
+        "taken before the next one, of how many that reached it, e.g. 0m 3/12, 15m 1/9. Nodes "
+        "that went away otherwise count as long as they were there; the oldest fade out.",
     )
     as_of: Time | None = Field(None, description="Up to when all this was learned.")
 
@@ -248,7 +251,7 @@ class CapacityPool(Model):
     api_version: Literal["spotrun.dev/v1alpha1"] = Field(description="The version of the API.")
     kind: Literal["CapacityPool"] = Field(description="The kind of object.")
     metadata: ObjectMeta = Field(description="Name, labels and annotations.")
-    spec: CapacityPoolSpec = Field(description="Which nodes this pool is, or would be.")
+    spec: CapacityPoolSpec = Field(description="The nodes that this pool is, or would be.")
     status: CapacityPoolStatus | None = Field(
-        None, description="What was learned about the pool; only the operator writes here."
+        None, description="The facts learned about the pool; only the operator writes here."
     )

@@ -61,8 +61,8 @@ class PoolCost(Model):
     usd: Amount = Field(description="Spent there so far, in USD.")
     corrected_usd: SignedAmount | None = Field(
         None,
-        description="By how much this has fallen when less turned out to be owed, in USD; zero or "
-        "below. It is in usd.",
+        description="Amount by which this has fallen when less turned out to be owed, in USD; zero "
+        "or below. It is in usd.",
     )
 
 
@@ -88,8 +88,8 @@ class Cost(Model):
     )
     spot_corrected_usd: SignedAmount | None = Field(
         None,
-        description="By how much spotUsd has fallen when less turned out to be owed, in USD; zero "
-        "or below. It is in spotUsd.",
+        description="Amount by which spotUsd has fallen when less turned out to be owed, in USD; "
+        "zero or below. It is in spotUsd.",
     )
     by_pool: PoolCosts | None = Field(
         None, description="The same sum as usd, by the CapacityPools of the nodes."
@@ -99,13 +99,14 @@ class Cost(Model):
     )
     saved_usd: SignedAmount | None = Field(
         None,
-        description="What spot saved, in USD: onDemandUsd minus usd. Below zero when it cost more.",
+        description="Savings by spot, in USD: onDemandUsd minus usd. Negative when it cost more.",
     )
     lost_work_usd: Amount | None = Field(
         None, description="Spent on steps done twice and on stalls, in USD; contained in usd."
     )
     waste: Waste | None = Field(
-        None, description="What of usd bought nothing, by its name, as far as that is measured."
+        None,
+        description="The part of usd that bought nothing, by its name, as far as that is measured.",
     )
     idle_usd: Amount | None = Field(
         None,
@@ -123,34 +124,34 @@ class Cost(Model):
         "went into starting, waiting, saving and steps done twice.",
     )
     usd_per_step: Amount | None = Field(
-        None, description="What a step has cost so far, all else included, in USD."
+        None, description="Cost per step so far, all else included, in USD."
     )
     usd_per_million_samples: Amount | None = Field(
         None,
-        description="What a million samples have cost so far, all else included, in USD; absent "
-        "where the trainer does not tell of samples.",
+        description="Cost per million samples so far, all else included, in USD; absent where the "
+        "trainer does not tell of samples.",
     )
     usd_per_epoch: Amount | None = Field(
         None,
-        description="What an epoch has cost so far, all else included, in USD; absent where the "
-        "trainer does not tell of samples, or its dataset has no length.",
+        description="Cost per epoch so far, all else included, in USD; absent where the trainer "
+        "does not tell of samples, or its dataset has no length.",
     )
     forecast_usd: Amount | None = Field(
-        None, description="What the job will have cost at its end, in USD."
+        None, description="Expected cost of the job at its end, in USD."
     )
     forecast_low_usd: Amount | None = Field(
-        None, description="The same if all goes as well as at the best of late, in USD."
+        None, description="The same if all goes as well as it recently did at best, in USD."
     )
     forecast_high_usd: Amount | None = Field(
-        None, description="The same if all goes as badly as at the worst of late, in USD."
+        None, description="The same if all goes as badly as it recently did at worst, in USD."
     )
     budget_used_percent: Percent | None = Field(
         None, description='Share of budget.maxCostUsd that is spent, e.g. "43%".'
     )
     corrected_usd: SignedAmount | None = Field(
         None,
-        description="What later findings have added to usd after it was shown, in USD; below zero "
-        "where less was owed than was shown. It is in usd.",
+        description="Amount that later findings have added to usd after it was shown, in USD; "
+        "below zero where less was owed than was shown. It is in usd.",
     )
     pricing: Pricing | None = Field(
         None, description=f"Whether the sums are complete. {Pricing.explained()}"
@@ -166,9 +167,9 @@ class Cost(Model):
 class EarlierRate(Model):
     """The cost of each of them before, until the next price."""
 
-    usd_per_hour: ShortText = Field(description="In USD per hour.")
+    usd_per_hour: ShortText = Field(description="The rate, in USD per hour.")
     since: ShortText | None = Field(
-        None, description="From when on; absent: since they have their nodes."
+        None, description="Time from which it holds; absent: since they have their nodes."
     )
     is_spot: bool | None = Field(
         None, description="Whether they were on spot capacity; absent: as they are now."
@@ -187,14 +188,14 @@ class Rate(Model):
     Its writer alone checks the fields: the API server allows no rules in long lists.
     """
 
-    workers: ListedSerials = Field(description='Their serial numbers, as intervals, e.g. "0-2,7".')
+    workers: ListedSerials = Field(description='Serial numbers, as intervals, e.g. "0-2,7".')
     usd_per_hour: ShortText = Field(
         description="Price of the node times the worker's share of it, in USD per hour."
     )
     since: ShortText | None = Field(
         None,
-        description="From when on; absent: since they have their nodes. What a worker cost before "
-        "is in the sums. Of two rates that name it the later one replaces the other.",
+        description="Time from which it holds; absent: since they have their nodes. What a worker "
+        "cost before is in the sums. Of two rates that name it the later one replaces the other.",
     )
     before: Annotated[tuple[EarlierRate, ...], Field(max_length=MOST_EARLIER)] | None = Field(
         None,
@@ -210,22 +211,22 @@ class Rate(Model):
 class ChargeEnd(Model):
     """The end of the charge of lost workers: nobody reports when their containers ended."""
 
-    workers: ListedSerials = Field(description='Their serial numbers, as intervals, e.g. "0-2,7".')
-    at: ShortText = Field(description="When they were last known to run.")
+    workers: ListedSerials = Field(description='Serial numbers, as intervals, e.g. "0-2,7".')
+    at: ShortText = Field(description="Time at which they were last known to run.")
 
 
 class Mark(Model):
     """The step that a job had reached, and its cost by then."""
 
     step: Long = Field(description="The last step that had been done.")
-    usd: Amount = Field(description="What had been spent, in USD.")
+    usd: Amount = Field(description="Amount spent by then, in USD.")
 
 
 class Accumulators(Model):
     """Exact sums over settled workers and past times; running workers are added when asked."""
 
     usd: Amount | None = Field(None, description="Cost of settled workers, in USD.")
-    spot_usd: Amount | None = Field(None, description="Of that what was spent on spot, in USD.")
+    spot_usd: Amount | None = Field(None, description="The part of usd spent on spot, in USD.")
     by_pool: PoolCosts | None = Field(None, description="The same as usd, by pools.")
     unpriced_seconds: Amount | None = Field(
         None,
@@ -234,26 +235,28 @@ class Accumulators(Model):
     )
     rates: Annotated[tuple[Rate, ...], Field(max_length=20_000)] | None = Field(
         None,
-        description="What the workers cost that are not settled: a price is kept from when it was "
+        description="Cost of the workers that are not settled: a price is kept from when it was "
         "first known, for the node that says it may be gone at the end. One entry for all that "
         "have cost the same since they came.",
     )
     ends: Annotated[tuple[ChargeEnd, ...], Field(max_length=512)] | None = Field(
-        None, description="When the charge of workers ended that are lost and not settled."
+        None, description="End of the charge of workers that are lost and not settled."
     )
     corrected_usd: SignedAmount | None = Field(
-        None, description="What later findings have changed in what was shown of usd, in USD."
+        None, description="Amount by which later findings have changed the shown usd, in USD."
     )
     reserved_usd: Amount | None = Field(
         None,
-        description="What was kept back for the last checkpoint when the budget was used up, in "
-        "USD; the job goes on once maxCostUsd is above this and what was spent.",
+        description="Amount reserved for the last checkpoint when the budget was used up, in USD; "
+        "the job goes on once maxCostUsd is above this and what was spent.",
     )
     on_demand_usd: Amount | None = Field(
         None, description="Useful work up to asOf at on-demand prices, in USD."
     )
     lost_work_usd: Amount | None = Field(None, description="Lost work up to asOf, in USD.")
-    redone_usd: Amount | None = Field(None, description="Of that the steps done twice, in USD.")
+    redone_usd: Amount | None = Field(
+        None, description="The part of it for steps done twice, in USD."
+    )
     useful_step: Long | None = Field(
         None, description="The last step in onDemandUsd; steps done again are not in it again."
     )
@@ -261,22 +264,22 @@ class Accumulators(Model):
         None, description="The world in which the work up to asOf was done."
     )
     marks: Annotated[tuple[Mark, ...], Field(max_length=16)] | None = Field(
-        None, description="What the forecast is made from: the course of late, newest last."
+        None, description="The recent course that the forecast is made from, newest last."
     )
     useful_usd: Amount | None = Field(
-        None, description="What the steps from firstStep to peakStep have cost, in USD."
+        None, description="Cost of the steps from firstStep to peakStep, in USD."
     )
     peers_usd: Amount | None = Field(
-        None, description="Of that the time in which workers waited for each other, in USD."
+        None, description="The part of it in which workers waited for each other, in USD."
     )
     data_usd: Amount | None = Field(
-        None, description="Of that the time in which they waited for data, in USD."
+        None, description="The part of it in which they waited for data, in USD."
     )
     checkpoint_usd: Amount | None = Field(
-        None, description="What the time has cost in which training stood still to save, in USD."
+        None, description="Cost of the time in which training stood still to save, in USD."
     )
     checkpoint_seconds: Amount | None = Field(
-        None, description="Of that time what lies in the world checkpointGeneration, in seconds."
+        None, description="The part of that time in the world checkpointGeneration, in seconds."
     )
     checkpoint_generation: Count | None = Field(
         None, description="The world in which training stood still last to save."

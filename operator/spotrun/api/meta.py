@@ -48,14 +48,16 @@ class Condition(Model):
     """One aspect of an object's state."""
 
     type: Annotated[ReasonText, Field(max_length=316)] = Field(
-        description="Which aspect, e.g. Running or WithinBudget."
+        description="The aspect, e.g. Running or WithinBudget."
     )
     status: ConditionStatus = Field(description="Whether it holds: True, False or Unknown.")
     observed_generation: Long | None = Field(
         None, description="The metadata.generation that this was concluded from."
     )
-    last_transition_time: Time = Field(description="When status changed last.")
-    reason: ReasonText = Field(description="Why, in one CamelCase word for machines.")
+    last_transition_time: Time = Field(description="Time of the last change of status.")
+    reason: ReasonText = Field(
+        description="The cause of the phase, in one CamelCase word for machines."
+    )
     message: Annotated[str, Field(max_length=32768)] = Field(
         description="Why, in words for people."
     )

@@ -16,6 +16,7 @@ def reference(schemas: dict[str, JsonSchema]) -> str:
         "# API reference: `spotrun.dev/v1alpha1`",
         "",
         "The same texts are shown by `kubectl explain tjob.spec` and so on.",
+        "Words that are not Kubernetes' or PyTorch's own are in the [glossary](glossary.md).",
     ]
     for kind, schema in schemas.items():
         lines += ["", f"## {kind}", "", schema["description"], *_rules(schema)]

@@ -17,7 +17,7 @@ class Measured(Model):
     """The speed of a world of some size: medians of at least three windows of 20 steps."""
 
     workers: Count = Field(description="The size of the world.")
-    step_seconds: Amount = Field(description="How long a step took, in seconds.")
+    step_seconds: Amount = Field(description="Duration of a step, in seconds.")
     samples_per_second: Amount = Field(description="Samples trained per second.")
     compute: Amount | None = Field(
         None, description="The share of a step in which the workers computed."
@@ -26,7 +26,7 @@ class Measured(Model):
         None, description="The share of a step in which they waited for data."
     )
     accelerator: ShortText | None = Field(None, description="The GPU model it was measured on.")
-    time: Time = Field(description="When it was measured; after six hours it counts no more.")
+    time: Time = Field(description="Time of the measurement; after six hours it counts no more.")
 
 
 class Rejected(Model):
@@ -38,13 +38,13 @@ class Rejected(Model):
         description="The share of the added workers that showed up as added throughput; absent "
         "where nobody tells of steps.",
     )
-    until: Time = Field(description="When it may be tried again.")
+    until: Time = Field(description="Time at which it may be tried again.")
 
 
 class Resize(Model):
     """A change of the wanted size."""
 
-    time: Time = Field(description="When it was decided.")
+    time: Time = Field(description="Time of the decision.")
     before: Count = Field(description="The size wanted until then.")
     after: Count = Field(description="The size wanted from then on.")
     reason: ShortText = Field(description="Why, in one CamelCase word.")
@@ -56,14 +56,15 @@ class ScalingStatus(Model):
     size: Count | None = Field(None, description="The number of workers that is justified.")
     replaces: Count | None = Field(
         None,
-        description="Until it stands in workers.replicas: what was there when it was decided.",
+        description="The value of workers.replicas when it was decided, until the decision stands "
+        "there.",
     )
     reason: ShortText | None = Field(
         None, description="Why, in one CamelCase word, as was decided last."
     )
     utilization: dict[str, Amount] | None = Field(
         None,
-        description="What the workers use, as shares by resource, of those that have a target.",
+        description="Used shares of the resources that have a target, by resource.",
         json_schema_extra={"maxProperties": 3},
     )
     more_since: Time | None = Field(
@@ -78,7 +79,7 @@ class ScalingStatus(Model):
         json_schema_extra={"maxProperties": 16},
     )
     measured: Annotated[tuple[Measured, ...], Field(max_length=16)] | None = Field(
-        None, description="What a step took at each size, by size."
+        None, description="Measured speed of the sizes that were tried."
     )
     rejected: Annotated[tuple[Rejected, ...], Field(max_length=16)] | None = Field(
         None, description="Growths that were taken back."
@@ -86,6 +87,6 @@ class ScalingStatus(Model):
     last: Resize | None = Field(None, description="The last change.")
     decisions: dict[str, Count] | None = Field(
         None,
-        description="How often it was decided, by reason; to keep the size included.",
+        description="Number of decisions by reason; to keep the size is one.",
         json_schema_extra={"maxProperties": 32},
     )

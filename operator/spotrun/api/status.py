@@ -20,7 +20,7 @@ class Allowed(Model):
     size: Count = Field(
         description="The number of workers that market, budget and deadline allow at present."
     )
-    reason: ShortText = Field(description="What sets this limit, in one CamelCase word.")
+    reason: ShortText = Field(description="The cause of this limit, in one CamelCase word.")
 
 
 class WorkersStatus(Model):
@@ -30,8 +30,8 @@ class WorkersStatus(Model):
         None, description='Workers that run of workers wanted, e.g. "6/8".'
     )
     running: Count | None = Field(None, description="Workers whose containers run.")
-    spot: Count | None = Field(None, description="Those of them on spot capacity.")
-    on_demand: Count | None = Field(None, description="Those of them on on-demand capacity.")
+    spot: Count | None = Field(None, description="Running workers on spot capacity.")
+    on_demand: Count | None = Field(None, description="Running workers on on-demand capacity.")
     allowed: Allowed | None = Field(
         None, description="The largest size the job may have now, and what limits it."
     )
@@ -58,9 +58,9 @@ class World(Model):
     switch: bool = Field(
         description="False while the world is prepared, true once its members are to enter it."
     )
-    how: How = Field(description=f"How it is entered. {How.explained()}")
+    how: How = Field(description=f"The way in which it is entered. {How.explained()}")
     store: ShortText | None = Field(
-        None, description="Where the members meet: host:port of their store."
+        None, description="The members' meeting point: host:port of their store."
     )
     trained: Serials | None = Field(
         None,
@@ -75,7 +75,7 @@ class World(Model):
         None, description="The checkpoint it starts from where no worker has newer state."
     )
     formed_at: Time | None = Field(
-        None, description="When it was published, or when its members were told to enter it."
+        None, description="Time at which it was published, or its members were told to enter it."
     )
     trains: Count | None = Field(
         None, description="While switch is false: the generation that trains meanwhile."
@@ -83,8 +83,8 @@ class World(Model):
     late: Serials | None = Field(
         None,
         description="Workers that were left out because they did not arrive in time, once for each "
-        "time; who is late twice is replaced. Who failed on a node that is blamed twice is named "
-        "twice at once.",
+        "time; one that is late twice is replaced. One that failed on a node that is blamed "
+        "twice is named twice at once.",
     )
     joined: Serials | None = Field(
         None,
@@ -106,7 +106,7 @@ class Progress(Model):
     )
     eta: Time | None = Field(
         None,
-        description="When the training ends at the present pace, to within a tenth of what is "
+        description="The end of the training at the present pace, to within a tenth of what is "
         "left; absent while that is not known.",
     )
 
@@ -114,15 +114,15 @@ class Progress(Model):
 class CheckpointStatus(Model):
     """The newest checkpoint that the operator acknowledged; a world restores this one."""
 
-    name: ShortText = Field(description="Its directory, e.g. step-4200.g7.")
+    name: ShortText = Field(description="The name of its directory, e.g. step-4200.g7.")
     step: Long = Field(description="The step it holds.")
-    time: Time = Field(description="When it was complete.")
+    time: Time = Field(description="Time at which it was complete.")
 
 
 class Interruption(Model):
     """One worker taken away by its platform."""
 
-    time: Time = Field(description="When it was noticed.")
+    time: Time = Field(description="Time at which it was noticed.")
     worker: Count = Field(description="The worker's serial number.")
     reason: ShortText = Field(description="Reclaimed, NodeLost, Drained or Preempted.")
     pool: ShortText | None = Field(None, description="The CapacityPool it ran in.")
@@ -132,7 +132,7 @@ class Interruption(Model):
 class Interruptions(Model):
     """Workers taken away, which is nobody's failure."""
 
-    count: Count | None = Field(None, description="How many so far.")
+    count: Count | None = Field(None, description="Number of interruptions so far.")
     lost_steps: Long | None = Field(None, description="Steps done again because of them.")
     last: Interruption | None = Field(None, description="The most recent one.")
 
@@ -140,7 +140,7 @@ class Interruptions(Model):
 class HeldBack(Model):
     """Workers that failed before they trained, in one world."""
 
-    workers: ListedSerials = Field(description='Their serial numbers, e.g. "0-2,7".')
+    workers: ListedSerials = Field(description='Serial numbers, e.g. "0-2,7".')
     generation: Count | None = Field(
         None, description="The world that they were in, or got ready for; absent if it was none."
     )
@@ -154,14 +154,14 @@ class Newcomers(Model):
     """Workers that failed before they trained, while others did: that ends no job."""
 
     failures: Count = Field(
-        description="How often in a row, those within a pause counted once: until one of them "
-        "trains, or nobody else is wanted."
+        description="Number of failures in a row, those within a pause counted once: until one of "
+        "them trains, or nobody else is wanted."
     )
-    retry_at: Time = Field(description="When they are tried again.")
+    retry_at: Time = Field(description="Time at which they are tried again.")
     held: Annotated[tuple[HeldBack, ...], Field(max_length=MOST_HELD_WORLDS + 1)] | None = Field(
         None,
-        description="Those of them that are still there, by the last worlds in which they failed; "
-        "until then no world waits for them.",
+        description="Failed joining workers that are still there, by the last worlds in which they "
+        "failed; until then no world waits for them.",
     )
 
 
@@ -179,12 +179,12 @@ class Restarts(Model):
         None, description="Failures counted against failures.maxRestarts."
     )
     counted_since: Time | None = Field(
-        None, description="When the count started afresh, after an hour of progress."
+        None, description="Time at which the count started afresh, after an hour of progress."
     )
-    retry_at: Time | None = Field(None, description="When the next attempt begins, if one waits.")
+    retry_at: Time | None = Field(None, description="Time of the next attempt, if one waits.")
     last_generation: Count | None = Field(
         None,
-        description="The world in which the last one happened; what its peers report is not "
+        description="The world in which the last one happened; reports of its peers are not "
         "counted.",
     )
     last_reason: ShortText | None = Field(
@@ -193,7 +193,7 @@ class Restarts(Model):
     last_exit_code: Annotated[int, Field(ge=0, le=255)] | None = Field(
         None, description="The exit code of the last one, if there was one."
     )
-    last_message: LongText | None = Field(None, description="What the last one said.")
+    last_message: LongText | None = Field(None, description="The message of the last one.")
     blamed: (
         Annotated[tuple[ShortText, ...], Field(max_length=2 * MOST_AVOIDED + MOST_BLAMED_ONCE)]
         | None
@@ -212,51 +212,54 @@ class Rejections(Model):
     """Workers that were bound to a node and not taken there, which is nobody's failure."""
 
     count: Count = Field(
-        description="How often in a row: until a worker that came later is taken by its node."
+        description="Number of rejections in a row: until a worker that came later is taken by its "
+        "node."
     )
     worker: Count = Field(description="The serial number of the last one.")
-    retry_at: Time = Field(description="When workers are made again.")
+    retry_at: Time = Field(description="Time at which workers are made again.")
     nodes: Annotated[tuple[ShortText, ...], Field(max_length=MOST_AVOIDED)] | None = Field(
         None,
         description="The host names of the last nodes that did so, newest last; new workers keep "
         "away from them until two minutes after retryAt.",
     )
-    message: LongText = Field(description="What the last node's kubelet said.")
+    message: LongText = Field(description="The message of the last node's kubelet.")
 
 
 class Unused(Model):
     """Nodes that no allowed size could use, since others did not come: they were given back."""
 
-    count: Count = Field(description="How often in a row.")
-    size: Count = Field(description="To how many workers the job keeps until retryAt.")
+    count: Count = Field(description="Number of times in a row.")
+    size: Count = Field(description="Number of workers that the job keeps to until retryAt.")
     room: Count = Field(
-        description="For how many more there seemed to be room on nodes: for more it is asked at "
-        "once."
+        description="Number of further workers for which nodes seemed to have room: more room is "
+        "asked for at once."
     )
-    retry_at: Time | None = Field(None, description="When all that are wanted are asked for again.")
-    retried_at: Time | None = Field(None, description="When they were asked for again last.")
+    retry_at: Time | None = Field(
+        None, description="Time at which all wanted workers are asked for again."
+    )
+    retried_at: Time | None = Field(
+        None, description="Time at which they were asked for again last."
+    )
 
 
 class Orders(Model):
     """Requests to the workers beside training."""
 
     checkpoint: Count = Field(
-        description="How often a checkpoint out of turn was asked for; it only grows."
+        description="Number of checkpoints that were asked for out of turn; it only grows."
     )
-    time: Time = Field(description="When it was asked for last.")
+    time: Time = Field(description="Time of the last request.")
 
 
 class Pace(Model):
     """Measurements of the job: the duration of its steps and of its changeovers."""
 
-    step_seconds: Amount | None = Field(None, description="How long a step takes, in seconds.")
-    workers: Count | None = Field(
-        None, description="The size of the world in which it takes so long."
-    )
+    step_seconds: Amount | None = Field(None, description="Duration of a step, in seconds.")
+    workers: Count | None = Field(None, description="The size of the world with this duration.")
     changeovers: Annotated[tuple[Count, ...], Field(max_length=10)] | None = Field(
         None,
-        description="How long the last new workers took from their launch until they trained, in "
-        "seconds, newest last.",
+        description="Times from the launch of the last new workers until they trained, in seconds, "
+        "newest last.",
     )
     measured: Count | None = Field(
         None, description="The highest serial number of a worker that is among them."
@@ -266,8 +269,8 @@ class Pace(Model):
 class Decision(Model):
     """A decision of the operator; one to change nothing is listed as well."""
 
-    time: Time = Field(description="When it was decided.")
-    what: ShortText = Field(description="What was decided, e.g. Grow, Shrink, Stay or Replace.")
+    time: Time = Field(description="Time of the decision.")
+    what: ShortText = Field(description="The decision, e.g. Grow, Shrink, Stay or Replace.")
     why: LongText = Field(description="Why, in words.")
     numbers: Annotated[dict[str, ShortText], Field(max_length=32)] | None = Field(
         None, description="The numbers it was decided on, by name."
@@ -278,38 +281,47 @@ class TrainingJobStatus(Model):
     """The status of the job; only the operator writes here."""
 
     phase: Phase | None = Field(
-        None, description=f"Where the job is in its life. {Phase.explained()}"
+        None, description=f"The stage of the job's life. {Phase.explained()}"
     )
-    reason: ShortText | None = Field(None, description="Why, in one CamelCase word for machines.")
-    message: LongText | None = Field(None, description="Why, in one line a person can act on.")
+    reason: ShortText | None = Field(
+        None, description="The cause of the phase, in one CamelCase word for machines."
+    )
+    message: LongText | None = Field(
+        None, description="The cause of the phase, in one line that a person can act on."
+    )
     observed_generation: Long | None = Field(
         None, description="The metadata.generation that this status was concluded from."
     )
     suspended_by: Annotated[tuple[SuspendedBy, ...], Field(max_length=4)] | None = Field(
         None,
-        description="Who holds the job back; each is cleared by its own rule. "
+        description="The causes of the suspension; each is cleared by its own rule. "
         f"{SuspendedBy.explained()}",
         json_schema_extra={"x-kubernetes-list-type": "set"},
     )
     workers: WorkersStatus | None = Field(None, description="The workers there are.")
-    world: World | None = Field(None, description="The workers that train together.")
-    progress: Progress | None = Field(None, description="How far the training has come.")
+    world: World | None = Field(
+        None,
+        description="The workers that train together, in rank order. See "
+        "https://github.com/spotrun/spotrun/blob/main/docs/glossary.md.",
+    )
+    progress: Progress | None = Field(None, description="The progress of the training.")
     checkpoint: CheckpointStatus | None = Field(
         None, description="The newest checkpoint the operator acknowledged; a world restores it."
     )
-    pace: Pace | None = Field(None, description="What was measured of the job's pace.")
+    pace: Pace | None = Field(None, description="Measurements of the job's steps and changeovers.")
     scaling: ScalingStatus | None = Field(
         None, description="Why the job has the size it has; in mode Auto only."
     )
-    orders: Orders | None = Field(None, description="What workers are asked to do beside training.")
+    orders: Orders | None = Field(None, description="Requests to the workers beside training.")
     interruptions: Interruptions | None = Field(None, description="Workers that were taken away.")
-    restarts: Restarts | None = Field(None, description="Failures, and what was done about them.")
+    restarts: Restarts | None = Field(None, description="Failures, and the restarts that followed.")
     rejections: Rejections | None = Field(None, description="Workers that nodes did not take.")
     unused: Unused | None = Field(
         None, description="Nodes that no allowed size of the job could use."
     )
     cost: Cost | None = Field(
-        None, description="What the job cost and saved, in USD, written at most once a minute."
+        None,
+        description="The cost and the savings of the job, in USD, written at most once a minute.",
     )
     decisions: Annotated[tuple[Decision, ...], Field(max_length=10)] | None = Field(
         None, description="The last ten decisions, newest last, each with its numbers."

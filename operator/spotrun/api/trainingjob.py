@@ -53,34 +53,38 @@ class TrainingJobSpec(Model):
         "one is "
         "first. The priority of pods is something else: see template.spec.priorityClassName.",
     )
-    workers: Workers = Field(description="How few workers, how many, and what each is made from.")
+    workers: Workers = Field(
+        description="The number of workers, and the template that each is made from."
+    )
     scaling: Scaling = Field(
-        Scaling(), description="How the number of workers follows what they achieve."
+        Scaling(), description="The way in which the number of workers follows their utilization."
     )
     placement: Placement = Field(
-        Placement(), description="Where workers may run, and what spot capacity may cost."
+        Placement(),
+        description="The capacity that workers may use, and the most that spot may cost.",
     )
     deadline: Deadline | None = Field(
-        None, description="When the job should be finished. Default: no deadline."
+        None, description="The time by which the job should be finished. Default: no deadline."
     )
-    budget: Budget | None = Field(None, description="What the job may cost. Default: no limit.")
+    budget: Budget | None = Field(
+        None, description="The money that the job may cost. Default: no limit."
+    )
     schedule: Schedule | None = Field(
         None, description="The hours in which the job may run. Default: always."
     )
     idle: Idle | None = Field(
         None,
-        description="What to do about workers that are paid and do next to nothing. Default: the "
+        description="The reaction to workers that are paid and do next to nothing. Default: the "
         "condition Idle says so, and they go on.",
     )
     checkpoint: Checkpoint | None = Field(
         None,
-        description="Where checkpoints are kept. Default: nowhere, so a job that loses all its "
-        "workers "
+        description="The place of checkpoints. Default: none, so a job that loses all its workers "
         "begins again. Changes only while the job is suspended.",
     )
-    failures: Failures = Field(Failures(), description="What to do when the training fails.")
+    failures: Failures = Field(Failures(), description="The reaction to failures of the training.")
     finished: Finished | None = Field(
-        None, description="What becomes of the job when it is over. Default: it is kept."
+        None, description="The clean-up of the job after its end. Default: it is kept."
     )
 
     rules = (
@@ -154,10 +158,13 @@ class TrainingJob(Model):
     kind: Literal["TrainingJob"] = Field(description="The kind of object.")
     metadata: ObjectMeta = Field(description="Name, namespace, labels and annotations.")
     spec: TrainingJobSpec = Field(
-        description="What is wanted of the job. Only workers.template is required."
+        description="The wanted state of the job. Only workers.template is required."
     )
     status: TrainingJobStatus | None = Field(
-        None, description="What the operator says about the job; only it writes here."
+        None,
+        description="The observed state of the job; only the operator writes here. Words such as "
+        "world, serial or settled are explained in "
+        "https://github.com/spotrun/spotrun/blob/main/docs/glossary.md.",
     )
 
     rules = (

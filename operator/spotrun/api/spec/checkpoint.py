@@ -82,7 +82,7 @@ class EmptyDir(Model):
     """A directory that lives and dies with its pod."""
 
     medium: Medium | None = Field(
-        None, description='"" for the node\'s disk, which is the default, or Memory.'
+        None, description='The storage: "" for the node\'s disk, which is the default, or Memory.'
     )
     size_limit: Quantity | None = Field(
         None, description="The most it may hold, e.g. 20Gi. Default: what the node has."
@@ -131,11 +131,11 @@ class Checkpoint(Model):
     )
     every: AutoOrDuration = Field(
         AutoOrDuration("Auto"),
-        description="Default Auto: as often as pays off against the interruptions measured. "
+        description="Default Auto: the interval that pays off against the interruptions measured. "
         "Or a duration, e.g. 10m.",
     )
     keep: Annotated[int, Field(ge=1, le=1000)] = Field(
-        3, description="Default 3. How many checkpoints remain; older ones are deleted."
+        3, description="Default 3. The number of checkpoints that are kept; older ones are deleted."
     )
 
     rules = (

@@ -36,7 +36,7 @@ class Deadline(Model):
     )
     on_missed: OnMissed = Field(
         OnMissed.AUTO,
-        description=f"Default Auto: what to do when it cannot be met. {OnMissed.explained()}",
+        description=f"Default Auto: the reaction if it cannot be met. {OnMissed.explained()}",
     )
 
     rules = (
@@ -83,13 +83,13 @@ class Budget(Model):
     )
     on_exceeded: OnExceeded = Field(
         OnExceeded.SUSPEND,
-        description="Default Suspend: what to do when maxCostUsd is used up. "
+        description="Default Suspend: the reaction when maxCostUsd is used up. "
         f"{OnExceeded.explained()} "
         "Suspend needs a checkpoint that outlives pods.",
     )
     unpriced: Unpriced = Field(
         Unpriced.REFUSE,
-        description=f"Default Refuse: what to do about unknown prices. {Unpriced.explained()}",
+        description=f"Default Refuse: the reaction to unknown prices. {Unpriced.explained()}",
     )
 
     rules = (
@@ -127,8 +127,8 @@ class Idle(Model):
     """The reaction to workers that are paid and do next to nothing."""
 
     suspend_after: IdleDuration = Field(
-        description="For how long all workers may use next to nothing, or make no step, e.g. 2h; "
-        "at least 15m. Then a checkpoint is saved and the job suspended, until somebody sets "
+        description="The time for which all workers may use next to nothing, or make no step, e.g. "
+        "2h; at least 15m. Then a checkpoint is saved and the job suspended, until somebody sets "
         "suspend to true and to false again."
     )
 
@@ -138,9 +138,8 @@ class Failures(Model):
 
     max_restarts: Annotated[int, Field(ge=0, le=10_000)] = Field(
         3,
-        description="Default 3. So many failures are answered with a restart; the next one ends "
-        "the "
-        "job. The count starts afresh after an hour of progress.",
+        description="Default 3. The number of failures that are answered with a restart; the next "
+        "one ends the job. The count starts afresh after an hour of progress.",
     )
     fatal_exit_codes: (
         Annotated[
@@ -155,9 +154,8 @@ class Failures(Model):
     )
     hang_after: AutoOrDuration = Field(
         AutoOrDuration("Auto"),
-        description="Default Auto: from the durations of past steps. A step that takes longer "
-        "counts as "
-        "a failure. Or a duration, e.g. 30m.",
+        description="Default Auto: a limit from the durations of past steps. A step that takes "
+        "longer counts as a failure. Or a duration, e.g. 30m.",
     )
 
     rules = (
@@ -175,6 +173,6 @@ class Finished(Model):
 
     delete_after: Duration | None = Field(
         None,
-        description="How long after its end the TrainingJob is deleted, e.g. 24h. Default: it is "
-        "kept.",
+        description="The time from its end until the TrainingJob is deleted, e.g. 24h. Default: it "
+        "is kept.",
     )

@@ -42,11 +42,13 @@ class Placement(Model):
     )
     on_demand_base: Annotated[int, Field(ge=0, le=10_000)] = Field(
         0,
-        description="Default 0. So many workers always run on on-demand capacity; rank 0 is one.",
+        description="Default 0. The number of workers that always run on on-demand capacity; rank "
+        "0 is one.",
     )
     homogeneous: Homogeneous = Field(
         Homogeneous.ACCELERATOR,
-        description=f"Default Accelerator: what workers have in common. {Homogeneous.explained()}",
+        description="Default Accelerator: the property that workers have in common. "
+        f"{Homogeneous.explained()}",
     )
     zones: Zones = Field(
         Zones.AUTO, description=f"Default Auto: zones a world spans. {Zones.explained()}"
@@ -68,9 +70,9 @@ class Placement(Model):
     )
     fallback_after: Duration = Field(
         Duration("10m"),
-        description="Default 10m. With capacity Mixed: when no spot was to be had for so long, "
-        "on-demand is used; at once when no spot pool is known or declared. A deadline decides by "
-        "itself once it is known how many steps there are.",
+        description="Default 10m. The time without available spot after which on-demand is used, "
+        "with capacity Mixed; at once when no spot pool is known or declared. A deadline decides "
+        "by itself once it is known how many steps there are.",
     )
     give_back_after: Duration = Field(
         Duration("20m"),

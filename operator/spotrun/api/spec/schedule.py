@@ -66,10 +66,12 @@ class Window(Model):
         description="Days on which the window begins, e.g. [Mon-Fri] or [Sat, Sun]. "
         "Default: every day.",
     )
-    from_: ClockTime = Field(alias="from", description='When it begins, e.g. "20:00".')
+    from_: ClockTime = Field(
+        alias="from", description='The time of day at which it begins, e.g. "20:00".'
+    )
     to: EndTime = Field(
-        description='When it ends, e.g. "06:00"; earlier than from means on the next day, '
-        '"24:00" is the end of the day.'
+        description='The time of day at which it ends, e.g. "06:00"; earlier than from means on '
+        'the next day, "24:00" is the end of the day.'
     )
     time_zone: TimeZone = Field(
         TimeZone("UTC"),

@@ -24,11 +24,10 @@ class Expression(Model):
     """One requirement on one label."""
 
     key: LabelKey = Field(description="The label that is compared.")
-    operator: Operator = Field(description=f"How it is compared. {Operator.explained()}")
+    operator: Operator = Field(description=f"The comparison. {Operator.explained()}")
     values: Annotated[tuple[LabelValue, ...], Field(max_length=64)] | None = Field(
         None,
-        description="What the label is compared with: at least one for In and NotIn, none "
-        "otherwise.",
+        description="The values for the comparison: at least one for In and NotIn, none otherwise.",
     )
 
     rules = (

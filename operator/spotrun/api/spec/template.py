@@ -61,7 +61,7 @@ class Container(Model):
     )
     args: Annotated[_Arguments, Field(max_length=1024)] | None = Field(
         None,
-        description="For the container that trains: the script and its arguments, for torchrun.",
+        description="The container that trains gets the script and its arguments, for torchrun.",
     )
 
 

@@ -50,7 +50,7 @@ class Workers(Model):
         "the job is suspended.",
     )
     template: PodTemplate = Field(
-        description="What every worker is made from: a pod template with one container, or one "
+        description="The template of every worker: a pod template with one container, or one "
         "called `trainer`. Give no command there: the operator runs torchrun, and args hold the "
         "script and its arguments. Changes only while the job is suspended."
     )
@@ -100,7 +100,9 @@ class TargetResource(Choice):
 class Target(Model):
     """A utilization to keep."""
 
-    resource: TargetResource = Field(description=f"What is measured. {TargetResource.explained()}")
+    resource: TargetResource = Field(
+        description=f"The resource that is measured. {TargetResource.explained()}"
+    )
     utilization_percent: PercentOf = Field(
         70, description="Default 70, in percent. More utilization than this asks for more workers."
     )
@@ -135,15 +137,15 @@ class Scaling(Model):
     )
     hour_worth_usd: Amount | None = Field(
         None,
-        description="In USD. What finishing an hour earlier is worth to you: the size is chosen "
-        'at which work costs least, this included, and targets do not matter; "0" gives the '
+        description="The worth to you of finishing an hour earlier, in USD: the size is chosen at "
+        'which work costs least, this included, and targets do not matter; "0" gives the '
         "cheapest. Default: targets and minEfficiency alone decide.",
     )
     scale_up_after: Duration = Field(
-        Duration("2m"), description="Default 2m. How long more workers must be justified."
+        Duration("2m"), description="Default 2m. The time for which more workers must be justified."
     )
     scale_down_after: Duration = Field(
-        Duration("10m"), description="Default 10m. How long fewer workers must suffice."
+        Duration("10m"), description="Default 10m. The time for which fewer workers must suffice."
     )
 
     rules = (
