@@ -8,7 +8,7 @@ V = TypeVar("V")
 
 
 class LruMap(Generic[K, V]):
-    """At most `most` entries: one more removes the least recently used."""
+    """A map of at most `most` entries: one more removes the least recently used."""
 
     __slots__ = ("_entries", "most")
 
