@@ -5,10 +5,12 @@ import pytest
 from spotrun.act.manifests.affinity import affinity, tolerations
 from spotrun.api.capacitypool import Capacity, Toleration, TolerationOperator
 from spotrun.api.spec.placement import CapacityPolicy
+from spotrun.observe.nodes.cloud_labels import CAPACITY_LABELS, SPOT_TAINTS
 from spotrun.state.actions import Placed
 from spotrun.state.market import Market, PoolFacts
 from tests.support.jobs.builders import a_spec
 
+PLATFORMS = len(CAPACITY_LABELS)
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 ZONE = "topology.kubernetes.io/zone"
 EXISTS = TolerationOperator.EXISTS
@@ -32,13 +34,13 @@ def on_nodes(*terms: dict[str, Any]) -> dict[str, Any]:
 
 def test_spot_is_any_platforms_spot() -> None:
     terms = required(None, CapacityPolicy.SPOT)
-    assert len(terms) == 7
+    assert len(terms) == PLATFORMS
     assert terms[0] == term("karpenter.sh/capacity-type", "spot")
 
 
 def test_on_demand_is_no_platforms_spot() -> None:
     (only,) = required(None, CapacityPolicy.ON_DEMAND)
-    assert len(only["matchExpressions"]) == 7
+    assert len(only["matchExpressions"]) == PLATFORMS
     assert {one["operator"] for one in only["matchExpressions"]} == {"NotIn"}
 
 
@@ -46,30 +48,30 @@ def test_mixed_asks_for_nothing_and_prefers_spot() -> None:
     wishes = {PREFERRED: [{"weight": 1, "preference": term("a")}]}
     result = affinity({"nodeAffinity": wishes}, CapacityPolicy.MIXED)
     assert REQUIRED not in result["nodeAffinity"]
-    assert len(result["nodeAffinity"][PREFERRED]) == 8
+    assert len(result["nodeAffinity"][PREFERRED]) == PLATFORMS + 1
     assert result["nodeAffinity"][PREFERRED][0] == wishes[PREFERRED][0]
 
 
 def test_what_the_user_requires_must_hold_as_well() -> None:
     fields = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
     terms = required(on_nodes(term("a"), fields), CapacityPolicy.SPOT)
-    assert len(terms) == 14
+    assert len(terms) == 2 * PLATFORMS
     assert terms[0]["matchExpressions"] == [
         *term("a")["matchExpressions"],
         *term("karpenter.sh/capacity-type", "spot")["matchExpressions"],
     ]
-    assert terms[7]["matchFields"] == fields["matchFields"]
+    assert terms[PLATFORMS]["matchFields"] == fields["matchFields"]
 
 
 def test_a_term_that_matches_no_node_does_not_begin_to_match() -> None:
-    assert len(required(on_nodes(term("a"), {}), CapacityPolicy.SPOT)) == 7
+    assert len(required(on_nodes(term("a"), {}), CapacityPolicy.SPOT)) == PLATFORMS
     assert required(on_nodes({}), CapacityPolicy.SPOT) == [{}]
 
 
 def test_nodes_to_avoid_and_the_capacity_hold_together() -> None:
     result = affinity(on_nodes(term("a")), CapacityPolicy.ON_DEMAND, ["n1"])
     (only,) = result["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
-    assert len(only["matchExpressions"]) == 9
+    assert len(only["matchExpressions"]) == PLATFORMS + 2
     avoided = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["n1"]}
     assert only["matchExpressions"][-1] == avoided
 
@@ -88,7 +90,7 @@ def keys(found: list[dict[str, Any]]) -> list[str]:
 def test_spot_taints_are_tolerated_where_spot_is_used() -> None:
     spot = tolerations((), a_spec(placement={"capacity": "Spot"}), unhealthy_seconds=300)
     only = tolerations((), a_spec(placement={"capacity": "OnDemand"}), unhealthy_seconds=300)
-    assert len(spot) == 5
+    assert sorted(keys(spot)) == sorted([*keys(only), *SPOT_TAINTS])
     assert keys(only) == ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]
 
 
@@ -152,7 +154,9 @@ def test_a_pool_of_several_zones_is_asked_in_one_of_them() -> None:
 
 
 @pytest.mark.parametrize("names", [(), ("gone",)])
-@pytest.mark.parametrize(("capacity", "terms"), [(Capacity.SPOT, 7), (Capacity.ON_DEMAND, 1)])
+@pytest.mark.parametrize(
+    ("capacity", "terms"), [(Capacity.SPOT, PLATFORMS), (Capacity.ON_DEMAND, 1)]
+)
 def test_where_no_pool_is_known_the_capacity_is_asked_for(
     names: tuple[str, ...], capacity: Capacity, terms: int
 ) -> None:
@@ -164,7 +168,7 @@ def test_where_no_pool_is_known_the_capacity_is_asked_for(
 def test_pools_may_be_preferred_without_being_required() -> None:
     found = placed(Placed((), (("b", 100),)))
     assert REQUIRED not in found
-    assert len(found[PREFERRED]) == 8
+    assert len(found[PREFERRED]) == PLATFORMS + 1
 
 
 def test_taints_of_declared_pools_are_tolerated() -> None:
