@@ -117,6 +117,7 @@ class Told:
             how=How(world.how.value),
             switch=world.switch,
             restore=world.restore,
+            planned=bool(world.planned),
         )
 
     def _neighbours(self, place: int) -> tuple[str, ...]:

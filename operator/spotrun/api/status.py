@@ -86,6 +86,11 @@ class World(Model):
         "time; one that is late twice is replaced. One that failed on a node that is blamed "
         "twice is named twice at once.",
     )
+    planned: bool | None = Field(
+        None,
+        description="True where processes are started again though nobody was lost: a script that "
+        "saves when it is told to end (SIGTERM) has the pod's grace period to do so.",
+    )
     joined: Serials | None = Field(
         None,
         description="Members that did not train before it. If one fails before it has made a step "

@@ -16,6 +16,8 @@ from spotrun.state.job_state import JobState
 from spotrun.state.market import Market
 from spotrun.wire import LastWords, Report, Utilization
 
+_GRACE_SECONDS = 120  # that every worker has at least, to end
+
 
 class PodPhase(StrEnum):
     """As Kubernetes says it."""
@@ -249,6 +251,13 @@ class JobSnapshot:
     def processes(self) -> int:
         """How many each of its workers runs."""
         return self.spec.workers.processes or self.requests.gpus or self.claimed or 1
+
+    @property
+    def grace_seconds(self) -> int:
+        """The seconds that each of its workers has to end, from SIGTERM to SIGKILL."""
+        template = self.spec.workers.template.spec.model_extra or {}
+        given = template.get("terminationGracePeriodSeconds")
+        return max(given if isinstance(given, int) else 0, _GRACE_SECONDS)
 
     def limited_to(self, replicas: int, why: Reason) -> "JobSnapshot":
         """The same job as if fewer workers had been asked for."""

@@ -148,6 +148,16 @@ def all_outlive_a_break(workers: Iterable[Worker]) -> bool:
     return all(one is not None and one.report.outlives_a_break for one in agents)
 
 
+def can_be_asked_to_save(view: View, status: JobState) -> bool:
+    """Whether one of those who train saves when a checkpoint is ordered, or may for all we know.
+
+    A script that does not train through `Run` reads no orders: nobody waits for it to follow them.
+    """
+    crew = members(view, status)
+    agents = [worker.agent for worker in crew if worker.agent is not None]
+    return some_unheard(view, crew) or any(one.report.can_be_asked_to_save for one in agents)
+
+
 def is_prepared(worker: Worker, *, in_process: bool) -> bool:
     """Whether a newcomer holds nobody up: where others wait in process, its own has to be warm."""
     report = worker.agent.report if worker.agent is not None else None

@@ -26,6 +26,7 @@ def publish(
     *,
     switch: bool,
     late: Sequence[Worker] = (),
+    is_planned: bool = False,
 ) -> JobState:
     """Make the next world; without members it stands for "nobody trains"."""
     old = status.world
@@ -53,6 +54,7 @@ def publish(
         trains=generation(status) if is_prepared else None,
         late=_late(view, old, late),
         joined=_joined(view, status, members),
+        planned=True if is_planned and how is How.RESTART else None,
     )
     numbers = {"generation": str(world.generation), "size": str(len(members)), "how": how.value}
     return record(view, replace(status, world=world), "World", why, numbers)

@@ -57,6 +57,7 @@ def a_worker(
     needs_boundary: bool = False,
     leaving: bool = False,
     broken: int = 0,
+    saves_on_order: bool | None = None,
     failed: Failure | None = None,
     suspects: tuple[int, ...] = (),
     store_port: int | None = None,
@@ -89,6 +90,7 @@ def a_worker(
         needs_boundary=needs_boundary,
         leaving=leaving,
         broken=broken,
+        saves_on_order=saves_on_order,
     )
     agent = None
     if ready is not None:

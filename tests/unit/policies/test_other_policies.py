@@ -261,6 +261,22 @@ def test_without_a_place_for_checkpoints_nothing_is_waited_for() -> None:
     assert decision.status.phase is Phase.SUSPENDED
 
 
+def test_a_script_that_follows_no_orders_is_not_waited_for() -> None:
+    job = a_job(1, suspend=True, checkpoint=ON_CLAIM).training(0, in_process=False)
+    script = job.with_worker(0, ready=False, arrived=1, in_process=False, saves_on_order=False)
+    decision = script.decide()
+    assert decision.status.orders is None
+    assert [type(action) for action in decision.actions] == [Remove], "it saves when it is told"
+
+
+def test_what_breaks_off_while_a_job_is_suspended_is_no_failure() -> None:
+    job = a_job(2, suspend=True, checkpoint=ON_CLAIM).training(0, 1, in_process=False)
+    job = job.with_state(job.decide().status)
+    failed = Failure(1, 1, "rank 1 ended with exit code 1: connection closed by peer")
+    broken = job.with_worker(1, ready=False, arrived=1, in_process=False, failed=failed)
+    assert broken.decide().status.restarts is None
+
+
 def test_outside_its_windows_a_job_is_suspended_by_its_schedule() -> None:
     windows = {"windows": [{"from": "20:00", "to": "06:00"}]}
     job = a_job(1, schedule=windows, checkpoint=ON_CLAIM)

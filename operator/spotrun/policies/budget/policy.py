@@ -32,7 +32,6 @@ from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View
 
-_GRACE_SECONDS = 120  # that every worker has at least, to end
 _LATE_SECONDS = 60  # what workers were told last may be so old: it is written once a minute
 _TOLD_AT_LEAST = timedelta(seconds=90)
 """Nobody is told to stop sooner than this: until then there is news, if the operator is there."""
@@ -169,10 +168,9 @@ def _kept_back(view: View, status: JobState, budget: Budget, now: Bill) -> Usd:
 
 def _reserve(view: View, rate: UsdPerHour) -> Usd:
     spec = view.job.spec
-    given = (spec.workers.template.spec.model_extra or {}).get("terminationGracePeriodSeconds")
-    grace_seconds = max(given if isinstance(given, int) else 0, _GRACE_SECONDS)
     checkpoint_seconds = CHECKPOINT_SECONDS if spec.checkpoint is not None else 0.0
-    return reserve_for(rate, Decimal(checkpoint_seconds), Decimal(grace_seconds + _LATE_SECONDS))
+    ending_seconds = view.job.grace_seconds + _LATE_SECONDS
+    return reserve_for(rate, Decimal(checkpoint_seconds), Decimal(ending_seconds))
 
 
 def _reserving(view: View, status: JobState, verdict: Verdict, now: Bill) -> JobState:

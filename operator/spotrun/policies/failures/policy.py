@@ -150,8 +150,8 @@ def _hung(view: View, status: JobState) -> Failure | None:
 
 
 def _reported(view: View, status: JobState) -> Failure | None:
-    if brought_down(status):
-        return None
+    if brought_down(status) or status.suspended_by:
+        return None  # processes that are told to end break off those of their peers
     for worker in failed(view, status):
         failure = worker.agent.report.failed if worker.agent is not None else None
         if failure is not None:

@@ -12,7 +12,7 @@ from spotrun.policies.lifecycle.schedule_windows import (
 from spotrun.state.conditions import find, holds_since, read_reason, state
 from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View
-from spotrun.state.world_members import training
+from spotrun.state.world_members import can_be_asked_to_save, training
 
 CHECKPOINT_SECONDS = 110.0
 """So long a checkpoint may take after the order; a pod's grace period is 120 s."""
@@ -90,6 +90,8 @@ def checkpoint_again_seconds(view: View, status: JobState) -> float:
     """How long it is still waited for the checkpoint that comes before a suspension."""
     if not status.suspended_by or view.job.spec.checkpoint is None:
         return 0.0
+    if not can_be_asked_to_save(view, status):
+        return 0.0  # it is told when its pod is deleted, and has its time then
     since, saved = holds_since(status, ConditionType.SUSPENDED), status.checkpoint
     if since is None or not any(n in view.alive_serials for n in training(status)):
         return 0.0

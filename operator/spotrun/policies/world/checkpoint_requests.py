@@ -14,7 +14,7 @@ from spotrun.state.replicas import holds_all, whole
 from spotrun.state.sizes import wanted
 from spotrun.state.view import FINISHED, View
 from spotrun.state.worker_ids import ordered
-from spotrun.state.world_members import members, training
+from spotrun.state.world_members import can_be_asked_to_save, members, training
 
 AGAIN_SECONDS = 60.0
 """A notice that lasts longer is worth another checkpoint."""
@@ -22,7 +22,7 @@ AGAIN_SECONDS = 60.0
 
 def order_checkpoint(view: View, status: JobState) -> JobState:
     """Ask for a checkpoint before a suspension, and before more leave than a world can spare."""
-    if status.phase in FINISHED or view.job.spec.checkpoint is None or not training(status):
+    if status.phase in FINISHED or not training(status) or not may_be_asked(view, status):
         return status
     last = status.orders.time.datetime if status.orders is not None else None
     if since := holds_since(status, ConditionType.SUSPENDED):
@@ -36,6 +36,11 @@ def order_checkpoint(view: View, status: JobState) -> JobState:
         return status
     count = (status.orders.checkpoint if status.orders is not None else 0) + 1
     return replace(status, orders=Orders(checkpoint=count, time=Time.of(view.now)))
+
+
+def may_be_asked(view: View, status: JobState) -> bool:
+    """Whether a checkpoint may be ordered, and waited for."""
+    return view.job.spec.checkpoint is not None and can_be_asked_to_save(view, status)
 
 
 def is_saved(view: View, status: JobState) -> bool:

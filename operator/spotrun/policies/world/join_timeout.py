@@ -28,7 +28,9 @@ from spotrun.state.world_transitions import publish
 LATE_SECONDS = 2.0
 """In process all leave one step together, so they arrive within a step of each other."""
 RESTART_LATE_SECONDS = 120.0
-"""Processes that start again import and build; some take much longer than others."""
+"""Processes that start again import and build; some take much longer than others.
+
+Those of a script that is told to end first may save for as long as its pod's grace period."""
 LET_GO_SECONDS = 2.0
 """Who was left out tells within this that its process has not let go of the world before."""
 NOBODY_SECONDS = {How.BOUNDARY: 30.0, How.ABORT: 30.0, How.RESTART: 600.0}
@@ -62,10 +64,11 @@ def arrival_again_seconds(view: View, status: JobState) -> float | None:
         return NOBODY_SECONDS[how] + _step_allowance(view, status) - formed_seconds
     told = (w.agent.arrived_seconds for w in present if w.agent is not None)
     ages = [age for age in told if age is not None]
+    saves_seconds = view.job.grace_seconds if world.planned else 0.0
     if not ages:
-        return RESTART_LATE_SECONDS - formed_seconds
+        return RESTART_LATE_SECONDS + saves_seconds - formed_seconds
     if how is How.RESTART:
-        return RESTART_LATE_SECONDS - max(ages)
+        return RESTART_LATE_SECONDS + saves_seconds - max(ages)
     # Processes that start side by side do not leave one step together: the last one counts.
     return LATE_SECONDS + _step_allowance(view, status) - (min(ages) if starts else max(ages))
 

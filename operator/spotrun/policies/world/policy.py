@@ -78,7 +78,7 @@ def again_seconds(view: View, status: JobState) -> float | None:
     if holds_back(status):
         return None
     waits: list[float | None] = [
-        leave_again_seconds(view),
+        leave_again_seconds(view, status),
         let_go_again_seconds(view, status),
         view.job.restart_seconds,
     ]

@@ -11,7 +11,7 @@ from spotrun.policies.failures.joining_workers import held_back
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.lifecycle.suspension import CHECKPOINT_SECONDS
 from spotrun.policies.placement.policy import retiring
-from spotrun.policies.world.checkpoint_requests import is_restart_planned, is_saved
+from spotrun.policies.world.checkpoint_requests import is_restart_planned, is_saved, may_be_asked
 from spotrun.policies.world.join_timeout import just_left_out
 from spotrun.state.job_state import JobState
 from spotrun.state.replicas import bring_all, led_by, whole
@@ -36,6 +36,8 @@ LEAD_SECONDS = 8.0
 TOGETHER_SECONDS = 5.0
 """Notices come in groups: who has to leave so soon after another one leaves with it, in one round.
 """
+SCRIPT_LEAD_SECONDS = 30.0
+"""So long where its script saves only when it is ended; a part of the notices are no longer."""
 NEWCOMERS_SECONDS = 1.0
 """Newcomers come in groups, as losses do: so long it is waited for another one after the last."""
 NEWCOMERS_AT_MOST_SECONDS = 5.0
@@ -93,10 +95,11 @@ def newcomers_again_seconds(view: View, status: JobState) -> float:
     return max(waits)
 
 
-def leave_again_seconds(view: View) -> float | None:
+def leave_again_seconds(view: View, status: JobState) -> float | None:
     """When the next departing worker has to be left out."""
     moments = (leaves_at(worker) for worker in view.alive)
-    waits = [(at - view.now) / timedelta(seconds=1) - LEAD_SECONDS for at in moments if at]
+    lead_seconds = _lead_seconds(view, status)
+    waits = [(at - view.now) / timedelta(seconds=1) - lead_seconds for at in moments if at]
     return min((wait for wait in waits if wait > 0), default=None)
 
 
@@ -123,21 +126,27 @@ def _change_to(view: View, status: JobState, chosen: list[Worker]) -> JobState:
         # What was prepared has lost its newcomers, or they are not wanted any more. It stands until
         # there is something to prepare again: to enter a world without a change costs a stall.
         return status
+    if not chosen:
+        why = "all who train leave now: their script saves when it is ended"
+        return publish(view, status, [], How.RESTART, why, switch=False)
     joins, stay = len(serials - crew), len(serials & crew)
     brings_state = stay and _with_the_state(view, status, chosen)
     how = How.BOUNDARY if brings_state and _is_in_process(view, status) else How.RESTART
     why = f"{joins} join, {len(crew)} train, {len(serials)} will"
     if how is How.RESTART and _should_save_first(view, status):
         switch = False
-    return publish(view, status, chosen, how, why, switch=switch)
+    return publish(view, status, chosen, how, why, switch=switch, is_planned=True)
 
 
 def save_again_seconds(view: View, status: JobState) -> float:
     """How long a restart that is planned still waits for the checkpoint it was ordered to await.
 
-    Not longer than saving may take: a script may not know how to.
+    Not longer than saving may take, and not for a script that follows no orders: it is told when
+    it is ended, and has its time then.
     """
     if not is_restart_planned(view, status) or is_saved(view, status):
+        return 0.0
+    if not may_be_asked(view, status):
         return 0.0
     world, crew = status.world, set(training(status))
     if world is None or world.formed_at is None or _somebody_must_leave_now(view, status):
@@ -149,9 +158,8 @@ def save_again_seconds(view: View, status: JobState) -> float:
 
 
 def _should_save_first(view: View, status: JobState) -> bool:
-    can_save = view.job.spec.checkpoint is not None
     is_hurried = _somebody_must_leave_now(view, status)
-    return can_save and not is_hurried and not is_saved(view, status)
+    return may_be_asked(view, status) and not is_hurried and not is_saved(view, status)
 
 
 def _choose(view: View, status: JobState, *, with_unready: bool) -> list[Worker]:
@@ -174,6 +182,8 @@ def _choose(view: View, status: JobState, *, with_unready: bool) -> list[Worker]
     if chosen and _with_the_state(view, status, chosen):
         return chosen
     keepers = [*replaced, *leaving]
+    if not candidates and _saves_when_ended(view, status):
+        return []  # all leave now: they are told, and save
     return (_hand_over(view, status, chosen, keepers) if chosen and keepers else None) or crew
 
 
@@ -196,7 +206,21 @@ def _hand_over(
         if _with_the_state(view, status, handed):
             return handed
     is_ready = all(worker.is_ready for worker in chosen)
-    return chosen if is_ready and is_saved(view, status) else None
+    return chosen if is_ready and _outlives_a_restart(view, status) else None
+
+
+def _outlives_a_restart(view: View, status: JobState) -> bool:
+    """Whether the state is on its volume, or its script is to see to that when it is ended."""
+    return _saves_when_ended(view, status) or is_saved(view, status)
+
+
+def _saves_when_ended(view: View, status: JobState) -> bool:
+    """Whether a script is to save when it is told to end, for it follows no orders."""
+    return view.job.spec.checkpoint is not None and not may_be_asked(view, status)
+
+
+def _lead_seconds(view: View, status: JobState) -> float:
+    return SCRIPT_LEAD_SECONDS if _saves_when_ended(view, status) else LEAD_SECONDS
 
 
 def _newcomers(
@@ -237,21 +261,19 @@ def _is_in_process(view: View, status: JobState) -> bool:
 
 
 def _somebody_must_leave_now(view: View, status: JobState) -> bool:
-    return any(_leaves_now(view, worker) for worker in members(view, status))
+    seconds = _lead_seconds(view, status)
+    return any(_leaves_within(view, worker, seconds) for worker in members(view, status))
 
 
 def _who_can_stay(view: View, status: JobState, others: list[Worker]) -> list[Worker]:
     """Those of the departing who have some time left yet; as they leave together where they may."""
     crew = [w for w in members(view, status) if w.serial not in view.staying_serials]
-    stay = [worker for worker in crew if not _leaves_now(view, worker)]
+    seconds = _lead_seconds(view, status)
+    stay = [worker for worker in crew if not _leaves_within(view, worker, seconds)]
     if len(stay) == len(crew):
         return stay
-    longest = [w for w in stay if not _leaves_within(view, w, LEAD_SECONDS + TOGETHER_SECONDS)]
+    longest = [w for w in stay if not _leaves_within(view, w, seconds + TOGETHER_SECONDS)]
     return longest if whole([*others, *longest], view.job.spec.workers) else stay
-
-
-def _leaves_now(view: View, worker: Worker) -> bool:
-    return _leaves_within(view, worker, LEAD_SECONDS)
 
 
 def _leaves_within(view: View, worker: Worker, seconds: float) -> bool:

@@ -1,5 +1,6 @@
 """Notices: make before break, in one round, with the state saved where only a restart helps."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,7 +8,9 @@ import pytest
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.status import How, Orders
 from spotrun.policies.lifecycle.suspension import CHECKPOINT_SECONDS
+from spotrun.policies.world.join_timeout import arrival_again_seconds
 from spotrun.policies.world.policy import again_seconds
+from spotrun.policies.world.resize import SCRIPT_LEAD_SECONDS
 from spotrun.state.actions import Create, Remove
 from spotrun.wire import Progress
 from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, ago, later
@@ -195,6 +198,71 @@ def test_without_a_place_for_checkpoints_there_is_nothing_to_wait_for() -> None:
     job = a_job(2).training(0, 1, in_process=False).with_worker(2, ready=True, ready_for=5)
     job = job.with_worker(1, ready=True, arrived=1, in_process=False, leaves_in=120)
     assert _switches(job) is True
+
+
+def a_plain_script(**worker: Any) -> JobBuilder:
+    """The same of a script that follows no orders, though its steps are counted."""
+    job = a_script(**worker)
+    known = {n: one.agent.report for n, one in job.workers.items() if one.agent is not None}
+    for serial, report in known.items():
+        agent = job.workers[serial].agent
+        assert agent is not None
+        plain = replace(agent, report=replace(report, saves_on_order=False))
+        job = replace(
+            job, workers={**job.workers, serial: replace(job.workers[serial], agent=plain)}
+        )
+    return job
+
+
+def test_a_script_that_follows_no_orders_is_told_when_it_is_ended() -> None:
+    status = a_plain_script().decide().status
+    assert status.orders is None
+    assert status.world is not None
+    assert (status.world.members, status.world.switch) == ("0,2", True)
+    assert status.world.planned
+
+
+def test_after_a_loss_nobody_has_time_to_save() -> None:
+    job = a_job(2, min=1, checkpoint=ON_CLAIM).training(0, 1, in_process=False).without(1)
+    world = job.with_facts(lost_seconds={1: 60.0}).decide().status.world
+    assert world is not None
+    assert (world.members, world.switch, world.planned) == ("0", True, None)
+
+
+def a_lone_script(leaves_in: float) -> JobBuilder:
+    job = a_job(1, checkpoint=ON_CLAIM).training(0, in_process=False)
+    plain = {"ready": False, "in_process": False, "saves_on_order": False}
+    return job.with_worker(0, arrived=1, leaves_in=leaves_in, **plain)
+
+
+def test_a_lone_script_goes_over_to_its_replacement_as_soon_as_that_is_ready() -> None:
+    job = a_lone_script(leaves_in=120)
+    assert members(job) == "0"
+    ready = job.with_worker(1, ready=True, ready_for=5, in_process=False, saves_on_order=False)
+    world = ready.decide().status.world
+    assert world is not None
+    assert (world.members, world.switch, world.planned) == ("1", True, True)
+
+
+def test_a_lone_script_without_a_replacement_is_ended_while_it_has_time_to_save() -> None:
+    job = a_lone_script(leaves_in=60)
+    assert again_seconds(job.view(), job.status) == 60 - SCRIPT_LEAD_SECONDS
+    assert members(job) == "0"
+    decision = a_lone_script(leaves_in=SCRIPT_LEAD_SECONDS).decide()
+    assert decision.status.world is not None
+    assert decision.status.world.members == ""
+
+
+def test_processes_that_save_first_may_come_so_much_later() -> None:
+    job = a_job(2, checkpoint=ON_CLAIM).training(0, 1, in_process=False)
+    job = job.with_world("0,1", 2, how=How.RESTART, formed=1)
+    job = job.with_worker(0, ready=False, arrived=2, arrived_for=0.0, in_process=False)
+    usual = arrival_again_seconds(job.view(), job.status)
+    assert job.status.world is not None
+    world = job.status.world.model_copy(update={"planned": True})
+    planned = job.with_status(world=world)
+    assert usual is not None
+    assert arrival_again_seconds(planned.view(), planned.status) == usual + 120
 
 
 def test_nothing_is_late_by_the_time_a_node_ends() -> None:
