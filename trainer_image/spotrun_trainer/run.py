@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from spotrun_trainer.data.run_data import Collate, Data, Sources
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.world_context import open_context
+from spotrun_trainer.hooks.watches import WATCH
 from spotrun_trainer.loop.evaluate import (
     LossFunction,
     MetricsFunction,
@@ -75,6 +76,7 @@ class Run:
         shards: int = 1,
         device: torch.device | str | None = None,
     ) -> None:
+        WATCH.turn_off()  # steps are told by the loop, which knows more of them
         self._context = open_context(
             seed,
             deterministic=deterministic,

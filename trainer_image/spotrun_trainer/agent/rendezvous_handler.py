@@ -33,6 +33,7 @@ from spotrun_trainer.agent.processes.warm_pool import Interpreters, begin_ahead
 from spotrun_trainer.agent.settings import Settings, read_settings
 from spotrun_trainer.agent.termination_log import TerminationLog
 from spotrun_trainer.checkpoint import make_writable
+from spotrun_trainer.hooks.python_path import watch_processes
 from spotrun_trainer.process.addresses import split_address
 from spotrun_trainer.process.dns import wait_shortly
 from spotrun_trainer.telemetry.trace import Trace, open_trace
@@ -140,6 +141,7 @@ def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
     _make_folder(settings)
     agent = Agent(settings)
     trace = open_trace()
+    watch_processes(os.environ)
     interpreters = begin_ahead(os.environ, trace)
     watch_failures(agent.fail, spared=lambda: interpreters.pids)
     stopping = Stopping(settings.grace_seconds, spared=lambda: interpreters.pids)

@@ -1,0 +1,228 @@
+"""What is counted of loops as people write them, with real torch, in the test's own process."""
+
+import atexit
+import importlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.optim import LBFGS, SGD, AdamW, Optimizer
+from torch.utils.data import DataLoader, TensorDataset
+from typing_extensions import override
+
+from spotrun_trainer.hooks.watches import Watch, watch_optimizers
+from spotrun_trainer.process.ipc_files import read_progress
+
+OPTIMIZERS = importlib.import_module("torch.optim.optimizer")
+Loop = Callable[[nn.Module], None]
+
+
+@pytest.fixture
+def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
+    monkeypatch.setenv("SPOTRUN_DIR", str(tmp_path))
+    monkeypatch.setenv("SPOTRUN_GENERATION", "3")
+    monkeypatch.setenv("SPOTRUN_TOTAL_STEPS", "40")
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    watch = Watch()
+    end = watch_optimizers(OPTIMIZERS, watch)
+    yield watch
+    end()
+    if watch.reports is not None:
+        atexit.unregister(watch.reports.close)  # its folder is gone by then
+
+
+def loss_of(model: nn.Module) -> Tensor:
+    out: Tensor = model(torch.ones(2, 3))
+    return out.square().mean()
+
+
+def backward(model: nn.Module) -> None:
+    loss_of(model).backward()  # type: ignore[no-untyped-call]
+
+
+def gradient_accumulation(model: nn.Module) -> None:
+    opt = SGD(model.parameters(), lr=0.1)
+    for number in range(1, 21):
+        backward(model)
+        if number % 4 == 0:
+            opt.step()
+            opt.zero_grad()
+
+
+def two_optimizers(model: nn.Module) -> None:
+    opts = SGD(model.parameters(), lr=0.1), AdamW(model.parameters(), lr=0.1)
+    for _ in range(5):
+        for opt in opts:
+            backward(model)
+            opt.step()
+
+
+def one_for_each_parameter_in_the_backward_pass(model: nn.Module) -> None:
+    opts = {p: SGD([p], lr=0.1) for p in model.parameters()}
+
+    def step(parameter: nn.Parameter) -> None:
+        opts[parameter].step()
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(step)  # type: ignore[no-untyped-call]
+    for _ in range(5):
+        backward(model)
+
+
+def a_scaler_that_skips(model: nn.Module) -> None:
+    opt, scaler = SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu")
+    for number in range(7):
+        loss = loss_of(model) * (float("inf") if number in {2, 4} else 1.0)
+        scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        scaler.step(opt)
+        scaler.update()
+        opt.zero_grad()
+
+
+def a_compiled_step(model: nn.Module) -> None:
+    opt = AdamW(model.parameters(), lr=0.1)
+    step = torch.compile(opt.step, backend="eager")
+    for _ in range(5):
+        backward(model)
+        step()
+
+
+def a_compiled_model(model: nn.Module) -> None:
+    compiled = cast("nn.Module", torch.compile(model, backend="eager"))
+    opt = AdamW(compiled.parameters(), lr=0.1)
+    for _ in range(5):
+        backward(compiled)
+        opt.step()
+
+
+def a_new_optimizer_each_time(model: nn.Module) -> None:
+    for _ in range(5):
+        opt = SGD(model.parameters(), lr=0.1)
+        backward(model)
+        opt.step()
+        del opt
+
+
+def closures_of_lbfgs(model: nn.Module) -> None:
+    opt = LBFGS(model.parameters(), lr=0.1, max_iter=4)
+
+    def closure() -> Tensor:
+        opt.zero_grad()
+        loss = loss_of(model)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    for _ in range(5):
+        opt.step(closure)  # type: ignore[no-untyped-call]
+
+
+class Wrapping(Optimizer):
+    """As ZeroRedundancyOptimizer: an optimizer that steps another one."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model.parameters(), {})
+        self.inner = SGD(model.parameters(), lr=0.1)
+
+    @override
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Step the inner one."""
+        self.inner.step(closure)
+
+
+def an_optimizer_in_an_optimizer(model: nn.Module) -> None:
+    opt = Wrapping(model)
+    for _ in range(5):
+        backward(model)
+        opt.step()
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        gradient_accumulation,
+        two_optimizers,
+        one_for_each_parameter_in_the_backward_pass,
+        a_scaler_that_skips,
+        a_compiled_step,
+        a_compiled_model,
+        a_new_optimizer_each_time,
+        closures_of_lbfgs,
+        an_optimizer_in_an_optimizer,
+    ],
+)
+def test_five_steps_of_a_loop_are_five(loop: Loop, watch: Watch, tmp_path: Path) -> None:
+    loop(nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 1)))
+    assert watch.reports is not None
+    watch.reports.close()
+    telling = read_progress(tmp_path)
+    assert (telling.generation, telling.step, telling.total) == (3, 5, 40)
+    assert telling.step_seconds
+    assert not telling.in_process
+
+
+def test_the_parts_of_a_step_are_told(
+    watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spotrun_trainer.telemetry.reporter.CALM_SECONDS", 0.0)
+    gradient_accumulation(nn.Linear(3, 1))
+    telling = read_progress(tmp_path)
+    shares = (telling.compute, telling.data, telling.communicate)
+    assert sum(share or 0.0 for share in shares) == pytest.approx(1.0)
+    assert telling.utilization.gpu == telling.compute
+    assert telling.utilization.memory is not None
+
+
+def test_a_worker_has_one_who_tells(watch: Watch, tmp_path: Path) -> None:
+    gradient_accumulation(nn.Linear(3, 1))
+    other = Watch()
+    end = watch_optimizers(OPTIMIZERS, other)
+    two_optimizers(nn.Linear(3, 1))
+    end()
+    assert other.reports is not None
+    other.reports.close()
+    atexit.unregister(other.reports.close)
+    assert json.loads((tmp_path / "progress.json").read_text())["step"] == 1
+
+
+@pytest.mark.parametrize("missing", ["SPOTRUN_DIR", "SPOTRUN_GENERATION", "first rank"])
+def test_nothing_is_told_where_nobody_listens(
+    missing: str, watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if missing == "first rank":
+        monkeypatch.setenv("LOCAL_RANK", "1")
+    else:
+        monkeypatch.delenv(missing)
+    gradient_accumulation(nn.Linear(3, 1))
+    assert watch.is_off
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_script_with_run_is_left_alone(watch: Watch, tmp_path: Path) -> None:
+    watch.turn_off()
+    gradient_accumulation(nn.Linear(3, 1))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_of_the_watch_is_said_once_and_ends_it(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("SPOTRUN_GENERATION", "three")
+    gradient_accumulation(nn.Linear(3, 1))
+    assert watch.is_off
+    assert len(caplog.records) == 1
+    assert "the script goes on" in caplog.text
+
+
+def test_loader_workers_count_nothing(watch: Watch, tmp_path: Path) -> None:
+    model = nn.Linear(3, 1)
+    opt = SGD(model.parameters(), lr=0.1)
+    for (x,) in DataLoader(TensorDataset(torch.ones(10, 3)), batch_size=2, num_workers=1):
+        model(x).mean().backward()
+        opt.step()
+    assert watch.reports is not None
+    watch.reports.close()
+    assert read_progress(tmp_path).step == 5

@@ -1,0 +1,21 @@
+"""PYTHONPATH brings the watch over steps into a script's processes without a changed line."""
+
+import os
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+
+COUNT_STEPS = "SPOTRUN_COUNT_STEPS"
+SITE = Path(__file__).parent / "site"
+
+
+def watch_processes(environment: MutableMapping[str, str]) -> None:
+    """Have every Python that is started with this environment count its optimizer's steps."""
+    if environment.get(COUNT_STEPS) == "0":
+        return
+    environment["PYTHONPATH"] = with_site(environment)
+
+
+def with_site(environment: Mapping[str, str]) -> str:
+    """Return PYTHONPATH with our folder before the others, once."""
+    others = [part for part in environment.get("PYTHONPATH", "").split(os.pathsep) if part]
+    return os.pathsep.join([str(SITE), *(part for part in others if part != str(SITE))])

@@ -1,0 +1,124 @@
+"""A script's process tells its agent what was counted, in the same file as `Run`."""
+
+import atexit
+import fcntl
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from time import monotonic, perf_counter_ns
+from typing import Any
+
+from spotrun.wire import Utilization
+from spotrun_trainer.hooks.step_counter import StepCounter
+from spotrun_trainer.hooks.time_shares import Moment, Shares, TimeShares, busy_nanoseconds
+from spotrun_trainer.telemetry.container_usage import Usage
+from spotrun_trainer.telemetry.reporter import CALM_SECONDS, Reporter
+from spotrun_trainer.telemetry.utilization import IDLE_LOOKS, busiest_gpu
+
+TOTAL_STEPS = "SPOTRUN_TOTAL_STEPS"
+_LOCK_FILE = "counts-steps.lock"
+
+
+class Reports:
+    """The reports of one process; silent where another process of its worker tells already."""
+
+    def __init__(self, directory: Path, generation: int, total: int | None) -> None:
+        self.counter = StepCounter()
+        self._directory = directory
+        self._reporter = Reporter(directory, measured=self._measured)
+        self._facts: dict[str, Any] = {"generation": generation, "total": total}
+        self._usage = Usage(os.getppid())
+        self._thread = threading.get_ident()
+        self._shares = TimeShares()
+        self._data = self._busy_with_data = 0
+        self._signs = 0
+        self._idle_looks = 0
+        self._lock_file: int | None = None
+        self._asked_at = float("-inf")
+
+    def optimizer_stepped(self, optimizer: object, now: int) -> None:
+        """Count a step, and tell it where it is time to."""
+        if self.counter.optimizer_stepped(optimizer, now):
+            self._thread = threading.get_ident()
+            self.tell()
+
+    def data_fetched(self, waited: int, worked: int) -> None:
+        """Take in a wait for data: nanoseconds, and those in which this thread had a CPU."""
+        if threading.get_ident() == self._thread:
+            self._data += waited
+            self._busy_with_data += worked
+        self._signs += 1
+        self.tell()
+
+    def tell(self, **facts: object) -> None:
+        """Write what is known, at most twice a second, from the first step on."""
+        self._facts.update(facts)
+        if self.counter.counted and self._speaks_for_the_worker():
+            self._reporter.tell(step=self.counter.step, signs=self._signs, **self._facts)
+
+    def close(self) -> None:
+        """Write the last steps."""
+        if self._lock_file is not None:
+            self._reporter.close()
+
+    def _speaks_for_the_worker(self) -> bool:
+        """Whether no other living process does: a script's helpers may train something, too."""
+        if self._lock_file is not None:
+            return True
+        if monotonic() - self._asked_at < CALM_SECONDS:
+            return False
+        self._asked_at = monotonic()
+        file = os.open(self._directory / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            return False
+        self._lock_file = file
+        return True
+
+    def _measured(self) -> Mapping[str, Any]:
+        sample, shares = self._usage.sample(), self._look_at_shares()
+        gpu = shares.compute if shares is not None else None
+        return {
+            **(shares._asdict() if shares is not None else {}),
+            "step_seconds": self.counter.step_seconds(),
+            "utilization": Utilization(
+                gpu=0.0 if self._is_gpu_idle() else gpu, cpu=sample.cpu, memory=sample.memory
+            ),
+        }
+
+    def _look_at_shares(self) -> Shares | None:
+        if _has_gpu() or threading.get_ident() != self._thread:
+            return None
+        busy = busy_nanoseconds()
+        if busy is None:
+            return None
+        return self._shares.take(Moment(perf_counter_ns(), busy, self._data, self._busy_with_data))
+
+    def _is_gpu_idle(self) -> bool:
+        self._idle_looks = self._idle_looks + 1 if busiest_gpu() == 0 else 0
+        return self._idle_looks >= IDLE_LOOKS
+
+
+def open_reports(env: Mapping[str, str] = os.environ) -> Reports | None:
+    """Open the reports of this process; None in all but a worker's first process."""
+    is_first = env.get("LOCAL_RANK", "0") == "0" and "SPOTRUN_GENERATION" in env
+    if not is_first or not env.get("SPOTRUN_DIR"):
+        return None
+    generation, total = int(env["SPOTRUN_GENERATION"]), _total(env.get(TOTAL_STEPS, ""))
+    reports = Reports(Path(env["SPOTRUN_DIR"]), generation, total)
+    atexit.register(reports.close)
+    return reports
+
+
+def _has_gpu() -> bool:
+    """Whether this process uses one; without torch it does not, as far as is known."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.cuda.is_initialized())
+
+
+def _total(text: str) -> int | None:
+    return int(text) if text.isdecimal() and int(text) else None

@@ -1,0 +1,1 @@
+"""A folder for PYTHONPATH: it holds `sitecustomize` alone."""

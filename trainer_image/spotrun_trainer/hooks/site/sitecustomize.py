@@ -1,0 +1,95 @@
+"""Python runs this at the start of every process that the agent starts, before the script.
+
+The agent puts this folder into PYTHONPATH. Here is only what is needed to wait until the process
+imports torch's optimizers: a process that never does so pays for one comparison per import. A
+`sitecustomize` that was there before runs as well.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+
+TYPE_CHECKING = False  # as the one of typing, whose import takes longer than this file
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib is an import more
+_AWAITED = {
+    "torch.optim.optimizer": "watch_optimizers",
+    "torch.utils.data.dataloader": "watch_loaders",
+}
+
+
+class _Waiting:
+    """A finder that finds nothing by itself; it sees what is imported."""
+
+    def __init__(self) -> None:
+        self._left = dict(_AWAITED)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the module as the other finders find it, to be watched once it is there."""
+        if name not in self._left:
+            return None
+        watch = self._left.pop(name)
+        try:
+            spec = _found_by_others(name, path, target, self)
+            if spec is not None and spec.loader is not None:
+                _call_after(spec.loader, watch)
+        except Exception as error:  # the script goes on without
+            _say(error)
+            return None
+        return spec
+
+
+def _found_by_others(
+    name: str, path: Sequence[str] | None, target: ModuleType | None, this: _Waiting
+) -> ModuleSpec | None:
+    for finder in sys.meta_path:
+        if finder is not this and hasattr(finder, "find_spec"):
+            spec: ModuleSpec | None = finder.find_spec(name, path, target)
+            if spec is not None:
+                return spec
+    return None
+
+
+def _call_after(loader: object, watch: str) -> None:
+    execute = loader.exec_module  # type: ignore[attr-defined] # every loader of a file has it
+
+    def execute_and_watch(module: object) -> None:
+        del loader.exec_module  # type: ignore[attr-defined] # this one, and its class's is left
+        execute(module)
+        try:
+            from spotrun_trainer.hooks import watches  # noqa: PLC0415 - only where torch is used
+
+            getattr(watches, watch)(module)
+        except Exception as error:
+            _say(error)
+
+    loader.exec_module = execute_and_watch  # type: ignore[attr-defined]
+
+
+def _say(error: Exception) -> None:
+    print(f"spotrun: steps are not counted, the script goes on: {error!r}", file=sys.stderr)
+
+
+def _run_the_one_before() -> None:
+    """Run the sitecustomize that Python would have run without this one."""
+    elsewhere = [entry for entry in sys.path if os.path.abspath(entry) != _FOLDER]  # noqa: PTH100
+    spec = PathFinder.find_spec("sitecustomize", elsewhere)
+    if spec is None or spec.loader is None:
+        return
+    from importlib.util import module_from_spec  # noqa: PLC0415 - only where there is one
+
+    module = module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+if os.environ.get("SPOTRUN_COUNT_STEPS") != "0" and os.environ.get("SPOTRUN_DIR"):
+    sys.meta_path.insert(0, _Waiting())
+_run_the_one_before()

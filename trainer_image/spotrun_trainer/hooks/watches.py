@@ -1,0 +1,110 @@
+"""The watches over torch's optimizers and data loaders, set when a script imports these.
+
+Whatever goes wrong in here ends the watch with one line in the log, never the script.
+"""
+
+import functools
+import logging
+import os
+import threading
+from collections.abc import Callable
+from time import perf_counter_ns, thread_time_ns
+from types import ModuleType
+from typing import Any, Final
+
+from spotrun_trainer.hooks.reports import Reports, open_reports
+
+log = logging.getLogger(__name__)
+
+
+class Watch:
+    """The watch of this process; it does nothing until an optimizer steps."""
+
+    def __init__(self) -> None:
+        self.is_off = False
+        self._reports: Reports | None = None
+        self._lock = threading.RLock()  # a script may step optimizers in several threads
+        self._is_inside = False
+        os.register_at_fork(after_in_child=self._is_forked)
+
+    def turn_off(self) -> None:
+        """Count no more: the script tells by itself, or the watch has failed."""
+        self.is_off = True
+
+    def optimizer_stepped(self, optimizer: object) -> None:
+        """Count a step, if this makes one."""
+        if not self.is_off:
+            self.guarded(lambda reports: reports.optimizer_stepped(optimizer, perf_counter_ns()))
+
+    def guarded(self, do: Callable[[Reports], None]) -> None:
+        """Do something with the reports; an error ends the watch."""
+        try:
+            with self._lock:
+                if self._is_inside:  # a handler of signals runs in the middle of this
+                    return
+                self._is_inside = True
+                try:
+                    self._do(do)
+                finally:
+                    self._is_inside = False
+        except Exception as error:
+            self.turn_off()
+            log.warning("steps are no longer counted, the script goes on: %r", error)
+
+    def _do(self, do: Callable[[Reports], None]) -> None:
+        self._reports = self._reports or open_reports()
+        if self._reports is None:
+            self.turn_off()
+        else:
+            do(self._reports)
+
+    @property
+    def reports(self) -> Reports | None:
+        """None before the first step."""
+        return None if self.is_off else self._reports
+
+    def _is_forked(self) -> None:
+        """A child of a process that steps has other work; one that is forked before may train."""
+        self._lock = threading.RLock()
+        self._is_inside = False
+        if self._reports is not None:
+            self.turn_off()
+
+
+WATCH: Final = Watch()
+
+
+def watch_optimizers(module: ModuleType, watch: Watch = WATCH) -> Callable[[], None]:
+    """Have all optimizers of torch tell when they have stepped; return what ends that.
+
+    `module` is torch's own, which may not be imported to its end yet.
+    """
+    import torch  # noqa: PLC0415 - it is being imported: this is called in its middle
+
+    def stepped(optimizer: object, _args: object, _kwargs: object) -> None:
+        watch.optimizer_stepped(optimizer)
+
+    # Not for a graph to hold. torch's optimizers use the same for themselves, so it is there.
+    hook = torch._disable_dynamo(stepped)  # type: ignore[attr-defined]  # noqa: SLF001 - see above
+    end: Callable[[], None] = module.register_optimizer_step_post_hook(hook).remove
+    return end
+
+
+def watch_loaders(module: ModuleType) -> None:
+    """Measure how long is waited for data; a batch is a sign of life, too, as in an evaluation."""
+    loader = module._BaseDataLoaderIter  # noqa: SLF001 - all its kinds are of this class
+    fetch = loader.__next__
+
+    @functools.wraps(fetch)
+    def fetch_measured(self: object) -> Any:  # noqa: ANN401 - a batch is anything
+        reports = WATCH.reports
+        if reports is None:
+            return fetch(self)
+        began, busy = perf_counter_ns(), thread_time_ns()
+        try:
+            return fetch(self)
+        finally:
+            waited, worked = perf_counter_ns() - began, thread_time_ns() - busy
+            WATCH.guarded(lambda reports: reports.data_fetched(waited, worked))
+
+    loader.__next__ = fetch_measured
