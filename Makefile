@@ -14,10 +14,14 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 .DEFAULT_GOAL := help
 .PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-training test-lives test-panels test-faults test-demo bench-smoke bench-market bench-scaling test-oldest test-oldest-torch e2e e2e-short e2e-down demo demo-down crds chart lock binaries cluster-up cluster-down clean
 
-help: ## list the targets
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+##@ Set up
 
-setup: $(READY) ## create .venv from the lock file (does nothing when it is up to date)
+help: ## list the targets, by what they are for
+	@echo "Times are those of two cores, once everything is built."
+	@awk -F':.*## | ~ ' '/^##@/{printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} \
+		/^[a-z0-9-]+:.*## /{printf "  \033[1m%-18s\033[0m %-11s  %s\n", $$1, $$3, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## create .venv from the lock file; does nothing when it is up to date ~ 2 min
 
 $(READY): requirements.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) was not found. Install Python 3.11 or newer, or name the one to use: make PYTHON=python3.13 ..."; exit 1; }
@@ -30,7 +34,23 @@ $(READY): requirements.lock pyproject.toml
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
-lint: setup ## ruff (lint, format), the layer contracts, and drift of the generated CRDs
+binaries: setup ## build Kubernetes, Helm and Prometheus into the cache; does nothing when they are there ~ 15 min once
+	@$(BIN)/python -m devcluster build >/dev/null
+	@$(BIN)/python -m charts --programs
+
+lock: setup ## resolve pyproject.toml anew, for every platform, with hashes: requirements.lock, and locks/ for images
+	$(COMPILE) --upgrade --extra dev pyproject.toml -o requirements.lock
+	$(COMPILE) --constraint requirements.lock --extra operator --extra aws pyproject.toml -o locks/operator.lock
+	echo numpy | $(COMPILE) --constraint requirements.lock --extra trainer pyproject.toml - -o locks/trainer.lock
+	echo hatchling | $(COMPILE) --constraint requirements.lock - -o locks/build.lock
+	echo uv | $(COMPILE) --constraint requirements.lock - -o locks/setup.lock
+
+clean: ## remove .venv and caches of tools, not the cached binaries
+	rm -rf $(VENV) $(OLDEST_TORCH) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+##@ Check, and write what is generated
+
+lint: setup ## ruff (lint, format), the layer contracts, and drift of the generated CRDs ~ 15 s
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
@@ -40,82 +60,77 @@ format: setup ## let ruff format and mend what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-types: setup ## mypy --strict over everything
+types: setup ## mypy --strict over everything; the second time it knows what has not changed ~ 1 min
 	$(BIN)/mypy
-
-test: test-unit test-trainer test-integration bench-smoke ## what every change has to pass (the first run builds Kubernetes, Helm and Prometheus: about 15 min)
-
-test-unit: setup ## pure tests: seconds
-	$(PYTEST) tests/unit -n $(WORKERS) --ignore=tests/unit/trainer
-
-test-trainer: setup ## the trainer alone: real processes and collectives on the CPU
-	$(PYTEST) tests/unit/trainer -n $(WORKERS)
-
-test-deep: setup ## the properties among the unit tests, with thousands of examples: minutes
-	HYPOTHESIS_PROFILE=deep $(PYTEST) tests/unit -n $(WORKERS)
-
-test-integration: binaries ## API, operator and faults on a real etcd, API server, controller manager and scheduler
-	$(PYTEST) tests/integration $(addprefix --ignore=tests/integration/,bench demo trainer) -n $(WORKERS)
-
-test-training: binaries ## jobs whose pods are real torchruns, under the operator: minutes
-	$(PYTEST) tests/integration/trainer
-
-test-lives: binaries ## part of test-integration: whole lives of spot jobs, undisturbed and with the operator killed: minutes
-	$(PYTEST) tests/integration/spot/test_lives.py -n $(WORKERS)
-
-test-panels: binaries ## part of test-integration: alerts and panels, also asked of a live Prometheus: a minute
-	$(PYTEST) tests/integration/monitoring -n $(WORKERS)
-
-test-faults: binaries ## lives of jobs with their writes disturbed: about 80 plans in 3 min; ALL=1: every plan
-	$(PYTEST) tests/integration/faults -n $(WORKERS) $(if $(ALL),--all-plans)
-
-test-demo: binaries ## the demo as a process, by what it shows and leaves behind: minutes
-	$(PYTEST) tests/integration/demo
-
-bench-smoke: binaries ## every bench in a small size: minutes
-	$(PYTEST) tests/integration/bench
-
-bench-market: setup ## what jobs cost on recorded spot markets: ours, its peers and the optimum (JSON lines; an hour)
-	$(BIN)/python bench/market.py --jobs $(WORKERS)
-
-bench-scaling: setup ## what sizing a job saves: against fixed sizes and an HPA, on simulated curves (JSON lines; 15 min)
-	$(BIN)/python bench/scaling.py --jobs $(WORKERS)
-
-test-oldest: setup ## API, admission and lives of jobs on the oldest supported Kubernetes (builds a second set of binaries)
-	$(BIN)/python -m devcluster build --kubernetes oldest
-	SPOTRUN_KUBERNETES=oldest $(PYTEST) tests/integration/api tests/integration/manifests tests/integration/controller tests/integration/process -n $(WORKERS)
-
-test-oldest-torch: setup ## the trainer on the oldest supported torch (fetches it: 7 GB)
-	@[ -f $(OLDEST_TORCH)/.ready ] || { echo "fetching torch $(TORCH) into $(OLDEST_TORCH)"; rm -rf $(OLDEST_TORCH); $(INSTALL) --target $(OLDEST_TORCH) 'torch==$(TORCH).*' && touch $(OLDEST_TORCH)/.ready; }
-	PYTHONPATH=$(CURDIR)/$(OLDEST_TORCH) $(PYTEST) tests/unit/trainer -n $(WORKERS)
 
 crds: setup ## write crds/*.yaml and docs/api.md from the models in spotrun.api
 	$(BIN)/python -m spotrun.api.crd
 
-chart: setup ## write manifests/, the chart's README and docs/configuration.md from charts/spotrun (builds Helm where there is none)
+chart: setup ## write manifests/, the chart's README and docs/configuration.md from charts/spotrun; builds Helm where there is none
 	$(BIN)/python -m charts
 
-lock: setup ## resolve pyproject.toml anew, for every platform, with hashes: requirements.lock, and locks/ for images
-	$(COMPILE) --upgrade --extra dev pyproject.toml -o requirements.lock
-	$(COMPILE) --constraint requirements.lock --extra operator --extra aws pyproject.toml -o locks/operator.lock
-	echo numpy | $(COMPILE) --constraint requirements.lock --extra trainer pyproject.toml - -o locks/trainer.lock
-	echo hatchling | $(COMPILE) --constraint requirements.lock - -o locks/build.lock
-	echo uv | $(COMPILE) --constraint requirements.lock - -o locks/setup.lock
+##@ Test
 
-binaries: setup ## build Kubernetes, Helm and Prometheus into the cache (does nothing when they are there)
-	@$(BIN)/python -m devcluster build >/dev/null
-	@$(BIN)/python -m charts --programs
+test: test-unit test-trainer test-integration bench-smoke ## what every change has to pass: test-unit, test-trainer, test-integration, bench-smoke ~ 25 min
+
+test-unit: setup ## pure tests ~ 1.5 min
+	$(PYTEST) tests/unit -n $(WORKERS) --ignore=tests/unit/trainer
+
+test-trainer: setup ## the trainer alone: real processes and collectives on the CPU ~ 4 min
+	$(PYTEST) tests/unit/trainer -n $(WORKERS)
+
+test-integration: binaries ## API, operator and faults on a real etcd, API server, controller manager and scheduler
+	$(PYTEST) tests/integration $(addprefix --ignore=tests/integration/,bench demo trainer) -n $(WORKERS)
+
+test-lives: binaries ## part of test-integration: whole lives of spot jobs, undisturbed and with the operator killed ~ minutes
+	$(PYTEST) tests/integration/spot/test_lives.py -n $(WORKERS)
+
+test-panels: binaries ## part of test-integration: alerts and panels, also asked of a live Prometheus ~ 1 min
+	$(PYTEST) tests/integration/monitoring -n $(WORKERS)
+
+test-faults: binaries ## lives of jobs with their writes disturbed: about 80 plans; ALL=1: every plan ~ 3 min
+	$(PYTEST) tests/integration/faults -n $(WORKERS) $(if $(ALL),--all-plans)
+
+test-demo: binaries ## the demo as a process, by what it shows and leaves behind ~ minutes
+	$(PYTEST) tests/integration/demo
+
+test-training: binaries ## jobs whose pods are real torchruns, under the operator ~ minutes
+	$(PYTEST) tests/integration/trainer
+
+test-deep: setup ## the properties among the unit tests, with thousands of examples ~ minutes
+	HYPOTHESIS_PROFILE=deep $(PYTEST) tests/unit -n $(WORKERS)
+
+test-oldest: setup ## API, admission and lives of jobs on the oldest supported Kubernetes; builds a second set of binaries
+	$(BIN)/python -m devcluster build --kubernetes oldest
+	SPOTRUN_KUBERNETES=oldest $(PYTEST) tests/integration/api tests/integration/manifests tests/integration/controller tests/integration/process -n $(WORKERS)
+
+test-oldest-torch: setup ## the trainer on the oldest supported torch; fetches it: 7 GB
+	@[ -f $(OLDEST_TORCH)/.ready ] || { echo "fetching torch $(TORCH) into $(OLDEST_TORCH)"; rm -rf $(OLDEST_TORCH); $(INSTALL) --target $(OLDEST_TORCH) 'torch==$(TORCH).*' && touch $(OLDEST_TORCH)/.ready; }
+	PYTHONPATH=$(CURDIR)/$(OLDEST_TORCH) $(PYTEST) tests/unit/trainer -n $(WORKERS)
 
 e2e: setup ## the built images on real kubelets: kind with Docker, or with podman as root (KEEP=1 leaves it up; CLUSTER=existing: on a cluster of yours, see tests/e2e/README.md)
 	KEEP=$(KEEP) $(PYTEST) tests/e2e -v
 
-e2e-short: setup ## of these what every change is tried with: a training, notices, a power loss, deletion
+e2e-short: setup ## of these what every change is tried with: a training, notices, a power loss, deletion ~ 6 min
 	KEEP=$(KEEP) $(PYTEST) tests/e2e -m short -v
 
 e2e-down: setup ## remove a kind cluster that was left up
 	@$(BIN)/python -m tests.e2e.kind down
 
-demo: setup ## watch a training job lose two nodes and go on (KEEP=1 leaves it up, RECORD=file.svg draws it)
+##@ Measure
+
+bench-smoke: binaries ## every bench in a small size ~ minutes
+	$(PYTEST) tests/integration/bench
+
+bench-market: setup ## what jobs cost on recorded spot markets: ours, its peers and the optimum, as JSON lines ~ 1 h
+	$(BIN)/python bench/market.py --jobs $(WORKERS)
+
+bench-scaling: setup ## what sizing a job saves: against fixed sizes and an HPA, on simulated curves, as JSON lines ~ 15 min
+	$(BIN)/python bench/scaling.py --jobs $(WORKERS)
+
+##@ Try it
+
+demo: setup ## watch a training job lose two nodes and go on (KEEP=1 leaves it up, RECORD=file.svg draws it) ~ 1 min
 	@$(BIN)/python -m demo $(if $(KEEP),--keep) $(if $(RECORD),--record $(RECORD))
 
 demo-down: setup ## end a demo that was left up
@@ -126,6 +141,3 @@ cluster-up: setup ## start a Kubernetes on this machine, and say how to use it
 
 cluster-down: setup ## end it and remove its files
 	@$(BIN)/python -m devcluster down
-
-clean: ## remove .venv and caches of tools (not the cached binaries)
-	rm -rf $(VENV) $(OLDEST_TORCH) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -79,6 +79,8 @@ def test_make_help_has_a_text_for_every_target() -> None:
     plain = re.sub(r"\x1b\[\d*m", "", shown)
 
     assert set(re.findall(r"^ *([a-z0-9-]+) +\S", plain, re.MULTILINE)) == TARGETS
+    groups = [part.split("\n")[0] for part in plain.split("\n\n")[1:]]
+    assert groups == ["Set up", "Check, and write what is generated", "Test", "Measure", "Try it"]
 
 
 def trainingjobs(document: Path) -> list[dict[str, Any]]:
