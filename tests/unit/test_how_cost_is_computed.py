@@ -1,6 +1,7 @@
 """The page "How cost is computed": its example is worked out here, and every figure compared."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -76,7 +77,7 @@ def rows_of(worker: Segment, *parts: tuple[str, str]) -> list[list[str]]:
             end,
             shown(price),
             str(worker.share),
-            f"${worker.history.cost(at(start), at(end), worker.share).usd.decimal:.4f}",
+            f"${cost([replace(worker, start=at(start), end=at(end))], at(end)).usd.decimal:.4f}",
         ]
         for start, end in parts
         if (price := worker.history.at(at(start))) is not None

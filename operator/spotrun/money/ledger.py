@@ -1,16 +1,113 @@
-"""The ledger: stretches of time in which a worker held a share of a node, and their cost.
+"""The ledger: the time for which each price was paid, added up exactly before it is rounded.
 
-A cost is a function of segments and a time, and of nothing else: a second computation, after a
-crash or in a replay, comes to the same sum.
+It bills a cluster's workers by the charges that are noted for them, and a replay's leases and
+unused nodes by shares of a node's price. A cost is a function of these and of moments, and of
+nothing else: a second computation, after a crash or in a replay, comes to the same sum.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from datetime import datetime
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import accumulate
 
-from spotrun.money.price_history import Priced, PriceHistory
-from spotrun.money.units import NO_USD, Usd
+from spotrun.money.charges import NO_CHARGES, Charge, Charges
+from spotrun.money.price_history import PriceHistory
+from spotrun.money.units import NO_USD, Usd, UsdPerHour, total_over
+
+_NO_TIME = timedelta(0)
+
+ByPool = Mapping[str, Usd]
+"""Sums by the name of a pool, "" for nodes of none."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """A cost, its parts, and the time of unknown price, which is not in the cost."""
+
+    usd: Usd = NO_USD
+    spot_usd: Usd = NO_USD  # of that
+    by_pool: ByPool = field(default_factory=dict)  # the same as `usd`
+    unpriced_seconds: Decimal = Decimal(0)
+
+    def __add__(self, other: "Spent") -> "Spent":
+        return Spent(
+            self.usd + other.usd,
+            self.spot_usd + other.spot_usd,
+            added(self.by_pool, other.by_pool),
+            self.unpriced_seconds + other.unpriced_seconds,
+        )
+
+    def __sub__(self, part: "Spent") -> "Spent":
+        return Spent(
+            self.usd - part.usd,
+            self.spot_usd - part.spot_usd,
+            {
+                pool: usd - part.by_pool.get(pool, NO_USD)
+                for pool, usd in self.by_pool.items()
+                if usd != part.by_pool.get(pool)
+            },
+            self.unpriced_seconds - part.unpriced_seconds,
+        )
+
+
+def added(one: ByPool, other: ByPool) -> dict[str, Usd]:
+    """Return the sums of both, pool by pool."""
+    return {pool: one.get(pool, NO_USD) + other.get(pool, NO_USD) for pool in (*one, *other)}
+
+
+class Ledger:
+    """Adds up the time at each price before it is multiplied: many workers cost the same."""
+
+    def __init__(self) -> None:
+        self._lives: dict[Charges, list[tuple[datetime, datetime]]] = {}
+
+    def add(self, charges: Charges, start: datetime, end: datetime) -> None:
+        """Charge the time from start to end; without charges its price is unknown."""
+        if start < end:
+            self._lives.setdefault(charges, []).append((start, end))
+
+    def add_share(
+        self, history: PriceHistory, share: Decimal, start: datetime, end: datetime
+    ) -> None:
+        """Charge a share of a node's price, which may be unknown for a part of that time."""
+        for charges, since, until in _known_and_unknown(history, share, start, end):
+            self.add(charges, since, until)
+
+    def total(self) -> Spent:
+        """Return the cost of all that was added."""
+        unknown, parts = _NO_TIME, dict[tuple[str, bool], list[tuple[UsdPerHour, timedelta]]]()
+        for charges, lives in self._lives.items():
+            if not charges:
+                unknown += sum((end - start for start, end in lives), _NO_TIME)
+                continue
+            for charge, time in zip(charges, _times(charges, lives), strict=True):
+                if time:
+                    same = parts.setdefault((charge.pool, charge.is_spot), [])
+                    same.append((charge.usd_per_hour, time))
+        usd, spot_usd, by_pool = NO_USD, NO_USD, dict[str, Usd]()
+        for (pool, is_spot), same in parts.items():
+            part = total_over(same)
+            usd, spot_usd = usd + part, spot_usd + part if is_spot else spot_usd
+            by_pool[pool] = by_pool.get(pool, NO_USD) + part
+        return Spent(usd, spot_usd, by_pool, _seconds(unknown))
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A cost, and the time without a known price, which is not in the cost."""
+
+    usd: Usd = NO_USD
+    unpriced_seconds: Decimal = Decimal(0)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the cost has all of the time in it."""
+        return not self.unpriced_seconds
+
+    def __add__(self, other: "Priced") -> "Priced":
+        return Priced(self.usd + other.usd, self.unpriced_seconds + other.unpriced_seconds)
 
 
 @dataclass(frozen=True)
@@ -23,15 +120,15 @@ class Segment:
     share: Decimal  # of the node, as `share_of` has it
     history: PriceHistory  # of the whole node's price
 
-    def cost(self, until: datetime) -> Priced:
-        """Return its cost by that time."""
-        end = until if self.end is None else min(self.end, until)
-        return self.history.cost(self.start, end, self.share)
-
 
 def cost(segments: Iterable[Segment], until: datetime) -> Priced:
     """Return the cost of all segments together by a time."""
-    return sum((segment.cost(until) for segment in segments), Priced())
+    ledger = Ledger()
+    for one in segments:
+        end = until if one.end is None else min(one.end, until)
+        ledger.add_share(one.history, one.share, one.start, end)
+    spent = ledger.total()
+    return Priced(spent.usd, spent.unpriced_seconds)
 
 
 def idle(node: Segment, workers: Iterable[Segment], until: datetime) -> Usd:
@@ -40,7 +137,7 @@ def idle(node: Segment, workers: Iterable[Segment], until: datetime) -> Usd:
     `node` is the whole node from its creation to its removal.
     """
     paid = cost((_within(node, worker) for worker in workers), until)
-    return max(node.cost(until).usd - paid.usd, NO_USD)
+    return max(cost([node], until).usd - paid.usd, NO_USD)
 
 
 def _within(node: Segment, worker: Segment) -> Segment:
@@ -50,3 +147,51 @@ def _within(node: Segment, worker: Segment) -> Segment:
     """
     ends = [end for end in (worker.end, node.end) if end is not None]
     return replace(worker, start=max(worker.start, node.start), end=min(ends, default=None))
+
+
+def _known_and_unknown(
+    history: PriceHistory, share: Decimal, start: datetime, end: datetime
+) -> Iterator[tuple[Charges, datetime, datetime]]:
+    """Yield the time from start to end, cut where the price begins or ceases to be known."""
+    known: list[Charge] = []
+    begin = start
+    for since, until, price in history.pieces(start, end):
+        if price is not None:
+            known.append(Charge(since, price * share))
+            continue
+        if known:
+            yield Charges(known), begin, since
+            known = []
+        yield NO_CHARGES, since, until
+        begin = until
+    if known:
+        yield Charges(known), begin, end
+
+
+def _times(charges: Charges, lives: Iterable[tuple[datetime, datetime]]) -> list[timedelta]:
+    """Return for how long each charge is paid, by all together.
+
+    Only the first and the last charge of a life are looked at; the whole ones between are counted.
+    """
+    since = [charge.since for charge in charges]
+    times, whole = [_NO_TIME] * len(charges), [0] * (len(charges) + 1)
+    for start, end in lives:
+        if end <= since[0]:
+            continue
+        begin = max(start, since[0])
+        first, last = bisect_right(since, begin) - 1, bisect_left(since, end) - 1
+        if first == last:
+            times[first] += end - begin
+            continue
+        times[first] += since[first + 1] - begin
+        times[last] += end - since[last]
+        whole[first + 1] += 1
+        whole[last] -= 1
+    for index, number in enumerate(accumulate(whole[: len(charges)])):
+        if number:
+            times[index] += number * (since[index + 1] - since[index])
+    return times
+
+
+def _seconds(time: timedelta) -> Decimal:
+    return Decimal(time // timedelta(microseconds=1)) / 1_000_000

@@ -4,11 +4,10 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from typing import Self
 
 from spotrun.api.capacitypool import Price
-from spotrun.money.units import NO_RATE, NO_USD, Number, Usd, UsdPerHour, seconds_between
+from spotrun.money.units import UsdPerHour
 
 EVER = datetime.min.replace(tzinfo=UTC)
 """Since always: from when on a price holds that nobody has dated."""
@@ -33,22 +32,6 @@ class Quote:
     def is_stale(self, now: datetime) -> bool:
         """Whether the source should have quoted a newer price by now."""
         return self.stale_at is not None and now > self.stale_at
-
-
-@dataclass(frozen=True)
-class Priced:
-    """A cost, and the time without a known price, which is not in the cost."""
-
-    usd: Usd = NO_USD
-    unpriced_seconds: Decimal = Decimal(0)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the cost has all of the time in it."""
-        return not self.unpriced_seconds
-
-    def __add__(self, other: "Priced") -> "Priced":
-        return Priced(self.usd + other.usd, self.unpriced_seconds + other.unpriced_seconds)
 
 
 @dataclass(frozen=True)
@@ -79,23 +62,11 @@ class PriceHistory:
 
     def stretches(self, start: datetime, end: datetime) -> Iterator[tuple[UsdPerHour, timedelta]]:
         """Yield the known prices from start to end, and how long each held."""
-        for since, until, price in self._pieces(start, end):
+        for since, until, price in self.pieces(start, end):
             if price is not None:
                 yield price, until - since
 
-    def cost(self, start: datetime, end: datetime, share: Number = 1) -> Priced:
-        """Return the cost of a share of the node from start to end; zero if that is no time."""
-        usd_per_hour_times_seconds, unpriced_seconds = NO_RATE, Decimal(0)
-        for since, until, price in self._pieces(start, end):
-            seconds = seconds_between(since, until)
-            if price is None:
-                unpriced_seconds += seconds
-            else:
-                usd_per_hour_times_seconds += price * seconds
-        # The share comes in once, at the end: its many digits make every sum slow.
-        return Priced((usd_per_hour_times_seconds * share).over(1), unpriced_seconds)
-
-    def _pieces(
+    def pieces(
         self, start: datetime, end: datetime
     ) -> Iterator[tuple[datetime, datetime, UsdPerHour | None]]:
         """Yield the time from start to end, cut at each change of the price."""

@@ -10,6 +10,7 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.money.price_history import PriceHistory
+from spotrun.money.price_rows import Offering
 from spotrun.money.shares import Resources
 from spotrun.money.units import UsdPerHour
 from spotrun.state.job_state import JobState
@@ -100,6 +101,17 @@ class Node:
     # Of the whole node, by the first source that knows it.
     prices: PriceHistory = field(default_factory=PriceHistory)
     on_demand_usd_per_hour: UsdPerHour | None = None  # of the like of it on demand
+
+    @property
+    def offering(self) -> Offering:
+        """The question to price tables."""
+        return Offering(
+            instance_type=self.instance_type,
+            capacity=self.capacity,
+            region=self.region,
+            zone=self.zone,
+            node=self.name,
+        )
 
 
 ENOUGH_WINDOWS = 3

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from spotrun.money.ledger import Segment
+from spotrun.money.ledger import Priced, Segment, cost
 from spotrun.money.price_history import EVER, PriceHistory
 from spotrun.money.units import UsdPerHour
 
@@ -38,6 +38,13 @@ def segment(
     """A worker that was on a node of $1/h; without minutes it still is."""
     end = None if minutes is None else start + timedelta(minutes=minutes)
     return Segment(serial, start, end, Decimal(share), prices or history("1"))
+
+
+def cost_by(
+    prices: PriceHistory, start: datetime, end: datetime, share: Decimal = Decimal(1)
+) -> Priced:
+    """Return the cost of a share of a node of these prices from start to end."""
+    return cost([Segment(0, start, end, share, prices)], end)
 
 
 prices_per_hour = st.decimals(min_value=0, max_value=1000, places=12).map(UsdPerHour)

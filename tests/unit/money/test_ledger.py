@@ -5,14 +5,17 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.money.ledger import Segment, cost, idle
-from spotrun.money.price_history import Priced, PriceHistory
-from spotrun.money.units import Usd
+from spotrun.money.charges import Charge, Charges, grouped
+from spotrun.money.ledger import Ledger, Priced, Segment, Spent, cost, idle
+from spotrun.money.price_history import EVER, PriceHistory
+from spotrun.money.units import Usd, UsdPerHour
 from tests.unit.money.builders import (
+    NOON,
     after,
     history,
     moments,
     per_hour,
+    prices_per_hour,
     segment,
     segments,
 )
@@ -80,3 +83,34 @@ def test_a_worker_that_outlives_its_node_on_paper_uses_no_more_than_the_node() -
     assert idle(segment(20), [late], after(hours=2)) == per_hour("0.5").over(20 * 60)
     crowded = [segment(60), segment(60)]
     assert idle(segment(60), crowded, after(hours=2)) == Usd()
+
+
+def charges(history: PriceHistory) -> Charges:
+    known = [Charge(moment, price) for moment, price in history.changes if price is not None]
+    return Charges(known)
+
+
+@given(st.lists(moments, max_size=5), st.lists(prices_per_hour, min_size=6), moments, moments)
+def test_charges_of_a_worker_and_the_price_of_its_node_come_to_the_same(
+    changed: list[datetime], prices: list[UsdPerHour], start: datetime, end: datetime
+) -> None:
+    history = PriceHistory(tuple(zip((EVER, *sorted(changed)), prices, strict=False)))
+    noted, shared = Ledger(), Ledger()
+    noted.add(charges(history), start, end)
+    shared.add_share(history, Decimal(1), start, end)
+    assert noted.total() == shared.total()
+
+
+def test_charges_are_told_apart_by_value() -> None:
+    one, same = (Charges([Charge(EVER, per_hour("1"))]) for _ in range(2))
+    assert grouped({1: one, 0: same, 2: Charges([Charge(NOON, per_hour("1"))])}) == {
+        one: [0, 1],
+        Charges([Charge(NOON, per_hour("1"))]): [2],
+    }
+
+
+def test_spot_and_each_pool_have_their_part_of_the_sum() -> None:
+    ledger = Ledger()
+    charge = Charge(EVER, per_hour("1"), is_spot=True, pool="a")
+    ledger.add(Charges([charge, Charge(after(hours=1), per_hour("2"))]), NOON, after(hours=2))
+    assert ledger.total() == Spent(Usd(3), Usd(1), {"a": Usd(1), "": Usd(2)})

@@ -8,9 +8,10 @@ from hypothesis import given
 from spotrun.api.capacitypool import Price, PriceChange
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.field_types.text_values import Time
-from spotrun.money.price_history import EVER, Priced, PriceHistory, Quote, history_of
+from spotrun.money.ledger import Priced
+from spotrun.money.price_history import EVER, PriceHistory, Quote, history_of
 from spotrun.money.units import Usd, UsdPerHour
-from tests.unit.money.builders import NOON, after, histories, history, moments, per_hour
+from tests.unit.money.builders import NOON, after, cost_by, histories, history, moments, per_hour
 
 
 def pool_price(
@@ -29,22 +30,22 @@ def pool_price(
 
 def test_a_span_costs_what_held_in_each_part_of_it() -> None:
     prices = history("1", (after(hours=1), "3"), (after(hours=2), "0.5"))
-    cost = prices.cost(after(minutes=30), after(minutes=150), Decimal("0.5"))
+    cost = cost_by(prices, after(minutes=30), after(minutes=150), Decimal("0.5"))
     assert cost == Priced(Usd(Decimal("0.25") + Decimal("1.5") + Decimal("0.125")))
 
 
 def test_time_of_unknown_price_is_counted_and_costs_nothing() -> None:
     prices = PriceHistory(((after(hours=1), per_hour("2")), (after(hours=2), None)))
-    cost = prices.cost(NOON, after(hours=3))
+    cost = cost_by(prices, NOON, after(hours=3))
     assert cost == Priced(Usd(2), Decimal(7200))
     assert not cost.is_complete
-    assert prices.cost(after(hours=1), after(hours=2)).is_complete
+    assert cost_by(prices, after(hours=1), after(hours=2)).is_complete
 
 
 @pytest.mark.parametrize("length", [timedelta(0), timedelta(hours=-1)])
 def test_no_time_costs_nothing(length: timedelta) -> None:
-    assert history("1").cost(NOON, NOON + length) == Priced()
-    assert PriceHistory().cost(NOON, NOON + length) == Priced()
+    assert cost_by(history("1"), NOON, NOON + length) == Priced()
+    assert cost_by(PriceHistory(), NOON, NOON + length) == Priced()
 
 
 def test_a_price_holds_from_its_moment_on() -> None:
@@ -70,7 +71,7 @@ def test_the_cost_of_a_span_is_the_sum_of_its_microseconds(
             usd += known.exact * seconds / 3600 if known is not None else 0
             unpriced += seconds if known is None else 0
         last = price
-    cost = prices.cost(start, end)
+    cost = cost_by(prices, start, end)
     assert (cost.usd.exact, Fraction(cost.unpriced_seconds)) == (usd, unpriced)
 
 

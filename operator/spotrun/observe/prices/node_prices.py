@@ -14,7 +14,6 @@ from spotrun.money.price_history import PriceHistory, history_of
 from spotrun.money.price_sources import FROM_NODE, Catalog
 from spotrun.money.units import UsdPerHour
 from spotrun.observe.nodes.facts import MOST_NODES
-from spotrun.policies.cost.pricing import offering
 from spotrun.state.snapshot import Node
 
 MOST_CHANGES = 16
@@ -81,13 +80,13 @@ class Prices:
         """Return the pool's price history, if it holds for all its nodes, else the catalog's."""
         if node.stated_price is None and _is_of_all_nodes(price):
             return history_of(price, self._wall())
-        quote = self.catalog.quote(offering(node), annotation=node.stated_price)
+        quote = self.catalog.quote(node.offering, annotation=node.stated_price)
         return PriceHistory.constant(quote.usd_per_hour) if quote else PriceHistory()
 
     def _on_demand(self, node: Node, price: Price | None) -> UsdPerHour | None:
         if price is not None and price.on_demand_usd_per_hour is not None:
             return UsdPerHour.of(price.on_demand_usd_per_hour)
-        quote = self.catalog.on_demand(offering(node))
+        quote = self.catalog.on_demand(node.offering)
         return quote.usd_per_hour if quote is not None else None
 
     def _continued(self, before: PriceHistory, now: PriceHistory) -> PriceHistory:

@@ -11,6 +11,7 @@ from spotrun.api.meta import Condition
 from spotrun.api.names import ConditionType, Reason, SuspendedBy
 from spotrun.api.spec.limits import Budget, Unpriced
 from spotrun.money.budget import affordable
+from spotrun.money.charges import Book
 from spotrun.money.units import UsdPerHour
 from spotrun.policies.budget.projected_rate import (
     least_rate,
@@ -18,7 +19,7 @@ from spotrun.policies.budget.projected_rate import (
     rate_of_missing,
 )
 from spotrun.policies.cost.bill import Bill, bill
-from spotrun.policies.cost.charges.rates import Book, read_book
+from spotrun.policies.cost.charges.rates import read_book
 from spotrun.policies.cost.charges.times import started_at
 from spotrun.policies.cost.meter import meter
 from spotrun.policies.cost.pricing import why_unpriced

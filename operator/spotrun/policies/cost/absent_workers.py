@@ -12,10 +12,12 @@ from decimal import Decimal
 from fractions import Fraction
 
 from spotrun.api.cost import Accumulators, Cost
+from spotrun.money.charges import Charge
+from spotrun.money.ledger import Spent
 from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour, seconds_between
-from spotrun.policies.cost.charges.rates import Charge, read_book
+from spotrun.policies.cost.charges.rates import read_book
 from spotrun.policies.cost.charges.times import noted_ends, unsettled
-from spotrun.policies.cost.spent import Spent, priced_by
+from spotrun.policies.cost.spent import priced_by
 from spotrun.state.job_state import JobState
 from spotrun.state.view import View
 from spotrun.state.worker_ids import ranges

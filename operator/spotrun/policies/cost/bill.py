@@ -4,18 +4,21 @@ What a worker costs is a function of when it began and ended and of the prices i
 does not matter how often it is computed, or by which operator.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from spotrun.api.cost import Accumulators
 from spotrun.api.field_types.amounts import Amount
+from spotrun.money.charges import NO_CHARGES, Book
+from spotrun.money.ledger import ByPool, Spent, added
 from spotrun.money.units import NO_RATE, Usd, UsdPerHour
 from spotrun.policies.cost.absent_workers import absent, absent_rate
-from spotrun.policies.cost.by_pool import ByPool, added, read_pools, write_pools
-from spotrun.policies.cost.charges.rates import Book, Charge, read_book
+from spotrun.policies.cost.by_pool import read_pools, write_pools
+from spotrun.policies.cost.charges.rates import read_book
 from spotrun.policies.cost.charges.times import all_ends, unsettled
-from spotrun.policies.cost.spent import Spent, priced
+from spotrun.policies.cost.spent import priced
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
@@ -95,11 +98,6 @@ def as_shown(money: Money) -> Money:
 
 def rate_of(workers: Iterable[Worker], book: Book) -> UsdPerHour:
     """What workers cost together, each at its last price."""
-    counts: dict[int, tuple[Charge, int]] = {}
-    for worker in workers:
-        charges = book.get(worker.serial)
-        if charges:
-            charge = charges[-1]
-            counts[id(charge)] = (charge, counts.get(id(charge), (charge, 0))[1] + 1)
-    rates = (charge.usd_per_hour * number for charge, number in counts.values())
+    counts = Counter(book.get(worker.serial, NO_CHARGES) for worker in workers)
+    rates = (charges[-1].usd_per_hour * count for charges, count in counts.items() if charges)
     return sum(rates, NO_RATE)

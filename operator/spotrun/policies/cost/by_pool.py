@@ -3,17 +3,15 @@
 A charge is noted under the name by which it is told for ever, so no sum falls when others come.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 from spotrun.api.cost import MOST_POOLS, OTHER_POOLS, Accumulators, PoolCost, PoolCosts
-from spotrun.money.units import NO_USD, Usd
-from spotrun.policies.cost.charges.rates import Book
+from spotrun.money.charges import Book
+from spotrun.money.ledger import ByPool
+from spotrun.money.units import Usd
 from spotrun.state.snapshot import Worker
-
-ByPool = Mapping[str, Usd]
-"""By the name of a pool, OTHER_POOLS for those beyond the first, "" for nodes of none."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +33,6 @@ class Names:
         known = (charged | set(read_pools(self.sums.by_pool))) - {"", OTHER_POOLS}
         here = {worker.node.pool for worker in self.workers if worker.node is not None} - {""}
         return frozenset([*known, *sorted(here - known)][:MOST_POOLS])
-
-
-def added(one: ByPool, other: ByPool) -> dict[str, Usd]:
-    """Both together."""
-    return {pool: one.get(pool, NO_USD) + other.get(pool, NO_USD) for pool in (*one, *other)}
 
 
 def read_pools(costs: PoolCosts | None) -> dict[str, Usd]:

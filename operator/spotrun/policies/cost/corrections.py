@@ -9,10 +9,11 @@ from decimal import Decimal
 from spotrun.api.cost import MOST_SHOWN_POOLS, Accumulators, Cost, PoolCost
 from spotrun.api.field_types.amounts import Amount, SignedAmount
 from spotrun.api.names import Reason
+from spotrun.money.charges import NO_CHARGES
+from spotrun.money.ledger import ByPool
 from spotrun.money.units import NO_USD, Usd, UsdPerHour
 from spotrun.policies.cost.absent_workers import absent
 from spotrun.policies.cost.bill import Bill, as_shown
-from spotrun.policies.cost.by_pool import ByPool
 from spotrun.policies.cost.charges.ends import Ends, read_ends, write_ends
 from spotrun.policies.cost.charges.rates import read_book
 from spotrun.policies.cost.charges.times import ended_at, noted_ends, unsettled
@@ -118,5 +119,5 @@ def _paid_late(view: View, status: JobState, known: Ends) -> Usd:
     for serial, noted in known.items():
         worker = view.by_serial.get(serial)
         end = (ended_at(view, worker) or view.now) if worker is not None else noted
-        total += spent_between(book.get(serial, ()), noted, end).usd
+        total += spent_between(book.get(serial, NO_CHARGES), noted, end).usd
     return total

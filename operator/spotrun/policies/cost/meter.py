@@ -8,13 +8,14 @@ from functools import lru_cache
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Accumulators
+from spotrun.money.charges import NO_CHARGES, Book, Charge, Charges
 from spotrun.money.price_history import EVER, PriceHistory
 from spotrun.money.shares import Resources, normalised, share_of
 from spotrun.money.units import UsdPerHour
 from spotrun.policies.cost.bill import charged
 from spotrun.policies.cost.by_pool import Names
 from spotrun.policies.cost.charges.compaction import shortened
-from spotrun.policies.cost.charges.rates import Book, Charge, Charges, read_book, write_book
+from spotrun.policies.cost.charges.rates import read_book, write_book
 from spotrun.policies.cost.charges.times import all_ends, started_at, unsettled
 from spotrun.policies.cost.spent import priced
 from spotrun.state.job_state import JobState
@@ -60,7 +61,7 @@ def _changes(
     made: dict[Hashable, Charges] = {}  # what those share who cost the same
     ends = all_ends(view)
     for worker in workers:
-        node, known = worker.node, book.get(worker.serial, ())
+        node, known = worker.node, book.get(worker.serial, NO_CHARGES)
         if node is None or not node.prices.changes:
             continue
         end = ends[worker.serial]
@@ -73,11 +74,11 @@ def _changes(
             on_node.setdefault(node.name, []).append(worker)
     for together in on_node.values():
         for worker, share in zip(together, shares_of(together), strict=True):
-            known = book.get(worker.serial, ())
-            key = (id(known), share, *_since_known(view, worker, known))
+            known = book.get(worker.serial, NO_CHARGES)
+            key = (known, share, *_since_known(view, worker, known))
             if key not in made:
                 made[key] = _charges(view, worker, share, known, names)
-            if made[key] is not known:
+            if made[key] != known:
                 yield worker.serial, made[key]
 
 
@@ -96,7 +97,7 @@ def _followed(known: Charges, worker: Worker, since: datetime, end: datetime) ->
             rate = charges[-1].usd_per_hour * (price.exact / before.exact)
             charges.append(replace(known[-1], since=moment, usd_per_hour=UsdPerHour(rate.decimal)))
         before = price
-    return tuple(charges)
+    return Charges(charges)
 
 
 def shares_of(workers: Sequence[Worker]) -> tuple[Decimal, ...]:
@@ -139,7 +140,7 @@ def _charges(view: View, worker: Worker, share: Decimal, known: Charges, names: 
         there = pool if moment == view.now else last.pool
         if (rate, there) != (last.usd_per_hour, last.pool):
             charges.append(Charge(moment, rate, is_spot, there))
-    return tuple(charges) if len(charges) > len(known) else known
+    return Charges(charges) if len(charges) > len(known) else known
 
 
 def _since_known(view: View, worker: Worker, known: Charges) -> tuple[Hashable, ...]:

@@ -4,12 +4,11 @@ from collections.abc import Iterable
 
 from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.names import ConditionType, Reason
-from spotrun.money.price_rows import Offering
 from spotrun.money.price_sources import unpriced_because, unreadable
 from spotrun.policies.cost.bill import Bill
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState
-from spotrun.state.snapshot import Node, Worker
+from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
 
 _ALL_KNOWN = "every worker's price is known"
@@ -35,7 +34,7 @@ def why_unpriced(workers: tuple[Worker, ...]) -> str:
     node = next((worker.node for worker in workers if worker.node is not None), None)
     if node is None or node.allocatable is None:
         return "their nodes are not known yet"
-    return unpriced_because(offering(node), node.stated_price)
+    return unpriced_because(node.offering, node.stated_price)
 
 
 def unreadable_prices(workers: Iterable[Worker]) -> str:
@@ -43,14 +42,3 @@ def unreadable_prices(workers: Iterable[Worker]) -> str:
     nodes = (worker.node for worker in workers)
     found = (unreadable(node.stated_price, node.name) for node in nodes if node is not None)
     return next(filter(None, found), "")
-
-
-def offering(node: Node) -> Offering:
-    """What is asked of price tables."""
-    return Offering(
-        instance_type=node.instance_type,
-        capacity=node.capacity,
-        region=node.region,
-        zone=node.zone,
-        node=node.name,
-    )

@@ -9,12 +9,13 @@ from dataclasses import replace
 
 from spotrun.api.cost import Accumulators
 from spotrun.api.field_types.amounts import Amount
+from spotrun.money.ledger import Spent
 from spotrun.policies.cost.absent_workers import absent, vanished
 from spotrun.policies.cost.bill import charged
 from spotrun.policies.cost.charges.ends import read_ends, write_ends
 from spotrun.policies.cost.charges.rates import read_book, write_book
 from spotrun.policies.cost.charges.times import may_still_cost, started_at
-from spotrun.policies.cost.spent import Spent, priced
+from spotrun.policies.cost.spent import priced
 from spotrun.policies.placement.policy import missing
 from spotrun.state.actions import Release
 from spotrun.state.job_state import JobState

@@ -10,6 +10,8 @@ from spotrun.api.field_types.amounts import Amount
 from spotrun.api.field_types.text_values import Serials
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType
+from spotrun.money.ledger import Segment
+from spotrun.money.ledger import cost as ledger_cost
 from spotrun.money.shares import Resources
 from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
 from spotrun.state.actions import Decision, Release
@@ -199,7 +201,8 @@ def test_a_long_history_of_prices_is_added_up() -> None:
     changes = tuple((ago(3000 - n), str(4 + n % 2)) for n in range(1, MOST_EARLIER + 2))
     node = a_node(changes=changes)
     decision = a_metered_job(0, node=node).decide()
-    exact = node.prices.cost(ago(3600), NOW, Decimal("0.25")).usd.decimal
+    held = Segment(0, ago(3600), NOW, Decimal("0.25"), node.prices)
+    exact = ledger_cost([held], NOW).usd.decimal
     assert sums(decision).rates is not None
     assert len(sums(decision).rates or ()) == 1
     assert Decimal(cost(decision).usd or 0) == round(exact, 4)

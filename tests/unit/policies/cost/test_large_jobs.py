@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from spotrun.api.cost import Accumulators, Rate
 from spotrun.api.field_types.text_values import Intervals, Serials
+from spotrun.money.charges import Book, Charge, Charges
+from spotrun.money.ledger import Spent
 from spotrun.money.price_history import EVER
 from spotrun.money.units import UsdPerHour
 from spotrun.policies.cost.charges import compaction
 from spotrun.policies.cost.charges.compaction import shortened
-from spotrun.policies.cost.charges.rates import Book, Charge, Charges, read_book, write_book
-from spotrun.policies.cost.spent import Spent, priced
+from spotrun.policies.cost.charges.rates import read_book, write_book
+from spotrun.policies.cost.spent import priced
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago
 from tests.support.jobs.largest_job import LargeLife
 from tests.support.money.priced_nodes import at_work, ended
@@ -96,7 +98,7 @@ prices_of = st.lists(
 def charges_of(draw: st.DrawFn) -> Charges:
     """Draw the charges of a worker; what was before the first may be in the sums already."""
     prices, is_whole = sorted(draw(prices_of), reverse=True), draw(st.booleans())
-    return tuple(
+    return Charges(
         Charge(EVER if is_whole and not index else ago(s), UsdPerHour(usd), is_spot=True, pool=pool)
         for index, (s, usd, pool) in enumerate(prices)
     )
@@ -136,5 +138,5 @@ def _spent(job: JobBuilder, book: Book, after_seconds: float) -> Spent:
 
 def test_who_has_earlier_prices_in_the_sums_gets_them_from_nobody_again() -> None:
     now = Charge(ago(600), UsdPerHour(1))
-    book: Book = {0: (now,), 1: (Charge(EVER, UsdPerHour(9)), now)}
+    book: Book = {0: Charges([now]), 1: Charges([Charge(EVER, UsdPerHour(9)), now])}
     assert shortened(book, {0: ago(3600), 1: ago(3600)}, NOW) == book

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.money.ledger import Segment, cost
 from spotrun.money.units import UsdPerHour
 from spotrun.simulate.market.trace import Trace
 from spotrun.simulate.market.virtual_market import UNLIMITED, Prices, Recordings
@@ -49,7 +50,8 @@ def test_prices_change_with_the_recording() -> None:
     market = Recordings([a_trace("####", spot_usd_per_hour=prices)], PUBLISHED, Prices()).market(1)
     (pool,) = market.spot
 
-    paid = pool.history.cost(market.time(0), market.time(3 * GAP)).usd
+    held = Segment(0, market.time(0), market.time(3 * GAP), Decimal(1), pool.history)
+    paid = cost([held], market.time(3 * GAP)).usd
 
     assert [pool.offer(tick * GAP).usd_per_hour for tick in range(3)] == [1, 2, 4]
     assert paid == (UsdPerHour(1) + UsdPerHour(2) + UsdPerHour(4)).over(int(GAP))

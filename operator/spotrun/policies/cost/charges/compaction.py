@@ -11,8 +11,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from spotrun.api.cost import MOST_EARLIER
+from spotrun.money.charges import Book, Charge, Charges, grouped
 from spotrun.money.price_history import EVER
-from spotrun.policies.cost.charges.rates import Book, Charge, Charges, grouped
 
 MOST_BYTES = 48_000
 """Of the status of the largest job an eighth, besides the serial numbers themselves."""
@@ -31,7 +31,7 @@ def shortened(book: Book, starts: Mapping[int, datetime], now: datetime) -> Book
     """Return the charges as exactly as there is room for; `starts` says when workers began."""
     groups, tried = grouped(book), list[Groups]()
     for earlier in _EARLIER:
-        coarser = {charges: charges[-earlier - 1 :] for charges in groups}
+        coarser = {charges: Charges(charges[-earlier - 1 :]) for charges in groups}
         if size_bytes(_apart(coarser.values())) > MOST_BYTES:
             continue
         shared = _shared(_merged(coarser, groups), starts)
@@ -56,7 +56,7 @@ def _apart(lists: Iterable[Charges]) -> Iterable[Charges]:
 
 
 def _all_but_last(charges: Charges, now: datetime) -> Charges:
-    return (replace(charges[-1], since=now),)
+    return Charges((replace(charges[-1], since=now),))
 
 
 def size_bytes(groups: Iterable[Charges]) -> int:

@@ -5,39 +5,18 @@ has not seen what the price was before. So the rates are in the status: one entr
 that have cost the same since they came.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 
 from spotrun.api.cost import MOST_EARLIER, Accumulators, EarlierRate, Rate
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.field_types.text_values import Serials, Time
+from spotrun.money.charges import Book, Charge, Charges, grouped
 from spotrun.money.price_history import EVER
 from spotrun.money.units import UsdPerHour
 from spotrun.state.view import View
 from spotrun.state.worker_ids import ordered
-
-
-@dataclass(frozen=True, order=True)
-class Charge:
-    """A worker's price from a moment on; the next one replaces it."""
-
-    since: datetime  # EVER: since the worker has its node
-    usd_per_hour: UsdPerHour
-    is_spot: bool = False
-    pool: str = ""  # under which it is told, see `pools`; "": none
-
-
-Charges = tuple[Charge, ...]
-"""Of one worker, in the order of time; none: its price was never known.
-
-What it cost before the first of them is in the sums. Workers share the tuple and its charges, so
-these are told apart by identity: exact prices are slow to compare.
-"""
-
-Book = Mapping[int, Charges]
-"""By serial."""
 
 
 def read_book(view: View, sums: Accumulators | None) -> Book:
@@ -59,26 +38,14 @@ def priced_workers(sums: Accumulators | None) -> frozenset[int]:
     return frozenset(serial for rate in rates for serial in ordered(rate.workers))
 
 
-def grouped(book: Book) -> dict[Charges, list[int]]:
-    """Return the serials of the workers that have the same charges, ascending."""
-    found: dict[Charges, list[int]] = {}
-    known: dict[int, list[int]] = {}
-    for serial in sorted(book):
-        charges = book[serial]
-        serials = known.get(id(charges))
-        if serials is None:
-            serials = known[id(charges)] = found.setdefault(charges, [])
-        serials.append(serial)
-    return found
-
-
 def _read(rates: Iterable[Rate]) -> Book:
     book: dict[int, Charges] = {}
     for rate in rates:
-        charges = tuple(_charges(rate))
+        charges = Charges(_charges(rate))
         for serial in ordered(rate.workers):
             # Older operators wrote an entry for each price.
-            book[serial] = (*book[serial], *charges) if serial in book else charges
+            known = book.get(serial)
+            book[serial] = Charges((*known, *charges)) if known is not None else charges
     return book
 
 
@@ -94,7 +61,7 @@ def _charges(rate: Rate) -> Iterator[Charge]:
 def _rates(charges: Charges, serials: Sequence[int]) -> Iterator[Rate]:
     """Return one entry, or several where a status of older operators knows more prices."""
     for first in range(0, len(charges), MOST_EARLIER + 1):
-        yield _rate(charges[first : first + MOST_EARLIER + 1], serials)
+        yield _rate(Charges(charges[first : first + MOST_EARLIER + 1]), serials)
 
 
 def _rate(charges: Charges, serials: Iterable[int]) -> Rate:
