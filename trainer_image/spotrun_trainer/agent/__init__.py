@@ -1,1 +1,1 @@
-"""The agent in every worker: it speaks to the operator and to its neighbours."""
+"""The agent in every worker: it reports to the operator and watches its neighbours."""

@@ -1,4 +1,4 @@
-"""The agent of one worker: answers what torchrun asks, out of what its threads have heard."""
+"""The agent of one worker: it answers torchrun's questions from what its threads have learned."""
 
 import ssl
 from collections.abc import Callable
@@ -24,13 +24,13 @@ Connect = Callable[[Settings, Contact, float], Operator]
 
 
 def connect(settings: Settings, contact: Contact, timeout_seconds: float) -> Operator:
-    """A connection to the operator over TLS."""
+    """Open a connection to the operator over TLS."""
     tls = ssl.create_default_context(cadata=settings.authorities)
     return OperatorConnection(settings, tls, contact, timeout_seconds=timeout_seconds)
 
 
 class Agent:
-    """Begins to speak to the operator when it is made, and goes on until it is closed."""
+    """One worker's agent; it talks to the operator from its construction until it is closed."""
 
     def __init__(self, settings: Settings, connect: Connect = connect) -> None:
         settings.directory.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ class Agent:
         )
 
     def next_world(self) -> World | LastWords:
-        """Wait for a world to enter; last words if there will be none for this worker."""
+        """Wait for a world to enter; return last words if this worker gets none any more."""
         state = self._state
         with state.news:
             state.wait()
@@ -62,7 +62,7 @@ class Agent:
         state = self._state
         with state.news:
             if state.entered is not None:
-                self._heartbeats.follow(state.entered)  # its neighbours' addresses may come later
+                self._heartbeats.follow(state.entered)  # its neighbours' addresses may arrive later
             return next_action.must_stop(self._known())
 
     def may_save(self) -> bool:
@@ -76,27 +76,27 @@ class Agent:
             return not self._known().progress.in_process
 
     def fail(self, exit_code: int, message: str) -> None:
-        """A training process ended with an error."""
+        """Note that a training process ended with an error."""
         self._state.fail(exit_code, message)
 
     def leave(self) -> None:
-        """A signal told the worker to end; its processes do so by themselves."""
+        """Note that a signal ends the worker; its processes end by themselves."""
         self._state.leave()
 
     def fail_unless_known(self) -> None:
-        """The processes ended though nobody asked them to, and how is not known."""
+        """Report a failure if the processes ended without being asked to and no cause is known."""
         if self._state.entered is not None and not self._state.has_failed:
             self._state.fail(1, "a training process failed; its log says why")
 
     def finish(self) -> LastWords:
-        """The processes have ended well: wait for those of the other workers."""
+        """Wait for the processes of the other workers, once this worker's have ended well."""
         state = self._state
         with state.news:
             state.look()  # the world that its processes were in last may not be known yet
             known = self._known()
         if known.progress.exiting is not None or state.entered is None:
             return next_action.words(Ending(known.progress.exiting or "departed"), known)
-        barrier = ExitBarrier(state.entered, tell=state.complete)
+        barrier = ExitBarrier(state.entered, on_done=state.complete)
         while True:
             with state.news:
                 known = self._known()
@@ -107,7 +107,9 @@ class Agent:
                 if barrier.all_are_done or is_done:
                     break
                 if is_left_behind:
-                    return next_action.words(Ending.DEPARTED, known, "the others go on without it")
+                    return next_action.words(
+                        Ending.DEPARTED, known, "the others train on without it"
+                    )
                 state.news.wait(_LOOK_SECONDS)
         state.complete()
         self._operator_threads.flush(_FLUSH_SECONDS)
@@ -115,7 +117,7 @@ class Agent:
         return next_action.words(Ending.COMPLETED, known)
 
     def end(self, words: LastWords | None = None) -> None:
-        """Say the last words; None: the worker was told to end by a signal."""
+        """Write the last words and stop all threads; None: a signal ended the worker."""
         if self._termination_log.is_written:
             return
         self._operator_threads.flush(_FLUSH_SECONDS)

@@ -1,4 +1,4 @@
-"""The end of a training script: members wait for each other, and who hosts the store goes last."""
+"""The end of a training script: workers wait for each other, and the store's host leaves last."""
 
 import logging
 import socket
@@ -18,30 +18,30 @@ log = logging.getLogger(__name__)
 _TIMEOUT = timedelta(seconds=10)
 _LOOK_SECONDS = 0.1
 _LINGER_SECONDS = 3.0
-"""So long the host of the store waits for those who have not yet seen that all are done."""
+"""The host of the store waits so long for workers that have not yet seen that all are done."""
 
 
 class ExitBarrier:
-    """Says that this worker is done and waits for the others, in a thread of its own.
+    """Announces that this worker is done and waits for the others, in a thread of its own.
 
-    A thread, because a store whose machine is gone blocks; what the operator says must still count.
+    A thread, because a store whose machine is gone blocks, and the operator must still be heard.
     """
 
-    def __init__(self, world: World, *, tell: Callable[[], None]) -> None:
-        """Begin; `tell` is called once all are done."""
+    def __init__(self, world: World, *, on_done: Callable[[], None]) -> None:
+        """Begin; `on_done` is called once all are done."""
         assert world.store is not None, "it trained in that world"
         self._address = split_address(world.store)
         self._prefix = f"{world.secret}/{world.generation}"
         self._workers = workers(world)
         self._is_host = world.rank == 0
-        self._tell = tell
+        self._on_done = on_done
         self._may_go = threading.Event()
         self._ending = threading.Event()
         self.all_are_done = False
         threads.start(self._run, name="spotrun-farewell", end=self._ending.set)
 
     def wait(self) -> None:
-        """Wait until everybody has seen it, within reason."""
+        """Wait until all workers have seen that all are done, for a few seconds at most."""
         self._may_go.wait(_LINGER_SECONDS)
 
     def _run(self) -> None:
@@ -56,10 +56,10 @@ class ExitBarrier:
                     return
             store.add(f"{self._prefix}/seen", 1)
             self.all_are_done = True
-            self._tell()
+            self._on_done()
             while self._is_host and store.add(f"{self._prefix}/seen", 0) < self._workers:
                 if self._ending.wait(_LOOK_SECONDS):
                     return
         except (OSError, RuntimeError) as error:  # torch's DistError is a RuntimeError
-            log.info("the store of this world is gone: %s", error)
+            log.info("the store of this world has gone: %s", error)
         self._may_go.set()

@@ -1,9 +1,9 @@
-"""Heartbeats between neighbours: who falls silent is suspected long before any time-out says so.
+"""Heartbeats between neighbours: a silent worker is suspected long before any time-out ends.
 
 A datagram carries generation, place in the ring and the sender's clock, and is signed with the
-world's secret: a stranger, an older world and a repeated datagram count for nothing. A neighbour
+world's secret: datagrams of others, of an older world, and repeated ones are ignored. A neighbour
 that was never heard in this world is suspected only for a while: it may have been lost right after
-it was entered, but where the network lets no datagrams through that is said of all.
+it entered, but where the network drops all datagrams every neighbour looks like that.
 """
 
 import hmac
@@ -23,15 +23,16 @@ from spotrun_trainer.agent.next_action import place, workers
 log = logging.getLogger(__name__)
 
 PORT = 29_419
-"""Fixed, for neighbours know only each other's address; a pod has the port for itself."""
+"""A fixed port, for neighbours know only each other's address; a pod has its ports for itself."""
 BEAT_SECONDS = 0.25
 SILENT_SECONDS = 1.5
-"""Six beats; a busy machine delays one or two, and a suspect that lives only has to say so."""
+"""Six beats; a busy machine delays one or two, and a suspect that lives clears itself."""
 UNHEARD_SECONDS = 8.0
-"""So long after a world was entered whoever was never heard in it is suspected. The operator needs
-2 s to find out; after 10 s it gives up a worker that neither neighbour hears, though it answers."""
+"""For so long after a world was entered, a neighbour never heard in it is suspected. The operator
+needs 2 s to find out; after 10 s it gives up a worker that neither neighbour hears, even if that
+worker still answers it."""
 _OWN_PAUSE_SECONDS = 0.75
-"""Who did not run for so long itself cannot say that others were silent."""
+"""A worker that did not run for so long itself cannot judge that others were silent."""
 
 _BODY = struct.Struct("!QIQ")
 _SIGNATURE_BYTES = 16
@@ -46,14 +47,14 @@ class Ring:
     place: int  # among workers, as suspects are counted
     workers: int
     secret: bytes
-    began_at: float = float("-inf")  # then all entered it; -inf: it is only prepared
+    began_at: float = float("-inf")  # when all entered it; -inf: it is only prepared
     _heard: dict[int, tuple[int, float]] = field(default_factory=dict)  # place -> clock, when
 
     @classmethod
     def of(cls, world: World, now: float) -> "Ring":
-        """The ring of a world that this worker is in, or goes to meet the others in.
+        """Make the ring of a world that this worker is in, or joins.
 
-        While it is only prepared the others are not in it yet.
+        While the world is only prepared the others are not in it yet.
         """
         began_at = now if world.switch else float("-inf")
         secret = world.secret.encode()
@@ -66,12 +67,12 @@ class Ring:
         return frozenset(around - {self.place})
 
     def beat(self, clock: int) -> bytes:
-        """A sign of life; `clock` only grows."""
+        """Return a signed datagram; `clock` only grows."""
         body = _BODY.pack(self.generation, self.place, clock)
         return body + self._signature(body)
 
     def hear(self, datagram: bytes, now: float) -> None:
-        """Take in what came, if it is a neighbour's and newer than what came before."""
+        """Note a datagram, if it is a neighbour's and newer than the one before."""
         if len(datagram) != _DATAGRAM_BYTES:
             return
         body, signature = datagram[: _BODY.size], datagram[_BODY.size :]
@@ -91,7 +92,7 @@ class Ring:
         return tuple(sorted(silent))
 
     def excuse(self, now: float) -> None:
-        """Count all as heard now: it was this worker that did not run."""
+        """Count all neighbours as heard now, because this worker itself did not run."""
         self._heard = {place: (clock, now) for place, (clock, _) in self._heard.items()}
 
     def _signature(self, body: bytes) -> bytes:
@@ -99,17 +100,17 @@ class Ring:
 
 
 class Heartbeats:
-    """A thread that beats, listens, and tells whenever the suspects are others than before."""
+    """A thread that sends and receives heartbeats, and reports each change of the suspects."""
 
     def __init__(
         self, address: str, suspected: Callable[[int, tuple[int, ...]], None], *, port: int = PORT
     ) -> None:
-        """Listen at the pod's address; `suspected` is told generation and places."""
+        """Listen at the pod's address; `suspected` is called with a generation and places."""
         self._address = address
         self._port = port
         self._suspected = suspected
         self._lock = threading.Lock()
-        self._ring = Ring(generation=0, place=0, workers=1, secret=b"")  # nobody to hear
+        self._ring = Ring(generation=0, place=0, workers=1, secret=b"")  # no neighbours
         self._neighbours: tuple[str, ...] = ()
         self._followed = (0, False)  # a world, and whether it is to be entered by now
         self._closing = threading.Event()
@@ -119,7 +120,7 @@ class Heartbeats:
             self._thread.start()
 
     def follow(self, world: World) -> None:
-        """Beat in this world from now on; the addresses of its neighbours may come later."""
+        """Send in this world from now on; the addresses of its neighbours may come later."""
         with self._lock:
             followed, self._followed = self._followed, (world.generation, world.switch)
             if self._followed != followed:
@@ -127,7 +128,7 @@ class Heartbeats:
             self._neighbours = world.neighbours
 
     def close(self) -> None:
-        """Fall silent."""
+        """Stop sending and listening."""
         self._closing.set()
         if self._socket is not None:
             self._thread.join()
@@ -135,7 +136,7 @@ class Heartbeats:
 
     def _run(self) -> None:
         assert self._socket is not None, "there is no thread without a socket"
-        said: tuple[int, ...] = ()
+        reported: tuple[int, ...] = ()
         beat_at = turned_at = time.monotonic()
         while not self._closing.is_set():
             wait_seconds = max(beat_at - time.monotonic(), 0.0)
@@ -151,14 +152,14 @@ class Heartbeats:
                 self._beat(self._socket, ring, neighbours)
                 beat_at = now + BEAT_SECONDS
             found = ring.suspects(now)
-            if found != said:
-                said = found
+            if found != reported:
+                reported = found
                 self._suspected(ring.generation, found)
 
     def _beat(self, over: socket.socket, ring: Ring, neighbours: tuple[str, ...]) -> None:
         datagram = ring.beat(time.monotonic_ns())
         for neighbour in neighbours:
-            with suppress(OSError):  # gone, or not reachable: it will be missed by others, too
+            with suppress(OSError):  # gone, or unreachable: others will notice it, too
                 over.sendto(datagram, (neighbour, self._port))
 
     def _drain(self, over: socket.socket, ring: Ring, now: float) -> None:
@@ -166,7 +167,7 @@ class Heartbeats:
             while True:
                 try:
                     ring.hear(over.recv(_DATAGRAM_BYTES + 1), now)
-                except ConnectionRefusedError:  # what was sent before found nobody
+                except ConnectionRefusedError:  # an earlier datagram found no listener
                     continue
 
 

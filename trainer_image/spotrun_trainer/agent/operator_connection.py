@@ -1,7 +1,7 @@
-"""A connection to the operator, wherever its leader is.
+"""A connection to the operator that follows its leader.
 
-A `Link` serves one thread: the agent has one for its long poll and one for its reports. Both note
-in a `Contact` whether anybody answers.
+An `OperatorConnection` serves one thread: the agent has one for its long poll and one for its
+reports. Both note in a `Contact` whether the operator answers.
 """
 
 import http.client
@@ -25,16 +25,16 @@ from spotrun_trainer.process.addresses import split_address
 log = logging.getLogger(__name__)
 
 SERVER_NAME = "sync.spotrun.dev"
-"""What the operator's certificate says, whatever address is dialled."""
+"""The name in the operator's certificate, whatever address is dialled."""
 
 _CONNECT_SECONDS = 5.0
 _ANSWER_BYTES = 1 << 20
 _QUIET_SECONDS = 3.0
-"""An operator that restarts or hands over is back within this: no reason to alarm anybody."""
+"""An operator that restarts or fails over is back within this, which needs no warning."""
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
 _CLOCK_SECONDS = 2.0
-_KEEPALIVE = (  # a machine that is gone says nothing: found out in some 10 s instead of never
+_KEEPALIVE = (  # a machine that is gone sends nothing: noticed in some 10 s, not never
     (socket.TCP_KEEPIDLE, 5),
     (socket.TCP_KEEPINTVL, 2),
     (socket.TCP_KEEPCNT, 3),
@@ -43,11 +43,11 @@ _KEEPALIVE = (  # a machine that is gone says nothing: found out in some 10 s in
 
 
 class NoAnswerError(Exception):
-    """The operator did not answer, or not with what was asked for; says why."""
+    """The operator did not answer, or not with what was asked for; the text says why."""
 
     def __init__(self, why: str, *, again_seconds: float | None = None) -> None:
         super().__init__(why)
-        self.again_seconds = again_seconds  # as the operator wishes; None: it said nothing
+        self.again_seconds = again_seconds  # as the operator asks; None: it did not say
 
 
 class JobGoneError(NoAnswerError):
@@ -56,7 +56,7 @@ class JobGoneError(NoAnswerError):
 
 @dataclass
 class Contact:
-    """When the operator was heard last; says so in the log once when it is away, and once after."""
+    """The time of the operator's last answer; logs once when it is away, and once after."""
 
     server: str
     clock: Callable[[], float] = time.monotonic
@@ -69,11 +69,11 @@ class Contact:
 
     @property
     def away_seconds(self) -> float:
-        """For how long nobody has answered."""
+        """Seconds since the operator's last answer."""
         return self.clock() - self._heard_at
 
     def made(self) -> None:
-        """Somebody answered."""
+        """Note that the operator answered."""
         with self._lock:
             seconds, self._heard_at = self.away_seconds, self.clock()
             was_said, self._is_said = self._is_said, False
@@ -81,14 +81,14 @@ class Contact:
             log.info("the operator answers again, after %.0f s", seconds)
 
     def missed(self, why: Exception) -> None:
-        """Nobody did."""
+        """Note that the operator did not answer."""
         with self._lock:
             is_news = not self._is_said and self.away_seconds > _QUIET_SECONDS
             self._is_said = self._is_said or is_news
         if is_news:
             log.warning(
-                "no answer from the operator at %s for %.0f s: %s. Training goes on without it; it "
-                "is tried again until it answers.",
+                "no answer from the operator at %s for %.0f s: %s. Training goes on without it; "
+                "the agent keeps trying.",
                 self.server,
                 self.away_seconds,
                 why,
@@ -115,27 +115,27 @@ class OperatorConnection:
         names = (settings.namespace, settings.job, settings.worker)
         self._path = "/v1/jobs/{}/{}/workers/{}".format(*(quote(name, safe="") for name in names))
         self._connection: http.client.HTTPConnection | None = None
-        self._leader: str | None = None  # where a standby sent us; None: as configured
+        self._leader: str | None = None  # the leader that a standby named; None: as configured
         self._failures = 0
-        self._ahead_seconds = 0.0  # the operator's clock, of ours
+        self._ahead_seconds = 0.0  # of the operator's clock, before ours
 
     def poll(self, seen: str) -> Answer:
-        """What the worker is told, as soon as it is not what was seen; raises NoAnswerError."""
+        """Return the operator's answer once it is newer than `seen`; raises NoAnswerError."""
         return self._ask("GET", f"world?seen={quote(seen, safe='')}")
 
     def report(self, body: bytes) -> Answer:
-        """Report, and hear what the worker is told; raises NoAnswerError."""
+        """Report, and return the operator's answer; raises NoAnswerError."""
         return self._ask("POST", "report", body)
 
     def pause_seconds(self, error: NoAnswerError) -> float:
-        """How long to wait before the next attempt: longer each time, and never all at once."""
+        """Return the pause before the next attempt: longer each time, and random."""
         doublings = min(max(self._failures - 1, 0), 10)
         own = min(_FIRST_PAUSE_SECONDS * (1 << doublings), _LONGEST_PAUSE_SECONDS)
         asked = min(error.again_seconds or 0.0, _LONGEST_PAUSE_SECONDS)
         return max(own, asked) * (0.5 + 0.5 * self._roll())
 
     def close(self) -> None:
-        """Let go of the connection; the next request makes another."""
+        """Close the connection; the next request opens another."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -156,7 +156,7 @@ class OperatorConnection:
 
     def _give_up(self, error: NoAnswerError) -> None:
         self.close()
-        self._leader = None  # who sent us there may know no better by now
+        self._leader = None  # the standby that named it may be out of date
         self._failures += 1
         self._contact.missed(error)
 
@@ -165,7 +165,7 @@ class OperatorConnection:
         if status == HTTPStatus.MISDIRECTED_REQUEST:
             self._leader = str(_object(content).get("leader") or "") or None
             self.close()
-            if self._leader is not None:  # at once, but only one step at a time
+            if self._leader is not None:  # at once, but follow only one redirection at a time
                 status, content, retry_after = self._exchange(method, what, body)
         if status == HTTPStatus.OK:
             return self._in_own_time(read_answer(content))
@@ -175,7 +175,7 @@ class OperatorConnection:
         raise NoAnswerError(said, again_seconds=retry_after)
 
     def _in_own_time(self, answer: Answer) -> Answer:
-        """The same, with its moments on this machine's clock, which may be another."""
+        """Return the answer with its times converted to this machine's clock, which may differ."""
         if answer.stop_at is None:
             return answer
         return replace(answer, stop_at=answer.stop_at - self._ahead_seconds)
@@ -185,7 +185,7 @@ class OperatorConnection:
     ) -> tuple[int, bytes, float | None]:
         if self._connection is None:
             self._connection = self._connect(self._leader or self._settings.server)
-        # Read each time: the kubelet renews it, and this is nothing beside a request.
+        # Read each time: the kubelet renews it, and a read costs nothing beside a request.
         token = self._settings.token_file.read_text().strip()
         headers = {"Authorization": f"Bearer {token}"}
         self._connection.request(method, f"{self._path}/{what}", body, headers)
@@ -216,7 +216,7 @@ class OperatorConnection:
 
 
 def _ahead_seconds(date: str | None) -> float:
-    """By how much the sender's clock is ahead of ours; what is within its precision is nothing."""
+    """Return the seconds by which the sender's clock is ahead; 0 within the header's precision."""
     if date is None:
         return 0.0
     try:

@@ -1,4 +1,4 @@
-"""The two threads that speak to the operator: one asks what is new, the other reports."""
+"""The two threads that talk to the operator: one polls for answers, the other reports."""
 
 import logging
 import threading
@@ -13,43 +13,43 @@ from spotrun_trainer.agent.state import State
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.05
-"""Between looks at progress.json, each of which is one stat."""
+"""The pause between looks at progress.json, each of which is one stat."""
 CALM_SECONDS = 2.0
-"""Between reports of mere progress."""
+"""The pause between reports of mere progress."""
 BEHIND_SECONDS = 0.2
-"""Until a replica is asked again that is behind: it does not hold a poll, for it has an answer."""
+"""The pause before a replica that is behind is polled again: it does not hold the poll open."""
 _BUG_PAUSE_SECONDS = 1.0
 
 
 class Operator(Protocol):
-    """The operator, as one thread speaks to it."""
+    """The operator, as one thread sees it."""
 
     def poll(self, seen: str) -> Answer:
-        """Wait for what is new; raises NoAnswerError."""
+        """Wait for a newer answer; raises NoAnswerError."""
 
     def report(self, body: bytes) -> Answer:
         """Report; raises NoAnswerError."""
 
     def pause_seconds(self, error: NoAnswerError) -> float:
-        """How long to wait before another attempt."""
+        """Return the pause before another attempt."""
 
 
 def is_due(report: Report, sent: Report | None, age_seconds: float) -> bool:
-    """Whether a report is to be made now: at once if something urgent has changed."""
+    """Whether to report now: at once if something urgent has changed."""
     if sent is None or report.news != sent.news:
         return True
     return report != sent and age_seconds >= CALM_SECONDS
 
 
 class OperatorThreads:
-    """Keeps the operator told, and the state up to date, until it is closed."""
+    """Report to the operator and keep the state up to date, until closed."""
 
     def __init__(self, state: State, polls: Operator, reports: Operator) -> None:
         self._state = state
         self._polls = polls
         self._reports = reports
         self._sent: Report | None = None  # None also if it may have been lost
-        self._num_losses = 0  # of the operator: the next one may know nothing
+        self._num_losses = 0  # of contact: an operator that answers next may know nothing
         self._sent_at = 0.0
         self._closing = threading.Event()
         for name, turn in (("polls", self._poll), ("reports", self._report)):
@@ -58,7 +58,7 @@ class OperatorThreads:
             ).start()
 
     def flush(self, seconds: float) -> bool:
-        """Wait until everything urgent is told; false if it could not be."""
+        """Wait until everything urgent is reported; False if time ran out."""
         end = time.monotonic() + seconds
         with self._state.news:
             while True:
@@ -70,7 +70,7 @@ class OperatorThreads:
                 self._state.news.wait(LOOK_SECONDS)
 
     def close(self) -> None:
-        """Say no more; the threads end with what they are at."""
+        """Stop reporting; each thread ends after its present request."""
         self._closing.set()
 
     def _run(self, turn: Callable[[], None]) -> None:
@@ -78,7 +78,7 @@ class OperatorThreads:
             try:
                 turn()
             except Exception:  # a bug, or a full disk: without this thread the worker is lost
-                log.exception("unexpected; it goes on")
+                log.exception("unexpected error in the agent; it goes on")
                 self._closing.wait(_BUG_PAUSE_SECONDS)
 
     def _poll(self) -> None:

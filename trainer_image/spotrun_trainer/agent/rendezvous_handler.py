@@ -1,7 +1,7 @@
-"""What torchrun asks its rendezvous, and what the agent answers.
+"""The rendezvous that torchrun asks, answered by the agent.
 
-torchrun asks for the next world, and ten times a second whether there is another. Where torch has
-to be helped, the place is named, as read in version 2.15.
+torchrun asks for the next world, and ten times a second whether there is another. Comments name the
+places in torch that need a workaround, as read in version 2.15.
 """
 
 import atexit
@@ -64,7 +64,7 @@ class SpotrunRendezvous(RendezvousHandler):
 
     @override
     def next_rendezvous(self) -> RendezvousInfo:
-        """Wait for a world that this worker is in, and say where it meets."""
+        """Wait for a world that this worker is in, and return where its processes meet."""
         if not self._was_stopped:
             self._agent.fail_unless_known()
         found = self._agent.next_world()
@@ -79,7 +79,7 @@ class SpotrunRendezvous(RendezvousHandler):
 
     @override
     def num_nodes_waiting(self) -> int:
-        """1 if the processes are to be stopped, which is done here already."""
+        """Return 1 if the processes are to be stopped; they are killed here already."""
         if not self._agent.must_stop():
             self._interpreters.look(are_of_use=self._agent.may_restart())
             return 0
@@ -93,7 +93,7 @@ class SpotrunRendezvous(RendezvousHandler):
 
     @override
     def shutdown(self) -> bool:
-        """Torchrun ends, but not by a signal: well, or with an exception on its way."""
+        """Write the last words where torchrun ends without a signal: well, or with an exception."""
         error = sys.exc_info()[1]
         try:
             if self._words is None and error is None:
@@ -110,7 +110,7 @@ class SpotrunRendezvous(RendezvousHandler):
     @property
     @override
     def use_agent_store(self) -> bool:
-        """Processes are clients of the world's store; an agent hosts it."""
+        """Return True: processes are clients of the world's store, which an agent hosts."""
         return True
 
     @override
@@ -127,7 +127,7 @@ class SpotrunRendezvous(RendezvousHandler):
 
     @override
     def set_closed(self) -> None:
-        """Only the operator ends a job."""
+        """Do nothing: only the operator ends a job."""
 
 
 def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
@@ -146,8 +146,8 @@ def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
     watch_failures(agent.fail, spared=lambda: interpreters.pids)
     stopping = Stopping(settings.grace_seconds, spared=lambda: interpreters.pids)
     watch_signals(agent.leave, stopping.stop)
-    # torchrun handles signals only once processes run; a spare would die without a word, and as
-    # process 1 of a container not at all.
+    # torchrun handles signals only once processes run; a spare worker would
+    # die without last words, and as process 1 of a container not at all.
     signal.signal(signal.SIGTERM, _raise_signal)
     # A signal ends torchrun without `shutdown`.
     atexit.register(agent.end)
@@ -155,7 +155,7 @@ def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
 
 
 def _make_folder(settings: Settings) -> None:
-    """Any script finds the job's folder there, and can write to it; else the worker ends."""
+    """Make the job's folder for checkpoints, writable for any script; else end the worker."""
     if settings.checkpoints is None:
         return
     try:
@@ -182,7 +182,7 @@ def _raise_signal(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _show_log() -> None:
-    """Show our lines beside torchrun's own, which has set up its own loggers only."""
+    """Show our log lines beside torchrun's, which sets up its own loggers only."""
     ours = logging.getLogger("spotrun_trainer")
     if not ours.handlers and not logging.getLogger().handlers:
         handler = logging.StreamHandler()

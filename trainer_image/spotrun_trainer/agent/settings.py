@@ -1,4 +1,4 @@
-"""What the pod tells its agent: read once, from the environment that the operator has set."""
+"""The agent's settings, read once from the environment that the operator has set."""
 
 import os
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ GIVE_UP_SECONDS = 3600.0
 
 @dataclass(frozen=True)
 class Settings:
-    """Who this worker is, and where it finds the operator."""
+    """The names of this worker and its job, and the operator's address."""
 
     directory: Path
     namespace: str
@@ -48,7 +48,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
 
 
 def _folder(env: Mapping[str, str]) -> Path | None:
-    """None for an object store, and for a place that only the template names."""
+    """Return the job's folder; None for an object store, or a place named only in the template."""
     place = env.get("SPOTRUN_CHECKPOINT", "")
     is_the_jobs = "SPOTRUN_CHECKPOINT_KEEP" in env  # the operator sets both
     return Path(place) if is_the_jobs and place.startswith("/") else None

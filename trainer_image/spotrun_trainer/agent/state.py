@@ -1,6 +1,7 @@
-"""What an agent knows: of the operator's word, of its own processes, and of its neighbours.
+"""An agent's state: the operator's answer, its own processes, and its neighbours.
 
-Several threads meet here. Everything happens under `news`, which is notified of every change.
+Several threads share it. Everything happens under the condition `news`, which is notified of each
+change.
 """
 
 import logging
@@ -31,19 +32,19 @@ from spotrun_trainer.process.ipc_files import ProgressFile, TrainerProgress, wri
 log = logging.getLogger(__name__)
 
 BROKEN_SECONDS = 30.0
-"""A lost peer is replaced within seconds. A group that stays broken for so long though nobody is
-missed is a failure: the operator cannot see it otherwise, and nobody trains."""
+"""A lost peer is replaced within seconds. A group that stays broken for so long while no worker is
+missing is a failure: the operator cannot see it otherwise, and no worker trains."""
 UNEXPLAINED_SECONDS = 0.2
-"""A loss that the operator knows of is followed by another world within this. If none comes, it is
-told that the group broke, and looks for who is silent."""
+"""A loss that the operator knows of is followed by another world within this. If none comes, the
+operator gets a report that the group broke, and looks for a silent worker."""
 ARRIVED_SECONDS = 10.0
-"""A trainer says when it has formed its group. Of a script that says nothing it is taken for
-granted after this: before, a newcomer would stop processes that are still importing."""
-_TOLD = tuple(field.name for field in fields(Progress))  # by trainers, under the same names
+"""A trainer reports when it has formed its group. A script that reports nothing is assumed to have
+formed it after this: earlier, a newcomer would stop processes that are still importing."""
+_PROGRESS_FIELDS = tuple(field.name for field in fields(Progress))  # trainers use the same names
 
 
 def _terminate() -> None:
-    """End as if the kubelet had asked: torchrun hands the signal on, and the trainer saves."""
+    """End as if the kubelet had asked: torchrun passes the signal on, and the trainer saves."""
     os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -67,18 +68,18 @@ class State:
         self._wall = wall
         self._terminate = terminate
         self._answer: Answer | None = None
-        self._newest = 0  # the newest generation that was heard of
+        self._newest = 0  # the newest generation in any answer
         self._placeless_since: float | None = None
         self._clings_since: float | None = None
         self._job_is_gone = False
         self._is_waiting = False
         self._is_completed = False
         self._is_leaving = False
-        self._saves_on_order = False  # once it has shown that, its next processes do as well
+        self._saves_on_order = False  # once its processes have shown that, the next ones do as well
         self._failed: Failure | None = None
         self._suspects: tuple[int, ...] = ()
         self._progress_file = ProgressFile(settings.directory)
-        self._carried = TrainerProgress()  # what the processes of earlier worlds have told
+        self._carried = TrainerProgress()  # the last progress of the processes of earlier worlds
         self._entered_at = 0.0
         self._arrived = 0
         self._broken_since: float | None = None
@@ -86,27 +87,29 @@ class State:
         self._stop_at: float | None = None  # on the monotonic clock: the wall clock may jump
         self._forget_progress()
 
-    # What the operator says.
+    # The operator's answers.
 
     @property
     def version(self) -> str:
-        """Of the newest answer."""
+        """The version of the newest answer."""
         return self._answer.version if self._answer is not None else ""
 
     def take(self, answer: Answer) -> bool:
-        """Take in what the operator says; the trainer finds it in its file before anybody else.
+        """Apply the operator's answer; it is in the trainer's file before anything else sees it.
 
-        False if it is older than what is known: a replica is behind, and will be told more soon.
+        Return False if it is older than what is known: the replica that answers is behind.
         """
         with self.news:
-            self._job_is_gone = False  # who said so knew less than who answers now
+            self._job_is_gone = False  # the replica that answers now knows better
             world = answer.world
             if answer.version == self.version:
                 return True
-            told = world.generation if world is not None else answer.generation or self._newest
-            if told < self._newest:
+            generation = (
+                world.generation if world is not None else answer.generation or self._newest
+            )
+            if generation < self._newest:
                 return False
-            # First what can fail: an answer that was not taken in comes again.
+            # First what can fail: an answer that was not applied comes again.
             if world is not None and world.store is not None:
                 self._stores.hand_out(world.store, world.generation)
             write_world(self._settings.directory, answer)
@@ -126,13 +129,13 @@ class State:
         return None if wall is None else self._clock() + wall - self._wall()
 
     def job_is_gone(self) -> None:
-        """The operator says that the job was deleted."""
+        """Note that the operator reports the job as deleted."""
         with self.news:
             self._job_is_gone = True
             self.news.notify_all()
 
     def known(self, away_seconds: float) -> Known:
-        """All that the next move depends on."""
+        """Return everything that the next action depends on."""
         progress = self.progress
         return Known(
             answer=self._answer,
@@ -150,15 +153,15 @@ class State:
     def _seconds_since(self, moment: float | None) -> float:
         return 0.0 if moment is None else self._clock() - moment
 
-    # What happens to the worker.
+    # Events of the worker.
 
     def wait(self) -> None:
-        """Its processes do not run: it could enter a world."""
+        """Note that no processes run, so the worker could enter a world."""
         self._is_waiting = True
         self.news.notify_all()
 
     def enter(self, world: World) -> None:
-        """Its processes are about to start for a world."""
+        """Note that the worker's processes are about to start for a world."""
         self._carry_on()
         self._forget_progress()
         self._is_waiting = False
@@ -175,23 +178,23 @@ class State:
             self.news.notify_all()
 
     def _enter_again(self, world: World) -> None:
-        """What was prepared is to be entered now, or the world's neighbours are known."""
+        """Update the entered world: it was only prepared, or its neighbours are known now."""
         assert self.entered is not None, "it is of the same generation"
         if world.switch and not self.entered.switch:
             self._entered_at = self._clock()
         self.entered = world
 
     def _follow(self) -> None:
-        """Its processes have gone into another world by themselves, or to meet the others there."""
+        """Note that the worker's processes joined another world without a restart."""
         world, progress = self._answer.world if self._answer is not None else None, self.progress
         there = max(progress.generation, progress.entering)
         if world is not None and self._generation < world.generation == there:
             self._be_in(world)
 
     def fail(self, exit_code: int, message: str) -> None:
-        """A process ended with an error.
+        """Note that a process ended with an error.
 
-        That counts unless it meant to, or follows from another world that is there already.
+        That counts unless it was on purpose, or follows from another world that is there already.
         """
         with self.news:
             progress = self.progress
@@ -208,39 +211,39 @@ class State:
         return self._failed is not None
 
     def suspect(self, generation: int, places: tuple[int, ...]) -> None:
-        """Neighbours have fallen silent, or are heard again."""
+        """Note which neighbours are silent now."""
         with self.news:
             if generation == self._generation:
                 self._suspects = places
                 self.news.notify_all()
 
     def complete(self) -> None:
-        """The training is complete, as all workers say."""
+        """Note that the training is complete, as all workers agree."""
         with self.news:
             self._is_completed = True
             self.news.notify_all()
 
     def leave(self) -> None:
-        """A signal told the worker to end: the others need not find out by its silence."""
+        """Note that a signal ends the worker, so that the others need not wait for its silence."""
         with self.news:
             self._is_leaving = True
             self.news.notify_all()
 
     @property
     def progress(self) -> TrainerProgress:
-        """What the trainer told last."""
-        told = self._progress_file.read()
-        self._saves_on_order = self._saves_on_order or next_action.saves_on_order(told)
-        says_no_more = told == TrainerProgress(saves_on_order=told.saves_on_order)
-        return self._carried if says_no_more else told
+        """The trainer's last report of its progress."""
+        progress = self._progress_file.read()
+        self._saves_on_order = self._saves_on_order or next_action.saves_on_order(progress)
+        is_empty = progress == TrainerProgress(saves_on_order=progress.saves_on_order)
+        return self._carried if is_empty else progress
 
     def look(self) -> None:
-        """Look for what nobody says: the time is over, or a group stays broken."""
+        """Look for what no event reports: time is over, or a group stays broken."""
         self._follow()
         stop_at = self._stop_at
         if stop_at is not None and self._clock() > stop_at and not self._is_out_of_time:
-            # Every answer puts it off; to train on would cost more than the user allows.
-            log.warning("no word from the operator by stopAt: the worker saves and leaves")
+            # Every answer postpones it; training on would cost more than the user allows.
+            log.warning("no answer from the operator by stopAt: the worker saves and leaves")
             self._is_out_of_time = True
             self._terminate()
         self._look_for_arrival()
@@ -250,12 +253,12 @@ class State:
 
     def _look_for_arrival(self) -> None:
         progress = self.progress
-        told = self._reported_generation(progress)
+        generation = self._reported_generation(progress)
         is_silent = not progress.in_process and self.entered is not None and self.entered.switch
         is_late = is_silent and self._clock() - self._entered_at > ARRIVED_SECONDS
-        if self._generation and (self._is_completed or is_late or told >= self._generation):
-            self._arrived = max(self._generation, told)
-        # In process all who are there go to meet at once; who does not is to be left out soon.
+        if self._generation and (self._is_completed or is_late or generation >= self._generation):
+            self._arrived = max(self._generation, generation)
+        # Processes that change worlds in process join at once; one that does not is left out soon.
         if progress.in_process:
             self._arrived = max(self._arrived, min(progress.entering, self._newest))
 
@@ -271,35 +274,35 @@ class State:
             return
         self._broken_since = self._broken_since or self._clock()
         if self._broken_seconds > BROKEN_SECONDS and self._failed is None:
-            self.fail(1, "the workers lost touch with each other, but none of them is missed")
+            self.fail(1, "the workers lost their connections, but none of the workers is missing")
 
     @property
     def _broken_seconds(self) -> float:
-        """How long its group is broken, and no other world has come."""
+        """Seconds since its group broke, while no other world has come."""
         return 0.0 if self._broken_since is None else self._clock() - self._broken_since
 
     def report(self) -> Report:
-        """What the operator is to know."""
-        told = self.progress
-        saved = told.checkpoint
-        # What a process said that has ended is no news of the next one.
+        """Return the report for the operator."""
+        trained = self.progress
+        saved = trained.checkpoint
+        # The report of a process that has ended says nothing about the next one.
         is_up = not self._is_waiting and self._failed is None
-        can_enter = is_up and not next_action.clings(self._answer, told)
-        progress = Progress(**{name: getattr(told, name) for name in _TOLD})
+        can_enter = is_up and not next_action.clings(self._answer, trained)
+        progress = Progress(**{name: getattr(trained, name) for name in _PROGRESS_FIELDS})
         return Report(
-            ready=self._is_waiting or (told.ready and can_enter),
+            ready=self._is_waiting or (trained.ready and can_enter),
             arrived=self._arrived,
             failed=self._failed,
             suspects=self._suspects,
             store_port=self._stores.spare_port,
-            utilization=told.utilization,
-            progress=progress if told.generation else None,
+            utilization=trained.utilization,
+            progress=progress if trained.generation else None,
             committed=Checkpoint(saved, step_of(saved)) if saved else None,
-            completed=self._is_completed or told.completed,
-            in_process=told.in_process and is_up,
-            needs_boundary=told.needs_boundary and is_up,
+            completed=self._is_completed or trained.completed,
+            in_process=trained.in_process and is_up,
+            needs_boundary=trained.needs_boundary and is_up,
             leaving=self._is_leaving,
-            broken=told.broken if is_up and self._broken_seconds >= UNEXPLAINED_SECONDS else 0,
+            broken=trained.broken if is_up and self._broken_seconds >= UNEXPLAINED_SECONDS else 0,
             saves_on_order=self._saves_on_order,
         )
 
@@ -308,29 +311,29 @@ class State:
         return self.entered.generation if self.entered is not None else 0
 
     def _reported_generation(self, progress: TrainerProgress) -> int:
-        """The world that the trainer says it is in; of one that nobody knows it cannot be."""
+        """Return the world that the trainer reports, at most the newest that is known."""
         return min(progress.generation, self._newest)
 
     def _is_superseded(self, generation: int, progress: TrainerProgress) -> bool:
-        """Whether its end is explained by a world for which it would have been started again."""
+        """Whether the end of a process is explained by a newer world that restarts it."""
         world = self._answer.world if self._answer is not None else None
         if world is None or not world.switch or world.generation <= generation:
             return False
         return world.how is How.RESTART or not progress.in_process
 
     def _carry_on(self) -> None:
-        told = self.progress
+        last = self.progress
         self._carried = TrainerProgress(
-            generation=told.generation,
-            step=told.step,
-            total=told.total,
-            samples=told.samples,
-            step_seconds=told.step_seconds,
-            signs=told.signs,
-            checkpoint=told.checkpoint,
+            generation=last.generation,
+            step=last.step,
+            total=last.total,
+            samples=last.samples,
+            step_seconds=last.step_seconds,
+            signs=last.signs,
+            checkpoint=last.checkpoint,
         )
 
     def _forget_progress(self) -> None:
-        """What the last processes told is not what the next ones are."""
+        """Delete the progress files of the last processes; the next ones begin without."""
         for file in self._settings.directory.glob("progress*.json"):
             file.unlink(missing_ok=True)

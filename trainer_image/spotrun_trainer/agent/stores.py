@@ -1,4 +1,4 @@
-"""TCPStores: one spare, for a world that is still to come, and those that serve worlds.
+"""TCPStores: one spare for a world that is still to come, and those that serve worlds.
 
 A store serves one world, so that a plain `init_process_group` finds it fresh.
 """
@@ -23,13 +23,13 @@ class Stores:
 
     @property
     def spare_port(self) -> int:
-        """Where the spare one listens."""
+        """The port of the spare store."""
         return int(self._spare.port)
 
     def hand_out(self, store: str, generation: int) -> bool:
-        """If a world was given the spare store, keep it for that world and open another.
+        """Keep the spare store for a world that was given it, and open another.
 
-        True if there is another port to be reported.
+        Return True if there is another port to report.
         """
         if split_address(store) != (self._address, self.spare_port):
             return False
@@ -47,7 +47,7 @@ class Stores:
         self._serving.clear()
 
     def _open(self) -> TCPStore:
-        # By itself a store listens at every address there is; only the pod's own is anybody's.
+        # By default a store listens at all addresses; only the pod's own is needed.
         family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
         listening.bind((self._address, 0))

@@ -1,4 +1,4 @@
-"""The last words of a worker: one line in its termination log, whatever way it ends."""
+"""The last words of a worker: one line in its termination log, however it ends."""
 
 import logging
 import threading
@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 class TerminationLog:
-    """Where last words go; only the first ones count."""
+    """The file for last words; only the first ones are written."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -19,11 +19,11 @@ class TerminationLog:
 
     @property
     def is_written(self) -> bool:
-        """Whether they were said."""
+        """Whether last words were written."""
         return self._is_written
 
     def write(self, words: LastWords) -> None:
-        """Say them, if nothing was said yet; an end is never held up by a full disk."""
+        """Write them, unless some are written already; a full disk never holds up an end."""
         with self._lock:
             if self._is_written:
                 return
@@ -35,4 +35,4 @@ class TerminationLog:
                 with self._path.open("a") as file:
                     file.write(("\n" if file.tell() else "") + line + "\n")
             except OSError as error:
-                log.warning("nobody will read these words: cannot write there: %s", error)
+                log.warning("the last words cannot be written: %s", error)

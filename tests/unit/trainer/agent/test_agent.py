@@ -327,7 +327,9 @@ def test_a_bug_in_a_thread_is_said_and_costs_nothing_else(
 ) -> None:
     agent = start()
     operator.say(an_answer(World(**{**vars(a_world(1)), "store": "no address"})))
-    assert Waiting(lambda: _until(lambda: "unexpected; it goes on" in caplog.messages)).result()
+    assert Waiting(
+        lambda: _until(lambda: "unexpected error in the agent; it goes on" in caplog.messages)
+    ).result()
     operator.say(an_answer(a_world(2)))
 
     assert agent.next_world() == a_world(2)

@@ -61,7 +61,7 @@ def test_a_broken_group_is_no_failure_as_long_as_somebody_may_be_missed(
     clock.now += 1
     state.look()
 
-    message = "the workers lost touch with each other, but none of them is missed"
+    message = "the workers lost their connections, but none of the workers is missing"
     assert state.report().failed == Failure(1, 1, message)
 
 

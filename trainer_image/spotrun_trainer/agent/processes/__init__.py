@@ -1,1 +1,1 @@
-"""Training processes as the agent has them: begun ahead, ended, and why they ended."""
+"""A worker's training processes: started ahead of need, killed, and why they ended."""

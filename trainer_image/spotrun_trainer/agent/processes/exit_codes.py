@@ -1,4 +1,4 @@
-"""How training processes end: torchrun knows, and keeps it to itself."""
+"""Exit codes of training processes, which torchrun knows and does not pass on."""
 
 import functools
 import signal
@@ -11,19 +11,19 @@ from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
 from spotrun_trainer.agent.processes.kill import kill_sessions
 
-_SIGNALLED = 128  # what shells and runtimes add to the number of a signal
+_SIGNALLED = 128  # added by shells and container runtimes to a signal's number
 _MOST_CODE = 255
 
 
 def watch_failures(
-    tell: Callable[[int, str], None], *, spared: Callable[[], Container[int]]
+    report: Callable[[int, str], None], *, spared: Callable[[], Container[int]]
 ) -> None:
-    """From now on tell exit code and message of whichever training process fails first.
+    """Report exit code and message of the training process that fails first, from now on.
 
-    `spared`: who is not killed with its siblings, for they do not train yet.
+    `spared` returns the processes that are not killed with the others, for they do not train yet.
 
-    torchrun says so only in its log and, once restarts are used up, at its end. Where a version of
-    torch is not as expected, a failure is still reported, without its code.
+    torchrun says so only in its log and, once restarts are used up, at its end. If a version of
+    torch differs from what is expected here, a failure is still reported, without its code.
     """
     original = LocalElasticAgent._monitor_workers  # noqa: SLF001 - there is no other way
 
@@ -34,7 +34,7 @@ def watch_failures(
             kill_sessions(but=spared())  # its siblings: torchrun would give them 30 s
         result = original(agent, group)
         if result.failures:
-            tell(*_words(_first(result.failures.values(), failed)))
+            report(*_words(_first(result.failures.values(), failed)))
         return result
 
     LocalElasticAgent._monitor_workers = monitor  # type: ignore[method-assign]  # noqa: SLF001
@@ -47,12 +47,12 @@ def _failed_ranks(agent: Any) -> set[int]:  # noqa: ANN401 - torch's own types
 
 
 def _first(failures: Iterable[ProcessFailure], failed: set[int]) -> ProcessFailure:
-    """The cause: of those that had failed before their siblings were killed."""
+    """Return the cause: a failure from before the other processes were killed."""
     return min(failures, key=lambda one: (one.local_rank not in failed, one.timestamp))
 
 
 def _words(failure: ProcessFailure) -> tuple[int, str]:
-    """Exit code as a container's would be, and what a person needs to read."""
+    """Return the exit code that a container would have, and a message for people."""
     code = failure.exitcode
     if code < 0:
         name = signal.Signals(-code).name

@@ -1,4 +1,4 @@
-"""Ends training processes at once."""
+"""Kill training processes at once."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from spotrun_trainer.agent.processes.sessions import leaders
 def kill_sessions(but: Container[int] = ()) -> None:
     """Kill this worker's training processes with everything that they have started.
 
-    `but`: processes that do not train yet.
+    `but` has the processes to spare, which do not train yet.
 
     torchrun would send SIGTERM and wait for 30 s, whatever --shutdown-timeout says (2.15:
     `LocalElasticAgent._stop_workers`).

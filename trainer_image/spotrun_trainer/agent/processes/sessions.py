@@ -1,4 +1,4 @@
-"""The sessions of this worker's training processes, as Linux knows them.
+"""The sessions of this worker's training processes, read from /proc.
 
 torchrun starts each process as the leader of a session, with all that it starts in turn.
 """
@@ -16,7 +16,7 @@ _STATE, _SESSION = 0, 3  # fields of /proc/PID/stat after the name in parenthese
 
 
 def leaders(but: Container[int] = ()) -> Iterator[int]:
-    """Return the training processes that torchrun has started; `but`: those that do not train."""
+    """Yield the training processes that torchrun has started, without those in `but`."""
     for task in (PROC / "self/task").iterdir():
         with suppress(OSError):  # a thread that has just ended
             for child in map(int, (task / "children").read_text().split()):
@@ -25,7 +25,7 @@ def leaders(but: Container[int] = ()) -> Iterator[int]:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process has ended, also where nobody has asked yet how."""
+    """Whether a process has ended, be it a zombie."""
     fields = _stat(pid)
     return fields is None or fields[_STATE] in {"Z", "X"}
 
@@ -37,7 +37,7 @@ def is_held(pid: int) -> bool:
 
 
 def handles_sigterm(pid: int) -> bool:
-    """Whether a process does anything of its own when it is told to end."""
+    """Whether a process has a handler for SIGTERM."""
     with suppress(OSError):
         for line in (PROC / str(pid) / "status").read_text().splitlines():
             if line.startswith("SigCgt:"):
@@ -46,7 +46,7 @@ def handles_sigterm(pid: int) -> bool:
 
 
 def members(leader: int) -> Iterator[int]:
-    """Return the processes of a session."""
+    """Yield the processes of a session."""
     for pid in _numbers(PROC):
         fields = _stat(pid)
         if fields is not None and int(fields[_SESSION]) == leader:
@@ -54,9 +54,9 @@ def members(leader: int) -> Iterator[int]:
 
 
 def bytes_being_written(leader: int) -> dict[str, int]:
-    """Return how far each file is written that a session has open for writing, by process and path.
+    """Return the size of each file that a session has open for writing, by process and path.
 
-    Files that are only added to are logs, and so are those that torchrun opens for output.
+    Files opened for appending are logs, and so are those that torchrun opens for output.
     """
     found: dict[str, int] = {}
     for pid in members(leader):
@@ -71,7 +71,7 @@ def bytes_being_written(leader: int) -> dict[str, int]:
 
 
 def _written(pid: int, number: int) -> int | None:
-    """How far a file is written; None if it is read, or added to."""
+    """Return the bytes written to a file; None if it is opened for reading or appending."""
     info = PROC / str(pid) / "fdinfo" / str(number)
     fields = dict(line.split(":", 1) for line in info.read_text().splitlines() if ":" in line)
     flags = int(fields["flags"], 8)

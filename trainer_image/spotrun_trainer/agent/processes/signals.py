@@ -1,4 +1,4 @@
-"""That torchrun was told to end: it ends its processes then, and says so to nobody."""
+"""Signals that end torchrun: it ends its processes then, and reports it to nobody."""
 
 import functools
 import sys
@@ -10,21 +10,22 @@ from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElas
 from torch.distributed.elastic.multiprocessing import SignalException
 
 
-def watch_signals(tell: Callable[[], None], stop: Callable[[], None]) -> None:
-    """From now on tell when a signal ends torchrun, and stop its processes in our own way.
+def watch_signals(report: Callable[[], None], stop: Callable[[], None]) -> None:
+    """Call `report` when a signal ends torchrun, and then `stop` to end its processes.
 
-    torchrun's way is a SIGTERM for all that a script has started, which may need those to save.
+    torchrun itself would send SIGTERM to all that a script has started, which may need those to
+    save.
 
-    They may take as long as a pod is given: the others are not to wait for that. Where a version of
-    torch is not as expected, they learn it by the worker's silence.
+    They may take a pod's whole grace period, and the other workers are not to wait for that. If a
+    version of torch differs from what is expected here, they learn it by the worker's silence.
     """
     original = LocalElasticAgent._shutdown  # noqa: SLF001 - there is no other way
 
     @functools.wraps(original)
     def shutdown(agent: LocalElasticAgent, *args: Any, **options: Any) -> None:  # noqa: ANN401
         if isinstance(sys.exc_info()[1], SignalException):
-            tell()
-            with suppress(SignalException):  # a second one, and torchrun's own way is left
+            report()
+            with suppress(SignalException):  # after a second signal torchrun ends them itself
                 stop()
         original(agent, *args, **options)
 

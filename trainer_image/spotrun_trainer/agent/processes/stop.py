@@ -1,7 +1,7 @@
-"""Ends training processes in order: a script is told by SIGTERM, and has time to save.
+"""The orderly end of training processes: a script gets SIGTERM, and has time to save.
 
-A script that does nothing of its own when it is told would end at once, in the middle of a file
-that it writes: it is left alone until it has written that.
+A script that does not handle SIGTERM would end at once, in the middle of a file that it writes: it
+is left alone until it has written that.
 """
 
 import os
@@ -24,28 +24,28 @@ LOOK_SECONDS = 0.05
 HELD_SECONDS = 0.1
 WINDOW_SECONDS = 2.0
 LEAST_BYTES = 1 << 20
-"""A checkpoint is written faster than this in a window; what is not is a log that is kept open."""
+"""A checkpoint is written faster than this in a window; a slower file is a log that stays open."""
 
 
 class Stopping:
-    """Ends the processes of a worker; each is told once, however often it is asked to end them."""
+    """Ends the processes of a worker; each gets SIGTERM once, however often `stop` is called."""
 
     def __init__(
         self, grace_seconds: float, *, spared: Callable[[], Container[int]] = lambda: ()
     ) -> None:
-        """Take the time that they have; `spared` are not ended, for they do not train yet."""
+        """`grace_seconds` is their time; `spared` are not ended, for they do not train yet."""
         self._grace_seconds = grace_seconds
         self._spared = spared
         self._sessions: dict[int, _Session] = {}
 
     def stop(self, *, is_urgent: Callable[[], bool] = lambda: False) -> None:
-        """Tell them, wait until they have ended, or it is urgent, or the grace is over; kill."""
+        """Send SIGTERM, wait until they have ended, it is urgent, or the grace is over, and kill."""
         end = time.monotonic() + self._grace_seconds
         known = self._sessions
         self._sessions = {pid: known.get(pid) or _Session(pid) for pid in leaders(self._spared())}
         while time.monotonic() < end and not is_urgent():
             for session in self._sessions.values():
-                session.tell()
+                session.terminate()
             if all(session.is_over for session in self._sessions.values()):
                 break
             time.sleep(LOOK_SECONDS)
@@ -54,33 +54,33 @@ class Stopping:
 
 
 class _Session:
-    """A training process, and what it has started."""
+    """A training process, and the processes that it has started."""
 
     def __init__(self, leader: int) -> None:
         self._leader = leader
-        self._awaited: set[int] = set()  # once it is told: who may still save
+        self._awaited: set[int] = set()  # after SIGTERM: processes that may still save
         self._sizes: dict[str, tuple[int, float]] = {}  # of each file being written, and when
         self._logs: set[str] = set()
 
     @property
     def is_over(self) -> bool:
-        """Whether all have ended that may save."""
+        """Whether all processes that may save have ended."""
         return all(map(has_ended, self._awaited or {self._leader}))
 
-    def tell(self) -> None:
-        """Tell it to end, once, as soon as that does no harm."""
+    def terminate(self) -> None:
+        """Send SIGTERM, once, as soon as that does no harm."""
         if self._awaited or has_ended(self._leader):
             return
         with suppress(ProcessLookupError):
             if handles_sigterm(self._leader):
                 self._awaited = {self._leader}
-                # Alone: what it has started, such as those who load its data, it needs to save.
+                # To it alone: it may need its child processes, such as data loaders, to save.
                 os.kill(self._leader, signal.SIGTERM)
             elif not self._writes():
                 self._end_unless_it_writes()
 
     def _end_unless_it_writes(self) -> None:
-        """End who would not save, held so that it begins no file; those under it may save."""
+        """End a leader that would not save, stopped so that it begins no file; its children may."""
         os.killpg(self._leader, signal.SIGSTOP)
         try:
             held_by = time.monotonic() + HELD_SECONDS

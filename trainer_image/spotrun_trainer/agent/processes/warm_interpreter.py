@@ -1,8 +1,8 @@
-"""A Python that has imported PyTorch and waits to be told which script it is to run.
+"""A Python that has imported PyTorch and waits for the script that it is to run.
 
-torchrun's side is `agent.interpreters`. To the script nothing is different from `python -u SCRIPT`,
-but that imports of PyTorch and NumPy take no time. Both read variables of the environment when they
-are imported. A script that sets such a variable before it imports them is begun anew, by a Python
+torchrun's side is `warm_pool.py`. For the script nothing differs from `python -u SCRIPT`, except
+that imports of PyTorch and NumPy take no time. Both read environment variables when they are
+imported. A script that sets such a variable before it imports them is started again, by a Python
 that has imported nothing.
 """
 
@@ -28,50 +28,50 @@ from spotrun_trainer.telemetry import cgroup, trace
 _HIDDEN = ("torch", "numpy", "spotrun_trainer")
 """Packages that a script does not see before it imports one of them."""
 _ALONE = "numpy"
-"""The one of them that imports none of the others; all others import it."""
+"""The only one of them that imports none of the others; all others import it."""
 _OF_OTHERS = ("HF_", "MLFLOW_", "TOKENIZERS_", "TRANSFORMERS_", "WANDB_")
-"""How variables begin that these packages do not read. They read hundreds, and more in libraries
-under them, so that every other variable may be one of those."""
+"""Prefixes of variables that these packages do not read. They read hundreds, and libraries below
+them more, so every other variable may be one of those."""
 _FIRST_TO_GO = "1000"
 _OOM_SCORE = Path("proc/self/oom_score_adj")
 _DONE = b"."
 
 
 @dataclass(frozen=True)
-class Told:
-    """What is to be run."""
+class Launch:
+    """The command to run, and its environment."""
 
     command: Sequence[str]  # as Popen would have run it: python, -u, the script, its arguments
     environment: Mapping[str, str]
 
     def to_bytes(self) -> bytes:
-        """For the socket."""
+        """Return the message for the socket."""
         return json.dumps([*self.command, dict(self.environment)]).encode()
 
     @staticmethod
-    def of(content: bytes) -> "Told":
-        """Out of the socket."""
+    def of(content: bytes) -> "Launch":
+        """Read a message from the socket."""
         *command, environment = json.loads(content)
-        return Told(command, environment)
+        return Launch(command, environment)
 
 
 def main(descriptor: int, *modules: str) -> None:
-    """Import, wait, and run what the socket tells; without a word from it, end."""
+    """Import, wait, and run the command that comes through the socket; end if none comes."""
     score = _let_die_first()
     for name in modules:
-        with suppress(Exception):  # the script will say it, if it is of any use there
+        with suppress(Exception):  # the script's own import will raise it again
             importlib.import_module(name)
     with socket.socket(fileno=descriptor) as control:
-        told = _be_told(control, score)
-    if told is not None:
+        launch = _await_launch(control, score)
+    if launch is not None:
         trace.begin()
-        _run(told)
+        _run(launch)
 
 
 def _let_die_first(root: Path = Path("/")) -> str | None:
-    """Where memory runs out, it is this process that is missed least; returns its score before.
+    """Make this process the first that the kernel kills for memory; return its score before.
 
-    Not where all of its cgroup would end with it, as the kubelet has it of containers.
+    Nothing changes where its whole cgroup would be killed with it, as the kubelet sets it up.
     """
     with suppress(OSError):
         if not _dies_with_all(root):
@@ -82,28 +82,28 @@ def _let_die_first(root: Path = Path("/")) -> str | None:
 
 
 def _dies_with_all(root: Path) -> bool:
-    """Whether the kernel, where it ends a process for its memory, ends a whole cgroup (v2)."""
+    """Whether the kernel kills a whole cgroup (v2) when memory runs out, not one process."""
     path = cgroup.paths((root / "proc/self/cgroup").read_text()).get("", "/")
     levels = [root / "sys/fs/cgroup" / level[1:] for level in cgroup.with_parents(path)]
     files = [level / "memory.oom.group" for level in levels]
     return any(file.is_file() and file.read_text().strip() != "0" for file in files)
 
 
-def _be_told(control: socket.socket, score: str | None) -> Told | None:
-    """What is to be run; None if torchrun has ended, or waits no more for this process."""
+def _await_launch(control: socket.socket, score: str | None) -> Launch | None:
+    """Return the command to run; None if torchrun has ended or no longer waits for this process."""
     with suppress(OSError):
         control.sendall(_DONE)  # all is imported
-        told = _wait(control)
+        launch = _wait(control)
         if score is not None:
             with suppress(OSError):
                 Path("/", _OOM_SCORE).write_text(score)
         control.sendall(_DONE)  # from here on it is torchrun's
-        return told
+        return launch
     return None
 
 
-def _wait(control: socket.socket) -> Told | None:
-    """What is to be run, with its output where torchrun wants it; None if torchrun has ended."""
+def _wait(control: socket.socket) -> Launch | None:
+    """Return the command, with output redirected as torchrun wants; None if torchrun has ended."""
     first, descriptors, _, _ = socket.recv_fds(control, 1, 2)
     if not first:
         return None
@@ -113,18 +113,18 @@ def _wait(control: socket.socket) -> Told | None:
     for target, descriptor in enumerate(descriptors, start=1):  # stdout, stderr
         os.dup2(descriptor, target)
         os.close(descriptor)
-    return Told.of(bytes(content))
+    return Launch.of(bytes(content))
 
 
-def _run(told: Told) -> None:
-    """Be what `python -u script ...` is."""
-    script = told.command[2]
+def _run(launch: Launch) -> None:
+    """Run the script as `python -u script ...` would."""
+    script = launch.command[2]
     os.environ.clear()
-    os.environ.update(told.environment)
-    sys.argv = list(told.command[2:])
+    os.environ.update(launch.environment)
+    sys.argv = list(launch.command[2:])
     if not sys.flags.safe_path:
         sys.path.insert(0, os.path.dirname(os.path.realpath(script)))  # noqa: PTH120 - as Python does
-    sys.meta_path.insert(0, _Curtain(told))
+    sys.meta_path.insert(0, _HiddenModules(launch))
     main = ModuleType("__main__")
     main.__file__ = script
     main.__loader__ = SourceFileLoader("__main__", script)
@@ -142,11 +142,11 @@ def _run(told: Told) -> None:
         raise SystemExit(1) from None
 
 
-class _Curtain(MetaPathFinder, Loader):
-    """Hides what was imported ahead, until the script imports it."""
+class _HiddenModules(MetaPathFinder, Loader):
+    """Hides the modules that were imported ahead, until the script imports them."""
 
-    def __init__(self, told: Told) -> None:
-        self._told = told
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
         self._hidden = {
             name: module for name, module in sys.modules.items() if _package(name) in _HIDDEN
         }
@@ -167,13 +167,13 @@ class _Curtain(MetaPathFinder, Loader):
 
     @override
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        if _of_theirs(os.environ) != _of_theirs(self._told.environment):
+        if _of_theirs(os.environ) != _of_theirs(self._launch.environment):
             self._begin_anew()
         return self._hidden[spec.name]
 
     @override
     def exec_module(self, module: ModuleType) -> None:
-        """It was executed when it was imported ahead, with all that it imports."""
+        """Make the module visible; it was executed when it was imported ahead."""
         module.__spec__ = self._specs[module.__name__]
         if module.__name__ == _ALONE:
             sys.modules.update(
@@ -186,7 +186,7 @@ class _Curtain(MetaPathFinder, Loader):
     def _begin_anew(self) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
-        os.execve(sys.executable, list(self._told.command), dict(self._told.environment))  # noqa: S606 - itself
+        os.execve(sys.executable, list(self._launch.command), dict(self._launch.environment))  # noqa: S606 - itself
 
 
 def _package(name: str) -> str:

@@ -1,10 +1,9 @@
-"""The processes that torchrun starts next, begun before they are needed.
+"""The processes that torchrun starts next, started before they are needed.
 
-After a loss everybody waits for new processes, and those for their import of PyTorch: three seconds
-of a CPU. So an interpreter that has done that already waits beside each process that trains, and
-torchrun's next process is one of them (`warm_interpreter.py`). Each takes 0.4 GB, so they are kept
-only while there is room for twice that, and where the kernel ends single processes of a container
-they are the first.
+After a loss all workers wait for new processes, and those import PyTorch for three CPU seconds. So
+an interpreter that has done that already waits beside each training process, and torchrun's next
+process is one of them (`warm_interpreter.py`). Each takes 0.4 GB, so they are kept only while there
+is room for twice that, and where the kernel kills single processes of a container they go first.
 """
 
 import logging
@@ -21,24 +20,25 @@ from torch.distributed.elastic.multiprocessing.subprocess_handler.subprocess_han
     SubprocessHandler,
 )
 
-from spotrun_trainer.agent.processes.warm_interpreter import Told
+from spotrun_trainer.agent.processes.warm_interpreter import Launch
 from spotrun_trainer.telemetry.container_usage import memory_left
 from spotrun_trainer.telemetry.trace import Trace
 
 log = logging.getLogger(__name__)
 
 SETTLED_SECONDS = 20.0
-"""After a start, until the next are begun: processes that start have need of the CPUs."""
+"""The pause after a start before the next are begun: processes that start need the CPUs."""
 LOOK_SECONDS = 1.0
 VARIABLE = "SPOTRUN_BEGIN_AHEAD"
 IMPORTED = ("torch", "torch._dynamo", "torch.nn.parallel", "spotrun_trainer.run")
-"""What nearly every training imports; torch's optimizers and DistributedDataParallel the second."""
+"""Modules that nearly every training imports; optimizers and DistributedDataParallel import the
+second."""
 BEGUN_AHEAD = "begun ahead"
-"""A mark in the trace: one more is ready."""
+"""The mark in the trace for one more that is ready."""
 ROOM_BYTES = 0.8e9
-"""Without so much memory left for each, none is kept; with twice as much, they are begun."""
+"""With less free memory than this for each, none is kept; with twice as much, they are begun."""
 ANSWER_SECONDS = 30.0
-"""Who does not answer for so long hangs: an import takes three seconds of a CPU."""
+"""One that does not answer for so long hangs: an import takes three CPU seconds."""
 _PROGRAM = """
 import sys
 if not sys.flags.safe_path:
@@ -53,22 +53,22 @@ Process = subprocess.Popen[bytes]
 @dataclass
 class _Waiting:
     process: Process
-    control: socket.socket  # it says one byte when it has imported all, and one when it is told
+    control: socket.socket  # it sends a byte once all is imported, and one for its command
     is_ready: bool = False
 
     def looks_ready(self) -> bool:
-        """Whether it has imported all by now."""
-        with suppress(OSError):  # nothing is said yet, or it has ended
+        """Whether it has imported everything by now."""
+        with suppress(OSError):  # it has sent nothing yet, or has ended
             self.is_ready = bool(self.control.recv(1, socket.MSG_DONTWAIT))
         return self.is_ready
 
-    def takes(self, told: Told, outputs: Sequence[int]) -> bool:
-        """Whether it is alive and has taken what it is to run; it is ended if it has not."""
+    def takes(self, launch: Launch, outputs: Sequence[int]) -> bool:
+        """Whether it is alive and has taken its command; if not, it is killed."""
         with self.control, suppress(OSError):
             self.control.settimeout(ANSWER_SECONDS)
             if self.is_ready or self.control.recv(1):
                 socket.send_fds(self.control, [b"."], outputs)
-                self.control.sendall(told.to_bytes())
+                self.control.sendall(launch.to_bytes())
                 self.control.shutdown(socket.SHUT_WR)
                 if self.control.recv(1):
                     return True
@@ -82,7 +82,7 @@ class _Waiting:
 
 
 class Interpreters:
-    """As many as a world's processes of this worker; called by torchrun's main thread only."""
+    """One warm interpreter for each process of this worker; for torchrun's main thread only."""
 
     def __init__(
         self,
@@ -103,21 +103,21 @@ class Interpreters:
 
     @property
     def pids(self) -> frozenset[int]:
-        """Of those that wait."""
+        """The process ids of those that wait."""
         return frozenset(one.process.pid for one in self._waiting)
 
     def follow(self, processes: int) -> None:
-        """A world is entered, with so many processes of this worker."""
+        """Keep one for each of this worker's processes in the world that is entered."""
         self._wanted = processes
 
     def look(self, *, are_of_use: bool = True) -> None:
-        """Begin one that is missing, or let go of them; to be called often."""
+        """Start one that is missing, or end them if memory is short; to be called often."""
         now = self._clock()
         if self._is_closed or now < self._not_before:
             return
         self._not_before = now + LOOK_SECONDS
         if any(one.process.poll() is not None for one in self._waiting):
-            log.info("a Python that waited to be needed has ended; no other one is begun ahead")
+            log.info("an interpreter that was started ahead has ended; no other is started ahead")
             self.close()
             return
         room = self._room() if are_of_use else 0.0
@@ -130,27 +130,27 @@ class Interpreters:
     def start(
         self, command: Sequence[str], environment: Mapping[str, str], *outputs: int
     ) -> Process | None:
-        """The process that torchrun wants, in one that waited; None: it is to be started."""
+        """Return a waiting process that now runs the command; None: torchrun has to start one."""
         self._not_before = self._clock() + SETTLED_SECONDS
         if not _is_script(command) or _devices(environment) != _devices(os.environ):
             self.close()  # a worker's command line stays what it is
             return None
-        # One that imports is waited for, but not where siblings are to start after it.
+        # An import is waited for, but not where other processes are to start after this one.
         all_may = self._are_ready() or self._wanted == 1
         able = [one for one in self._waiting if one.is_ready or all_may]
         for one in able:
             self._waiting.remove(one)
-            if one.takes(Told(command, environment), outputs):
+            if one.takes(Launch(command, environment), outputs):
                 return one.process
         return None
 
     def close(self) -> None:
-        """Have none from now on."""
+        """End all of them, and start no more."""
         self._is_closed = True
         self._let_go()
 
     def _are_ready(self) -> bool:
-        """They import one after the other, beside a training."""
+        """Whether all have imported; they do so one after the other, beside a training."""
         for one in self._waiting:
             if not one.is_ready and one.looks_ready():
                 self._trace.mark(BEGUN_AHEAD)
@@ -163,7 +163,7 @@ class Interpreters:
 
 
 def begin_ahead(environment: Mapping[str, str], trace: Trace) -> Interpreters:
-    """Have torchrun's processes begun ahead, unless the environment says otherwise."""
+    """Have torchrun's processes started ahead, unless the environment says otherwise."""
     interpreters = Interpreters(trace)
     if environment.get(VARIABLE) == "0":
         interpreters.close()
@@ -192,11 +192,11 @@ def _begin(imported: Sequence[str]) -> _Waiting:
 
 
 def _is_script(command: Sequence[str]) -> bool:
-    """Whether it is this Python's `-u SCRIPT ...`; not with -m, nor bound to a part of the CPUs."""
+    """Whether the command is this Python's `-u SCRIPT ...`: without -m, not bound to some CPUs."""
     python, *rest = command
     return python == sys.executable and rest[:1] == ["-u"] and rest[1].endswith(".py")
 
 
 def _devices(environment: Mapping[str, str]) -> dict[str, str]:
-    """Which GPUs are seen, which may be settled by an import; --virtual-local-rank changes it."""
+    """Return the variables that choose GPUs, which an import may read; torchrun may change them."""
     return {name: environment[name] for name in environment if name.startswith(_OF_DEVICES)}
