@@ -4,11 +4,12 @@
     step-N.gG/rank-R.json          length and hash of that file, and the slices in it
     step-N.gG/COMPLETE             the hashes of all those manifests: all parts are there
 
-torch.distributed.checkpoint keeps its index in a pickle (`.metadata`), which whoever loads a
-checkpoint would have to trust; safetensors is as quick, and many tools read it.
+torch.distributed.checkpoint keeps its index in a pickle (`.metadata`), which everybody who
+loads a checkpoint would have to trust; safetensors is as quick, and many tools read it.
 
-`plan` says who writes what; `staging`, `writer`, `completion` and `saver` write; `reader` reads;
-`retention` and `interval` say what may go and how often to save; `place` and `folder` touch files.
+`format/` has the files: `shard_plan` divides the slices among ranks, `writer` and `completion`
+write, `reader` reads, `directory` is the file system. Here `staging` and `saver` save beside
+training; `retention` and `interval` decide what to delete and how often to save.
 """
 
 from spotrun_trainer.checkpoint.checkpoints import Checkpoints

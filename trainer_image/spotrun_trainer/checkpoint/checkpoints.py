@@ -1,4 +1,4 @@
-"""A training's checkpoints in one place: the face of this package."""
+"""A training's checkpoints in one place: the public class of this package."""
 
 import json
 import secrets
@@ -20,18 +20,18 @@ from spotrun_trainer.state.flatten import Flat, Spec
 from spotrun_trainer.state.tracked import Tracked
 
 PATIENCE_SECONDS = 600.0
-"""Ranks write parts of equal size, so one that takes so much longer than another will not come."""
+"""Ranks write parts of equal size, so one that takes so much longer than another is lost."""
 
 
 class Checkpoints:
     """Saves, finds, loads and prunes checkpoints; every rank has one of these, without a group.
 
-    `attempt` is a word that all ranks of a world share and that none before them had, where names
-    can come again: outside spotrun every start is generation 0, and what a start that died left
-    half-made must not be completed by the next. A single rank needs none.
+    `attempt` is a token that all ranks of a world share and no earlier ones had. It matters where
+    names repeat: outside spotrun every start is generation 0, and a checkpoint that an earlier
+    start left half-made must not be completed by the next. A single rank needs none.
 
-    Where `shards` ranks hold one copy of the model together this one has part `shard`: it saves and
-    loads that, and a checkpoint is complete with all parts of it.
+    Where `shards` ranks hold one copy of the model together, this one has part `shard`: it saves
+    and loads that, and a checkpoint is complete with all parts.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Checkpoints:
         return self._place.root
 
     def enter(self, attempt: str) -> None:
-        """There are other ranks now, who share this word; nobody waits for those before them."""
+        """Enter another world, whose ranks share this token; wait no more for ranks of the last."""
         self._attempt = attempt
         self._saver.wait_no_more()
 
@@ -105,25 +105,25 @@ class Checkpoints:
         return self._saver.wait(seconds)
 
     def estimate_seconds(self, flat: Flat, *, size: int = 1) -> float:
-        """How long saving this state now may take one of `size` ranks while training waits."""
+        """Estimate the seconds that saving takes one of `size` ranks if training waits for it."""
         total = sum(spec.itemsize * spec.numel for spec in flat.specs().values())
         return self._saver.seconds_for(total * self._shards // size)
 
     def complete(self) -> list[str]:
-        """The complete checkpoints by their markers, newest first; content is not verified.
+        """List the complete checkpoints by their markers, newest first; content is not verified.
 
-        Raises UnreadableCheckpointError where that cannot be known: who takes such a one for none
-        trains afresh, and writes over it.
+        Raises UnreadableCheckpointError where that cannot be known: a caller that took it for none
+        would train afresh, and overwrite it.
         """
         return patiently(lambda: [str(one) for one in self._newest_first()])
 
     def complete_before(self, name: str) -> list[str]:
-        """Those of them that are older than one, which need not be there."""
+        """List the complete checkpoints that are older than `name`, which need not exist."""
         limit = Name.parse(name)
         return [one for one in self.complete() if Name.parse(one) < limit]
 
     def newest(self) -> str | None:
-        """The newest complete checkpoint."""
+        """Return the newest complete checkpoint, or None."""
         return patiently(lambda: next(map(str, self._newest_first()), None))
 
     def load(self, name: str, tracked: Tracked) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class Checkpoints:
         return patiently(lambda: load(self._place, one, tracked, self._shard, self._shards))
 
     def prune(self, acknowledged: str, *, generation: int) -> None:
-        """Delete what a checkpoint makes superfluous that was acknowledged in such a generation."""
+        """Delete the checkpoints that an acknowledged one makes superfluous, in this generation."""
         found = {name: self._is_complete(name) for name in self._place.names()}
         for name in superseded(found, Name.parse(acknowledged), self._keep, generation):
             self._place.remove(name)
@@ -159,7 +159,7 @@ class Checkpoints:
     def _is_complete(self, name: Name) -> bool:
         try:
             return find_marker(self._place, name) is not None
-        except ValueError:  # it is there; who loads it is told what is wrong
+        except ValueError:  # it is there; loading it says what is wrong
             return True
 
     def _plan(self, layout: Mapping[str, Spec], size: int) -> tuple[tuple[Slice, ...], ...]:

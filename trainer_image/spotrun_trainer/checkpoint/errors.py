@@ -1,4 +1,4 @@
-"""What can be wrong with a checkpoint."""
+"""The errors of checkpoints."""
 
 
 class CheckpointError(Exception):
@@ -6,9 +6,9 @@ class CheckpointError(Exception):
 
 
 class UnreadableCheckpointError(Exception):
-    """Nobody knows whether a checkpoint is whole: its files are there, and cannot be read.
+    """A checkpoint's files exist but cannot be read, so it may be whole.
 
-    That comes from where they are kept, and passes; an older checkpoint would be no help.
+    The cause is the storage, and passes; an older checkpoint would be no help.
     """
 
 

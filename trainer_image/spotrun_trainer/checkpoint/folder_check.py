@@ -1,7 +1,7 @@
-"""The folder for checkpoints: made, and tried, before anything is trained.
+"""The folder for checkpoints, made and tried before anything is trained.
 
-If it cannot be written, the first save says so only in a log, and the last one ends a training that
-is complete in all but that.
+Without this check an unwritable folder shows only in a log line of the first save, and the last
+save fails a training that is otherwise complete.
 """
 
 import errno
@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
-"""No matter of rights, and it passes: what a new checkpoint replaces is deleted."""
+"""A full disk is no matter of rights, and passes: replaced checkpoints are deleted."""
 
 
 def make_writable(folder: Path, *, is_shared: bool = False) -> None:
@@ -63,10 +63,10 @@ def _refusal(folder: Path, error: OSError) -> str:
 
 
 def _owner(folder: Path) -> str:
-    """Whose it is, or what it would have to be made in."""
+    """Describe the owner of the folder, or of the folder that it would be made in."""
     for path in (folder, *folder.parents):
         with suppress(OSError):
             there = path.stat()
             mode = f"{stat.S_IMODE(there.st_mode):o}"
             return f"{path} belongs to user {there.st_uid}, group {there.st_gid}, with mode {mode}"
-    return "nobody can say whose it is"
+    return "its owner is unknown"

@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def bytes_of(tensor: Tensor) -> memoryview:
-    """A view of a contiguous tensor's bytes; the tensor must outlive it. Needs no numpy."""
+    """Return a view of a contiguous tensor's bytes, which must outlive it; needs no numpy."""
     assert tensor.is_contiguous()
     assert tensor.device.type == "cpu"
     size = tensor.numel() * tensor.element_size()

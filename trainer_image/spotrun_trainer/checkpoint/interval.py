@@ -1,4 +1,4 @@
-"""How often to save: what a save costs against what a loss costs."""
+"""The interval between saves: the cost of a save against the cost of a loss."""
 
 import math
 
@@ -6,7 +6,7 @@ import math
 def interval_seconds(
     upload: float, stall: float, interference: float, mean_seconds_between_losses: float
 ) -> float:
-    """The interval with the least time lost, all in seconds.
+    """Return the interval that loses the least time; all arguments are seconds.
 
     Young's rule, sqrt(2 C M): a save costs C = `stall` (training waits) + `interference` (steps
     that run beside the upload take longer), and a loss costs half an interval on average. Only one

@@ -1,13 +1,14 @@
-"""Whose a folder for checkpoints is: two trainings that run at the same time cannot share one.
+"""The ownership of a folder for checkpoints: two running trainings cannot share one.
 
 Each would take the other's checkpoints for its own, and delete them. So the first process of a
-training writes a small file into the folder, and writes it anew every few seconds. Who finds one of
-another training watches it. If it changes, the other one runs, and the folder is refused; if not,
-that training is over and the folder is taken over, as by a job that was made anew. Who ends in
-order takes the file away. No clocks are compared, for those of two machines may differ.
+training writes a small file into the folder, and rewrites it every few seconds. A training that
+finds another's file watches it. If the file changes, the other training runs, and the folder is
+refused; if not, that training is over and the folder is taken over, as by a job that was created
+again. A training that ends in order removes its file. No clocks are compared, for those of two
+machines may differ.
 
 Where nothing can be written, as on a full disk, the old file stays in the folder that was taken
-over: it says nothing as long as it does not change.
+over: it has no effect as long as it does not change.
 """
 
 import json
@@ -25,7 +26,7 @@ from spotrun_trainer.telemetry.console import say
 OWNER = "OWNER"
 BEAT_SECONDS = 2.0
 WATCH_SECONDS = 10.0
-"""If the file did not change for so long, nobody runs any more who should write it."""
+"""If the file did not change for so long, the training that writes it has ended."""
 _LOOK_SECONDS = 0.2
 _JOIN_SECONDS = 5.0
 _MOST_BYTES = 4096
@@ -37,7 +38,7 @@ class FolderInUseError(ValueError):
 
 @dataclass(frozen=True)
 class Claim:
-    """What the file says."""
+    """The content of the file."""
 
     training: str  # equal for all processes of one training, for none of another
     what: str  # for people
@@ -53,7 +54,7 @@ class Claim:
 
 
 class Ownership:
-    """One training's claim to a folder, kept up by whichever of its processes is the first."""
+    """One training's claim to a folder, renewed by whichever of its processes is the first."""
 
     def __init__(
         self,
@@ -68,9 +69,11 @@ class Ownership:
         self._beat_seconds = beat_seconds
         self._watch_seconds = watch_seconds
         self._lost: Claim | None = None
-        self._taken_from: Claim | None = None  # of a training that is over; it may still lie there
+        self._taken_from: Claim | None = (
+            None  # of a training that is over; its file may remain
+        )
         self._closing = threading.Event()
-        self._thread: threading.Thread | None = None  # None: another process keeps it up
+        self._thread: threading.Thread | None = None  # None: another process renews it
 
     def take(self, *, patience_seconds: float = 0.0) -> None:
         """Take the folder; raises FolderInUseError if another training has it for that long."""
@@ -91,19 +94,19 @@ class Ownership:
         self.keep()
 
     def keep(self) -> None:
-        """Keep it up from now on: this process is the first of its training."""
+        """Renew the claim from now on: this process is the first of its training."""
         if self._thread is None:
             self._closing.clear()
             self._thread = threading.Thread(target=self._run, name="owner", daemon=True)
             self._thread.start()
 
     def leave(self, *, is_over: bool) -> None:
-        """Keep it up no more: another process does, or the training is over."""
+        """Stop renewing the claim: another process does, or the training is over."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
         self._closing.set()
-        thread.join(_JOIN_SECONDS)  # a server that is away may hold it up
+        thread.join(_JOIN_SECONDS)  # an unreachable file server may hold it up
         if is_over and self._lost is None and not thread.is_alive():
             with suppress(OSError):
                 (self._folder / OWNER).unlink()
@@ -142,7 +145,7 @@ class Ownership:
         return True
 
     def _look(self) -> tuple[Claim | None, bool]:
-        """What is read, and whether at once; else who writes it may have been held up as well."""
+        """Return the claim, and whether the read was quick; else its writer may be held up, too."""
         began = time.monotonic()
         try:
             claim = read_claim(self._folder)
@@ -151,7 +154,7 @@ class Ownership:
         return claim, time.monotonic() - began < self._watch_seconds / 4
 
     def _create(self) -> bool:
-        """Of two that begin at the same time only one does; False: the other one has."""
+        """Create the file; False: another training that began at the same time was first."""
         part = self._written()
         if part is None:
             return True
@@ -175,7 +178,7 @@ class Ownership:
         return True
 
     def _written(self) -> Path | None:
-        """Write a file beside it; None where that cannot be, as on a full disk."""
+        """Write the claim to a temporary file; None where that fails, as on a full disk."""
         part = self._folder / f".{OWNER}.{secrets.token_hex(8)}"
         try:
             with part.open("x") as stream:
@@ -195,7 +198,7 @@ class Ownership:
 
 
 def read_claim(folder: Path) -> Claim | None:
-    """Whose a folder is; None if nobody says. Raises OSError if that cannot be read."""
+    """Return the claim to a folder; None without one. Raises OSError if it cannot be read."""
     path = folder / OWNER
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -218,7 +221,7 @@ def _discard(part: Path) -> None:
 
 
 def process_named(pid: int | str) -> str:
-    """A process of this machine, as no other is called; an empty text if it has ended."""
+    """Return a unique name of a process of this machine; an empty text if it has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -227,6 +230,6 @@ def process_named(pid: int | str) -> str:
 
 
 def _machine() -> str:
-    """This machine since it was started, and the processes that are seen here."""
+    """Return a name of this machine since its boot, and of this process namespace."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot}:{Path('/proc/self/ns/pid').readlink()}"

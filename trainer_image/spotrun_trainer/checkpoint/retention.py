@@ -1,4 +1,4 @@
-"""Which checkpoints may go once one of them is acknowledged."""
+"""The checkpoints to delete once one of them is acknowledged."""
 
 from collections.abc import Mapping
 
@@ -8,13 +8,13 @@ from spotrun_trainer.checkpoint.format.names import Name
 def superseded(
     found: Mapping[Name, bool], acknowledged: Name, keep: int, generation: int
 ) -> list[Name]:
-    """The checkpoints to delete, oldest first, of those found (True: complete).
+    """Return the checkpoints to delete, oldest first, of those found (True: complete).
 
-    Of the complete ones up to the acknowledged the `keep` newest stay. What is newer, by step or by
-    generation, is not ours to judge: half-made, it may be in the making; complete, it is about to
-    be acknowledged. But a generation above the present one is that of an earlier job of this name,
+    Of the complete ones up to the acknowledged one the `keep` newest stay. Newer ones, by step or
+    by generation, all stay: a partial one may still be written, and a complete one is about to be
+    acknowledged. But a generation above the present one is that of an earlier job of this name,
     from whose checkpoint this one went on. If the acknowledged one is not found complete, nothing
-    goes: this is another place, or a stale listing.
+    is deleted: this is another place, or a stale listing.
     """
     if keep < 1:
         raise ValueError(f"at least one checkpoint is kept, not {keep}")

@@ -1,18 +1,18 @@
-"""How long saves take here, for a save that has to be ready in time."""
+"""The duration of saves here, to know whether a save can be ready in time."""
 
 import time
 from collections import deque
 from pathlib import Path
 
 ASSUMED_BYTES_PER_SECOND = 100e6
-"""Before the first save: a slow network volume."""
+"""The speed assumed before the first save: a slow network volume."""
 REMEMBERED = 3
 _MOST_BYTES_PER_SECOND = 10e9
-"""No disk is quicker; what the scheduler says of a save of milliseconds is no measurement."""
+"""The most believed: no disk is quicker, and a save of milliseconds is no measurement."""
 
 
 def hindered_seconds() -> float:
-    """How long this thread was ready to run, but others did; 0 where the kernel does not say.
+    """Return the seconds this thread waited for a CPU; 0 where the kernel does not say.
 
     A save beside training is slow because it yields to it; one that training waits for is not.
     """
@@ -23,32 +23,32 @@ def hindered_seconds() -> float:
 
 
 class Stopwatch:
-    """Seconds since it was made, in one thread."""
+    """Measures the seconds since it was made, in one thread."""
 
     def __init__(self) -> None:
         self._began, self._hindered = time.monotonic(), hindered_seconds()
 
     def seconds(self) -> float:
-        """By the clock."""
+        """Return the seconds by the clock."""
         return time.monotonic() - self._began
 
     def unhindered_seconds(self) -> float:
-        """By the clock, without the time in which other threads ran instead."""
+        """Return the seconds by the clock, less the time in which other threads ran instead."""
         return max(0.0, self.seconds() - (hindered_seconds() - self._hindered))
 
 
-class Pace:
-    """The slowest of the last few saves."""
+class SaveSpeed:
+    """The speed of the slowest of the last few saves."""
 
     def __init__(self) -> None:
         self._measured: deque[tuple[int, float]] = deque(maxlen=REMEMBERED)
 
     def note(self, size: int, seconds: float) -> None:
-        """So many bytes took so long."""
+        """Note that so many bytes took so long."""
         self._measured.append((size, max(seconds, size / _MOST_BYTES_PER_SECOND)))
 
     def seconds_for(self, size: int) -> float:
-        """What so many bytes may take; a smaller save than those measured keeps the fixed costs."""
+        """Estimate the seconds for so many bytes; a smaller save keeps the fixed costs."""
         if not self._measured:
             return size / ASSUMED_BYTES_PER_SECOND
         return max(seconds * max(1.0, size / max(1, of)) for of, seconds in self._measured)

@@ -17,7 +17,7 @@ from spotrun_trainer.checkpoint.format.directory import Place
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.writer import Part, write_part
 from spotrun_trainer.checkpoint.host_memory import bytes_of
-from spotrun_trainer.checkpoint.save_duration import Pace, Stopwatch
+from spotrun_trainer.checkpoint.save_duration import SaveSpeed, Stopwatch
 from spotrun_trainer.checkpoint.staging import HostBuffer, Staging
 from spotrun_trainer.process import threads
 from spotrun_trainer.state.flatten import Flat
@@ -26,7 +26,7 @@ NICER = 10
 """A tenth of a core's share against a thread of training."""
 FIRST_LOOK_SECONDS, SLOWEST_LOOK_SECONDS = 0.01, 1.0
 EXIT_SECONDS = 10.0
-"""What takes longer to write hangs, and must not keep a process that has failed from saying so."""
+"""A write that takes longer hangs, and must not keep a failed process from reporting that."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class _Job:
     began: float
     stall_seconds: float
     patient_until: float = 0.0  # once its own part is written
-    is_left: bool = False  # others see whether it becomes complete
+    is_left: bool = False  # the next world's ranks see to its completion
 
 
 class Saver:
@@ -56,7 +56,7 @@ class Saver:
         self._place = place
         self._patience_seconds = patience_seconds
         self._buffer = HostBuffer()
-        self._pace = Pace()
+        self._speed = SaveSpeed()
         self._changed = threading.Condition()  # guards what follows
         self._writing: _Job | None = None
         self._awaited: list[tuple[_Job, Completion]] = []
@@ -91,7 +91,7 @@ class Saver:
             job.stall_seconds += time.monotonic() - began
 
     def finished(self) -> Saved | None:
-        """The newest checkpoint that became durable since; raises a CheckpointError once."""
+        """Return the newest that became durable since the last call; raises each error once."""
         with self._changed:
             self._raise_error()
             saved, self._outcomes = [one for one in self._outcomes if isinstance(one, Saved)], []
@@ -106,16 +106,16 @@ class Saver:
         return done
 
     def wait_no_more(self) -> None:
-        """Leave to others whether what was begun becomes complete."""
+        """Stop waiting for other ranks' parts of the saves that were begun."""
         with self._changed:
             self._awaited.clear()
             if self._writing is not None:
                 self._writing.is_left = True
 
     def seconds_for(self, size: int) -> float:
-        """How long a part of so many bytes may take from now on, after the one in flight."""
+        """Estimate the seconds for a part of so many bytes, after the one in flight."""
         job = self._writing
-        return self._pace.seconds_for(size + (job.part.bytes if job else 0))
+        return self._speed.seconds_for(size + (job.part.bytes if job else 0))
 
     def close(self) -> None:
         """End the thread, once the part in flight is written."""
@@ -163,8 +163,8 @@ class Saver:
             else:
                 manifest = write_part(self._place, job.part, bytes_of(memory))
                 completion = Completion(self._place, job.part, manifest)
-                self._pace.note(job.part.bytes, stopwatch.unhindered_seconds())
-        except Exception as error:  # whatever it is, finished() raises it
+                self._speed.note(job.part.bytes, stopwatch.unhindered_seconds())
+        except Exception as error:  # any error at all: finished() raises it
             outcome = _failed(job, self._place, error)
         job.patient_until = time.monotonic() + self._patience_seconds
         with self._changed:

@@ -1,8 +1,8 @@
 """Copies of a rank's slices in host memory, made beside the next forward and backward pass.
 
-1.2 GB cannot be copied in the 20 ms that a save may take, but parameters and optimizer state rest
-until the next update: copying runs in a thread meanwhile, and `join`, called right before the
-update, helps with what is left. What may change earlier is cloned at once.
+1.2 GB cannot be copied in the 20 ms that a save may take, but parameters and optimizer state do not
+change until the next update: copying runs in a thread meanwhile, and `join`, called right before
+the update, helps with the rest. Tensors that may change earlier are cloned at once.
 """
 
 import threading
@@ -18,7 +18,7 @@ from spotrun_trainer.checkpoint.host_memory import copy_bytes
 from spotrun_trainer.state.flatten import Flat, Layout
 
 PIECE_BYTES = 8 << 20
-"""About a millisecond of copying: so finely two threads share the work."""
+"""About a millisecond of copying: the unit in which two threads share the work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Pieces:
-    """What is copied for a save; the same from save to save."""
+    """The pieces that a save copies; the same from save to save."""
 
     on_host: tuple[Piece, ...] = ()
     on_gpu: tuple[Piece, ...] = ()
@@ -43,20 +43,20 @@ class Pieces:
 
 
 class HostBuffer:
-    """Host memory for one save at a time, and what goes into it, kept from save to save."""
+    """Host memory for one save at a time, kept from save to save together with its layout."""
 
     def __init__(self) -> None:
         self._memory = torch.empty(0, dtype=torch.uint8)
         self._cut: tuple[Layout | None, Sequence[Slice], Pieces] = (None, (), Pieces())
 
     def pieces(self, layout: Layout, slices: Sequence[Slice]) -> Pieces:
-        """Slices, in pieces."""
+        """Cut slices into pieces."""
         if self._cut[0] is not layout or self._cut[1] is not slices:
             self._cut = (layout, slices, _cut(layout, slices))
         return self._cut[2]
 
     def take(self, size: int, *, pinned: bool) -> Tensor:
-        """So many bytes; what an earlier call returned is overwritten."""
+        """Return so many bytes; the result of an earlier call is overwritten."""
         if self._memory.numel() < size or (pinned and not self._memory.is_pinned()):
             self._memory = torch.empty(0, dtype=torch.uint8)  # the old one goes first
             self._memory = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
@@ -64,7 +64,7 @@ class HostBuffer:
 
 
 class Staging:
-    """One save's copies: begun by its constructor, carried on by every thread that calls `work`."""
+    """One save's copies: begun by the constructor, continued by each thread that calls `work`."""
 
     def __init__(self, flat: Flat, slices: Sequence[Slice], buffer: HostBuffer) -> None:
         pieces = buffer.pieces(flat.layout, slices)
@@ -104,7 +104,7 @@ class Staging:
             self._copied.wait()
 
     def finish(self) -> Tensor:
-        """The staged bytes, once all are there."""
+        """Return the staged bytes, once all are there."""
         self.work()
         self._done.wait()
         if self._copied is not None:
@@ -124,7 +124,7 @@ class Staging:
             target.copy_(run, non_blocking=beside_host)
 
     def _copy_beside(self, pieces: Sequence[Piece]) -> torch.cuda.Event:
-        """Queue copies on a stream of their own, behind what the GPU has been asked for so far."""
+        """Queue copies on a stream of their own, after all that the GPU has queued so far."""
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):

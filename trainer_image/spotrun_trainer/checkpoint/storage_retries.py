@@ -1,4 +1,4 @@
-"""Patience with where checkpoints are kept: a server that is away for a moment comes back."""
+"""Retries for reads of checkpoints: a file server that is away for a moment comes back."""
 
 import errno
 import time
@@ -10,10 +10,10 @@ from typing import TypeVar
 from spotrun_trainer.checkpoint.errors import UnreadableCheckpointError
 
 READ_SECONDS = 60.0
-"""A mount that is made anew, a fail-over of its server: so long do these take."""
+"""The time that a new mount, or a fail-over of its server, takes."""
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 _LASTING = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.EFBIG}
-"""Something else lies there than what was written, or nothing."""
+"""The errors that mean that the file is gone, or is another than was written."""
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def patiently(read: Callable[[], T]) -> T:
-    """What `read` returns, which is tried again for a minute where something cannot be read."""
+    """Return the result of `read`, retried for a minute where something cannot be read."""
     until, pause_seconds = None, _FIRST_PAUSE_SECONDS
     while True:
         try:

@@ -20,7 +20,7 @@ from spotrun_trainer.checkpoint import (
 from spotrun_trainer.checkpoint.format import writer
 from spotrun_trainer.checkpoint.format.directory import Place
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.save_duration import ASSUMED_BYTES_PER_SECOND, Pace
+from spotrun_trainer.checkpoint.save_duration import ASSUMED_BYTES_PER_SECOND, SaveSpeed
 from spotrun_trainer.checkpoint.saver import NICER
 from spotrun_trainer.state.flatten import Flat
 from tests.unit.trainer.checkpoint.states import (
@@ -379,13 +379,13 @@ def test_what_is_in_flight_comes_first(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_the_slowest_of_the_last_saves_counts() -> None:
-    pace = Pace()
+    speed = SaveSpeed()
     for size, seconds in ((1000, 60.0), (1000, 1.0), (2000, 4.0), (1000, 1.5)):
-        pace.note(size, seconds)
+        speed.note(size, seconds)
 
-    assert pace.seconds_for(2000) == 4.0
-    assert pace.seconds_for(4000) == 8.0
-    assert pace.seconds_for(10) == 4.0  # syncing takes its time, however little is written
+    assert speed.seconds_for(2000) == 4.0
+    assert speed.seconds_for(4000) == 8.0
+    assert speed.seconds_for(10) == 4.0  # syncing takes its time, however little is written
 
 
 def test_memory_that_is_not_there_is_said_and_training_goes_on(

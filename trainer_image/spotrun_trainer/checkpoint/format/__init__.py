@@ -1,1 +1,1 @@
-"""Checkpoints on disk: names, manifests, who writes what, and how it is read."""
+"""Checkpoints on disk: names, manifests, the division among ranks, writing and reading."""

@@ -1,4 +1,4 @@
-"""Whether all ranks' parts of a checkpoint are there; whoever sees it first makes the marker.
+"""The completion of a checkpoint: the first rank that sees all parts writes the marker.
 
 No collective: ranks look for each other's manifests. Each is opened by its name, since a listing of
 a network file system may be old, and only the next missing one is looked for.
@@ -19,9 +19,9 @@ from spotrun_trainer.checkpoint.format.writer import Part
 
 
 def find_marker(place: Place, name: Name) -> Marker | None:
-    """The marker of a complete checkpoint; None if it is not there.
+    """Return the marker of a complete checkpoint; None if it is not there.
 
-    Raises OSError if that cannot be known, and ValueError if it is there, but is none.
+    Raises OSError if that cannot be known, and ValueError if the file is no valid marker.
     """
     try:
         return read_marker(place.read(name, MARKER))
@@ -30,13 +30,13 @@ def find_marker(place: Place, name: Name) -> Marker | None:
 
 
 def is_complete_already(place: Place, part: Part) -> bool:
-    """Whether this attempt has saved it; what another attempt left there is made incomplete.
+    """Whether this attempt has saved it; a checkpoint of another attempt is made incomplete.
 
-    Safe at any time before this rank's manifest is there: without it nobody can make a new marker.
+    Safe at any time before this rank's manifest is there: without it no rank can write a marker.
     """
     try:
         marker = find_marker(place, part.name)
-    except ValueError:  # nobody can load what it marks
+    except ValueError:  # a checkpoint with this marker cannot be loaded
         marker = None
     if marker and marker.attempt == part.attempt:
         return True
@@ -46,7 +46,7 @@ def is_complete_already(place: Place, part: Part) -> bool:
 
 
 class Completion:
-    """One checkpoint, seen by one rank whose own part is written."""
+    """One checkpoint, as seen by a rank that has written its own part."""
 
     def __init__(self, place: Place, part: Part, manifest: str) -> None:
         self.name = part.name

@@ -2,8 +2,8 @@
 
 Used is only what NFS keeps as well: exclusive creation, `link(2)`, replacing a *file* by renaming,
 fsync of files and directories. A listing may be a second old, so what must be seen is opened by its
-name. Symbolic links are not followed below the directory: whoever can put files there must not
-lead a training pod to others.
+name. Symbolic links are not followed below the directory: somebody who can put files
+there must not lead a training pod to other files.
 """
 
 import errno
@@ -17,14 +17,14 @@ from spotrun_trainer.checkpoint.format.names import Name, names_among
 
 MARKER = "COMPLETE"
 SMALL_BYTES = 16 << 20
-"""No manifest is larger; parsed, JSON takes up to 25 times its size."""
+"""The most that is read of a manifest; parsed, JSON takes up to 25 times its size."""
 
 _OURS = re.compile(r"(rank-[0-9]{1,7}\.(safetensors|json)|COMPLETE)(\.[0-9]+\.part)?")
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
 def open_place(where: str | Path) -> Path:
-    """The directory that a path or a file: address names; raises ValueError for other stores."""
+    """Return the directory that a path or a file: address names; raises ValueError for others."""
     text = str(where)
     scheme, separator, rest = text.partition("://")
     if not separator:
@@ -53,7 +53,7 @@ class Place:
         return names_among(folders)
 
     def path(self, name: Name, file: str = "") -> Path:
-        """Where a checkpoint, or a file of it, lies."""
+        """Return the path of a checkpoint, or of a file of it."""
         return self.root / str(name) / file
 
     def make(self, name: Name) -> None:
@@ -67,17 +67,17 @@ class Place:
             raise OSError(errno.ELOOP, "is a symbolic link", str(path))
 
     def create(self, name: Name, file: str) -> int:
-        """A descriptor of a new file; one that an earlier try left is taken away."""
+        """Return the descriptor of a new file; one that an earlier try left is removed."""
         path = self.path(name, file)
         path.unlink(missing_ok=True)
         return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
 
     def open(self, name: Name, file: str) -> int:
-        """A descriptor for reading; raises OSError for what is no plain file."""
+        """Return a descriptor for reading; raises OSError for anything but a plain file."""
         path = self.path(name, file)
         if self.path(name).is_symlink():
             raise OSError(errno.ELOOP, "is below a symbolic link", str(path))
-        # Without waiting: opening a named pipe would, until somebody writes.
+        # Non-blocking: opening a named pipe would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
@@ -93,13 +93,13 @@ class Place:
         return content
 
     def write(self, name: Name, file: str, content: bytes, rank: int) -> None:
-        """Write a small file, durably and never seen by halves; no two ranks write at a time."""
+        """Write a small file durably and atomically; no two ranks write it at a time."""
         part = self._write_part(name, file, content, rank)
         part.replace(self.path(name, file))
         _sync(self.path(name))
 
     def write_once(self, name: Name, file: str, content: bytes, rank: int) -> None:
-        """The same, unless the file is there: of several writers the first one wins."""
+        """Write a small file unless it exists: of several writers the first one wins."""
         part = self._write_part(name, file, content, rank)
         try:
             with suppress(FileExistsError):
@@ -114,15 +114,15 @@ class Place:
             self.path(name, file).unlink()
 
     def remove(self, name: Name) -> None:
-        """Remove a checkpoint: its marker first, so that it is never complete by halves.
+        """Remove a checkpoint, its marker first, so that a partial one is never marked complete.
 
-        Files that are not ours stay, and so does then the directory.
+        Files that are not ours stay, and then the directory does as well.
         """
         self.remove_file(name, MARKER)
         with suppress(FileNotFoundError), os.scandir(self.path(name)) as entries:
             for entry in [one.name for one in entries if _OURS.fullmatch(one.name)]:
                 self.remove_file(name, entry)
-        with suppress(OSError):  # what is open elsewhere stays on NFS, under another name
+        with suppress(OSError):  # on NFS a file that is open elsewhere stays, under another name
             self.path(name).rmdir()
 
     def _write_part(self, name: Name, file: str, content: bytes, rank: int) -> Path:
@@ -139,7 +139,7 @@ class Place:
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
-            # A file system without links (FUSE, SMB). Who reads it by halves finds it incomplete.
+            # A file system without links (FUSE, SMB): readers find a partial file incomplete.
             with self.path(name, file).open("xb") as stream:
                 stream.write(part.read_bytes())
                 stream.flush()

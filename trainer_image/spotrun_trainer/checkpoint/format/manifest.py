@@ -1,12 +1,12 @@
-"""What a rank wrote, and when all have: `rank-R.json` and `COMPLETE`.
+"""The manifest of each rank, `rank-R.json`, and the marker of a complete checkpoint, `COMPLETE`.
 
-A manifest has the length and hash of its rank's data file, and the slices in it. Rank 0's carries
-what there is only once: the tensors' types and shapes, which names share storage, and the values.
-Where `shards` ranks hold one copy of the model together, rank R has of part R mod `shards`, and the
-first rank of each part carries that for its part.
+A manifest has the length and hash of its rank's data file, and the slices in it. Rank 0's also has
+what exists only once: the tensors' types and shapes, which names share storage, and the values.
+Where `shards` ranks hold one copy of the model together, rank R belongs to part R mod `shards`, and
+the first rank of each part has that for its part.
 The marker has the hashes of all manifests, so no bit of a checkpoint is outside a hash but the
 marker's own. Neither names a file: names follow from ranks, so no path is ever taken from content.
-All of it is input to judge: a checkpoint may come from strangers.
+All of it is validated as untrusted input: a checkpoint may come from strangers.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Marker:
-    """All parts are there: the hashes of their manifests, by rank."""
+    """The proof that all parts are there: the hashes of their manifests, by rank."""
 
     attempt: str
     manifests: tuple[str, ...]
@@ -72,12 +72,12 @@ def manifest_file(rank: int) -> str:
 
 
 def sha256_of(content: bytes) -> str:
-    """As it stands in manifests and markers."""
+    """Return the hash as manifests and markers have it."""
     return hashlib.sha256(content).hexdigest()
 
 
 def write_manifest(manifest: Manifest) -> bytes:
-    """The file's content."""
+    """Return the file's content."""
     document: dict[str, Any] = {
         "format": FORMAT,
         "attempt": manifest.attempt,
@@ -118,7 +118,7 @@ def read_manifest(text: bytes) -> Manifest:
 
 
 def write_marker(marker: Marker) -> bytes:
-    """The file's content; the same whoever writes it."""
+    """Return the file's content, the same from whichever rank."""
     content = {"attempt": marker.attempt, "manifests": marker.manifests}
     return _dump({"format": FORMAT} | content)
 

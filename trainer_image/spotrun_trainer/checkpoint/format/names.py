@@ -25,5 +25,5 @@ class Name:
 
 
 def names_among(entries: list[str]) -> list[Name]:
-    """The checkpoints in a listing, oldest first; what has another name is no checkpoint."""
+    """Return the checkpoints in a listing, oldest first; other names are no checkpoints."""
     return sorted(Name.parse(entry) for entry in entries if _NAME.fullmatch(entry))

@@ -40,10 +40,10 @@ CHUNK_BYTES = 4 << 20
 def load(
     place: Place, name: Name, tracked: Tracked, shard: int = 0, shards: int = 1
 ) -> dict[str, Any]:
-    """Load a part of a checkpoint, which has so many, and return what was saved beside it.
+    """Load part `shard` of a checkpoint's `shards` parts; return the extra values saved with it.
 
-    Raises DamagedCheckpointError if it is not what was written, and ValueError if it is, but of
-    something else than what is tracked.
+    Raises DamagedCheckpointError if it is not what was written, and ValueError if it does not fit
+    what is tracked.
     """
     manifests = _of_part(name, _manifests(place, name), shard, shards)
     content = _content(place, name, manifests)
@@ -98,7 +98,7 @@ def _of_part(
 
 
 def _content(place: Place, name: Name, manifests: Sequence[Manifest]) -> Content:
-    """What their first rank says there is, once it is known to be there exactly once."""
+    """Return the content by the first rank's manifest, once the slices are known to cover it."""
     with _blaming(place, name, manifest_file(manifests[0].rank)):
         content = manifests[0].content
         if content is None:
@@ -183,7 +183,7 @@ def _fill(tensor: Tensor, one: Slice, stream: _Stream) -> None:
 
 
 def _put(tensor: Tensor, start: int, chunk: Tensor) -> None:
-    """Set a run of elements in row-major order, whatever order they have in memory."""
+    """Set a run of elements in row-major order, whatever the order in memory."""
     stop = start + chunk.numel()
     if tensor.is_contiguous():
         tensor.view(-1)[start:stop] = chunk
@@ -210,7 +210,7 @@ def _opened(place: Place, name: Name, manifest: Manifest) -> Iterator[int]:
 
 @contextmanager
 def _blaming(place: Place, name: Name, file: str) -> Iterator[None]:
-    """Turn what is wrong with a file into a sentence that names it."""
+    """Turn an error in a file into one that names the file."""
     path = place.path(name, file)
     try:
         with reading(path):

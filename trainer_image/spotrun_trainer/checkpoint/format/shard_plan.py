@@ -1,8 +1,8 @@
-"""Who writes what: a pure function of the tensors and the number of ranks.
+"""The slices that each rank writes: a pure function of the tensors and the number of ranks.
 
-All ranks hold the same state, so any division will do that all compute alike. Tensors are laid end
-to end, larger elements first (so each is aligned, in files and in memory), and cut into parts of
-equal bytes; a cut that would fall into a small tensor moves to its edge.
+All ranks hold the same state, so any division works that all ranks compute alike. Tensors are laid
+end to end, larger elements first (so each is aligned, in files and in memory), and cut into parts
+of equal bytes; a cut that would fall into a small tensor moves to its edge.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from spotrun_trainer.state.flatten import Spec
 
 UNCUT_BYTES = 64 << 10
-"""Tensors up to this size stay whole: slices cost a header line and a copy each."""
+"""Tensors up to this size stay whole: each slice costs a header line and a copy."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class Slice:
 
     @property
     def numel(self) -> int:
-        """How many elements."""
+        """The number of elements."""
         return self.stop - self.start
 
 
 def plan(layout: Mapping[str, Spec], size: int) -> tuple[tuple[Slice, ...], ...]:
-    """The slices that each of `size` ranks writes; together each element exactly once."""
+    """Return the slices that each of `size` ranks writes; together each element exactly once."""
     names = sorted(layout, key=lambda name: (-layout[name].itemsize, name))
     total = sum(layout[name].itemsize * layout[name].numel for name in names)
     parts: list[list[Slice]] = [[] for _ in range(size)]

@@ -1,4 +1,4 @@
-"""Writing one rank's part: its slices as a safetensors file, then the manifest that vouches for it.
+"""Writing one rank's part: its slices as a safetensors file, then the manifest with its hash.
 
 The file is written from the staged bytes as they lie, hashed on the way, and synced every 64 MiB:
 left to the end, a sync would find all of it in the page cache, where it also crowds out the data
@@ -26,7 +26,7 @@ from spotrun_trainer.checkpoint.format.shard_plan import Slice
 from spotrun_trainer.state.flatten import Spec
 
 CHUNK_BYTES = 1 << 20
-"""Fits a core's cache, so that what was hashed is still there when it is written."""
+"""A chunk fits a core's cache, so that it is still there when it is written after hashing."""
 SYNC_BYTES = 64 << 20
 
 _CODES = {
@@ -53,7 +53,7 @@ _CODES = {
 
 @dataclass(frozen=True)
 class Part:
-    """What one rank writes of a checkpoint."""
+    """The part of a checkpoint that one rank writes."""
 
     name: Name
     attempt: str
@@ -110,7 +110,7 @@ def _write_data(place: Place, part: Part, head: bytes, staged: memoryview) -> st
                     unsynced = 0
         os.fsync(descriptor)
     except OSError:
-        place.remove_file(part.name, data_file(part.rank))  # a full disk needs the room
+        place.remove_file(part.name, data_file(part.rank))  # free the space on a full disk
         raise
     finally:
         os.close(descriptor)
@@ -123,7 +123,7 @@ def _write_all(descriptor: int, chunk: memoryview) -> None:
 
 
 def header(slices: Sequence[Slice], layout: Mapping[str, Spec]) -> bytes:
-    """How a safetensors file begins; a slice of a tensor is a vector called `name[start:stop]`."""
+    """Return the header of a safetensors file; a slice is a vector named `name[start:stop]`."""
     entries: dict[str, object] = {"__metadata__": {"format": "pt"}}
     offset = 0
     for one in slices:
