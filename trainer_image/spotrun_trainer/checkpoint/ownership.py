@@ -69,9 +69,7 @@ class Ownership:
         self._beat_seconds = beat_seconds
         self._watch_seconds = watch_seconds
         self._lost: Claim | None = None
-        self._taken_from: Claim | None = (
-            None  # of a training that is over; its file may remain
-        )
+        self._taken_from: Claim | None = None  # of a training that is over; its file may remain
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None  # None: another process renews it
 

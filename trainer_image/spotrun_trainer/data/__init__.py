@@ -1,4 +1,4 @@
-"""Every sample exactly once per epoch, whatever the number of workers was or becomes.
+"""The data of a training: each sample exactly once per epoch at any number of workers.
 
 A sample's number counts from the beginning of training; which sample it is, what its random
 generators give and which process loads it all follow from that number, so nothing has to be moved

@@ -1,4 +1,4 @@
-"""How many CPUs this process may use: in a container with a limit, fewer than the machine has."""
+"""The CPUs that this process may use: in a container with a limit, fewer than the machine's."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ ROOT = Path("/")
 
 
 def usable_cpus(root: Path = ROOT) -> float:
-    """CPUs by affinity, or by the tightest quota of the cgroups that this process is in."""
+    """Return the CPUs by affinity, or by the tightest quota of this process's cgroups."""
     return min([len(os.sched_getaffinity(0)), *_quotas(root)])
 
 
@@ -23,7 +23,7 @@ def _quotas(root: Path) -> Iterator[float]:
 
 
 def _along(mounted: Path, path: str, quota: Callable[[Path], float | None]) -> Iterator[float]:
-    """The quotas of a cgroup and those above it, as far as they are mounted in here."""
+    """Yield the quotas of a cgroup and its parents, as far as they are mounted in here."""
     for part in (PurePosixPath(path), *PurePosixPath(path).parents):
         if cpus := quota(mounted / part.relative_to("/")):
             yield cpus

@@ -1,4 +1,4 @@
-"""Iterable datasets: one logical stream, of which every process keeps its own microbatches."""
+"""Iterable datasets: one logical stream, of which each process keeps its own microbatches."""
 
 import json
 import warnings
@@ -33,7 +33,7 @@ class FromStream:
         self._snapshots = Snapshots(Snapshot(position=0, epoch=0, state=None))
 
     def check(self) -> None:
-        """A stream promises nothing that it could break."""
+        """Accept any stream: it has no length or order that could change."""
 
     def load(self) -> Load:
         start = self._snapshots.newest(self._floor)
@@ -75,30 +75,30 @@ class FromStream:
 
 
 class Snapshots:
-    """Places in the stream that one can go back to: where it was begun, and some later ones."""
+    """Snapshots of the stream to go back to: the first, and some later ones."""
 
     def __init__(self, start: Snapshot) -> None:
         self._start = start
         self._later: list[Snapshot] = []
 
     def newest(self, position: int) -> Snapshot:
-        """The last place from which `position` can be read."""
+        """Return the last snapshot from which `position` can be read."""
         before = [snapshot for snapshot in self._later if snapshot.position <= position]
         return before[-1] if before else self._start
 
     def add(self, snapshot: Snapshot) -> None:
-        """Note a place; what was noted beyond it was before the stream was read once more."""
+        """Add a snapshot, and drop those beyond it, which are of an earlier pass over this part."""
         self._later = [past for past in self._later if past.position < snapshot.position]
         self._later.append(snapshot)
 
     def forget_before(self, position: int) -> None:
-        """Keep what is needed to go back to `position`, but no further."""
+        """Drop the snapshots that are not needed to go back to `position`."""
         newest = self.newest(position)
         self._later = [kept for kept in self._later if kept.position >= newest.position]
 
 
 class LoadFromStream:
-    """Microbatches of a stream that is read in one direction, and in the other by a snapshot."""
+    """Loads microbatches of a stream, which is read forwards; a snapshot leads backwards."""
 
     draws = True
 
@@ -124,17 +124,17 @@ class LoadFromStream:
             snapshot = self._snapshot()
             values = [self._next() for _ in range(request.size)]
         except Exception:
-            self._iterator = None  # a generator that has raised would seem to be at its end
+            self._iterator = None  # a generator that has raised would seem exhausted
             raise
         samples = f"{request.first} to {request.first + request.size - 1} of the stream"
         return Loaded(collated(self._collate, values, samples), snapshot)
 
     def _go_back(self, snapshot: Snapshot) -> None:
-        self._iterator = None  # ends what a generator does in `finally` before the state is loaded
+        self._iterator = None  # runs a generator's `finally` before the state is loaded
         if snapshot.state:
             self.dataset.load_state_dict(json.loads(snapshot.state))
         elif _is_stateful(self.dataset):
-            # As it was handed over: noted, for it may not be so a second time.
+            # Keep the state that the dataset came with, for it may have another the next time.
             self._snapshots = Snapshots(snapshot._replace(state=_state_of(self.dataset)))
         self._position = snapshot.position
         self._begin_pass(snapshot.epoch)
@@ -144,13 +144,13 @@ class LoadFromStream:
         self._epoch = epoch
         if hasattr(self.dataset, "set_epoch"):
             self.dataset.set_epoch(epoch)
-        # An order that __iter__ draws is the same in every process, and after a restore.
+        # An order that __iter__ draws is then the same in every process, and after a restore.
         seed_generators(sample_seed(self._seed, epoch, -1))
         self._iterator = iter(self.dataset)
         self._is_at_beginning = True
 
     def _next(self) -> object:
-        """The next sample; at the end of the stream, the first of the next pass."""
+        """Return the next sample; at the end of the stream, the first of the next pass."""
         while True:
             seed_generators(sample_seed(self._seed, 0, self._position))
             assert self._iterator is not None

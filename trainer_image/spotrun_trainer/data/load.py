@@ -1,4 +1,4 @@
-"""What is asked of whoever loads microbatches, and what they give."""
+"""Requests for microbatches, and the loaders' results."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeAlias
@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 Batch: TypeAlias = object
-"""What the collate function makes of the samples: tensors in whatever structure."""
+"""The collate function's result: tensors in any structure."""
 Collate = Callable[[list[object]], Batch]
 
 
@@ -17,41 +17,41 @@ class Request(NamedTuple):
     """The number of its first sample since the beginning of training."""
     size: int
     floor: int = 0
-    """Nothing that begins before this sample will be asked for again."""
+    """No microbatch that begins before this sample will be requested again."""
 
 
 class Snapshot(NamedTuple):
-    """Where an iterable dataset was before it gave sample `position`."""
+    """The state of an iterable dataset before it gave sample `position`."""
 
     position: int
     epoch: int
     state: str | None
-    """Its state_dict() as JSON; None: as it was handed over."""
+    """Its state_dict() as JSON; None: the state that the dataset came with."""
 
 
 class Loaded(NamedTuple):
-    """A microbatch, and for an iterable dataset where it was before."""
+    """A microbatch, and for an iterable dataset its state before that."""
 
     batch: Batch
     snapshot: Snapshot | None = None
 
 
 class Load(Protocol):
-    """Runs in loader workers, or in the training process where there are none."""
+    """Loads microbatches in loader workers, or in the training process if there are none."""
 
     @property
     def dataset(self) -> object:
-        """What it loads from."""
+        """The dataset that it loads from."""
 
     @property
     def draws(self) -> bool:
-        """Whether it may seed and use the global generators of random numbers."""
+        """Whether it may seed and use the global random generators."""
 
     def __call__(self, request: Request) -> Loaded: ...
 
 
 def collated(collate: Collate, values: list[object], which: str) -> Batch:
-    """The microbatch of these samples; what goes wrong names them."""
+    """Return the microbatch of these samples; an error names them."""
     try:
         return collate(values)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The source of a training's data: what is planned, who loads it, and what was waited for it."""
+"""The source of a training's data: it plans microbatches, has them loaded, and times the waits."""
 
 import time
 from collections.abc import Container, Iterable, Iterator
@@ -13,33 +13,33 @@ from spotrun_trainer.data.sharding import Block, earliest, upcoming
 
 
 class Feed(Protocol):
-    """What is special about a kind of dataset."""
+    """The part of a source that depends on the kind of dataset."""
 
     @property
     def length(self) -> int | None:
         """Samples in an epoch, if the dataset says."""
 
     follows_requests: bool
-    """What loads can begin anywhere: it need not be told where training goes on."""
+    """Whether loading can begin at any sample, without knowing where training goes on."""
 
     def check(self) -> None:
         """Refuse a dataset that has changed since it was opened."""
 
     def load(self) -> Load:
-        """What loads microbatches, for workers that start now."""
+        """Return a loader of microbatches for workers that start now."""
 
     def note(self, loaded: Loaded, floor: int) -> None:
-        """See a microbatch pass; nothing that begins before `floor` will be asked for again."""
+        """Note a loaded microbatch; none that begins before `floor` will be requested again."""
 
     def state(self) -> dict[str, Json]: ...
     def restore(self, state: dict[str, Json], start: int) -> None: ...
 
 
-class Shelf(Protocol):
-    """Where microbatches are taken from."""
+class Prefetcher(Protocol):
+    """The store that microbatches are taken from."""
 
     capacity: int
-    """How many it is worth to want at once."""
+    """The number of microbatches that are worth requesting at once."""
 
     def drop_all_but(self, kept: Container[Key]) -> None: ...
     def want(self, requests: Iterable[Request]) -> None: ...
@@ -48,7 +48,7 @@ class Shelf(Protocol):
 
 
 class InThisProcess:
-    """No workers: microbatches are loaded when they are taken."""
+    """Loads microbatches when they are taken, without workers."""
 
     capacity = 0
 
@@ -57,10 +57,10 @@ class InThisProcess:
         self._pinning = pinning
 
     def drop_all_but(self, kept: Container[Key]) -> None:
-        """Nothing is there that could be dropped."""
+        """Do nothing: no microbatch is loaded ahead."""
 
     def want(self, requests: Iterable[Request]) -> None:
-        """Nobody is there who could begin."""
+        """Do nothing: there is no worker to begin."""
 
     def take(self, request: Request) -> Loaded:
         with generators_kept() if self._load.draws else nullcontext():
@@ -68,14 +68,14 @@ class InThisProcess:
         return pin(loaded) if self._pinning else loaded
 
     def close(self) -> None:
-        """Nothing is there that could be closed."""
+        """Do nothing: there is nothing to close."""
 
 
 class Loader:
     """A source of microbatches: `spotrun_trainer.data.source.Source`.
 
-    What a microbatch holds follows from its number alone. So any of them may be dropped and asked
-    for again, here or elsewhere, whenever the world demands it.
+    The content of a microbatch follows from its number alone. So any of them may be dropped and
+    requested again, here or elsewhere, whenever the world changes.
     """
 
     def __init__(self, feed: Feed, *, num_workers: int, pinning: bool) -> None:
@@ -83,7 +83,7 @@ class Loader:
         self._feed = feed
         self._num_workers = num_workers
         self._pinning = pinning
-        self._shelf: Shelf | None = None
+        self._prefetcher: Prefetcher | None = None
         self._closed = False
         self._plan = Block(0, 0, 1)
         self._num_taken = 0
@@ -97,40 +97,42 @@ class Loader:
         return waited
 
     def expect(self, block: Block) -> None:
-        """Begin to load the block and what follows it; keep nothing else of what was begun."""
+        """Begin to load the block and the ones after it; drop all other prefetched microbatches."""
         self._feed.check()
-        shelf = self._opened()
+        prefetcher = self._opened()
         self._plan, self._num_taken = block, 0
         try:
-            shelf.drop_all_but(set(upcoming(block, 0, block.microbatches + shelf.capacity)))
-            self._want_next(shelf)
+            prefetcher.drop_all_but(
+                set(upcoming(block, 0, block.microbatches + prefetcher.capacity))
+            )
+            self._want_next(prefetcher)
         except Exception:
             self.close()
             raise
 
     def microbatches(self, block: Block) -> Iterator[Batch]:
-        """The block's microbatches in order, each as soon as it is there."""
+        """Yield the block's microbatches in order, each as soon as it is there."""
         self.expect(block)
         self._floor = earliest(block)
         return self._each(block)
 
     def state(self) -> dict[str, Json]:
-        """What has to be known, besides the number of samples, to go on from there."""
+        """Return the state that is needed, besides the number of samples, to go on from there."""
         return self._feed.state()
 
     def restore(self, state: dict[str, Json], start: int) -> None:
-        """Go on with sample `start` of a training that came to `state`."""
+        """Go on with sample `start` of a training that was saved with `state`."""
         self._feed.restore(state, start)
         self._plan, self._floor = Block(start, 0, 1), start
-        if self._shelf and not self._feed.follows_requests:
-            self._shelf.close()
-            self._shelf = None
+        if self._prefetcher and not self._feed.follows_requests:
+            self._prefetcher.close()
+            self._prefetcher = None
 
     def close(self) -> None:
-        """End the workers; nothing can be asked for any more."""
+        """End the workers; no microbatch can be requested any more."""
         self._closed = True
-        if self._shelf:
-            self._shelf.close()
+        if self._prefetcher:
+            self._prefetcher.close()
 
     def _each(self, block: Block) -> Iterator[Batch]:
         for key in upcoming(block, 0, block.microbatches):
@@ -140,29 +142,31 @@ class Loader:
             yield loaded.batch
 
     def _take(self, key: Key, *, of_plan: bool) -> Loaded:
-        shelf = self._opened()
+        prefetcher = self._opened()
         try:
-            loaded = shelf.take(Request(*key, self._floor))
+            loaded = prefetcher.take(Request(*key, self._floor))
             self._num_taken += of_plan
-            self._want_next(shelf)
+            self._want_next(prefetcher)
         except Exception:
             self.close()
             raise
         self._feed.note(loaded, self._floor)
         return loaded
 
-    def _want_next(self, shelf: Shelf) -> None:
-        keys = upcoming(self._plan, self._num_taken, shelf.capacity)
-        shelf.want(Request(*key, self._floor) for key in keys)
+    def _want_next(self, prefetcher: Prefetcher) -> None:
+        keys = upcoming(self._plan, self._num_taken, prefetcher.capacity)
+        prefetcher.want(Request(*key, self._floor) for key in keys)
 
-    def _opened(self) -> Shelf:
+    def _opened(self) -> Prefetcher:
         if self._closed:
-            raise RuntimeError("this source of data is closed: it was told to, or it had failed")
-        if not self._shelf:
+            raise RuntimeError(
+                "this source of data is closed: close() was called, or it failed before"
+            )
+        if not self._prefetcher:
             load = self._feed.load()
-            self._shelf = (
+            self._prefetcher = (
                 Ahead(load, num_workers=self._num_workers, pinning=self._pinning)
                 if self._num_workers
                 else InThisProcess(load, pinning=self._pinning)
             )
-        return self._shelf
+        return self._prefetcher

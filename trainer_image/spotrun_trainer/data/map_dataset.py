@@ -1,4 +1,4 @@
-"""Datasets whose samples can be asked for by index."""
+"""Map-style datasets: samples are fetched by index."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class MapDataset(Protocol):
 
 
 class FromMap:
-    """The feed of a map-style dataset: order and seed are all there is to know."""
+    """The feed of a map-style dataset: its state is only the order and the seed."""
 
     follows_requests = True
 
@@ -43,7 +43,7 @@ class FromMap:
         return LoadFromMap(self._dataset, self._order, self._collate, draws)
 
     def note(self, loaded: Loaded, floor: int) -> None:
-        """A microbatch of a map-style dataset leaves no trace."""
+        """Do nothing: a map-style dataset has no position."""
 
     def state(self) -> dict[str, Json]:
         order = self._order
@@ -66,7 +66,7 @@ class FromMap:
 
 @dataclass(frozen=True)
 class LoadFromMap:
-    """Microbatches of a map-style dataset: a pure function of the request."""
+    """Loads microbatches of a map-style dataset: a pure function of the request."""
 
     dataset: MapDataset
     order: Order
@@ -112,10 +112,10 @@ class LoadFromMap:
 
 
 def list_fetcher(dataset: MapDataset) -> FetchAll | None:
-    """The dataset's own way to fetch several samples at once, `__getitems__`, if it has one.
+    """Return the dataset's `__getitems__`, to fetch several samples at once, if it has one.
 
-    Every Subset has one; without another below, it takes the samples one by one. Then we do that
-    ourselves, so that each sample has random numbers of its own.
+    Every Subset has one; if the dataset below has none, it fetches the samples one by one. Then we
+    do that ourselves, so that each sample has random numbers of its own.
     """
     innermost: object = dataset
     while isinstance(innermost, Subset):
@@ -127,7 +127,7 @@ def list_fetcher(dataset: MapDataset) -> FetchAll | None:
 
 
 def is_in_memory(dataset: object) -> bool:
-    """Whether samples are only looked up: no work for a worker, and nothing that is drawn."""
+    """Whether samples are only looked up: no work for a worker, and no random numbers."""
     while type(dataset) is Subset:
         dataset = dataset.dataset
     return type(dataset) in {TensorDataset, list, tuple}
@@ -138,7 +138,7 @@ def indices_of(samples: Sequence[Sample]) -> list[int]:
 
 
 def length_of(dataset: MapDataset) -> int:
-    """How many samples the dataset says it has, if that can be trained on."""
+    """Return the dataset's length; raises ValueError if it is empty."""
     length = len(dataset)
     if length == 0:
         raise ValueError("the dataset is empty: len(dataset) is 0, so there is nothing to train on")

@@ -1,4 +1,4 @@
-"""Batches moved to page-locked memory, from which a GPU fetches them by itself."""
+"""Batches in page-locked memory, from which a GPU fetches them by itself."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,7 +11,7 @@ from spotrun_trainer.data.load import Loaded
 
 @runtime_checkable
 class Pinnable(Protocol):
-    """A tensor, or what else a collate function makes that knows how to be pinned."""
+    """A tensor, or another result of a collate function that has `pin_memory`."""
 
     def pin_memory(self) -> object: ...
 
@@ -40,7 +40,7 @@ def pin(loaded: Loaded) -> Loaded:
 
 
 def pinned(batch: object) -> object:
-    """The batch with its tensors in page-locked memory, its structure as it was."""
+    """Return the batch with its tensors in page-locked memory, in the same structure."""
     match batch:
         case Pinnable():
             return batch.pin_memory()
@@ -55,6 +55,6 @@ def pinned(batch: object) -> object:
 
 
 def _like(old: object, *values: object) -> object:
-    """A container of the same type, as far as types of containers can be called like this."""
+    """Return a container of the same type, made by calling that type."""
     constructor: Any = type(old)
     return constructor(*values)

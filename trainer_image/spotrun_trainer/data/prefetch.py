@@ -1,4 +1,4 @@
-"""Microbatches that are loaded by worker processes before they are asked for."""
+"""Microbatches that worker processes load before they are needed."""
 
 from collections.abc import Container, Iterable
 from concurrent.futures import Future
@@ -13,11 +13,11 @@ PER_WORKER = 2
 DataLoader's prefetch_factor has it."""
 
 Key = tuple[int, int]
-"""Which microbatch: the number of its first sample, and its size."""
+"""The identity of a microbatch: the number of its first sample, and its size."""
 
 
 class Ahead:
-    """What is wanted soon, by whichever worker is free, kept until it is taken or dropped."""
+    """Has microbatches loaded by free workers, and keeps them until they are taken or dropped."""
 
     def __init__(self, load: Load, *, num_workers: int, pinning: bool) -> None:
         self._workers = Workers(load, num_workers)
@@ -28,7 +28,7 @@ class Ahead:
         self._ready: dict[Key, Failure | Loaded | Future[Loaded]] = {}
 
     def drop_all_but(self, kept: Container[Key]) -> None:
-        """Forget what has been loaded of other microbatches, and what is being loaded."""
+        """Drop all other microbatches, loaded or still loading."""
         self._ready = {key: loaded for key, loaded in self._ready.items() if key in kept}
         dropped = [key for key in self._loading if key not in kept]
         self._workers.drop(self._loading.pop(key) for key in dropped)
@@ -42,9 +42,9 @@ class Ahead:
                 self._loading[key], self._keys[ticket] = ticket, key
 
     def take(self, request: Request) -> Loaded:
-        """The microbatch, as soon as it is there. What the dataset raised for it is raised here."""
+        """Return the microbatch once it is there; raises what the dataset raised for it."""
         self.want([request])
-        self._hear(timeout_seconds=0.0)  # takes in what has come meanwhile, for it to be pinned
+        self._hear(timeout_seconds=0.0)  # receives what has come meanwhile, so that it is pinned
         key = (request.first, request.size)
         while key not in self._ready:
             self._hear(timeout_seconds=None)
@@ -64,7 +64,7 @@ class Ahead:
     def _hear(self, *, timeout_seconds: float | None) -> None:
         for ticket, outcome in self._workers.answers(timeout_seconds=timeout_seconds):
             key = self._keys.pop(ticket)
-            # Otherwise it was dropped, and perhaps asked for again under another ticket.
+            # Otherwise it was dropped, and perhaps requested again with another ticket.
             if self._loading.get(key) == ticket:
                 del self._loading[key]
                 self._ready[key] = self._prepared(outcome)

@@ -1,4 +1,4 @@
-"""The data of a run: what it trains on, and what it evaluates on."""
+"""The data of a run, to train on and to evaluate on."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -8,12 +8,12 @@ from spotrun_trainer.data.map_dataset import MapDataset
 from spotrun_trainer.data.source import Source, open_source
 
 Data = MapDataset | Iterable[Any]
-"""Any dataset of torch's kinds, a list, or whatever can be iterated."""
+"""Any dataset of torch's kinds, a list, or any iterable."""
 Collate = Callable[[list[Any]], Any]
 
 
 class Sources:
-    """Opens datasets; what is evaluated on is loaded as what is trained on."""
+    """Opens datasets; those to evaluate on are loaded like the one to train on."""
 
     def __init__(self, seed: int, local_size: int) -> None:
         self._seed = seed
@@ -31,16 +31,18 @@ class Sources:
         num_workers: int | Literal["auto"],
         collate: Collate | None,
     ) -> Source:
-        """What the steps go through."""
+        """Open the dataset that the steps train on."""
         self._microbatch, self._num_workers, self._collate = microbatch, num_workers, collate
         return self._open(data, microbatch, shuffle=shuffle)
 
     @contextmanager
     def to_evaluate(self, data: Data, microbatch: int | None) -> Iterator[tuple[Source, int]]:
-        """A dataset in its own order, and the size of its microbatches."""
+        """Open a dataset in its own order; yields it with the size of its microbatches."""
         size = microbatch or self._microbatch
         if size is None:
-            raise ValueError("run.evaluate before run.steps needs to be told: microbatch=")
+            raise ValueError(
+                "run.evaluate before run.steps needs microbatch=, the samples in a batch"
+            )
         source = self._open(data, size, shuffle=False)
         try:
             yield source, size

@@ -1,4 +1,4 @@
-"""Random numbers that follow from the sample, not from the process that happens to load it."""
+"""Random numbers that follow from the sample, not from the process that loads it."""
 
 import random
 import sys
@@ -10,7 +10,7 @@ import torch
 
 
 def sample_seed(seed: int, epoch: int, index: int) -> int:
-    """63 bits that are this sample's alone, in this epoch of this training."""
+    """Return 63 bits for this sample alone, in this epoch of this training."""
     digest = blake2b(f"sample {seed} {epoch} {index}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) >> 1
 
@@ -18,7 +18,7 @@ def sample_seed(seed: int, epoch: int, index: int) -> int:
 def seed_generators(value: int) -> None:
     """Set the global generators of Python, of torch on the CPU and of numpy where it is in use.
 
-    Generators of its own a dataset seeds with `torch.initial_seed()`, which is `value` then.
+    A dataset seeds generators of its own with `torch.initial_seed()`, which is then `value`.
     """
     random.seed(value)
     # torch.manual_seed would go through every kind of accelerator: 160 us instead of one.
@@ -29,7 +29,7 @@ def seed_generators(value: int) -> None:
 
 @contextmanager
 def generators_kept() -> Iterator[None]:
-    """Whatever is seeded and drawn in here, the generators go on as if it had not been."""
+    """Restore the global generators afterwards, whatever is seeded and drawn in the block."""
     numpy = sys.modules.get("numpy")
     of_python, of_torch = random.getstate(), torch.default_generator.get_state()
     of_numpy = numpy.random.get_state(legacy=False) if numpy else None

@@ -1,4 +1,4 @@
-"""Who gets which microbatches of a step: pure functions of the step and the world."""
+"""The microbatches of a step for each process: pure functions of the step and the world."""
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ class Block:
     stride: int = 0
     """Samples from here to this process's block of the next step, which is the global batch.
 
-    It is what lets a source load ahead into the next steps. 0: no step follows.
+    It lets a source load ahead into the next steps. 0: no step follows.
     """
 
 
 def deal(microbatches: int, size: int, rank: int, idle: AbstractSet[int] = NOBODY) -> range:
-    """The microbatches of a step that are `rank`'s, of `size` processes; `idle` ranks get none.
+    """Return `rank`'s microbatches of a step, of `size` processes; `idle` ranks get none.
 
-    Neighbouring ones, so that a process sums them as a subtree; the shares differ by one at most,
-    the first processes having the greater ones.
+    They are consecutive, so that a process sums them as a subtree; the shares differ by one at
+    most, and the first processes have the greater ones.
     """
     if rank in idle:
         return range(0)
@@ -45,16 +45,16 @@ def block_of(
     *,
     idle: AbstractSet[int] = NOBODY,
 ) -> Block:
-    """`rank`'s block of the step that begins with sample `step_start`."""
+    """Return `rank`'s block of the step that begins with sample `step_start`."""
     dealt = deal(global_batch // microbatch, size, rank, idle)
     start = step_start + dealt.start * microbatch
     return Block(start, len(dealt), microbatch, stride=global_batch)
 
 
 def upcoming(block: Block, first: int, count: int) -> list[tuple[int, int]]:
-    """The block's microbatches from `first` on, then those of the blocks that follow it.
+    """Return the block's microbatches from `first` on, then those of the blocks that follow it.
 
-    Each as the number of its first sample and its size; `count` of them, if so many are known.
+    Each is the number of its first sample and its size; `count` of them, if so many are known.
     """
     if not block.microbatches:
         return []
@@ -68,9 +68,9 @@ def upcoming(block: Block, first: int, count: int) -> list[tuple[int, int]]:
 
 
 def earliest(block: Block) -> int:
-    """A sample that the step of this block begins with, or one of the step before.
+    """Return a lower bound of the first sample of this block's step, at most one step too low.
 
-    Which it is, and who has the rest of the step, is not the block's to know.
+    A block does not know which other blocks its step has.
     """
     own = block.microbatches * block.microbatch
     return max(0, block.start - max(0, block.stride - own))

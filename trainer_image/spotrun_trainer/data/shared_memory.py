@@ -1,9 +1,9 @@
-"""Objects sent from process to process, their tensors staying where they are: in shared memory.
+"""Objects sent between processes, with their tensors in shared memory.
 
 torch puts a tensor that is pickled into shared memory and leaves the file descriptor to
 multiprocessing, which lets the receiver fetch it from a thread of the sender: five round trips for
-each tensor, during which nothing else is loaded. Here descriptors go along with the message, and
-what has been sent outlives the sender.
+each tensor, during which nothing else is loaded. Here descriptors travel with the message, and a
+message outlives its sender.
 """
 
 import errno
@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-# For what it teaches multiprocessing: to pickle tensors.
+# Imported for its effect: it teaches multiprocessing to pickle tensors.
 import torch.multiprocessing  # noqa: F401
 
 COUNT_BYTES = 4
@@ -29,12 +29,12 @@ _received: ContextVar[list[int]] = ContextVar("received")
 
 @dataclass(frozen=True)
 class Passed:
-    """Stands for a descriptor in a pickle, as multiprocessing's DupFd does."""
+    """A stand-in for a descriptor in a pickle, like multiprocessing's DupFd."""
 
     number: int
 
     def detach(self) -> int:
-        """The descriptor, which is the caller's from now on."""
+        """Return the descriptor, which the caller owns from now on."""
         descriptors = _received.get()
         descriptor, descriptors[self.number] = descriptors[self.number], -1
         return descriptor
@@ -47,7 +47,7 @@ class PackedMessage:
     data: memoryview = field(default_factory=lambda: memoryview(b""))
     descriptors: list[int] = field(default_factory=list)
 
-    # What multiprocessing asks of a process that is being spawned, when it pickles descriptors.
+    # multiprocessing uses these of a process that is being spawned when it pickles descriptors.
     DupFd = Passed
 
     def duplicate_for_child(self, descriptor: int) -> int:
@@ -56,7 +56,7 @@ class PackedMessage:
 
 
 def pack(thing: object) -> PackedMessage:
-    """Pickle, collecting descriptors the way processes that are being spawned get them."""
+    """Pickle an object, and collect descriptors as for a process that is being spawned."""
     message = PackedMessage()
     collector: Any = message
     context.set_spawning_popen(collector)
@@ -99,7 +99,7 @@ def _receive_descriptors(connection: Connection, count: int) -> list[int]:
             wanted = min(AT_ONCE, count - len(descriptors))
             _, arrived, _, _ = socket.recv_fds(receiving, 1, wanted)
             descriptors += arrived
-            if len(arrived) < wanted:  # the kernel drops those that it finds no place for
+            if len(arrived) < wanted:  # the kernel drops those beyond the limit of open files
                 _close(descriptors)
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     return descriptors

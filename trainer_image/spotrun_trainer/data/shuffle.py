@@ -1,9 +1,9 @@
-"""The order of the samples: a permutation for each seed and epoch that is never written down.
+"""The order of the samples: a permutation for each seed and epoch that is never stored.
 
 Position p of an epoch is looked up alone, in constant time and memory, by whichever process loads
 it: a Feistel network over the grid of about sqrt(n) x sqrt(n) positions (Black and Rogaway,
-"Ciphers with arbitrary finite domains", 2002). A checkpoint holds no order, only that it is this
-one: what comes out here for given arguments must never change.
+"Ciphers with arbitrary finite domains", 2002). A checkpoint has no order in it and
+relies on this one: the result for given arguments must never change.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ class Sample:
 
 
 class Order:
-    """Which sample a number stands for."""
+    """The mapping from a sample's number to the sample."""
 
     def __init__(self, length: int, *, seed: int, shuffle: bool) -> None:
         self.length = length
@@ -40,7 +40,7 @@ class Order:
         self.shuffle = shuffle
 
     def sample(self, number: int) -> Sample:
-        """The sample with this number, counted from the beginning of training."""
+        """Return the sample with this number, counted from the beginning of training."""
         epoch, position = divmod(number, self.length)
         if not self.shuffle:
             return Sample(epoch, position)
@@ -49,13 +49,13 @@ class Order:
 
 @lru_cache(maxsize=8)  # a microbatch meets two epochs at the most, a source for evaluation one more
 def permutation(seed: int, epoch: int, length: int) -> Callable[[int], int]:
-    """A permutation of range(length), as a function."""
+    """Return a permutation of range(length), as a function."""
     columns = isqrt(length - 1) + 1
     rows = -(-length // columns)
     keys = _round_keys(seed, epoch, ROUNDS if length >= FEW else ROUNDS_OF_FEW)
 
     def index(position: int) -> int:
-        # The grid is a little greater than the epoch: who lands outside walks on until inside.
+        # The grid is a little larger than the epoch: a position outside is mapped again.
         while (position := _shuffled(position, rows, columns, keys)) >= length:
             pass
         return position

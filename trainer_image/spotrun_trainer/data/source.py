@@ -1,4 +1,4 @@
-"""Where a training's data comes from: any dataset of torch's kinds, as microbatches by number."""
+"""The source of a training's data: any dataset of torch's kinds, as microbatches by number."""
 
 from collections.abc import Iterable, Iterator
 from typing import Literal, Protocol, cast
@@ -14,13 +14,13 @@ from spotrun_trainer.data.map_dataset import FromMap, MapDataset, is_in_memory
 from spotrun_trainer.data.sharding import Block
 
 MOST_WORKERS = 8
-"""Of one training process, where nothing is said: more seldom help, and each has its memory."""
+"""The default limit for one training process: more seldom help, and each takes memory."""
 TINY = 4
-"""With fewer microbatches in an epoch than this, workers are not worth their start."""
+"""The microbatches in an epoch below which workers are not worth their start."""
 
 
 class Source(Protocol):
-    """Microbatches by number, loaded ahead, in whichever world."""
+    """Microbatches by number, loaded ahead, in any world."""
 
     @property
     def length(self) -> int | None:
@@ -31,22 +31,22 @@ class Source(Protocol):
         """Seconds waited for data since this was read last."""
 
     def expect(self, block: Block) -> None:
-        """Begin to load the block and, as far as its stride tells, what follows it.
+        """Begin to load the block and, as far as its stride tells, the blocks after it.
 
-        Of what was expected before only that is kept.
+        All other microbatches that were expected before are dropped.
         """
 
     def microbatches(self, block: Block) -> Iterator[Batch]:
-        """The block's microbatches, collated, in order; it need not have been expected.
+        """Yield the block's microbatches, collated, in order; it need not have been expected.
 
-        An exception of the dataset comes out here, and the source is closed then.
+        An exception of the dataset is raised here, and closes the source.
         """
 
     def state(self) -> dict[str, Json]:
-        """What has to be known, besides the number of samples, to go on after them."""
+        """Return the state that is needed, besides the number of samples, to go on after them."""
 
     def restore(self, state: dict[str, Json], start: int) -> None:
-        """Go on with sample `start` of a training that came to `state`."""
+        """Go on with sample `start` of a training that was saved with `state`."""
 
     def close(self) -> None:
         """End the workers; nothing can be asked for any more."""
@@ -62,17 +62,17 @@ def open_source(
     collate: Collate | None = None,
     local_size: int = 1,
 ) -> Source:
-    """A source of the dataset's samples, each exactly once per epoch.
+    """Open a source of the dataset's samples, each exactly once per epoch.
 
     The order follows from `seed` and the epoch; a stream (a dataset that is only iterable) has its
     own. Before each sample the generators of random, torch and numpy are seeded, so what a dataset
-    draws depends on the sample and the epoch alone; one of its own it seeds with
+    draws depends on the sample and the epoch alone; it seeds generators of its own with
     `torch.initial_seed()`. `__getitems__`, where there is one, is seeded once for a microbatch.
 
     "auto" divides the CPUs among the `local_size` training processes of this machine and leaves one
     to each; data that is in memory, or tiny, is loaded without workers, and a stream by one at the
     most. Workers are forked, unless the program has chosen another way by `set_start_method`, and
-    let go of inherited sockets: a dataset opens its connections when it is asked for a sample.
+    close inherited sockets: a dataset opens its connections when its first sample is fetched.
     """
     collate = collate or default_collate
     pinning = torch.cuda.is_available()
@@ -88,7 +88,7 @@ def open_source(
 
 
 def is_stream(dataset: object) -> bool:
-    """Whether the samples come one after the other only, and not by index."""
+    """Whether samples can only be read in order, not by index."""
     if isinstance(dataset, DataLoader) and dataset.batch_size is not None:
         raise TypeError(
             "a DataLoader gives batches, and steps are dealt in samples: give its dataset, with"
@@ -106,10 +106,10 @@ def is_stream(dataset: object) -> bool:
 
 
 def workers_for(cpus: float, local_size: int) -> int:
-    """Loader workers of one of `local_size` training processes that share these CPUs."""
+    """Return the loader workers of one of `local_size` training processes that share these CPUs."""
     return max(0, min(MOST_WORKERS, int(cpus / local_size) - 1))
 
 
 def _of_stream(num_workers: int | Literal["auto"], local_size: int) -> int:
-    """One at the most: a stream has one order, in which one process reads it."""
+    """Return at most one worker: a stream has one order, in which one process reads it."""
     return min(1, workers_for(usable_cpus(), local_size) if num_workers == "auto" else num_workers)

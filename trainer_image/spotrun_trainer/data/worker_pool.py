@@ -1,4 +1,4 @@
-"""Loader workers as the training process has them: asked, heard, missed and ended."""
+"""The training process's loader workers: started, asked, watched and ended."""
 
 import atexit
 import contextlib
@@ -26,15 +26,15 @@ from spotrun_trainer.data.worker_process import Answer, Ask, Drop, Place, live, 
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where Linux has it
 CLOSE_SECONDS = 2.0
-"""A worker may finish the sample that it is at; then it is killed."""
+"""The time in which a worker may finish its present sample; then it is killed."""
 END_SECONDS = 5.0
-"""A worker whose connection has ended is given so long to have ended itself, dumping core maybe."""
+"""The time in which a worker whose connection has ended should end, with a core dump maybe."""
 
 _open: "weakref.WeakSet[Workers]" = weakref.WeakSet()
 
 
 class LoaderWorkerLostError(RuntimeError):
-    """A loader worker ended, though nobody had asked it to."""
+    """A loader worker ended without being asked to."""
 
 
 @dataclass(eq=False)
@@ -60,7 +60,7 @@ class Workers:
             raise
 
     def ask(self, request: Request) -> int:
-        """Have a microbatch loaded by the worker that has the least to do; return the ticket."""
+        """Have a microbatch loaded by the worker with the fewest requests; return the ticket."""
         worker = min(self._workers, key=lambda worker: len(worker.asked))
         self._last_ticket += 1
         worker.asked.add(self._last_ticket)
@@ -68,14 +68,14 @@ class Workers:
         return self._last_ticket
 
     def drop(self, tickets: Iterable[int]) -> None:
-        """Spare the workers what they have not begun. Each ticket is answered all the same."""
+        """Withdraw requests that the workers have not begun; each ticket is still answered."""
         dropped = set(tickets)
         for worker in self._workers:
             if theirs := worker.asked & dropped:
                 self._send(worker, Drop(tuple(theirs)))
 
     def answers(self, *, timeout_seconds: float | None) -> list[Answer]:
-        """One answer of each worker that has one, after a wait for the first if need be."""
+        """Return one answer of each worker that has one, after waiting for the first if need be."""
         by_connection: dict[object, _Worker] = {
             worker.connection: worker for worker in self._workers
         }
@@ -84,7 +84,7 @@ class Workers:
         return [self._receive(by_connection[connection]) for connection in ready]
 
     def close(self) -> None:
-        """End the workers, whatever they are at."""
+        """End the workers, even amid a sample."""
         if os.getpid() != self._owner:  # a fork of the training process, on its way out
             return
         for worker in self._workers:
@@ -131,7 +131,7 @@ class Workers:
 def _start(load: Load, number: int, count: int) -> _Worker:
     context = _context()
     if isinstance(context, SpawnContext):
-        resource_tracker.ensure_running()  # it would let signals through once it has started
+        resource_tracker.ensure_running()  # starting it later would unblock signals
     is_main_thread = threading.current_thread() is threading.main_thread()
     place = Place(number, count, parent=os.getpid(), dies_with_thread=is_main_thread)
     ours, theirs = context.Pipe()
@@ -143,7 +143,7 @@ def _start(load: Load, number: int, count: int) -> _Worker:
     )
     try:
         with signals_held(), warnings.catch_warnings():
-            # Python 3.12 warns of forks beside threads. A worker uses nothing that they may hold.
+            # Python 3.12 warns of forks beside threads. A worker uses no lock that they may hold.
             warnings.simplefilter("ignore", DeprecationWarning)
             process.start()
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -171,7 +171,7 @@ def _context() -> ForkContext | SpawnContext:
 
 
 def ended_how(process: BaseProcess) -> str:
-    """The sentence about a worker that has ended."""
+    """Return a sentence about how a worker ended."""
     match process.exitcode:
         case code if code == -signal.SIGKILL:
             return (

@@ -1,7 +1,7 @@
-"""The life of a loader worker: it loads the microbatches it is asked for, and ends with its parent.
+"""A loader worker: it loads the microbatches it is asked for, and ends with its parent.
 
-Workers are forked where the program has not chosen otherwise, so they begin as copies of a
-training process with threads, sockets and signal handlers that are none of their business.
+Workers are forked unless the program has chosen otherwise, so they begin as copies of a training
+process, with its threads, sockets and signal handlers.
 """
 
 import contextlib
@@ -24,15 +24,15 @@ from spotrun_trainer.data.load import Load, Loaded, Request
 from spotrun_trainer.data.shared_memory import PackedMessage, pack, send
 
 IGNORED = (signal.SIGTERM, signal.SIGINT)
-"""They go to the whole process group. Workers that died of them would take the training process
-along before it has saved."""
+"""Signals that go to the whole process group. A worker that died of them would make the training
+process fail before it has saved."""
 
 PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
 class Ask:
-    """What is wanted under which ticket. Every ticket is answered, once."""
+    """A request with its ticket. Every ticket is answered, once."""
 
     ticket: int
     request: Request
@@ -47,14 +47,14 @@ class Drop:
 
 @dataclass(frozen=True)
 class Failure:
-    """What the dataset raised."""
+    """The dataset's exception."""
 
     error: Exception
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """Not loaded, because it was dropped first."""
+    """The answer for a request that was dropped before it was loaded."""
 
 
 Outcome = Loaded | Failure | Dropped
@@ -63,7 +63,7 @@ Answer = tuple[int, Outcome]
 
 @contextlib.contextmanager
 def signals_held() -> Iterator[None]:
-    """A process started in here receives no signal before it ignores it."""
+    """Block signals, so that a process started in the block can first set up ignoring them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED)
     try:
         yield
@@ -73,27 +73,27 @@ def signals_held() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Place:
-    """Which of how many workers this is, and what may not end before it."""
+    """The number of this worker among its pool's, and its parent."""
 
     number: int
     num_workers: int
     parent: int
     dies_with_thread: bool
-    """Linux means the thread that forked when it says parent. Only the main one surely stays."""
+    """Linux means the forking thread when it says parent, and only the main thread surely stays."""
 
 
 def live(connection: Connection, load: Load, place: Place) -> None:
-    """Be a loader worker until the training process says stop, or is gone."""
+    """Be a loader worker until the training process says stop, or has ended."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED)
     if place.dies_with_thread:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != place.parent:  # it was gone before the line above
+    if os.getppid() != place.parent:  # it had ended before the line above
         return
-    let_go_of_sockets(but=connection.fileno())
+    close_inherited_sockets(but=connection.fileno())
     introduce(place, load.dataset)
-    torch.set_num_threads(1)  # as many workers as there are cores, each with as many threads
+    torch.set_num_threads(1)  # else there would be a thread for each core in each worker
     with contextlib.suppress(EOFError, ConnectionError):  # the training process is gone
         answer(connection, load)
 
@@ -111,12 +111,12 @@ def introduce(place: Place, dataset: object) -> None:
     of_torch._worker_info = info  # noqa: SLF001 - there is no public way
 
 
-def let_go_of_sockets(*, but: int) -> None:
+def close_inherited_sockets(*, but: int) -> None:
     """Close sockets that came along with the fork.
 
-    Peers learn that a training process is gone, or has left their group, when its sockets close:
-    a copy in here would keep them open. Each descriptor goes on as /dev/null, so that an inherited
-    object that closes it later does not close what has got its number since.
+    Peers learn that a training process has ended, or has left their group, when its sockets close:
+    a copy in here would keep them open. Each descriptor becomes /dev/null, so that an inherited
+    object that closes it later does not close another file with its number.
     """
     null = os.open(os.devnull, os.O_RDWR)
     for entry in list(Path("/proc/self/fd").iterdir()):
@@ -128,7 +128,7 @@ def let_go_of_sockets(*, but: int) -> None:
 
 
 def answer(connection: Connection, load: Load) -> None:
-    """Load what is asked for, in that order, and look for news before each microbatch."""
+    """Load the requests in order, and look for new messages before each microbatch."""
     asked: dict[int, Request] = {}
     while True:
         while not asked or connection.poll():
@@ -153,7 +153,7 @@ def outcome(load: Load, request: Request) -> Outcome:
 
 
 def packed(ticket: int, outcome: Outcome) -> PackedMessage:
-    """The answer as bytes, its tensors in shared memory."""
+    """Return the answer as bytes, with its tensors in shared memory."""
     try:
         return pack((ticket, outcome))
     except Exception as error:
@@ -166,7 +166,7 @@ def packed(ticket: int, outcome: Outcome) -> PackedMessage:
 
 
 def portable(error: Exception) -> Exception:
-    """The error with its traceback as a note, as something that another process can raise."""
+    """Return the error, with its traceback as a note, in a form that another process can raise."""
     text = "".join(traceback.format_exception(error)).strip()
     error.__notes__ = [f"In the loader worker:\n{text}"]
     try:

@@ -1,4 +1,4 @@
-"""How a world ends under a process: exceptions that all between group and loop know."""
+"""The exceptions by which a world ends for a process, from the group up to the loop."""
 
 
 class PeerLostError(Exception):
@@ -6,12 +6,12 @@ class PeerLostError(Exception):
 
 
 class LeftError(PeerLostError):
-    """A process of the world ends, as all of it agreed between two steps: nothing is under way."""
+    """A process of the world leaves between two steps, as all agreed: nothing is in flight."""
 
 
 class StrandedError(Exception):
-    """This process cannot go on in the world that it came to; a new one in its place can."""
+    """This process cannot go on in the present world; a new process in its place can."""
 
 
 class WorldChangedError(Exception):
-    """There is another world by now, and what was under way when the last one broke was dropped."""
+    """Another world has begun, and what was in flight when the last one broke was dropped."""

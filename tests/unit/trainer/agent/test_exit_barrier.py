@@ -5,7 +5,7 @@ from tests.unit.trainer.ending import LINGER, run_script
 WAITS_FOR_OTHERS = """
 from datetime import timedelta
 from torch.distributed import TCPStore
-from spotrun_trainer.agent import exit_barrier as farewell
+from spotrun_trainer.agent import exit_barrier
 from tests.unit.trainer.agent.builders import a_world
 
 
@@ -18,9 +18,10 @@ class Slow(TCPStore):
             return False
 
 
-farewell.TCPStore, asked = Slow, farewell.threading.Event()
+exit_barrier.TCPStore, asked = Slow, exit_barrier.threading.Event()
 store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-farewell.Farewell(a_world(store=f"127.0.0.1:{store.port}", rank=1), tell=lambda: print("all"))
+world = a_world(store=f"127.0.0.1:{store.port}", rank=1)
+exit_barrier.ExitBarrier(world, on_done=lambda: print("all"))
 asked.wait()
 """
 

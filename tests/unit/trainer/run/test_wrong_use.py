@@ -351,7 +351,7 @@ def test_a_place_that_is_not_built_is_refused_before_the_device_is_touched(
         (unfreeze_within_a_step, r"shape \(1,\) was unfrozen, .* before `with step:`"),
         (evaluate_inside_a_step, "belongs after a step that is done"),
         (evaluate_in_front_of_a_step, "belongs after a step that is done"),
-        (evaluate_before_steps, "needs to be told: microbatch="),
+        (evaluate_before_steps, "needs microbatch="),
         (a_loop_before_a_phase, "the phase late began after the step's own loop"),
         (a_phase_without_update, "phase d of step 1 ended without"),
         (saving_all_the_time, "every=0: a number of seconds above 0"),
