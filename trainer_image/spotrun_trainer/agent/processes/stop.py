@@ -39,7 +39,7 @@ class Stopping:
         self._sessions: dict[int, _Session] = {}
 
     def stop(self, *, is_urgent: Callable[[], bool] = lambda: False) -> None:
-        """Send SIGTERM, wait until they have ended, it is urgent, or the grace is over, and kill."""
+        """Send SIGTERM, wait until they have ended, it is urgent, or the grace is over, kill."""
         end = time.monotonic() + self._grace_seconds
         known = self._sessions
         self._sessions = {pid: known.get(pid) or _Session(pid) for pid in leaders(self._spared())}
