@@ -27,13 +27,9 @@ NOT_YET_CLEAN = {
     "operator/spotrun/policies": 309,
     "operator/spotrun/state": 33,
     "tests": 184,
-    "trainer_image/spotrun_trainer": 4,
     "trainer_image/spotrun_trainer/elastic": 35,
     "trainer_image/spotrun_trainer/loop": 18,
-    "trainer_image/spotrun_trainer/process": 9,
-    "trainer_image/spotrun_trainer/state": 11,
     "trainer_image/spotrun_trainer/step": 34,
-    "trainer_image/spotrun_trainer/telemetry": 26,
 }
 
 

@@ -1,7 +1,7 @@
-"""The entry point of `torchrun --rdzv-backend=spotrun`: a rendezvous that is told by the operator.
+"""The entry point of `torchrun --rdzv-backend=spotrun`, a rendezvous that the operator controls.
 
 Every process that imports torchrun's rendezvous loads this file, and in the middle of that import:
-so it imports nothing but what it needs to be there.
+so it imports only what the entry point needs.
 """
 
 from torch.distributed.elastic.rendezvous.api import (
@@ -12,7 +12,7 @@ from torch.distributed.elastic.rendezvous.api import (
 
 
 def get_handler() -> RendezvousHandlerCreator:
-    """What torchrun asks for: a function that makes the handler."""
+    """Return a function that makes the handler, as torchrun expects."""
     return _make
 
 

@@ -1,4 +1,4 @@
-"""The face of the trainer: what a training script sees of it."""
+"""The trainer's public API: the class `Run` of training scripts."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -53,16 +53,18 @@ class Run:
                     step.backward(cross_entropy(model(x), y), mean_of=y.numel())
                 step.update(opt)
 
-    seed            of the weights, the order of the samples, and all random numbers in steps
-    deterministic   the same bits at every number of processes; a step then has a power of two of
-                    microbatches, and is slower
+    seed            the seed of weights, the order of samples, and all random numbers in steps
+    deterministic   compute the same bits at every number of processes; a step then has a power of
+                        two of microbatches, and is slower
     checkpoint      the directory for checkpoints; default: SPOTRUN_CHECKPOINT, else none
     every           how often to save: "auto" (as often as pays), seconds, "10m", "500 steps";
                     default: SPOTRUN_CHECKPOINT_EVERY, else "auto"
-    keep            so many checkpoints; default: SPOTRUN_CHECKPOINT_KEEP, else 3
-    shards          so many processes hold one copy of the model, each a part of it; they are
-                    torch.distributed's default group, and its rank says which part
-    device          default: one of this machine's GPUs for each of its processes, or the CPU
+    keep            the number of checkpoints to keep; default: SPOTRUN_CHECKPOINT_KEEP, else 3
+    shards          the number of processes that hold one copy of the model, each a part of it; they
+                        are torch.distributed's default group, and its rank is the number of the
+                        part
+    device          the device; default: one of this machine's GPUs for each of its processes, or
+    CPU
     """
 
     def __init__(
@@ -94,28 +96,29 @@ class Run:
 
     @property
     def device(self) -> torch.device:
-        """Where this process computes."""
+        """The device that this process computes on."""
         return self._context.device
 
     @property
     def rank(self) -> int:
-        """This process's number; it may change from step to step."""
+        """The number of this process; it may change from step to step."""
         return self._context.rank_info.rank
 
     @property
     def world_size(self) -> int:
-        """How many processes there are; it may change from step to step."""
+        """The number of processes; it may change from step to step."""
         return self._context.rank_info.size
 
     @property
     def step(self) -> int:
-        """How many steps are done."""
+        """The number of steps that are done."""
         return self._context.step
 
     def once(self, prepare: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call `prepare` in every process, but in one of each worker before the others.
 
-        What it downloads or unpacks is there when the others call it; each gets its own result.
+        Its downloads and unpacked files are there when the others call it; each gets its own
+        result.
         """
         self._onces += 1
         return first_of_a_worker(
@@ -123,15 +126,15 @@ class Run:
         )
 
     def prepare(self, model: M) -> M:
-        """The model itself, on this process's device."""
+        """Move a model to this process's device, and return it."""
         check_plain("the model", model)
         return model.to(self._context.device)
 
     def track(self, *, buffers: Rule | None = None, **things: Stateful) -> None:
-        """Name what makes up the training: modules, optimizers, schedules, whatever has state_dict.
+        """Track the objects that make up the training: modules, optimizers, all with a state_dict.
 
-        All of it is in every checkpoint, and comes back from there. `buffers` says what a step
-        makes of its microbatches' changes to these modules' buffers: "mean", "sum", or "last".
+        All of them are in every checkpoint, and restored from there. `buffers` says how a step
+        combines its microbatches' changes to these modules' buffers: "mean", "sum", or "last".
         """
         if buffers is not None and buffers not in get_args(Rule):
             raise ValueError(f'buffers={buffers!r}: give "mean", "sum" or "last"')
@@ -157,18 +160,18 @@ class Run:
         collate: Collate | None = None,
         sums: Sequence[str] = (),
     ) -> Iterator[Step]:
-        """The steps that are left: all of `total` or `epochs`, or without an end.
+        """Yield the steps that are left of `total` or `epochs`, or steps without an end.
 
-        A step is `global_batch` samples at every number of processes, dealt to them in microbatches
-        of `microbatch`. When the loop ends by itself, the last checkpoint is durable. `sums` names
-        what `run.sum` will be given.
+        A step is `global_batch` samples at every number of processes, divided among them in
+        microbatches of `microbatch`. When the loop ends by itself, the last checkpoint is durable.
+        `sums` has the names of the numbers for `run.sum`.
         """
         if self._loop is not None:
             raise ValueError("run.steps was called twice: a run is one training, with one loop")
         if not self._context.things:
             raise ValueError(
-                "run.track(...) comes before run.steps: name the model, the optimizer, and whatever"
-                " else has to be in a checkpoint"
+                "run.track(...) comes before run.steps: name the model, the optimizer, and all"
+                " else that has to be in a checkpoint"
             )
         check_unwrapped(self._context.things)
         schedule_check.check_tracked(self._context.things)
@@ -195,7 +198,7 @@ class Run:
     def sum(self, **values: float | Tensor) -> None:
         """Add up a microbatch's numbers; `step.sums` has the sums over all processes.
 
-        It belongs into the loop over a step's microbatches, and each is counted once, whatever
+        Call it in the loop over a step's microbatches; each microbatch counts once, whatever
         happens to workers. The names are those of `run.steps(..., sums=[...])`.
         """
         if self._loop is None:
@@ -205,7 +208,7 @@ class Run:
     def log(self, **values: Value) -> None:
         """Print values of this step, on rank 0; a tensor is fetched when it has been computed."""
         context = self._context
-        # Inside a step that one is meant, outside the one that was done last.
+        # Inside a step the values are of that step, outside of the one that was done last.
         context.console_log.note(context.step + (not context.is_at_boundary), values)
 
     @overload
@@ -226,11 +229,11 @@ class Run:
         *,
         microbatch: int | None = None,
     ) -> float | dict[str, float]:
-        """The mean of a loss over a dataset, the same on all ranks, in evaluation mode.
+        """Compute the mean of a loss over a dataset, the same on all ranks, in evaluation mode.
 
         `loss(model, batch)` returns the mean over the batch, or a sum and its weight; or a dict of
-        such, for as many metrics by name, where `(sum, None)` is summed up and not divided.
-        `microbatch` and how samples become batches are those of the steps, unless it is given.
+        metrics by name, in which `(sum, None)` is added up and not divided. `microbatch` and the
+        collate function are those of the steps, unless `microbatch` is given.
         """
         context, loop = self._context, self._loop
         if loop is not None and not context.is_at_boundary:
@@ -240,7 +243,7 @@ class Run:
                 "dropped, a worker that joins would not come there with the others"
             )
 
-        # The step that was done last; its line is printed, however quickly others follow.
+        # The line of the last step is printed, however quickly others follow.
         context.console_log.keep_line(context.step)
 
         def attempt(participants: Participants) -> float | dict[str, float]:
@@ -254,6 +257,6 @@ class Run:
                 "run.evaluate before run.steps: the processes that hold the model together meet"
                 " when its first step begins, so evaluate in the loop"
             )
-        # Who joins the others later comes by here alone; their world is not to be met for this.
+        # A process that joins the others later evaluates here alone, before it meets them.
         group = Group() if context.rank_info.joins else context.group
         return attempt(Participants(group))

@@ -127,7 +127,7 @@ class Context:
     def leave(self, sentence: str) -> NoReturn:
         """End this process on purpose."""
         say(sentence)
-        self.reporter.tell(exiting=self.interrupt.reason() or "departed")
+        self.reporter.update(exiting=self.interrupt.reason() or "departed")
         self.close()
         if self._group is not None:
             self._group.close()
@@ -158,7 +158,7 @@ class Context:
             # What NCCL still has in a queue cannot be trusted to end: only a new process can go on.
             self.is_left_to_the_agent |= group.is_nccl and is_break
             group.close()
-        self.reporter.tell(broken=generation, in_process=not self.is_left_to_the_agent)
+        self.reporter.update(broken=generation, in_process=not self.is_left_to_the_agent)
 
     def wait_for_world(
         self, after: int, error: Exception | None, meanwhile: Callable[[], None]
@@ -193,7 +193,7 @@ class Context:
         generation, connections = self.rank_info.generation, None
         if self.rank_info.elastic and self.rank_info.directory is not None:
             # Before anybody counts on this process: if it dies from here on, it is too late for it.
-            self.reporter.tell(entering=generation)
+            self.reporter.update(entering=generation)
             self._watch = self._watch or Watch(self.rank_info.directory)
             connections = self._watch.meets(generation)
         with self.meter.span("wait"):
@@ -215,7 +215,7 @@ class Context:
         self.meter.enter_world()  # first: what is measured is told of the world that is told
         world = self.rank_info.generation
         known = {"ready": True, "in_process": True, "needs_boundary": self.group.is_nccl}
-        self.reporter.tell(generation=world, **known, **progress)
+        self.reporter.update(generation=world, **known, **progress)
 
     def close(self) -> None:
         """The loop is over; what was logged is printed, and signals are the program's again.

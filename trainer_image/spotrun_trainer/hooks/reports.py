@@ -56,7 +56,7 @@ class Reports:
         """Write what is known, at most twice a second, from the first step on."""
         self._facts.update(facts)
         if self.counter.counted and self._speaks_for_the_worker():
-            self._reporter.tell(step=self.counter.step, signs=self._signs, **self._facts)
+            self._reporter.update(step=self.counter.step, signs=self._signs, **self._facts)
 
     def close(self) -> None:
         """Write the last steps."""

@@ -198,13 +198,13 @@ class Loop:
         world = context.world()
         # A part of a model computes nothing before the processes with the other parts are there.
         if context.rank_info.shards > 1:
-            context.reporter.tell(ready=True, in_process=True)
+            context.reporter.update(ready=True, in_process=True)
         elif world is not None and not world.switch:
             context.is_at_boundary = False
             context.console_log.is_printed = False
             self._step_context = self._make_step_context(Group(), is_rehearsal=True)
             yield Step(self._step_context, self, context.step + 1, self._samples)
-            context.reporter.tell(ready=True, in_process=True)
+            context.reporter.update(ready=True, in_process=True)
         context.wait_for_world(context.rank_info.generation - 1, None, self.wait)
 
     def _steps_to_the_end(self) -> Iterator[Step]:
@@ -252,7 +252,7 @@ class Loop:
             is_rehearsal=is_rehearsal,
         )
         step_context.use([one for one in context.things if isinstance(one, Optimizer)])
-        context.reporter.tell(
+        context.reporter.update(
             microbatches=self._batch.microbatches,
             sync_bytes=step_context.gradient_bytes(),
             epoch_samples=self._source.length,
@@ -291,7 +291,7 @@ class Loop:
     def _report(self) -> None:
         context = self._context
         context.meter.step_done()
-        context.reporter.tell(step=context.step, total=self._total, samples=self._samples)
+        context.reporter.update(step=context.step, total=self._total, samples=self._samples)
 
     def _leave(self, why: str) -> NoReturn:
         self._finish_saving()
@@ -335,7 +335,7 @@ class Loop:
                 )
             time.sleep(0.0 if is_durable or time.monotonic() >= again_at else _LOOK_SECONDS)
         self._saving.is_complete = True
-        context.reporter.tell(step=context.step, completed=True)
+        context.reporter.update(step=context.step, completed=True)
 
     def _is_sound(self) -> bool:
         """Whether the weights are finite, for all processes alike; else it is said."""

@@ -177,7 +177,7 @@ class Saving:
         """The training began at a checkpoint, which need not be saved again."""
         self._durable, self._begun_step = name, step
         if self._context.rank_info.restore is None:  # the operator did not know of it
-            self._context.reporter.tell(step=step, checkpoint=name, restored=name)
+            self._context.reporter.update(step=step, checkpoint=name, restored=name)
 
     def what_is_durable(self) -> str:
         """For the log: from where it will go on."""
@@ -191,7 +191,7 @@ class Saving:
 
     def _note(self, saved: Saved) -> None:
         self._schedule.saved(saved)
-        self._context.reporter.tell(checkpoint=saved.name)
+        self._context.reporter.update(checkpoint=saved.name)
         self._durable = saved.name
         if saved.name == self._in_flight:
             self._in_flight = None

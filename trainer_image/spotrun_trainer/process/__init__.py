@@ -1,1 +1,1 @@
-"""What belongs to one process: signals, threads, its device, its files and random numbers."""
+"""The parts of one process: signals, threads, its device, its files and random numbers."""

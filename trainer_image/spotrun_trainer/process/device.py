@@ -1,4 +1,4 @@
-"""Which device a process computes on, and how a batch gets there."""
+"""The device that a process computes on, and the way of a batch to it."""
 
 import os
 import socket
@@ -10,16 +10,16 @@ from torch import Tensor
 
 
 def default_device(local_rank: int) -> torch.device:
-    """A GPU of this worker for each of its processes, or the CPU."""
+    """Return a GPU of this worker for each of its processes, or the CPU."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
     return torch.device("cuda", local_rank % torch.cuda.device_count())
 
 
 def name_of_gpu(device: torch.device) -> str | None:
-    """A name that no other GPU has, on whichever machine; None for the CPU.
+    """Return a name that no other GPU on any machine has; None for the CPU.
 
-    Processes that NCCL is to take for neighbours although they share a GPU have names of their own.
+    Where NCCL is told to let processes share a GPU, each of them has a name of its own.
     """
     if device.type != "cuda":
         return None
@@ -29,7 +29,7 @@ def name_of_gpu(device: torch.device) -> str | None:
 
 
 def moved(batch: Any, device: torch.device) -> Any:  # noqa: ANN401 - whatever a dataset makes
-    """A batch with its tensors on a device; tuples, lists and mappings are looked into."""
+    """Return a batch with its tensors on a device, also those in tuples, lists and mappings."""
     if device.type == "cpu":
         return batch  # where it was loaded
     if isinstance(batch, Tensor):
@@ -44,5 +44,5 @@ def moved(batch: Any, device: torch.device) -> Any:  # noqa: ANN401 - whatever a
 
 
 def with_index(gpu: torch.device) -> torch.device:
-    """The same GPU by its number, where "cuda" is the one that this thread uses."""
+    """Return the same GPU with its number, where "cuda" means the one that this thread uses."""
     return torch.empty(0, device=gpu).device

@@ -1,6 +1,6 @@
-"""Being told to end: SIGTERM, or a time after which this process must not go on.
+"""The interrupt of a process: SIGTERM, or a time after which it must not go on.
 
-The handler takes a note and does nothing else; the loop looks at it where it can act.
+The handler only notes the signal; the loop looks at it where it can act.
 """
 
 import signal
@@ -41,14 +41,14 @@ class Interrupt:
         self._before: Handler = None
 
     def listen(self) -> None:
-        """Take note of SIGTERM from now on; only the main thread can ask for that."""
+        """Note SIGTERM from now on; only the main thread can ask for that."""
         self._before = signal.signal(signal.SIGTERM, self._note)
 
     def unlisten(self) -> None:
-        """Give the signal back to whoever had it; what came is past."""
+        """Restore the signal's former handler, and forget a signal that came."""
         self._terminated_at = None
         if signal.getsignal(signal.SIGTERM) == self._note:
-            # What no Python code has set, such as faulthandler's, cannot be put back.
+            # A handler that Python code did not set, such as faulthandler's, cannot be restored.
             signal.signal(signal.SIGTERM, self._before or signal.SIG_DFL)
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
@@ -56,15 +56,15 @@ class Interrupt:
             self._terminated_at = self._clock()
 
     def reason(self) -> Reason | None:
-        """Why to end; None if there is no reason."""
+        """Return the reason to end; None if there is none."""
         if self._terminated_at is not None:
             return "preempted"
         stop_at = self._stop_at()
         return "departed" if stop_at is not None and self._wall_clock() >= stop_at else None
 
     def seconds_left(self) -> float:
-        """How long there is for what must be done before the end; infinite without a reason."""
+        """Return the seconds left before the end; infinite without a reason to end."""
         if self._terminated_at is not None:
             return self._terminated_at + self.grace_seconds - self._clock()
-        # Past `stopAt` nobody kills: leaving is up to this process, and every second costs.
+        # Past `stopAt` no signal follows: this process leaves by itself, and every second costs.
         return self.grace_seconds if self.reason() else float("inf")

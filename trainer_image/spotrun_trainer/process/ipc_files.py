@@ -36,7 +36,7 @@ WORLD_FILE = "world.json"
 PROGRESS_FILE = "progress.json"
 
 _FILE_BYTES = 65_536
-"""More is no file of ours: a CA is not in it, and a traceback is cut."""
+"""The largest file that is read: it has no certificates, and tracebacks are cut."""
 _FAILURE_CHARACTERS = 4_096
 _MOST_PROCESSES = 1_024  # of a worker; each is a file to look at
 _CHECKPOINT = re.compile(r"step-\d{1,16}\.g\d{1,10}")
@@ -48,20 +48,20 @@ _Content = TypeVar("_Content")
 
 @dataclass(frozen=True)
 class TrainerProgress:
-    """What a trainer says of itself; in the file its names are in camel case, like the wire's."""
+    """A trainer's report of itself; in the file its names are in camel case, like the wire's."""
 
-    generation: int = 0  # the world that this process trains in: it has the state; 0: none yet
-    entering: int = 0  # the newest world that it went to meet: it cannot come to that one anew
-    ready: bool = False  # warm: could enter a world now without a restart
-    in_process: bool = False  # can change worlds without a restart
+    generation: int = 0  # the world that it trains in, with the state; 0: none yet
+    entering: int = 0  # the newest world that it began to join, which it can do once only
+    ready: bool = False  # warm: it could enter a world now without a restart
+    in_process: bool = False  # it can change worlds without a restart
     saves_on_order: bool = False  # it saves when `orders.checkpoint` in world.json has grown
-    needs_boundary: bool = False  # but not where a world has broken
+    needs_boundary: bool = False  # but not after its world has broken
     broken: int = 0  # the generation whose group broke under it: it waits for the next world
     step: int = 0
     total: int | None = None
     samples: int = 0
     step_seconds: float | None = None
-    signs: int = 0  # of life beside steps: grows while it evaluates
+    signs: int = 0  # signs of life outside steps: grows while it evaluates
     compute: float | None = None  # shares of the last steps, whose sum is 1
     data: float | None = None
     communicate: float | None = None
@@ -75,12 +75,12 @@ class TrainerProgress:
     utilization: wire.Utilization = field(default_factory=wire.Utilization)
     failure: str | None = None  # a cut traceback, written before the process ends
     exiting: Exiting | None = None  # it ends on purpose and is no failure
-    processes: int = 1  # of this worker that tell, each in a file of its own
-    left: int = field(default=0, compare=False)  # read: the newest world that all of them have left
+    processes: int = 1  # of this worker that report, each in a file of its own
+    left: int = field(default=0, compare=False)  # computed: the newest that all have left
 
 
 def of_worker(first: TrainerProgress, others: Sequence[TrainerProgress]) -> TrainerProgress:
-    """What a worker's processes tell together: it is where the last of them is."""
+    """Combine the reports of a worker's processes: the worker is where the last of them is."""
     every = (first, *others)
     return replace(
         first,
@@ -94,7 +94,7 @@ def of_worker(first: TrainerProgress, others: Sequence[TrainerProgress]) -> Trai
 
 
 class WorldFile:
-    """Reads world.json; costs one stat as long as nothing changes."""
+    """Reads world.json; a read costs one stat as long as nothing changes."""
 
     def __init__(self, directory: Path | str) -> None:
         self._file = _Watched(Path(directory) / WORLD_FILE, wire.read_answer)
@@ -105,7 +105,7 @@ class WorldFile:
 
 
 class ProgressFile:
-    """Reads progress.json; costs one stat as long as nothing changes, and never raises."""
+    """Reads progress.json; a read costs one stat as long as nothing changes, and never raises."""
 
     def __init__(self, directory: Path | str) -> None:
         self._directory = Path(directory)
@@ -113,14 +113,14 @@ class ProgressFile:
         self._refused = ""
 
     def read(self) -> TrainerProgress:
-        """What was told last; the defaults if nothing, or nothing that can be understood."""
+        """Return the last report; the defaults if there is none, or none that can be parsed."""
         try:
             first = self._read(0)
             return of_worker(first, [self._read(rank) for rank in range(1, first.processes)])
         except (OSError, ValueError) as error:
-            if str(error) != self._refused:  # once for a mistake, not with every step
+            if str(error) != self._refused:  # once for an error, not with every step
                 self._refused = str(error)
-                log.warning("%s is not understood and counts for nothing: %s", PROGRESS_FILE, error)
+                log.warning("%s cannot be parsed and is ignored: %s", PROGRESS_FILE, error)
             return TrainerProgress()
 
     def _read(self, local_rank: int) -> TrainerProgress:
@@ -131,26 +131,26 @@ class ProgressFile:
 
 
 def progress_file(local_rank: int) -> str:
-    """Where a process of a worker tells how it is."""
+    """Return the file in which a process of a worker reports its progress."""
     return f"progress-{local_rank}.json" if local_rank else PROGRESS_FILE
 
 
 def write_world(directory: Path | str, answer: wire.Answer) -> None:
-    """Put an answer where the trainer finds it."""
+    """Write an answer into the trainer's file."""
     _replace(Path(directory) / WORLD_FILE, wire.write_answer(answer))
 
 
 def write_progress(directory: Path | str, progress: TrainerProgress, local_rank: int = 0) -> None:
-    """Tell the agent; what has its default value is left out."""
-    unsaid = vars(TrainerProgress())
-    said = {name: value for name, value in vars(progress).items() if value != unsaid[name]}
-    content = {_camel(name): _plain(value) for name, value in said.items()}
+    """Write a report for the agent; default values are left out."""
+    defaults = vars(TrainerProgress())
+    changed = {name: value for name, value in vars(progress).items() if value != defaults[name]}
+    content = {_camel(name): _plain(value) for name, value in changed.items()}
     path = Path(directory) / progress_file(local_rank)
     _replace(path, json.dumps(content, separators=(",", ":")).encode())
 
 
 def read_progress(directory: Path | str) -> TrainerProgress:
-    """What the trainer told last; for a single look, where `ProgressFile` is for many."""
+    """Return the trainer's last report; for a single read, where `ProgressFile` is for many."""
     return ProgressFile(directory).read()
 
 
@@ -172,7 +172,7 @@ class _Watched(Generic[_Content]):
         except FileNotFoundError:
             self._seen = self._content = None
             return None
-        # First: what cannot be understood is not read again and again.
+        # First, so that a file that cannot be parsed is not read again and again.
         self._seen, self._content = seen, None
         self._content = self._parse(body)
         return self._content
@@ -279,7 +279,7 @@ def _failure(content: Mapping[str, Any]) -> str | None:
     value = content.get("failure")
     if value is not None and not isinstance(value, str):
         raise ValueError(f"failure is a text, not {_shown(value)}")
-    return value and value[-_FAILURE_CHARACTERS:]  # of a traceback the end matters
+    return value and value[-_FAILURE_CHARACTERS:]  # the end of a traceback matters
 
 
 def _utilization(value: object) -> wire.Utilization:

@@ -1,4 +1,4 @@
-"""Random numbers that are a function of (seed, step, microbatch), not of who draws them when.
+"""Random numbers that are a function of (seed, step, microbatch), not of the process or time.
 
 So dropout is the same at every world size, a step that is repeated draws what it drew before, and
 there is nothing to put into a checkpoint.
@@ -13,7 +13,7 @@ import torch
 
 
 def key_of(*parts: int) -> int:
-    """64 bits that look unrelated for any two tuples of whole numbers."""
+    """Return 64 bits that look unrelated for any two tuples of whole numbers."""
     packed = struct.pack(f"<{len(parts)}q", *parts)
     return int.from_bytes(hashlib.blake2b(packed, digest_size=8).digest(), "little")
 

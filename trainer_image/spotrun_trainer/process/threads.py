@@ -1,8 +1,8 @@
-"""Threads that call torch, and are over before the interpreter is.
+"""Threads that call torch, and end before the interpreter does.
 
 Python (before 3.14) unwinds the stack of a thread that wants to go on while the main thread
 finalizes the interpreter. Where a call into torch returns there, or a tensor is let go of, C++
-cannot be unwound, and aborts the process (torch 2.15): one that had done all that it had to do.
+cannot be unwound, and aborts the process (torch 2.15), although it had done all its work.
 """
 
 import atexit
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 EXIT_SECONDS = 2.0
-"""Who takes longer hangs, and hardly comes back in the very moment in which the process ends."""
+"""A thread that takes longer hangs, and hardly returns in the moment the process ends."""
 
 
 class _Ending(NamedTuple):
@@ -30,7 +30,7 @@ def start(
     end: Callable[[], None] = lambda: None,
     seconds: float = EXIT_SECONDS,
 ) -> threading.Thread:
-    """Start a thread; when the process ends, it is asked to `end`, and waited for so long."""
+    """Start a thread; when the process ends, `end` is called, and the thread is awaited so long."""
     for thread in list(_endings):
         if not thread.is_alive():
             _endings.pop(thread, None)
@@ -42,7 +42,7 @@ def start(
 
 @atexit.register
 def _end_all() -> None:
-    # In a fork of this process there are none of them, and their locks may be held for ever.
+    # A fork of this process has none of them, and their locks may be held for ever.
     alive = [(thread, ending) for thread, ending in _endings.items() if thread.is_alive()]
     for _, ending in alive:
         ending.end()

@@ -37,14 +37,14 @@ _PLAIN = {type(None), bool, int, str}  # what JSON has and reads back as it was
 
 @dataclass(frozen=True)
 class Spec:
-    """What a tensor must be to take another's content."""
+    """The type and shape that a tensor needs to take another's content."""
 
     dtype: str  # a key of DTYPES
     shape: tuple[int, ...]
 
     @classmethod
     def of(cls, tensor: Tensor) -> "Spec":
-        """Of a tensor that flattening accepted."""
+        """Return the spec of a tensor that flattening accepted."""
         return cls(_NAMES[tensor.dtype], tuple(tensor.shape))
 
     @property
@@ -54,17 +54,17 @@ class Spec:
 
     @property
     def numel(self) -> int:
-        """Elements in all."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     def title(self) -> str:
-        """As people write it."""
+        """Return the spec as people write it."""
         return f"{self.dtype}{list(self.shape)}"
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What some tensors are, without their elements."""
+    """A description of some tensors, without their elements."""
 
     specs: Mapping[str, Spec]  # of those that have elements of their own
     aliases: Mapping[str, str]  # name: the one it shares storage with, as tied weights do
@@ -73,7 +73,7 @@ class Layout:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor]) -> "Layout":
-        """Find it out."""
+        """Examine the tensors."""
         first: dict[tuple[object, ...], str] = {}
         aliases = {}
         for name, tensor in tensors.items():
@@ -100,11 +100,11 @@ class Flat:
 
     @cached_property
     def layout(self) -> Layout:
-        """What its tensors are, and which of them are one."""
+        """The description of its tensors, and which of them share storage."""
         return Layout.of(self.tensors)
 
     def specs(self) -> dict[str, Spec]:
-        """What its tensors are."""
+        """Return the spec of each tensor."""
         return {name: Spec.of(tensor) for name, tensor in self.tensors.items()}
 
 
@@ -125,8 +125,8 @@ def flatten(
 ) -> JSON:
     """Move the tensors of a tree into `tensors`, named by their paths, and return the rest.
 
-    `branches` are those of the last time, by their paths: where one has the same keys its tensors
-    are taken as they are, without a look at what they are. New ones are added.
+    `branches` are those of the last call, by their paths: where one has the same keys its tensors
+    are taken without being examined. New ones are added.
     """
     return _Flattener(tensors, branches).of(tree, path, 0)
 
@@ -210,7 +210,7 @@ class _Flattener:
 
 
 def _keys_and_tensors(content: Mapping[Any, Any]) -> tuple[object, Iterable[Tensor]] | None:
-    """Of a dict of tensors, or of such dicts, or of dicts of plain values; None of another.
+    """Return the keys and tensors of a dict of tensors, of such dicts, or of plain ones; else None.
 
     Thousands of these are in a state, and hardly change: so nothing is done here one by one. Plain
     values, as the versions of a module's parts, are among the keys, with their types.
@@ -263,7 +263,7 @@ def _name(kind: type) -> str:
 
 
 def unflatten(value: JSON, tensors: Mapping[str, Tensor]) -> Any:  # noqa: ANN401  # any tree
-    """The tree again; raises ValueError where it is none that `flatten` made."""
+    """Rebuild the tree; raises ValueError for a value that `flatten` did not make."""
     return _unflatten(value, tensors, 0)
 
 

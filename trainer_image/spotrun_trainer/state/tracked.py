@@ -1,8 +1,8 @@
-"""What a training consists of: the objects given to `run.track`, as one tree and back.
+"""The state of a training: the objects given to `run.track`, as one tree and back.
 
-Loading goes into the tensors that are there, so parameters keep their identity, and whoever holds
-one (an optimizer, a compiled graph, a bucket of gradients) need not be told. For that a load has
-two steps: `landing` says which tensors the content goes into, and `load` hands the objects their
+Loading goes into the tensors that are there, so parameters keep their identity, and all that hold
+one (an optimizer, a compiled graph, a bucket of gradients) stay valid. For that a load has two
+steps: `landing` returns the tensors that the content goes into, and `load` gives the objects their
 state once it has arrived.
 """
 
@@ -19,20 +19,20 @@ from spotrun_trainer.state.cache import LastFlat
 from spotrun_trainer.state.flatten import DTYPES, JSON, Branch, Flat, Spec, flatten, unflatten
 
 SHOWN = 3
-"""So many names stand in a message; the rest is counted."""
+"""The names that a message lists; the others are only counted."""
 
 Rule = Literal["mean", "sum", "last"]
-"""What a step makes of the changes that its microbatches made to buffers."""
+"""The way in which a step combines its microbatches' changes to buffers."""
 
 
 class Stateful(Protocol):
-    """What can be tracked: modules, optimizers, schedules, scalers, and your own classes."""
+    """An object that can be tracked: a module, optimizer, schedule, scaler, or your own class."""
 
     def state_dict(self) -> Any:  # noqa: ANN401  # torch's are typed so
-        """Everything needed to go on from here."""
+        """Return everything that is needed to go on from here."""
 
     def load_state_dict(self, state_dict: Any) -> Any:  # noqa: ANN401
-        """Go on from there."""
+        """Go on from a state."""
 
 
 class Tracked:
@@ -61,7 +61,7 @@ class Tracked:
         self._things[name] = thing
 
     def flatten(self) -> Flat:
-        """The state as it is now, with the live tensors."""
+        """Return the state as it is now, with the live tensors."""
         flat, is_looked_at = self._flatten(), self._last.is_none
         if not self._last.complete(flat):
             if not is_looked_at:  # each tensor of it
@@ -83,9 +83,10 @@ class Tracked:
         return flat
 
     def landing(self, specs: Mapping[str, Spec], values: Mapping[str, JSON]) -> Flat:
-        """Where a state with these tensors goes; raises ValueError, all in one, if it does not fit.
+        """Return the tensors to load a state into; raises one ValueError for all that does not fit.
 
-        What an object does not have yet, as optimizers before their first step, is allocated.
+        Tensors that an object does not have yet, as optimizers before their first step, are
+        allocated.
         """
         live = self.flatten()
         problems = [
@@ -104,7 +105,7 @@ class Tracked:
         return Flat(tensors, dict(values))
 
     def load(self, flat: Flat) -> None:
-        """Hand each object its state; tensors that `landing` gave out are not copied."""
+        """Give each object its state; tensors that `landing` returned are not copied."""
         for name, thing in self._things.items():
             state = unflatten(flat.values[name], flat.tensors)
             try:
@@ -144,7 +145,7 @@ class Tracked:
 
 
 def _check_room(specs: Mapping[str, Spec]) -> None:
-    """Kubernetes' nodes grant any amount of memory, and kill who uses what there is not."""
+    """Raise ValueError for more memory than there is, which Linux grants, and kills for later."""
     sizes = {name: spec.numel * spec.itemsize for name, spec in specs.items()}
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if (claimed := sum(sizes.values())) > there:
@@ -164,7 +165,7 @@ def _allocate(name: str, spec: Spec, device: torch.device) -> Tensor:
 
 
 def _volatile(name: str, thing: Stateful, flat: Flat) -> set[str]:
-    """All but what nothing else than an optimizer's step changes."""
+    """Return the tensors that may change before the next update, as buffers do."""
     tensors = {path: one for path, one in flat.tensors.items() if path.startswith(f"{name}/")}
     if isinstance(thing, Optimizer):
         return {path for path in tensors if not path.startswith(f"{name}/state/")}
@@ -186,7 +187,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _undo_casts(optimizer: Optimizer, saved: Mapping[str, Any]) -> None:
-    """Set right what torch's optimizers do to loaded state.
+    """Undo what torch's optimizers do to loaded state.
 
     They cast tensors to their parameter's type, float32 moments of bfloat16 weights too, and take
     strings for sequences of values to cast.

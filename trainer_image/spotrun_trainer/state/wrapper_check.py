@@ -1,4 +1,4 @@
-"""Models that torch has wrapped or split for processes that stay: no place for them here."""
+"""Refusal of models that torch has wrapped or sharded for a fixed set of processes."""
 
 import gc
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from torch import distributed, nn
 
 _WRAPPERS = {"DistributedDataParallel", "FullyShardedDataParallel"}
-"""By name: to import the second takes a quarter of a second."""
+"""Wrappers by name, for importing the second takes a quarter of a second."""
 
 
 def check_plain(name: str, thing: object) -> None:
@@ -24,7 +24,7 @@ def check_plain(name: str, thing: object) -> None:
 
 
 def check_unwrapped(things: Iterable[object]) -> None:
-    """Raise ValueError if anything that is tracked as it is was put into a wrapper elsewhere."""
+    """Raise ValueError if a tracked module was put into a wrapper elsewhere."""
     if not distributed.is_initialized():  # no wrapper is made without
         return
     modules = [thing for thing in things if isinstance(thing, nn.Module)]

@@ -1,1 +1,1 @@
-"""What a worker knows of itself: where its time goes, how busy it is, and why it ended."""
+"""A worker's measurements of itself: where time goes, how busy it is, and why it ended."""

@@ -1,6 +1,6 @@
-"""What a container may use and uses, as the kernel's files say it, for cgroup v1 and v2.
+"""A container's limits and usage, from the kernel's files, for cgroup v1 and v2.
 
-Pure functions of what the files contain; `utilization` reads them.
+Pure functions of what the files contain; `container_usage` reads them.
 """
 
 from collections.abc import Mapping
@@ -13,16 +13,16 @@ _MICROSECONDS = 1_000_000
 
 @dataclass(frozen=True)
 class Level:
-    """One cgroup of those that a process is in: what it uses, and its limits."""
+    """One of the cgroups that a process is in: its usage and its limits."""
 
     cpu_seconds: float | None = None  # used since it was made
     cpu_limit: float | None = None  # CPUs; None: no limit
-    memory_bytes: float | None = None  # used, without what the kernel can drop at once
+    memory_bytes: float | None = None  # used, without pages that the kernel can drop at once
     memory_limit_bytes: float | None = None
 
 
 def paths(proc_cgroup: str) -> dict[str, str]:
-    """Where a process is, by controller, out of /proc/self/cgroup; "" is the one of v2."""
+    """Return a process's cgroup by controller, from /proc/self/cgroup; "" is the one of v2."""
     found = {}
     for line in proc_cgroup.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -32,13 +32,13 @@ def paths(proc_cgroup: str) -> dict[str, str]:
 
 
 def with_parents(path: str) -> list[str]:
-    """A cgroup's path and those above it, up to the root: a limit on any of them counts."""
+    """Return a cgroup's path and its parents', up to the root: a limit on any of them counts."""
     parts = [part for part in path.split("/") if part]
     return ["/" + "/".join(parts[:depth]) for depth in range(len(parts), -1, -1)]
 
 
 def level_v2(files: Mapping[str, str]) -> Level:
-    """A level from the content of its files by name; what is not there is left out."""
+    """Return a level from the content of its files by name; files may be missing."""
     quota, _, period = files.get("cpu.max", "max").strip().partition(" ")
     limit = files.get("memory.max", "max").strip()
     used = _field(files.get("cpu.stat", ""), "usage_usec")
@@ -51,7 +51,7 @@ def level_v2(files: Mapping[str, str]) -> Level:
 
 
 def level_v1(files: Mapping[str, str]) -> Level:
-    """A level from the content of its files by name, of all controllers together."""
+    """Return a level from the content of its files by name, of all controllers together."""
     quota = float(files.get("cpu.cfs_quota_us", "-1"))
     period = float(files.get("cpu.cfs_period_us", "100000"))
     limit = float(files.get("memory.limit_in_bytes", "inf"))
@@ -65,7 +65,7 @@ def level_v1(files: Mapping[str, str]) -> Level:
 
 
 def _working_set(files: Mapping[str, str], usage: str, droppable: str) -> float | None:
-    # As the kubelet counts it: the page cache of files read long ago is no need.
+    # As the kubelet counts it: the page cache of files read long ago does not count.
     if usage not in files:
         return None
     return max(0.0, float(files[usage]) - (_field(files.get("memory.stat", ""), droppable) or 0.0))

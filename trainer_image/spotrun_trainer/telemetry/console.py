@@ -1,4 +1,4 @@
-"""What the trainer says: sentences on stderr, and one line of values per step on stdout."""
+"""The trainer's output: sentences on stderr, and one line of values per step on stdout."""
 
 import sys
 import time
@@ -12,7 +12,7 @@ Value = float | int | str | Tensor
 
 
 def say(sentence: str) -> None:
-    """Tell the person who reads the log."""
+    """Print a sentence for the reader of the log."""
     print(f"spotrun: {sentence}", file=sys.stderr, flush=True)
 
 
@@ -40,18 +40,18 @@ class ConsoleLog:
         self._printed: tuple[set[str], float] = (set(), float("-inf"))
 
     def note(self, step: int, values: dict[str, Value]) -> None:
-        """Take down values of a step."""
+        """Collect values of a step."""
         self._turn_to(step)
         self._values.update(values)
         self.last.update(values)
 
     def keep_line(self, step: int) -> None:
-        """Print the line of this step, if it has values, in any case."""
+        """Print the line of this step, if it has values, however soon it comes after another."""
         self._turn_to(step)
         self._is_kept = True
 
     def flush(self, *, is_last: bool = False) -> None:
-        """Print what was taken down."""
+        """Print the collected values."""
         values, self._values = self._values, {}
         is_kept, self._is_kept = is_last or self._is_kept, False
         names, at = self._printed

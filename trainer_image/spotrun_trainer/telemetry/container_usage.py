@@ -1,4 +1,4 @@
-"""CPU and memory of a worker against what it may use, read from files every few seconds."""
+"""The share of its CPU and memory that a worker uses, read from files every few seconds."""
 
 import os
 import time
@@ -11,7 +11,7 @@ from spotrun_trainer.telemetry import cgroup
 from spotrun_trainer.telemetry.cgroup import Level
 
 SAMPLE_SECONDS = 5.0
-"""A reading costs about a millisecond, and what it decides about takes minutes."""
+"""A reading costs about a millisecond, and decisions based on it take minutes."""
 _V1_FILES = {
     "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us"),
     "cpuacct": ("cpuacct.usage",),
@@ -24,7 +24,7 @@ _RESIDENT_PAGES = 21
 
 @dataclass(frozen=True)
 class Sample:
-    """Shares between 0 and 1 of what may be used; None where it cannot be told."""
+    """Used shares between 0 and 1 of the limits; None where they are unknown."""
 
     cpu: float | None = None  # since the sample before
     memory: float | None = None
@@ -54,7 +54,7 @@ class Usage:
         self._sample = Sample()
 
     def sample(self) -> Sample:
-        """What is used; read anew every few seconds only."""
+        """Return the usage, which is read again only every few seconds."""
         now = self._clock()
         elapsed = now - self._read_at
         if elapsed >= SAMPLE_SECONDS:
@@ -71,7 +71,7 @@ class Usage:
     def _cpu_spent(
         self, levels: Iterable[Level], processes: Iterable[list[str]]
     ) -> list[tuple[float, float]]:
-        """CPU seconds so far, and of how many CPUs: for each cgroup that has a limit."""
+        """Return CPU seconds so far, and the CPUs they are of, for each cgroup with a limit."""
         cpus = float(self._cpus())
         limited = [
             (level.cpu_seconds, min(level.cpu_limit, cpus))
@@ -98,7 +98,7 @@ class Usage:
         return min(1.0, max(shares)) if shares else None
 
     def _processes(self) -> Iterator[list[str]]:
-        """The fields of the worker's processes, after their names."""
+        """Yield the fields of /proc/PID/stat after the name, of each process of the worker."""
         found = [self._pid]
         for pid in found:
             directory = self._root / "proc" / str(pid)
@@ -112,7 +112,7 @@ class Usage:
 
 
 def memory_left(pid: int, root: Path = Path("/")) -> float:
-    """Bytes until a process's cgroups, or the machine, have no more."""
+    """Return the bytes left in a process's cgroups and in the machine, whichever is less."""
     of_the_machine = _in_meminfo("MemAvailable", _content(root / "proc/meminfo"))
     left = (
         level.memory_limit_bytes - level.memory_bytes

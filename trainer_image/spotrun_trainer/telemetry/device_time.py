@@ -1,4 +1,4 @@
-"""How long a GPU really waited: the host only enqueues, and waits for other things than it does.
+"""The time that a GPU was idle in a span: the host's own time measures something else.
 
 A host that waits for the end of an all-reduce waits for the backward pass before it as well; one
 that waits for data may do so while the device still computes. Two events in the device's stream
@@ -18,11 +18,11 @@ import torch
 from spotrun_trainer.telemetry.meter import Activity
 
 MOST_PENDING = 256
-"""Spans whose events have not come; of older ones the host's time is left as it is."""
+"""The spans whose events are awaited; older ones keep the host's time."""
 
 
 class DeviceTime:
-    """Tells how much of the meter's spans a device computed through."""
+    """Measures for how much of the meter's spans a device computed."""
 
     def __init__(self, record: Callable[[], Any]) -> None:
         """`record` puts an event into the stream; it has `query()` and `elapsed_time(later)`."""
@@ -31,15 +31,15 @@ class DeviceTime:
         self._pending = deque[tuple[Activity, int, Any, Any]](maxlen=MOST_PENDING)
 
     def enter(self) -> None:
-        """A span begins."""
+        """Note that a span begins."""
         self._entered.append(self._record())
 
     def leave(self, activity: Activity, host_nanoseconds: int) -> None:
-        """It ends."""
+        """Note that the span ends."""
         self._pending.append((activity, host_nanoseconds, self._entered.pop(), self._record()))
 
     def hidden(self) -> Iterator[tuple[Activity, int]]:
-        """Of those spans whose events have come: nanoseconds that the device computed through."""
+        """Yield the nanoseconds that the device computed, of each span whose events have come."""
         while self._pending and self._pending[0][3].query():
             activity, host_nanoseconds, begun, ended = self._pending.popleft()
             idle_nanoseconds = int(begun.elapsed_time(ended) * 1_000_000)
@@ -47,7 +47,7 @@ class DeviceTime:
 
 
 def device_time(device: torch.device) -> DeviceTime | None:
-    """For a GPU; None where the host computes, for its own time tells all."""
+    """Return one for a GPU; None where the host computes, for whose time needs no correction."""
     if device.type != "cuda":
         return None
     return DeviceTime(lambda: _recorded(device))

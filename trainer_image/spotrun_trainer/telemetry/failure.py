@@ -1,4 +1,4 @@
-"""Why a training process ended: an uncaught exception, cut to what a person needs."""
+"""The reason why a training process ended: an uncaught exception, cut to the essentials."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from types import TracebackType
 from spotrun_trainer.telemetry.reporter import Reporter
 
 NOTE_CHARACTERS = 1_000
-"""What is left of a report's message after which rank it was, and how it ended."""
+"""The part of a report's message that is left beside the rank and the exit code."""
 _SAYING_CHARACTERS = 700
 _CAUSE_CHARACTERS = 150
 _LIBRARIES = ("site-packages", "dist-packages")
@@ -24,17 +24,17 @@ _OURS = Path(__file__).parents[1]
 
 
 def install_failure_note(reporter: Reporter) -> None:
-    """From now on what ends this process by an exception is told; the traceback is still printed.
+    """Report the exception that ends this process, from now on; the traceback is still printed.
 
-    A process that is killed leaves no note. Processes that this one forks leave none either: what
-    matters of theirs comes out here.
+    A process that is killed leaves no note. Processes that this one forks leave none either: their
+    important errors are raised here.
     """
     before, pid = sys.excepthook, os.getpid()
 
     def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if os.getpid() == pid:
             text = failure_note(error)
-            reporter.tell(failure=text)
+            reporter.update(failure=text)
             _tell_torchrun(text)
         before(kind, error, trace)
 
@@ -42,7 +42,7 @@ def install_failure_note(reporter: Reporter) -> None:
 
 
 def failure_note(error: BaseException) -> str:
-    """What happened, then where, from the innermost call outwards; calls in libraries are folded.
+    """Return what happened, then where, from the innermost call on; library calls are folded.
 
     The exception comes first, for its reader has a column of `kubectl get` before the whole text.
     """
@@ -71,7 +71,7 @@ def _calls(error: BaseException) -> Iterator[str]:
 
 
 def _owner(frame: FrameSummary) -> str | None:
-    """The library that a frame is of; None for the user's own."""
+    """Return the library that a frame belongs to; None for the user's own code."""
     path = Path(frame.filename)
     if path.is_relative_to(_OURS):
         return _OURS.name
@@ -83,7 +83,7 @@ def _owner(frame: FrameSummary) -> str | None:
 
 def _shown(frame: FrameSummary) -> str:
     path = Path(frame.filename)
-    with suppress(ValueError, OSError):  # elsewhere, or a working directory that is gone
+    with suppress(ValueError, OSError):  # elsewhere, or the working directory was removed
         path = path.relative_to(Path.cwd())
     name = "/".join(path.parts[-2:])
     return f"  at {name}:{frame.lineno} in {frame.name}: {_cut_inside(frame.line or '', 100)}"
@@ -101,7 +101,7 @@ def _cut_inside(text: str, characters: int) -> str:
 
 
 def _tell_torchrun(text: str) -> None:
-    """As torch's @record does, for processes whose script does not use it."""
+    """Write torchrun's error file, as torch's @record does for scripts that use it."""
     name = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if not name:
         return

@@ -1,4 +1,4 @@
-"""Where the time of a training loop goes: every nanosecond belongs to exactly one activity.
+"""The time of a training loop by activity: every nanosecond belongs to exactly one.
 
 Time in no span is "start" until the first step is done (imports, building, compiling) and "compute"
 after that: a loop's own code. A span inside another one takes its time away from the outer one.
@@ -20,27 +20,27 @@ Activity = Literal[
 ACTIVITIES: tuple[Activity, ...] = get_args(Activity)
 NO_TRACE = Trace(None)
 WINDOW_STEPS = 20
-"""What the operator takes the throughput of a world's size from."""
+"""The steps from which the operator takes the throughput at a world's size."""
 _EXPOSED: tuple[Activity, ...] = ("data", "communicate")
 _SECOND = 1_000_000_000
 
 
 class StepTimes(NamedTuple):
-    """What a step took, in seconds; `aside` is what is no part of a step, such as evaluation."""
+    """The seconds of a step by activity; `aside` is outside of steps, such as evaluation."""
 
     compute: float
     data: float  # waited for data
-    communicate: float  # waited for other processes; what hides behind compute is not in it
+    communicate: float  # waited for other processes, without what overlaps compute
     aside: float
 
     @property
     def seconds(self) -> float:
-        """How long the step was, without what was done aside."""
+        """The length of the step, without what was done aside."""
         return self.compute + self.data + self.communicate
 
 
 class Recent(NamedTuple):
-    """The last steps: the length of a typical one, and shares of their time, whose sum is 1."""
+    """The last steps: the length of a typical one, and shares of their time that add up to 1."""
 
     step_seconds: float
     compute: float
@@ -49,20 +49,20 @@ class Recent(NamedTuple):
 
 
 class Device(Protocol):
-    """Tells how much of a span its device was idle; see `device_time`."""
+    """Measures for how much of a span its device was idle; see `device_time`."""
 
     def enter(self) -> None:
-        """A span begins."""
+        """Note that a span begins."""
 
     def leave(self, activity: Activity, host_nanoseconds: int) -> None:
-        """It ends."""
+        """Note that the span ends."""
 
     def hidden(self) -> Iterable[tuple[Activity, int]]:
-        """Nanoseconds of spans in which the device computed after all."""
+        """Return the nanoseconds of spans in which the device computed after all."""
 
 
 class Meter:
-    """Divides the time of one thread, the training loop's; a span costs less than 2 us."""
+    """Divides the training loop's time among activities; a span costs less than 2 us."""
 
     def __init__(
         self,
@@ -82,16 +82,16 @@ class Meter:
         self._saved_before = 0  # nanoseconds, in other worlds
 
     def span(self, activity: Activity) -> "Span":
-        """`with meter.span("data"):` counts what is done in there as that."""
+        """Return a context manager: `with meter.span("data"):` counts its block as that."""
         return self._spans[activity]
 
     def enter_world(self) -> None:
-        """What the next step takes is said of no usual one: the world is new."""
+        """Leave the next step out of the recent ones, for the first in a new world is unusual."""
         self._is_in_new_world = True
         self._saved_before = self._ledger.nanoseconds["checkpoint"]
 
     def step_done(self) -> StepTimes:
-        """End a step; the first one still belongs to the start and is none of the recent ones."""
+        """End a step; the first one still belongs to the start and is not among the recent ones."""
         self._settle()
         spent, before = self._ledger.nanoseconds, self._before
         compute, data, communicate = (
@@ -111,12 +111,12 @@ class Meter:
         return step
 
     def totals(self) -> dict[Activity, float]:
-        """Seconds by activity since the beginning; their sum is the time that has passed."""
+        """Return seconds by activity since the beginning; their sum is the time that has passed."""
         self._settle()
         return {name: spent / _SECOND for name, spent in self._ledger.nanoseconds.items()}
 
     def recent(self) -> Recent | None:
-        """The last steps; None before there are any."""
+        """Return the last steps; None before there are any."""
         whole = sum(step.seconds for step in self._steps)
         if not whole:
             return None
@@ -129,7 +129,7 @@ class Meter:
 
     @property
     def saving_seconds(self) -> float:
-        """How long saving has held the loop up in this world; a save counts once it is over."""
+        """The seconds that saves, once over, have held up the loop in this world."""
         return (self._ledger.nanoseconds["checkpoint"] - self._saved_before) / _SECOND
 
     def _make(self, activity: Activity) -> "Span":
@@ -162,7 +162,7 @@ class _Ledger:
         self.activity, self.since = activity, now
 
     def begin_steps(self) -> bool:
-        """The first step is done; false if it was before."""
+        """Note that a step is done; return whether it was the first."""
         base = (self.outer or [self.activity])[0]
         if base != "start":
             return False
@@ -182,7 +182,7 @@ class Span:
         self._activity: Activity = activity
         self._ledger = ledger
 
-    # Both are `ledger.turn_to`, in place: with the calls a span would cost half as much again.
+    # Both inline `ledger.turn_to`: with the calls a span would cost half as much again.
     def __enter__(self) -> None:
         ledger = self._ledger
         now = ledger.clock()

@@ -1,4 +1,4 @@
-"""Tells the agent how the training is: at once what it acts upon, the rest from time to time."""
+"""The trainer's reports to its agent: urgent fields at once, the others from time to time."""
 
 import logging
 import threading
@@ -22,11 +22,11 @@ _URGENT = frozenset(
 
 
 _OF_EACH = frozenset({"generation", "entering", "ready", "in_process", "broken"})
-"""What each process of a worker tells: the rest the first one tells for all of them."""
+"""The fields that each process of a worker reports; the first reports the others for all."""
 
 
 class Reporter:
-    """Writes for the whole worker in its first process; in others only where these are.
+    """Reports for the whole worker in its first process; in others only their world.
 
     `measured` gives fields that are always known, and is asked only when something is written.
     """
@@ -48,17 +48,17 @@ class Reporter:
         self._changes: dict[str, Any] = {}
         self._written_at = float("-inf")
         self._signs = 0
-        self._is_mute = False
-        self._lock = threading.Lock()  # a thread that saves tells too
+        self._has_failed = False
+        self._lock = threading.Lock()  # a thread that saves reports, too
 
-    def tell(self, **changes: Any) -> None:  # noqa: ANN401 - the fields of TrainerProgress
-        """Change what is told; never raises, for training does not end because a disk is full."""
+    def update(self, **changes: Any) -> None:  # noqa: ANN401 - the fields of TrainerProgress
+        """Change the report; never raises, for a full disk must not end a training."""
         if self._directory is None:
             return
         if self._local_rank:
             changes = {name: value for name, value in changes.items() if name in _OF_EACH}
         with self._lock:
-            if not changes and not self._is_mute:
+            if not changes and not self._has_failed:
                 return
             is_urgent = any(
                 name in _URGENT and value != getattr(self._progress, name)
@@ -69,14 +69,14 @@ class Reporter:
                 self._write(self._directory)
 
     def sign(self) -> None:
-        """Give a sign of life where no step is done: who gives none for long counts as hung."""
+        """Report a sign of life outside of steps: a worker without any counts as hung."""
         self._signs += 1
-        self.tell(signs=self._signs)
+        self.update(signs=self._signs)
 
     def close(self) -> None:
-        """Tell what has not been told yet."""
+        """Write what has not been written yet."""
         with self._lock:
-            if self._directory is not None and (self._changes or self._is_mute):
+            if self._directory is not None and (self._changes or self._has_failed):
                 self._write(self._directory)
 
     def _write(self, directory: Path) -> None:
@@ -86,8 +86,8 @@ class Reporter:
             self._changes.clear()
             write_progress(directory, self._progress, self._local_rank)
         except (OSError, ValueError) as error:
-            if not self._is_mute:
-                log.warning("progress cannot be told, and the training goes on: %s", error)
-            self._is_mute = True
+            if not self._has_failed:
+                log.warning("progress cannot be reported; the training goes on: %s", error)
+            self._has_failed = True
         else:
-            self._is_mute = False
+            self._has_failed = False

@@ -1,4 +1,4 @@
-"""Traces read: how much time went into what, and into which phase of each recovery."""
+"""Tables from traces: time by activity, and by phase of each recovery."""
 
 import json
 import re
@@ -13,31 +13,31 @@ from typing import Any
 Line = dict[str, Any]
 
 PHASES = ("broken", "killed", "started", "imported", "group", "first step")
-"""The marks of a recovery, in their order; what lies between two of them is a phase."""
+"""The marks of a recovery, in order; a phase lies between two of them."""
 _LOCAL_RANK = re.compile(r"\.\d+$")
 _STEP = ("compute", "data", "communicate")
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """How a worker came back, or came up: when it passed which mark."""
+    """A worker's recovery or start: the times of its marks."""
 
     worker: str
     at: dict[str, float] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
-        """From its first mark to its first step."""
+        """The seconds from its first mark to its first step."""
         return max(self.at.values()) - min(self.at.values())
 
     def phases(self) -> dict[str, float]:
-        """Seconds by the mark that they led to; a mark that nobody left belongs to the next one."""
+        """Return the seconds of each phase, by its last mark; a missing mark joins two phases."""
         passed = [mark for mark in PHASES if mark in self.at]
         return {mark: self.at[mark] - self.at[before] for before, mark in pairwise(passed)}
 
 
 def read(path: Path) -> Iterator[Line]:
-    """The lines of a file; one that was cut short by the end of its process is left out."""
+    """Yield the lines of a file; one that was cut short by the end of its process is left out."""
     for number, text in enumerate(path.read_text().splitlines(keepends=True), 1):
         if not text.endswith("\n"):
             return
@@ -50,12 +50,12 @@ def read(path: Path) -> Iterator[Line]:
 
 
 def report(lines: Sequence[Line]) -> str:
-    """Both tables."""
+    """Return both tables."""
     return "\n\n".join((activities_table(lines), recoveries_table(recoveries(lines))))
 
 
 def recoveries(lines: Iterable[Line]) -> list[Recovery]:
-    """The ways to a first step, of all workers, in the order of those steps."""
+    """Return the recoveries of all workers, in the order of their first steps."""
     found: list[Recovery] = []
     under_way = dict[str, dict[str, float]]()
     for when, mark, worker in sorted(_marks(lines)):
@@ -75,7 +75,7 @@ def _marks(lines: Iterable[Line]) -> Iterator[tuple[float, str, str]]:
 
 
 def activities_table(lines: Sequence[Line]) -> str:
-    """How often, how long and what share of the whole."""
+    """Return a table of activities: count, duration and share of the whole."""
     durations = defaultdict[str, list[float]](list)
     for line in lines:
         if "step" in line:
@@ -98,7 +98,7 @@ def activities_table(lines: Sequence[Line]) -> str:
 
 
 def recoveries_table(found: Sequence[Recovery]) -> str:
-    """A line for each way to a first step, with its phases in seconds."""
+    """Return a table with a line for each recovery, with its phases in seconds."""
     rows = [("to the first step of", *(f"-> {mark}" for mark in PHASES[1:]), "whole")]
     for one in found:
         phases = one.phases()

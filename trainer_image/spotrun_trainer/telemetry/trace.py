@@ -1,7 +1,7 @@
-"""What each worker did when, as lines of JSON: written where SPOTRUN_TRACE names a directory.
+"""A trace of each worker as lines of JSON, written if SPOTRUN_TRACE names a directory.
 
 A span is `{"t", "span", "seconds"}`, a step `{"t", "step", "compute", "data", "communicate",
-"aside"}`, and what happened at a moment `{"t", "mark", ...}`; `t` is in seconds since the epoch.
+"aside"}`, and a moment `{"t", "mark", ...}`; `t` is in seconds since the epoch.
 To read them:
 
     python -m spotrun_trainer.telemetry.trace $SPOTRUN_TRACE/*.jsonl
@@ -20,13 +20,13 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 FILE_BYTES = 32 * 2**20
-"""Of this size a file becomes the older one, in place of that: a process keeps twice as much."""
+"""At this size a file replaces the process's older one, so a process keeps twice as much."""
 _began: float | None = None
 _START_TIME = 19  # of what follows the name in /proc/self/stat: field 22 in the count of proc(5)
 
 
 class Trace:
-    """Writes a file of this process; without a directory it does nothing."""
+    """Writes a file for this process; without a directory it does nothing."""
 
     def __init__(
         self, directory: Path | None, worker: str = "worker", *, file_bytes: int = FILE_BYTES
@@ -41,18 +41,18 @@ class Trace:
         self.mark("started", began=process_began())
 
     def span(self, activity: str, begun: int, ended: int) -> None:
-        """Something that lasted, with times of `time.perf_counter_ns`."""
+        """Write a span, with times of `time.perf_counter_ns`."""
         if self.is_on:
             begun_at, seconds = (self._epoch + begun) * 1e-9, (ended - begun) * 1e-9
             self._write({"t": begun_at, "span": activity, "seconds": seconds})
 
     def step(self, number: int, seconds: Mapping[str, float]) -> None:
-        """A step is done, and took so long."""
+        """Write that a step is done, with its seconds by activity."""
         if self.is_on:
             self._write({"t": time.time(), "step": number, **seconds})
 
     def mark(self, event: str, **facts: object) -> None:
-        """Something that happened now."""
+        """Write that an event happened now."""
         if self.is_on:
             self._write({"t": time.time(), "mark": event, **self._facts, **facts})
 
@@ -64,7 +64,7 @@ class Trace:
             self._file = -1
 
     def _write(self, line: Mapping[str, object]) -> None:
-        # One write for a line, without a buffer: who is killed has nothing left to say.
+        # One write for a line, without a buffer, so that nothing is lost if the process is killed.
         content = json.dumps(line, separators=(",", ":")).encode() + b"\n"
         try:
             if self._file < 0 or self._written + len(content) > self._file_bytes:
@@ -85,7 +85,7 @@ class Trace:
 
 
 def open_trace(env: Mapping[str, str] = os.environ) -> Trace:
-    """The trace that the environment asks for; one that does nothing if it does not."""
+    """Return the trace that the environment asks for; by default one that does nothing."""
     directory = env.get("SPOTRUN_TRACE")
     rank = env.get("LOCAL_RANK")
     worker = env.get("SPOTRUN_WORKER", "worker")
@@ -95,13 +95,13 @@ def open_trace(env: Mapping[str, str] = os.environ) -> Trace:
 
 
 def begin() -> None:
-    """This process, which has waited so far, begins now to be what it was started for."""
+    """Count this process as started now, for so far it has only waited."""
     global _began  # noqa: PLW0603 - of the process, as its start is
     _began = time.time()
 
 
 def process_began() -> float:
-    """When this process was started, in seconds since the epoch, to 10 ms."""
+    """Return the start time of this process, in seconds since the epoch, to 10 ms."""
     if _began is not None:
         return _began
     try:

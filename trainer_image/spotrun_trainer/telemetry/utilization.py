@@ -1,4 +1,4 @@
-"""What a worker's first process tells of the whole worker: length of a step, and utilization."""
+"""The measured fields of a worker's report: length of a step, and utilization."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -11,11 +11,11 @@ from spotrun_trainer.telemetry.container_usage import Sample, Usage
 from spotrun_trainer.telemetry.meter import Meter, Recent
 
 IDLE_LOOKS = 3
-"""A GPU that did nothing at so many looks is idle, whatever its process believes to compute."""
+"""A GPU that was idle at so many samples is idle, whatever its process's times say."""
 
 
 class UtilizationReport:
-    """Puts together what meter, cgroup and GPU say.
+    """Combines the measurements of meter, cgroup and GPU.
 
     `gpu` is the compute share of a step: busy without waiting for data or other processes. What
     NVML calls utilization counts a kernel that waits for the network as work, so it is asked for
@@ -35,10 +35,10 @@ class UtilizationReport:
         self._idle_looks = 0
 
     def __call__(self) -> dict[str, Any]:
-        """Fields of a `files.TrainerProgress`."""
+        """Return fields of a `TrainerProgress`."""
         recent = self._meter.recent()
         sample = self._usage()
-        if sample is not self._sample:  # as rarely as the rest
+        if sample is not self._sample:  # as seldom as the others
             self._sample = sample
             self._idle_looks = self._idle_looks + 1 if self._busiest_gpu() == 0 else 0
         is_idle = self._idle_looks >= IDLE_LOOKS
@@ -59,13 +59,13 @@ def _shares(recent: Recent) -> dict[str, float]:
 
 
 def open_utilization_report(meter: Meter, env: Mapping[str, str] = os.environ) -> UtilizationReport:
-    """Those of this process, or of all of its worker where torchrun has started it."""
+    """Return the report of this process, or of its whole worker under torchrun."""
     pid = os.getppid() if "TORCHELASTIC_RUN_ID" in env else os.getpid()
     return UtilizationReport(meter, Usage(pid).sample, busiest_gpu)
 
 
 def busiest_gpu() -> float | None:
-    """NVML's utilization of the GPU that does most, from 0 to 1; None without GPU or pynvml."""
+    """Return NVML's utilization of the busiest GPU, from 0 to 1; None without GPU or pynvml."""
     if not torch.cuda.is_available():
         return None
     try:

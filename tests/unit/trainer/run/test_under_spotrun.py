@@ -95,7 +95,7 @@ def test_a_save_in_the_world_before_is_not_told_of_the_next(
     context = open_context(0, deterministic=False, place=None, keep=1, device="cpu", env=env)
     with context.meter.span("checkpoint"):
         pass
-    context.reporter.tell(ready=True)
+    context.reporter.update(ready=True)
     before = read_progress(tmp_path)
     context.group.close()
     context.report_arrival(step=0)

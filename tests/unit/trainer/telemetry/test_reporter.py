@@ -28,7 +28,7 @@ def reporter(tmp_path: Path, clock: Clock) -> Reporter:
 
 
 def test_the_first_words_are_written_at_once(reporter: Reporter, tmp_path: Path) -> None:
-    reporter.tell(step=3, total=10, samples=96)
+    reporter.update(step=3, total=10, samples=96)
 
     assert read_progress(tmp_path) == TrainerProgress(step=3, total=10, samples=96)
 
@@ -38,7 +38,7 @@ def test_mere_progress_is_written_from_time_to_time(
 ) -> None:
     told = []
     for step in range(1, 12):
-        reporter.tell(step=step)
+        reporter.update(step=step)
         told.append(read_progress(tmp_path).step)
         clock.now += CALM_SECONDS / 4
 
@@ -73,23 +73,23 @@ def test_a_sign_of_life_is_news_to_the_operator_and_nothing_urgent(
 def test_what_is_acted_upon_is_written_at_once_and_all_else_with_it(
     reporter: Reporter, tmp_path: Path, change: dict[str, Any]
 ) -> None:
-    reporter.tell(step=6)
-    reporter.tell(step=7)
-    reporter.tell(**change)
+    reporter.update(step=6)
+    reporter.update(step=7)
+    reporter.update(**change)
 
     assert read_progress(tmp_path) == TrainerProgress(step=7, **change)
 
 
 def test_what_is_said_again_is_no_news(reporter: Reporter, tmp_path: Path) -> None:
-    reporter.tell(generation=1, step=1)
-    reporter.tell(generation=1, step=2)
+    reporter.update(generation=1, step=1)
+    reporter.update(generation=1, step=2)
 
     assert read_progress(tmp_path).step == 1
 
 
 def test_the_end_tells_what_was_not_told_yet(reporter: Reporter, tmp_path: Path) -> None:
-    reporter.tell(step=1)
-    reporter.tell(step=2)
+    reporter.update(step=1)
+    reporter.update(step=2)
     reporter.close()
     assert read_progress(tmp_path).step == 2
 
@@ -110,7 +110,7 @@ def test_what_is_measured_comes_with_what_is_written_and_costs_nothing_else(
 
     reporter = Reporter(tmp_path, measured=measured, clock=clock)
     for step in range(1, 100):
-        reporter.tell(step=step)
+        reporter.update(step=step)
 
     # What is said outright counts more.
     assert read_progress(tmp_path) == TrainerProgress(
@@ -121,7 +121,7 @@ def test_what_is_measured_comes_with_what_is_written_and_costs_nothing_else(
 
 def test_whoever_has_nobody_to_tell_writes_nothing(tmp_path: Path) -> None:
     reporter = Reporter(None)
-    reporter.tell(generation=1, failure="x")
+    reporter.update(generation=1, failure="x")
     reporter.close()
 
     assert list(tmp_path.iterdir()) == []
@@ -129,16 +129,16 @@ def test_whoever_has_nobody_to_tell_writes_nothing(tmp_path: Path) -> None:
 
 def test_a_worker_is_where_the_last_of_its_processes_is(tmp_path: Path) -> None:
     first, second = (Reporter(tmp_path, local_rank=rank, local_size=2) for rank in range(2))
-    first.tell(generation=3, entering=3, ready=True, in_process=True, step=7)
+    first.update(generation=3, entering=3, ready=True, in_process=True, step=7)
     waits = TrainerProgress(generation=0, entering=0, step=7, processes=2)
     assert read_progress(tmp_path) == waits  # for the second, which is not there yet
 
-    second.tell(generation=3, entering=3, ready=True, in_process=True, step=9, failure="x")
+    second.update(generation=3, entering=3, ready=True, in_process=True, step=9, failure="x")
     together = replace(waits, generation=3, entering=3, ready=True, in_process=True)
     assert read_progress(tmp_path) == together
 
-    first.tell(entering=4)
-    second.tell(broken=3, in_process=False)
+    first.update(entering=4)
+    second.update(broken=3, in_process=False)
     assert read_progress(tmp_path) == replace(together, broken=3, in_process=False)
 
 
@@ -157,31 +157,31 @@ def test_a_full_disk_ends_no_training_and_is_said_once(
     reporter = Reporter(tmp_path, clock=clock)
     with caplog.at_level(logging.WARNING):
         for step in range(1, 5):
-            reporter.tell(generation=step, step=step)
+            reporter.update(generation=step, step=step)
         assert [record.message for record in caplog.records] == [
-            "progress cannot be told, and the training goes on: [Errno 28] No space left on device"
+            "progress cannot be reported; the training goes on: [Errno 28] No space left on device"
         ]
         room = True
-        reporter.tell(generation=5)
+        reporter.update(generation=5)
 
     assert read_progress(tmp_path) == TrainerProgress(generation=5, step=4)
     assert len(caplog.records) == 1
 
 
-@pytest.mark.parametrize("again", ["tell", "close"])
+@pytest.mark.parametrize("again", ["update", "close"])
 @pytest.mark.parametrize("local_rank", [0, 1])
 def test_what_could_not_be_written_is_written_later_though_there_is_no_news(
     tmp_path: Path, clock: Clock, local_rank: int, again: str
 ) -> None:
     directory = tmp_path / "later"
     reporter = Reporter(directory, local_rank=local_rank, local_size=2, clock=clock)
-    reporter.tell(generation=3, ready=True)
+    reporter.update(generation=3, ready=True)
     assert not directory.exists()
 
     directory.mkdir()
     clock.now += CALM_SECONDS
-    if again == "tell":
-        reporter.tell(step=7)
+    if again == "update":
+        reporter.update(step=7)
     else:
         reporter.close()
     (file,) = directory.iterdir()
@@ -195,6 +195,6 @@ def test_a_file_of_the_kernel_that_is_not_understood_ends_no_training(
         raise ValueError("could not convert string to float: 'maximum'")
 
     reporter = Reporter(tmp_path, measured=measured)
-    reporter.tell(step=1)
+    reporter.update(step=1)
 
     assert "could not convert" in caplog.text
