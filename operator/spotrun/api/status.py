@@ -44,7 +44,7 @@ class How(Choice):
     """The way in which a world is entered."""
 
     BOUNDARY = "Boundary", "all ranks agree on a step, and go on in process"
-    ABORT = "Abort", "a member is gone; the others go on in process from the last committed step"
+    ABORT = "Abort", "a member is gone or the group broke; the rest go on from the last common step"
     RESTART = "Restart", "the processes start again from the acknowledged checkpoint"
 
 
@@ -95,6 +95,12 @@ class World(Model):
         None,
         description="Members that did not train before it. If one fails before it has made a step "
         "the others go on as before.",
+    )
+    breaks: Count | None = Field(
+        None,
+        description="How many worlds in a row, each of the same members, were followed by another "
+        "one because their connections broke though no worker was lost. After three it counts as "
+        "a failure; a world that trains for two minutes begins the count anew.",
     )
 
 

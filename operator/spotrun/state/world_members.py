@@ -15,6 +15,8 @@ from spotrun.wire import Progress
 TRIAL_SECONDS = 600.0
 """So long a member that says nothing of its steps counts as one that has just joined: it is waited
 as long for processes that start again."""
+CALM_SECONDS = 120.0
+"""A world that trained for so long had links that work, though one of them broke."""
 
 
 def training(status: JobState) -> tuple[int, ...]:
@@ -156,6 +158,20 @@ def can_be_asked_to_save(view: View, status: JobState) -> bool:
     crew = members(view, status)
     agents = [worker.agent for worker in crew if worker.agent is not None]
     return some_unheard(view, crew) or any(one.report.can_be_asked_to_save for one in agents)
+
+
+def breaks_in_a_row(view: View, status: JobState) -> int:
+    """How many worlds before the present one broke though nobody was lost, each soon after another.
+
+    When the present one was formed is not known while the next one is prepared.
+    """
+    world = status.world
+    if world is None or not world.breaks:
+        return 0
+    if not world.switch or world.formed_at is None:
+        return world.breaks
+    trained_for = view.now - world.formed_at.datetime
+    return 0 if trained_for >= timedelta(seconds=CALM_SECONDS) else world.breaks
 
 
 def is_prepared(worker: Worker, *, in_process: bool) -> bool:

@@ -12,7 +12,13 @@ from spotrun.state.rank_order import in_rank_order
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import PATIENCE, View
 from spotrun.state.worker_ids import ordered
-from spotrun.state.world_members import generation, holders, on_trial, training
+from spotrun.state.world_members import (
+    breaks_in_a_row,
+    generation,
+    holders,
+    on_trial,
+    training,
+)
 
 _SPENT_STORES = 16
 
@@ -27,6 +33,7 @@ def publish(
     switch: bool,
     late: Sequence[Worker] = (),
     is_planned: bool = False,
+    breaks: int = 0,
 ) -> JobState:
     """Make the next world; without members it stands for "nobody trains"."""
     old = status.world
@@ -54,6 +61,7 @@ def publish(
         trains=generation(status) if is_prepared else None,
         late=_late(view, old, late),
         joined=_joined(view, status, members),
+        breaks=(breaks_in_a_row(view, status) if is_prepared else breaks) or None,
         planned=True if is_planned and how is How.RESTART else None,
     )
     numbers = {"generation": str(world.generation), "size": str(len(members)), "how": how.value}

@@ -265,11 +265,12 @@ class State:
     def _look_for_a_broken_group(self) -> None:
         broken = self.progress.broken
         world = self._answer.world if self._answer is not None else None
-        # Where there is another world, or none for it, the operator knows and has a time-out.
+        # Where there is another world, or none for it, the operator knows and has a time-out. One
+        # that is only prepared waits for newcomers, while those who broke wait for it.
         if not self._generation or broken < self._generation or world is None:
             self._broken_since = None
             return
-        if world.generation > broken:
+        if world.switch and world.generation > broken:
             self._broken_since = None
             return
         self._broken_since = self._broken_since or self._clock()

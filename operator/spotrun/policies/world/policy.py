@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from spotrun.api.status import How
 from spotrun.policies.failures.hang import hang_again_seconds, is_hung
+from spotrun.policies.world.broken_group import has_lost_touch, meet_anew
 from spotrun.policies.world.join_timeout import (
     arrival_again_seconds,
     is_overdue,
@@ -68,6 +69,7 @@ _TROUBLES: tuple[tuple[Callable[[View, JobState], object], Policy], ...] = (
     (gone, after_loss),
     (failed, after_failure),
     (is_overdue, leave_out_the_late),
+    (has_lost_touch, meet_anew),
     (is_hung, after_hang),
 )
 """What befalls those who train; only the first of them is answered, for it may explain the rest."""

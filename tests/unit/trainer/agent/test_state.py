@@ -80,6 +80,18 @@ def test_a_broken_group_is_told_where_no_other_world_explains_it(
     assert state.report().broken == 0
 
 
+def test_a_broken_group_is_told_also_while_the_next_world_waits_for_newcomers(
+    state: State, clock: Clock, tmp_path: Path
+) -> None:
+    enter(state, 1)
+    state.take(an_answer(a_world(2, switch=False)))
+    write_progress(tmp_path / "run", TrainerProgress(generation=1, broken=1, in_process=True))
+    state.look()
+    clock.now += UNEXPLAINED_SECONDS
+    state.look()
+    assert state.report().broken == 1
+
+
 def test_neighbours_in_the_next_world_are_listened_to_from_when_it_is_met(
     state: State, tmp_path: Path
 ) -> None:

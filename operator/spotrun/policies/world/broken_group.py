@@ -1,0 +1,46 @@
+"""A group that broke though nobody is lost: its members meet anew, and go on in process.
+
+One broken connection between two workers is enough for that. A world that breaks again soon after
+it was formed, and again, has a link that does not work: it is left to the agents, who call it a
+failure after 30 s.
+"""
+
+from spotrun.api.status import How
+from spotrun.state.job_state import JobState
+from spotrun.state.replicas import holds_all
+from spotrun.state.view import View
+from spotrun.state.world_members import (
+    all_outlive_a_break,
+    breaks_in_a_row,
+    generation,
+    gone,
+    holders,
+    members,
+)
+from spotrun.state.world_transitions import publish
+
+MOST_BREAKS = 3
+"""So many worlds with the same members in a row; each takes them about a second."""
+
+
+def has_lost_touch(view: View, status: JobState) -> bool:
+    """Whether all who train say that their group broke, and can meet anew.
+
+    Who says so lives. As long as one of them does not, that one may be lost or have failed.
+    """
+    crew, present = members(view, status), generation(status)
+    agents = [worker.agent for worker in crew]
+    if not crew or gone(view, status) or breaks_in_a_row(view, status) >= MOST_BREAKS:
+        return False
+    if not all(one is not None and one.report.broken == present for one in agents):
+        return False
+    keepers = holders(view, status)
+    return all_outlive_a_break(crew) and holds_all(keepers, view.job.spec.workers)
+
+
+def meet_anew(view: View, status: JobState) -> JobState:
+    """Make another world of the same members, who go on from the last committed step."""
+    why = "the workers lost touch with each other, and none of them is lost"
+    breaks = breaks_in_a_row(view, status) + 1
+    crew = members(view, status)
+    return publish(view, status, crew, How.ABORT, why, switch=True, breaks=breaks)

@@ -1,0 +1,116 @@
+"""A group that broke though nobody is lost: all go on in process, but not for ever."""
+
+from dataclasses import replace
+
+import pytest
+
+from spotrun.api.names import Reason
+from spotrun.api.status import How
+from spotrun.policies.world.broken_group import MOST_BREAKS
+from spotrun.state.snapshot import Node
+from spotrun.state.world_members import CALM_SECONDS
+from spotrun.wire import Failure, Progress
+from tests.support.jobs.builders import JobBuilder, a_job, told, world
+
+AS_BEFORE = (2, "0-2", True, How.ABORT, "0-1")
+
+
+def broken(*serials: int, **others: object) -> JobBuilder:
+    """Three that train in world 2, of whom these say that its group broke."""
+    job = a_job(3, min=1).training(0, 1, 2, generation=2, **others)
+    job = job.with_world("0-2", 2, how=How.ABORT, trained="0-1")
+    for serial in serials:
+        job = job.with_worker(serial, ready=True, arrived=2, broken=2, **others)
+    return job
+
+
+def test_the_same_members_meet_anew_and_go_on_in_process() -> None:
+    job = broken(0, 1, 2)
+    assert told(job) == (3, "0-2", True, How.ABORT, "0-2")
+    decided = job.decide().status
+    assert decided.world is not None
+    assert decided.world.breaks == 1
+    assert decided.restarts is None  # it is no failure
+    assert decided.decisions is not None
+    assert decided.decisions[-1].why == (
+        "the workers lost touch with each other, and none of them is lost"
+    )
+
+
+@pytest.mark.parametrize("serials", [(), (0,), (0, 1)])
+def test_as_long_as_one_has_not_said_so_it_may_be_lost(serials: tuple[int, ...]) -> None:
+    assert told(broken(*serials)) == AS_BEFORE
+
+
+def test_what_was_said_of_the_world_before_counts_for_nothing() -> None:
+    job = broken().with_workers(0, 1, 2, ready=True, arrived=2, broken=1)
+    assert told(job) == AS_BEFORE
+
+
+def test_a_loss_explains_it() -> None:
+    job = broken(0, 1, 2).with_worker(2, node=Node("n", gone=True), broken=2)
+    assert told(job.with_facts(lost_seconds={2: 0.3})) == (3, "0-1", True, How.ABORT, "0-1")
+
+
+def test_a_failure_explains_it() -> None:
+    job = broken(0, 1).with_worker(2, ready=True, arrived=2, failed=Failure(2, 1, "boom"))
+    assert told(job) == (3, "0-1", True, How.ABORT, "0-1")
+
+
+def test_over_nccl_only_new_processes_can_go_on() -> None:
+    assert told(broken(0, 1, 2, needs_boundary=True)) == AS_BEFORE
+
+
+def test_who_has_no_state_yet_does_not_go_on_alone() -> None:
+    job = broken(0, 1, 2, progress=Progress(1, 0)).with_world("0-2", 2, how=How.RESTART)
+    assert told(job) == (2, "0-2", True, How.RESTART, None)
+
+
+def test_while_the_next_world_is_prepared_those_who_train_meet_anew() -> None:
+    job = a_job(3).training(0, 1).with_workers(0, 1, ready=True, arrived=1, broken=1)
+    job = job.with_worker(2, ready=False)
+    job = job.with_world("0-2", 2, switch=False, how=How.BOUNDARY, trained="0-1", trains=1)
+    assert told(job) == (3, "0-1", True, How.ABORT, "0-1")
+
+
+@pytest.mark.parametrize(
+    ("breaks", "age", "expected"),
+    [
+        (None, 1.0, 1),
+        (1, 1.0, 2),
+        (MOST_BREAKS - 1, CALM_SECONDS - 1, MOST_BREAKS),
+        (MOST_BREAKS, CALM_SECONDS - 1, None),
+        (MOST_BREAKS, CALM_SECONDS, 1),
+    ],
+)
+def test_breaks_in_a_row_are_counted(breaks: int | None, age: float, expected: int | None) -> None:
+    job = broken(0, 1, 2)
+    job = job.with_world("0-2", 2, how=How.ABORT, trained="0-1", formed=age, breaks=breaks)
+    new = world(job)
+    assert new is not None
+    assert new.generation == (2 if expected is None else 3)
+    assert new.breaks == (breaks if expected is None else expected)
+
+
+def test_a_link_that_stays_broken_ends_in_a_failure_though_newcomers_are_prepared_for() -> None:
+    """It cannot go on for ever that a world is prepared, and its members meet anew, in turn."""
+    job, num_worlds = broken(0, 1, 2), 0
+    for _ in range(20):
+        job = job.with_spec(4, min=1)  # somebody is wanted who never comes
+        decided = job.decide().status
+        if decided.world == job.status.world:
+            break
+        num_worlds += 1
+        assert decided.world is not None
+        present = decided.world.trains or decided.world.generation
+        job = job.with_state(replace(decided, decisions=None))
+        job = job.with_workers(0, 1, 2, ready=True, arrived=present, broken=present)
+        job = job.with_worker(3, ready=False)
+    assert job.status.world is not None
+    assert job.status.world.breaks == MOST_BREAKS
+    failure = Failure(present, 1, "the workers lost touch with each other, but none is missed")
+    job = job.with_workers(0, 1, 2, ready=True, arrived=present, failed=failure)
+    restarts = job.decide().status.restarts
+    assert restarts is not None
+    assert (restarts.failures, restarts.last_reason) == (1, Reason.EXIT_CODE)
+    assert num_worlds <= 2 * MOST_BREAKS
