@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.chaos_worker import Home, LocalWorker
 from devcluster.addresses import claim_block
-from spotrun.agents.answers import Told
+from spotrun.agents.answers import Answers
 from spotrun.agents.published import published
 from spotrun.observe.telemetry.agents import Agents
 from spotrun.policies.chain import decide
@@ -53,7 +53,7 @@ class Operated:
         self._spec = a_spec(workers, min=1)
         self._lost_at: dict[int, float] = {}
         self._missed_at: dict[int, float] = {}
-        self._told = Told(published(self._snapshot(), self.status), b"key")
+        self._told = Answers(published(self._snapshot(), self.status), b"key")
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="operator", daemon=True)
         self._thread.start()
@@ -114,10 +114,10 @@ class Operated:
             self.status = decision.status
         for action in decision.actions:
             self._do(action)
-        told = Told(published(self._snapshot(), self.status), b"key")
-        if told.content != self._told.content:
+        answers = Answers(published(self._snapshot(), self.status), b"key")
+        if answers.content != self._told.content:
             self.news.notify_all()
-        self._told = told
+        self._told = answers
         for serial in in_doubt(job) & self.workers.keys():
             self.workers[serial].nudge()
             self.news.notify_all()

@@ -163,7 +163,7 @@ async def run(arguments: argparse.Namespace) -> None:
         namespace="default",
         advertise=f"{host}:{port}",
         address=f"{host}:{port}",
-        agents=ServerSettings(host=host, port=port, farewell_seconds=0.1),
+        agents=ServerSettings(host=host, port=port, step_down_seconds=0.1),
         plain_host=host,
         plain_port=0,
     )

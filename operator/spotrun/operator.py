@@ -18,7 +18,7 @@ from spotrun.cli.operator_command import prepared
 from spotrun.http.probes import health, plain_server
 from spotrun.kube.watch.kopf_feed import Feed
 from spotrun.runtime import kopf_handlers
-from spotrun.runtime.kopf_host import Guest, Service
+from spotrun.runtime.kopf_host import OpeningService, Service
 from spotrun.runtime.options import read_environment
 
 
@@ -27,7 +27,7 @@ async def _open(feed: Feed) -> AsyncIterator[Service]:
     if logging.getLogger().level > logging.DEBUG:
         logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # two lines for each event
     options = read_environment()
-    pages = {"/healthz": health(_guest.stalled)}
+    pages = {"/healthz": health(_hosted.stalled)}
     open_service = await prepared(options)
     async with (
         plain_server(pages, host=options.metrics_host, port=options.liveness_port),
@@ -36,12 +36,12 @@ async def _open(feed: Feed) -> AsyncIterator[Service]:
         yield service
 
 
-_guest = Guest(_open, stop=lambda: signal.raise_signal(signal.SIGTERM))
-kopf_handlers.register(kopf.get_default_registry(), _guest)
+_hosted = OpeningService(_open, stop=lambda: signal.raise_signal(signal.SIGTERM))
+kopf_handlers.register(kopf.get_default_registry(), _hosted)
 
 
 @kopf.on.cleanup()
 async def tell(**_: Any) -> None:  # noqa: ANN401 - kopf's keyword arguments
     """Fail the process if the operator failed."""
-    if _guest.failure is not None:
-        raise kopf.PermanentError(str(_guest.failure)) from _guest.failure
+    if _hosted.failure is not None:
+        raise kopf.PermanentError(str(_hosted.failure)) from _hosted.failure

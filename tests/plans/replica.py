@@ -104,9 +104,9 @@ class Replica:
             self._transport.die()
         if self.controller is not None:
             self.controller._election._until = float("-inf")  # whoever still gets in is sent away
-            visits = self.controller._server._listener.visits
-            visits.may_come = lambda address: False  # type: ignore[method-assign]
-            visits.close_all()
+            connections = self.controller._server._listener.connections
+            connections.may_connect = lambda address: False  # type: ignore[method-assign]
+            connections.close_all()
 
     async def run(self) -> None:
         """Work until killed; a start that fails ends the process, too."""

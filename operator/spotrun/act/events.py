@@ -52,10 +52,10 @@ def announcements(old: JobState, new: JobState) -> tuple[Announce, ...]:
     )
 
 
-def event(job: JobSnapshot, told: Announce, now: datetime, instance: str) -> Manifest:
+def event(job: JobSnapshot, announced: Announce, now: datetime, instance: str) -> Manifest:
     """The manifest of an event about a job; the same announcement at one time has one name."""
     moment = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
-    tag = hashlib.sha256(f"{job.uid} {told.reason} {moment}".encode()).hexdigest()[:16]
+    tag = hashlib.sha256(f"{job.uid} {announced.reason} {moment}".encode()).hexdigest()[:16]
     return plain(
         {
             "apiVersion": "events.k8s.io/v1",
@@ -65,9 +65,9 @@ def event(job: JobSnapshot, told: Announce, now: datetime, instance: str) -> Man
             "reportingController": f"{MANAGED_BY}.dev/operator",
             "reportingInstance": instance[:_INSTANCE_CHARACTERS],
             "action": "Reconcile",
-            "type": "Warning" if told.is_warning else "Normal",
-            "reason": told.reason,
-            "note": told.message.encode()[:_NOTE_BYTES].decode(errors="ignore"),
+            "type": "Warning" if announced.is_warning else "Normal",
+            "reason": announced.reason,
+            "note": announced.message.encode()[:_NOTE_BYTES].decode(errors="ignore"),
             "regarding": {
                 "apiVersion": API_VERSION,
                 "kind": TRAINING_JOB,
@@ -79,7 +79,7 @@ def event(job: JobSnapshot, told: Announce, now: datetime, instance: str) -> Man
     )
 
 
-def may_tell(times: deque[float], now_seconds: float) -> bool:
+def may_announce(times: deque[float], now_seconds: float) -> bool:
     """Whether one more event is allowed within the hour; counts it if so."""
     while times and now_seconds - times[0] >= _HOUR_SECONDS:
         times.popleft()
@@ -161,9 +161,11 @@ def _newcomers(old: JobState, new: JobState) -> Iterable[Announce]:
         return
     if before is not None and pause_after(now.failures) == pause_after(before.failures):
         return
-    said = next(one for one in reversed(new.decisions or ()) if one.what == "HoldBack")
-    reason = _reason((said.numbers or {}).get("reason"), Reason.EXIT_CODE)
-    yield Announce(reason, f"{said.why}; the next attempt is at {now.retry_at}", is_warning=True)
+    decision = next(one for one in reversed(new.decisions or ()) if one.what == "HoldBack")
+    reason = _reason((decision.numbers or {}).get("reason"), Reason.EXIT_CODE)
+    yield Announce(
+        reason, f"{decision.why}; the next attempt is at {now.retry_at}", is_warning=True
+    )
 
 
 def _refusal(old: JobState, new: JobState) -> Iterable[Announce]:

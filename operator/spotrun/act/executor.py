@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain
 
 from spotrun.act.errors import Trouble, is_terminating, on_removal, on_write
-from spotrun.act.events import announcements, event, may_tell
+from spotrun.act.events import announcements, event, may_announce
 from spotrun.act.jobs.annotations import annotate
 from spotrun.act.jobs.scale import resize
 from spotrun.act.jobs.status import StatusWriter, status_of
@@ -72,7 +72,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Sighting:
+class HiddenLookup:
     """The result of looking for workers that caches should show."""
 
     is_found: bool  # caches will show some of them
@@ -133,15 +133,15 @@ class Executor:
             troubles.append(Trouble(again_seconds=0.0))  # to say it in the status
         if not job.deleting and not any(trouble.is_terminating for trouble in troubles):
             changes = announcements(job.status, decision.status)
-            await self._tell(job, (*decision.announcements, *changes), memory)
+            await self._announce(job, (*decision.announcements, *changes), memory)
         return _outcome(troubles, stored=True)
 
-    async def say_farewell(self, memory: Memory) -> None:
+    async def announce_final_cost(self, memory: Memory) -> None:
         """Tell what a job has cost that was deleted while it cost something."""
         if memory.last is not None:
-            await self._tell(memory.last, cost_of_deleted(memory.last, self._wall()), memory)
+            await self._announce(memory.last, cost_of_deleted(memory.last, self._wall()), memory)
 
-    async def show(self, job: JobSnapshot, memory: Memory) -> Sighting:
+    async def show(self, job: JobSnapshot, memory: Memory) -> HiddenLookup:
         """Have caches show the workers that they miss: those of `memory.hidden`.
 
         A number without a pod is remembered, for as long as it is asked for.
@@ -150,7 +150,9 @@ class Executor:
         asked = sorted(memory.hidden.keys() - memory.vanished)
         seen = await asyncio.gather(*(self._show(job, serial, memory) for serial in asked))
         is_found = any(one.is_found for one in seen)
-        return Sighting(is_found, min((one.again_seconds for one in seen), default=float("inf")))
+        return HiddenLookup(
+            is_found, min((one.again_seconds for one in seen), default=float("inf"))
+        )
 
     async def let_go_of_hidden(self, last: JobSnapshot, serial: int) -> None:
         """Release a worker's pod of a deleted job, if it is left; raises KubeError."""
@@ -167,7 +169,7 @@ class Executor:
             return
         self._writes.reached(job, PODS, pod.name, version)
 
-    async def _show(self, job: JobSnapshot, serial: int, memory: Memory) -> Sighting:
+    async def _show(self, job: JobSnapshot, serial: int, memory: Memory) -> HiddenLookup:
         async def write() -> list[Trouble | None]:
             try:
                 were_changed = await self._pods.show(job, serial)
@@ -177,13 +179,13 @@ class Executor:
                 memory.vanished |= {serial}
             elif were_changed:
                 words = f"others changed the labels of worker {serial}, and they are put back"
-                await self._tell(job, (Announce(Reason.LABELS_RESTORED, words, True),), memory)
+                await self._announce(job, (Announce(Reason.LABELS_RESTORED, words, True),), memory)
             return [None]
 
         troubles = await self._retries.attempt(memory, _labels_of(serial), write)
         waits = [one.again_seconds for one in troubles if one.again_seconds is not None]
         is_found = not troubles and serial not in memory.vanished
-        return Sighting(is_found, min(waits, default=float("inf")))
+        return HiddenLookup(is_found, min(waits, default=float("inf")))
 
     async def _act(self, job: JobSnapshot, decision: Decision, memory: Memory) -> list[Trouble]:
         workers: list[Create] = []
@@ -238,10 +240,10 @@ class Executor:
         self._statuses.await_newer(job)
         return None
 
-    async def _tell(self, job: JobSnapshot, told: Iterable[Announce], memory: Memory) -> None:
+    async def _announce(self, job: JobSnapshot, news: Iterable[Announce], memory: Memory) -> None:
         """Create an event; a lost one is not worth a second attempt."""
-        for one in told:
-            if not may_tell(memory.event_times, self._clock()):
+        for one in news:
+            if not may_announce(memory.event_times, self._clock()):
                 return
             manifest = event(job, one, self._wall(), self._instance)
             try:

@@ -36,7 +36,7 @@ UNREADABLE_SECONDS = 60.0
 """A pool that is there but cannot be read is somebody's to mend."""
 
 
-class PoolKeeper:
+class PoolWriter:
     """Decides the status of a pool, and writes it."""
 
     def __init__(

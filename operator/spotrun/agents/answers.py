@@ -39,7 +39,7 @@ class Published:
     saves: bool = False  # there is a place for checkpoints
 
 
-class Told:
+class Answers:
     """The answers to all workers of one job; their common part is made and hashed once."""
 
     def __init__(self, job: Published, key: bytes) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from spotrun.agents.answers import Published, Told
+from spotrun.agents.answers import Answers, Published
 from spotrun.kube.resource import Key
 from spotrun.wire import Answer
 
@@ -39,7 +39,7 @@ class Place:
 class _Entry:
     job: Published
     version: int
-    told: Told
+    answers: Answers
 
 
 class _Poll(NamedTuple):
@@ -99,10 +99,10 @@ class Board:
         if version < (old.version if old else 0) or version <= self._gone.get(key, -1):
             return
         self._gone.pop(key, None)
-        told = Told(job, self._key)
-        self._entries[key] = _Entry(job, version, told)
-        if old is None or old.told.content != told.content or old.job.uid != job.uid:
-            self._wake_changed(key, told)
+        answers = Answers(job, self._key)
+        self._entries[key] = _Entry(job, version, answers)
+        if old is None or old.answers.content != answers.content or old.job.uid != job.uid:
+            self._wake_changed(key, answers)
 
     def withdraw(self, key: Key, version: int) -> None:
         """Tell the agents of a deleted job that it is gone."""
@@ -122,7 +122,7 @@ class Board:
     def place(self, worker: WorkerKey) -> Place | None:
         """Return the job and serial of a pod; None if there is no such pod in the job."""
         entry = self._entries.get(Key(worker.namespace, worker.job))
-        serial = entry.told.serials.get(worker.pod) if entry else None
+        serial = entry.answers.serials.get(worker.pod) if entry else None
         if entry is None or serial is None:
             return None
         return Place(entry.job.uid, serial, entry.job.peers[serial].uid)
@@ -130,8 +130,8 @@ class Board:
     def answer(self, worker: WorkerKey) -> Answer | None:
         """Return that worker's present answer; None if there is no such worker."""
         entry = self._entries.get(Key(worker.namespace, worker.job))
-        serial = entry.told.serials.get(worker.pod) if entry else None
-        return None if entry is None or serial is None else entry.told.answer(serial)
+        serial = entry.answers.serials.get(worker.pod) if entry else None
+        return None if entry is None or serial is None else entry.answers.answer(serial)
 
     async def wait(self, worker: WorkerKey, seen: str, timeout_seconds: float) -> Answer | None:
         """Return the answer once it differs from `seen`, or the present one after the time-out.
@@ -165,10 +165,10 @@ class Board:
         for key in self._polls:
             self._wake_all(key)
 
-    def _wake_changed(self, key: Key, told: Told) -> None:
+    def _wake_changed(self, key: Key, answers: Answers) -> None:
         for pod, poll in self._polls.get(key, {}).items():
-            serial = told.serials.get(pod)
-            if serial is None or told.version(serial) != poll.seen:
+            serial = answers.serials.get(pod)
+            if serial is None or answers.version(serial) != poll.seen:
                 _resolve(poll.news)
 
     def _wake_all(self, key: Key) -> None:

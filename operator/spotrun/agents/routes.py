@@ -80,7 +80,7 @@ class Leadership(Protocol):
 
 
 @dataclass(frozen=True)
-class Manners:
+class RequestLimits:
     """Time limits and rate limits of requests."""
 
     poll_seconds: float = 20.0  # below what load balancers and NAT take for a dead connection
@@ -92,7 +92,7 @@ class Manners:
     asks is served: told at once, it would ask again at once, thousands of times a second."""
 
 
-Introduce = Callable[[web.RequestHandler, str], None]
+OnAuthenticated = Callable[[web.RequestHandler, str], None]
 Count = Callable[[str, int], None]
 
 
@@ -112,23 +112,23 @@ class App:
         leadership: Leadership,
         wake: Callable[[Key], None],
         *,
-        manners: Manners = Manners(),
+        request_limits: RequestLimits = RequestLimits(),
         count: Count = lambda _what, _status: None,
         clock: Clock = time.monotonic,
         wall: Callable[[], datetime] = utc_now,
         roll: Roll | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.introduce: Introduce = lambda _connection, _worker: None
+        self.authenticate: OnAuthenticated = lambda _connection, _worker: None
         self._board = board
         self._agents = agents
         self._tokens = tokens
         self._leadership = leadership
         self._wake = wake
-        self._manners = manners
+        self._request_limits = request_limits
         self._count = count
         self._roll = roll or Random().random  # noqa: S311 - jitter, not a secret
-        self._requests = Buckets(manners.requests, clock, most=50_000)
+        self._requests = Buckets(request_limits.requests, clock, most=50_000)
         self._wall = wall
         self._sleep = sleep
         self._date = (0, "")  # of a second since the epoch, as HTTP writes it
@@ -164,7 +164,7 @@ class App:
         else:
             seen = request.query.get("seen", "")[:_SEEN_CHARACTERS]
             # Spread over a third of the time, so that those who came together come apart.
-            seconds = self._manners.poll_seconds * (0.83 + 0.34 * self._roll())
+            seconds = self._request_limits.poll_seconds * (0.83 + 0.34 * self._roll())
             answer = await self._hold(route.worker, place, seen, seconds)
             self._check_leads()
         if answer is None:
@@ -195,7 +195,7 @@ class App:
         if place is not None and place.pod_uid != bearer.pod_uid:
             raise Refused(403, f"the token belongs to an earlier pod of the name {worker.pod}")
         if place is not None:  # before it has to wait: so it holds few connections
-            self.introduce(request.protocol, bearer.pod_uid)
+            self.authenticate(request.protocol, bearer.pod_uid)
         await self._ask_not_too_often(bearer.pod_uid)
         if place is None:
             raise self._unknown(worker)
@@ -204,14 +204,14 @@ class App:
     async def _ask_not_too_often(self, pod_uid: str) -> None:
         requests = self._requests[pod_uid]
         if (wait := requests.wait_seconds()) > 0:
-            seconds = self._manners.flood_seconds
+            seconds = self._request_limits.flood_seconds
             requests.drain(seconds)
             await self._sleep(seconds * (0.5 + self._roll()))  # not all who flood at one moment
             raise Refused(429, "this worker asks too often", retry_after_seconds=wait)
         requests.take()
 
     async def _take_report(self, request: web.BaseRequest, worker: WorkerKey, place: Place) -> None:
-        body = await _body(request, self._manners.body_seconds)
+        body = await _body(request, self._request_limits.body_seconds)
         try:
             report = read_report(body)
         except OldWireError as error:
@@ -277,14 +277,14 @@ def _ok(answer: Answer) -> web.Response:
 
 
 def _refusal(refused: Refused) -> web.Response:
-    said = {"message": refused.message}
+    content = {"message": refused.message}
     if refused.leader is not None:
-        said["leader"] = refused.leader
+        content["leader"] = refused.leader
     response = web.Response(
         status=refused.status,
         # aiohttp has no words for some of them.
         reason=HTTPStatus(refused.status).phrase,
-        body=json.dumps(said).encode(),
+        body=json.dumps(content).encode(),
         content_type="application/json",
         headers={**refused.headers, **SERVER},
     )

@@ -143,9 +143,9 @@ def _now() -> datetime:
 
 def _own_address(server: str) -> str:
     """Return this machine's address as the API server sees it, asked of the kernel alone."""
-    told = os.environ.get("POD_IP")
-    if told:
-        return told
+    pod_ip = os.environ.get("POD_IP")
+    if pod_ip:
+        return pod_ip
     parts = urlsplit(server)
     try:
         found = socket.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_DGRAM)

@@ -19,21 +19,21 @@ from spotrun.http.rate_limit import Buckets, Clock, Rate
 class Limits:
     """The connections that one address, one worker and everybody together may hold open."""
 
-    connections: int = 18_000  # two of 8,000 workers each, and room for strangers
-    strangers: int = 6_000  # all of a dead leader's agents come, and get in by turns
-    strangers_per_address: int = 256  # a node whose pods share an address may run 110 workers
+    connections: int = 18_000  # two of 8,000 workers each, and room for others
+    unauthenticated: int = 6_000  # all of a dead leader's agents come, and get in by turns
+    unauthenticated_per_address: int = 256  # a node whose pods share an address may run 110 workers
     arrivals_per_address: Rate = field(default_factory=lambda: Rate(per_second=50, burst=400))
     connections_per_worker: int = 4  # its two, and the two of an agent that has just restarted
-    introduction_seconds: float = 10.0  # to finish TLS, and once more to show a good token
+    authentication_seconds: float = 10.0  # to finish TLS, and once more to show a good token
     idle_seconds: float = 75.0  # between two requests, incomplete headers included
 
 
 _CROWD = 8
-"""An address with so many times the strangers of another one gives way to it: not a node's workers
-among each other, of whom each has two connections."""
+"""An address gives way to another one that has so many times fewer unauthenticated connections: not
+a node's workers among each other, of whom each has two connections."""
 
 
-class Visit:
+class OpenConnection:
     """One connection."""
 
     __slots__ = ("address", "greeting", "protocol", "timer", "worker")
@@ -54,114 +54,117 @@ class Visit:
             self.greeting.cancel()
 
 
-class Visits:
+class Connections:
     """The open connections, within the limits."""
 
     def __init__(self, limits: Limits, clock: Clock = time.monotonic) -> None:
         self._limits = limits
         self._arrivals = Buckets(limits.arrivals_per_address, clock)
-        self._visits: dict[web.RequestHandler, Visit] = {}
-        self._strangers: dict[str, OrderedDict[Visit, None]] = {}
-        self._num_strangers = 0
-        self._sizes: Counter[int] = Counter()  # how many addresses have so many strangers
+        self._open: dict[web.RequestHandler, OpenConnection] = {}
+        self._unauthenticated: dict[str, OrderedDict[OpenConnection, None]] = {}
+        self._num_unauthenticated = 0
+        self._sizes: Counter[int] = Counter()  # how many addresses have so many
         self._largest = 0
-        self._of_worker: dict[str, OrderedDict[Visit, None]] = {}
+        self._of_worker: dict[str, OrderedDict[OpenConnection, None]] = {}
 
     def __len__(self) -> int:
-        return len(self._visits)
+        return len(self._open)
 
     @property
-    def num_strangers(self) -> int:
+    def num_unauthenticated(self) -> int:
         """The number of connections that have shown no good token yet."""
-        return self._num_strangers
+        return self._num_unauthenticated
 
-    def may_come(self, address: str) -> bool:
+    def may_connect(self, address: str) -> bool:
         """Whether another unauthenticated connection is accepted from that address."""
         arrivals = self._arrivals[address]
-        here = len(self._strangers.get(address, ()))
-        if here >= self._limits.strangers_per_address or arrivals.wait_seconds() > 0:
+        here = len(self._unauthenticated.get(address, ()))
+        if here >= self._limits.unauthenticated_per_address or arrivals.wait_seconds() > 0:
             return False
         if self._is_full and not self._make_room(here):
             return False
         arrivals.take()
         return True
 
-    def arrived(self, address: str, protocol: web.RequestHandler) -> Visit:
+    def add(self, address: str, protocol: web.RequestHandler) -> OpenConnection:
         """Add an unauthenticated connection."""
-        visit = Visit(address, protocol)
-        self._visits[protocol] = visit
-        here = self._strangers.setdefault(address, OrderedDict())
-        here[visit] = None
+        opened = OpenConnection(address, protocol)
+        self._open[protocol] = opened
+        here = self._unauthenticated.setdefault(address, OrderedDict())
+        here[opened] = None
         self._resized(len(here) - 1, len(here))
-        return visit
+        return opened
 
-    def introduced(self, protocol: web.RequestHandler, worker: str) -> None:
+    def authenticate(self, protocol: web.RequestHandler, worker: str) -> None:
         """Note that it has shown a worker's token; the worker's oldest connection gives way."""
-        visit = self._visits.get(protocol)
-        if visit is None or visit.worker == worker:
+        opened = self._open.get(protocol)
+        if opened is None or opened.worker == worker:
             return
-        if visit.worker is not None:
-            self._leave_worker(visit)
+        if opened.worker is not None:
+            self._leave_worker(opened)
         else:
-            self._no_stranger(visit)
-        visit.worker = worker
+            self._leave_unauthenticated(opened)
+        opened.worker = worker
         mine = self._of_worker.setdefault(worker, OrderedDict())
-        mine[visit] = None
+        mine[opened] = None
         if len(mine) > self._limits.connections_per_worker:
             next(iter(mine)).close()
 
-    def left(self, protocol: web.RequestHandler) -> None:
+    def remove(self, protocol: web.RequestHandler) -> None:
         """Remove a connection that has ended."""
-        visit = self._visits.pop(protocol, None)
-        if visit is None:
+        opened = self._open.pop(protocol, None)
+        if opened is None:
             return
-        if visit.worker is None:
-            self._no_stranger(visit)
+        if opened.worker is None:
+            self._leave_unauthenticated(opened)
         else:
-            self._leave_worker(visit)
+            self._leave_worker(opened)
 
     def close_all(self) -> None:
         """Close every connection."""
-        for visit in list(self._visits.values()):
-            visit.close()
+        for opened in list(self._open.values()):
+            opened.close()
 
     @property
     def _is_full(self) -> bool:
         limits = self._limits
-        return len(self._visits) >= limits.connections or self._num_strangers >= limits.strangers
+        return (
+            len(self._open) >= limits.connections
+            or self._num_unauthenticated >= limits.unauthenticated
+        )
 
     def _make_room(self, here: int) -> bool:
         """Whether the fullest address's oldest connection was closed for one from elsewhere."""
         if self._largest < _CROWD * (here + 1):
             return False
-        fullest = max(self._strangers.values(), key=len)
+        fullest = max(self._unauthenticated.values(), key=len)
         first = next(iter(fullest))
-        self.left(first.protocol)
+        self.remove(first.protocol)
         first.close()
         return True
 
     def _resized(self, before: int, now: int) -> None:
         """Note another number of unauthenticated connections of an address."""
-        self._num_strangers += now - before
+        self._num_unauthenticated += now - before
         self._sizes[before] -= 1
         self._sizes[now] += 1
         self._largest = max(self._largest, now)
         if not self._sizes[self._largest]:
             self._largest -= 1  # where it has gone from, it has gone one down
 
-    def _no_stranger(self, visit: Visit) -> None:
-        if visit.timer is not None:
-            visit.timer.cancel()
-            visit.timer = None
-        here = self._strangers[visit.address]
-        del here[visit]
+    def _leave_unauthenticated(self, opened: OpenConnection) -> None:
+        if opened.timer is not None:
+            opened.timer.cancel()
+            opened.timer = None
+        here = self._unauthenticated[opened.address]
+        del here[opened]
         self._resized(len(here) + 1, len(here))
         if not here:
-            del self._strangers[visit.address]
+            del self._unauthenticated[opened.address]
 
-    def _leave_worker(self, visit: Visit) -> None:
-        assert visit.worker is not None, "it has introduced itself"
-        mine = self._of_worker[visit.worker]
-        del mine[visit]
+    def _leave_worker(self, opened: OpenConnection) -> None:
+        assert opened.worker is not None, "it has shown a token"
+        mine = self._of_worker[opened.worker]
+        del mine[opened]
         if not mine:
-            del self._of_worker[visit.worker]
+            del self._of_worker[opened.worker]

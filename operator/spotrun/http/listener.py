@@ -16,7 +16,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from typing_extensions import override
 
-from spotrun.http.connection_limits import Limits, Visit, Visits
+from spotrun.http.connection_limits import Connections, Limits, OpenConnection
 from spotrun.http.errors import SERVER
 from spotrun.kube.tasks import running
 
@@ -64,7 +64,7 @@ class _Http(web.Server):
         # A poll whose agent hung up is to be forgotten.
         super().__init__(handler, handler_cancellation=True)
         self._limits = limits
-        self.left: Callable[[web.RequestHandler], None] = lambda _: None
+        self.on_lost: Callable[[web.RequestHandler], None] = lambda _: None
 
     @override
     def __call__(self) -> web.RequestHandler:
@@ -86,7 +86,7 @@ class _Http(web.Server):
         self, handler: web.RequestHandler, exc: BaseException | None = None
     ) -> None:
         super().connection_lost(handler, exc)
-        self.left(handler)
+        self.on_lost(handler)
 
 
 class Listener:
@@ -101,7 +101,9 @@ class Listener:
         port: int,
         limits: Limits,
     ) -> None:
-        self.visits = Visits(replace(limits, connections=min(limits.connections, _spare_files())))
+        self.connections = Connections(
+            replace(limits, connections=min(limits.connections, _spare_files()))
+        )
         self._handler = handler
         self._tls = tls
         self._limits = limits
@@ -112,7 +114,7 @@ class Listener:
 
     async def __aenter__(self) -> Self:
         self._http = _Http(self._handler, self._limits)
-        self._http.left = self.visits.left
+        self._http.on_lost = self.connections.remove
         self._socket = _listen(self._host, self._port)
         self.port: int = self._socket.getsockname()[1]
         await self._stack.enter_async_context(running(self._accept()))
@@ -124,7 +126,7 @@ class Listener:
             task.cancel()
         await asyncio.gather(*self._greeting, return_exceptions=True)
         self._socket.close()
-        self.visits.close_all()
+        self.connections.close_all()
         await self._http.shutdown(timeout=1.0)
 
     async def _accept(self) -> None:
@@ -140,40 +142,42 @@ class Listener:
                 continue
             connection.setblocking(False)
             address = str(peer[0])
-            if not self.visits.may_come(address):
+            if not self.connections.may_connect(address):
                 connection.close()
                 continue
             protocol = self._http()
-            visit = self.visits.arrived(address, protocol)
-            visit.greeting = task = asyncio.create_task(self._greet(connection, visit))
+            opened = self.connections.add(address, protocol)
+            opened.greeting = task = asyncio.create_task(self._greet(connection, opened))
             self._greeting.add(task)
-            task.add_done_callback(partial(self._greeted, connection, visit))
+            task.add_done_callback(partial(self._greeted, connection, opened))
 
-    def _greeted(self, connection: socket.socket, visit: Visit, task: asyncio.Task[None]) -> None:
+    def _greeted(
+        self, connection: socket.socket, opened: OpenConnection, task: asyncio.Task[None]
+    ) -> None:
         self._greeting.discard(task)
-        visit.greeting = None
+        opened.greeting = None
         if task.cancelled():  # perhaps before it began, and so could close what it was given
             connection.close()
 
-    async def _greet(self, connection: socket.socket, visit: Visit) -> None:
+    async def _greet(self, connection: socket.socket, opened: OpenConnection) -> None:
         loop = asyncio.get_running_loop()
-        protocol = visit.protocol
-        visit.timer = loop.call_later(2 * self._limits.introduction_seconds, visit.close)
+        protocol = opened.protocol
+        opened.timer = loop.call_later(2 * self._limits.authentication_seconds, opened.close)
         try:
             await loop.connect_accepted_socket(
                 lambda: protocol,
                 connection,
                 ssl=self._tls,
-                ssl_handshake_timeout=self._limits.introduction_seconds if self._tls else None,
+                ssl_handshake_timeout=self._limits.authentication_seconds if self._tls else None,
                 ssl_shutdown_timeout=1.0 if self._tls else None,
             )
         except (OSError, ssl.SSLError, TimeoutError) as error:
-            log.debug("no connection with %s: %s", visit.address, error)
-            self.visits.left(protocol)
+            log.debug("no connection with %s: %s", opened.address, error)
+            self.connections.remove(protocol)
             connection.close()
         except asyncio.CancelledError:
-            self.visits.left(protocol)
-            visit.close()  # perhaps TLS was just done: it would take its leave first
+            self.connections.remove(protocol)
+            opened.close()  # perhaps TLS was just done: it would take its leave first
             with contextlib.suppress(OSError):
                 connection.close()
             raise

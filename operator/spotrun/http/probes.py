@@ -17,7 +17,7 @@ Probe = Callable[[], str | None]
 
 Page = Callable[[web.BaseRequest], Awaitable[web.Response]]
 
-LIMITS = Limits(connections=500, strangers=500, strangers_per_address=50)
+LIMITS = Limits(connections=500, unauthenticated=500, unauthenticated_per_address=50)
 """Of one port. A kubelet and a few Prometheus come, each with a connection at a time."""
 
 

@@ -23,7 +23,7 @@ AGREE_SECONDS = 10.0
 SETTLE_SECONDS = 600.0
 """For so long an API server that disagrees has to keep one time before that is believed."""
 _LOOK_SECONDS = 1.0  # so often a Date is read: it has no smaller unit
-_WARN_SECONDS = 60.0  # at most so often it is said that clocks disagree
+_WARN_SECONDS = 60.0  # at most so often it is date_header that clocks disagree
 
 
 def boot_seconds() -> float:
@@ -85,31 +85,31 @@ class Clock:
         if seconds - self._looked_at < _LOOK_SECONDS:
             return
         self._looked_at = seconds
-        said = _read(date)
-        if said is None:  # there is nothing else to go by
+        date_header = _read(date)
+        if date_header is None:  # there is nothing else to go by
             self._is_confirmed = True
             return
         took_seconds = seconds - sent_at
-        if _agree(self._wall(), said, took_seconds):
+        if _agree(self._wall(), date_header, took_seconds):
             self._set(_Line(self._wall(), seconds))
-        elif self._is_confirmed and _agree(self._line.at(seconds), said, took_seconds):
+        elif self._is_confirmed and _agree(self._line.at(seconds), date_header, took_seconds):
             self._other = None  # it is the wall clock that has jumped
         else:
-            self._doubt(said, seconds, took_seconds)
+            self._doubt(date_header, seconds, took_seconds)
 
-    def _doubt(self, said: datetime.datetime, seconds: float, took_seconds: float) -> None:
+    def _doubt(self, date_header: datetime.datetime, seconds: float, took_seconds: float) -> None:
         """Note that the API server has another time: ours holds until that has lasted."""
         other = self._other
-        if other is None or not _agree(other.at(seconds), said, took_seconds):
-            self._warn(said, seconds)
-            self._other = _Line(said, seconds)
+        if other is None or not _agree(other.at(seconds), date_header, took_seconds):
+            self._warn(date_header, seconds)
+            self._other = _Line(date_header, seconds)
             if not self._is_confirmed:
                 self._line = self._other
         elif seconds - other.seconds >= SETTLE_SECONDS:
             log.warning("the API server keeps its time: it counts from now on")
             self._set(_Line(other.at(seconds), seconds))
 
-    def _warn(self, said: datetime.datetime, seconds: float) -> None:
+    def _warn(self, date_header: datetime.datetime, seconds: float) -> None:
         """Log a warning, but not at each answer if several API servers disagree."""
         if seconds - self._warned_at < _WARN_SECONDS:
             return
@@ -118,16 +118,16 @@ class Clock:
             "this machine's clock says %s, the API server's %s: nothing that cannot be taken "
             "back is done until they agree; set the clocks (chrony, NTP)",
             f"{self._wall():%Y-%m-%dT%H:%M:%SZ}",
-            f"{said:%Y-%m-%dT%H:%M:%SZ}",
+            f"{date_header:%Y-%m-%dT%H:%M:%SZ}",
         )
 
     def _set(self, line: _Line) -> None:
         self._line, self._other, self._is_confirmed = line, None, True
 
 
-def _agree(moment: datetime.datetime, said: datetime.datetime, took_seconds: float) -> bool:
+def _agree(moment: datetime.datetime, date_header: datetime.datetime, took_seconds: float) -> bool:
     """Whether the server's Date fits: it was set, to the second, between request and answer."""
-    ahead_seconds = (moment - said).total_seconds()
+    ahead_seconds = (moment - date_header).total_seconds()
     return -AGREE_SECONDS <= ahead_seconds <= took_seconds + 1 + AGREE_SECONDS
 
 

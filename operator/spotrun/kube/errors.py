@@ -125,23 +125,23 @@ def refusal(
 ) -> KubeError:
     """Make an error of an HTTP answer; a proxy's plain text is passed on as it is."""
     try:
-        said = msgspec.json.decode(body, type=Status)
+        answer = msgspec.json.decode(body, type=Status)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         text = body[:_MAX_MESSAGE].decode(errors="replace").strip()
-        said = Status(message=text or f"HTTP {status} without a message")
-    return from_status(said, status=status, write=write, retry_after=retry_after)
+        answer = Status(message=text or f"HTTP {status} without a message")
+    return from_status(answer, status=status, write=write, retry_after=retry_after)
 
 
 def from_status(
-    said: Status, *, status: int = 0, write: bool = False, retry_after: str | None = None
+    answer: Status, *, status: int = 0, write: bool = False, retry_after: str | None = None
 ) -> KubeError:
     """Make an error of a Status, as it comes with an answer or inside a watch stream."""
-    status = status or said.code or 500
-    details = said.details or StatusDetails()
-    return error_class(status, said.reason, write=write)(
-        _shortened(said.message) or said.reason or f"HTTP {status}",
+    status = status or answer.code or 500
+    details = answer.details or StatusDetails()
+    return error_class(status, answer.reason, write=write)(
+        _shortened(answer.message) or answer.reason or f"HTTP {status}",
         status=status,
-        reason=said.reason,
+        reason=answer.reason,
         causes=details.causes or (),
         retry_after_seconds=_seconds(retry_after, details.retry_after_seconds),
     )

@@ -17,7 +17,7 @@ from spotrun.api.names import Phase
 from spotrun.api.status import WorkersStatus
 from spotrun.kube.resource import Key
 from spotrun.kube.workqueue.queue import WorkQueue
-from spotrun.metrics.deleted_jobs import Farewells
+from spotrun.metrics.deleted_jobs import DeletedJobs
 from spotrun.metrics.money import money_families
 from spotrun.metrics.progress import progress_families
 from spotrun.metrics.queues import Queues
@@ -41,10 +41,10 @@ class Meter:
         queues: Mapping[str, WorkQueue[Any]] | None = None,
         *,
         most_jobs: int = MOST_JOBS,
-        farewells: Farewells | None = None,
+        deleted_jobs: DeletedJobs | None = None,
     ) -> None:
         self.registry = CollectorRegistry()
-        self.registry.register(_Jobs(jobs, leads, most_jobs, farewells))
+        self.registry.register(_Jobs(jobs, leads, most_jobs, deleted_jobs))
         self.registry.register(Queues(queues or {}, leads))
         Info("spotrun_build", "The operator's version.", registry=self.registry).info(
             {"version": importlib.metadata.version("spotrun")}
@@ -107,12 +107,12 @@ class _Jobs(Collector):
         jobs: Callable[[], Iterable[Published]],
         leads: Callable[[], bool],
         most: int,
-        farewells: Farewells | None,
+        deleted_jobs: DeletedJobs | None,
     ) -> None:
         self._jobs = jobs
         self._leads = leads
         self._most = most
-        self._farewells = farewells
+        self._deleted_jobs = deleted_jobs
 
     @override
     def collect(self) -> Iterator[Metric]:
@@ -132,7 +132,7 @@ class _Jobs(Collector):
         shown = list(islice(jobs, self._most))
         yield from _families(shown)
         yield from progress_families(shown)
-        gone = self._farewells.instead_of(jobs) if self._farewells is not None else {}
+        gone = self._deleted_jobs.instead_of(jobs) if self._deleted_jobs is not None else {}
         others = [job for job in shown if Key(job.namespace, job.name) not in gone]
         yield from money_families([*others, *gone.values()])
         yield from scaling_families(shown)

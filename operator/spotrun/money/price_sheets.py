@@ -42,14 +42,14 @@ def read_sheet(text: str) -> Sheet:
     read = _schema(columns)
     rows: list[Row] = []
     refused: list[str] = []
-    said: dict[tuple[object, ...], tuple[int, UsdPerHour]] = {}
+    seen: dict[tuple[object, ...], tuple[int, UsdPerHour]] = {}
     for number, line in lines:
         try:
             row = read(_by_column(columns, _cells(line)))
         except ValueError as error:
             refused.append(f"line {number}: {error}")
             continue
-        first, price = said.setdefault(row.about, (number, row.usd_per_hour))
+        first, price = seen.setdefault(row.about, (number, row.usd_per_hour))
         if price == row.usd_per_hour:
             rows.append(row)
         else:

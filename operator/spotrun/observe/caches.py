@@ -85,7 +85,9 @@ class Caches(Following):
         self.prices = Prices(pools.price_of, wall, self._tables.catalog)
         self.agents = Agents(clock)
         self.usage = Usage(client, clock=clock, wake=wake, pods_of=jobs.pods_of)
-        self._nodes = Nodes(jobs.node, clock=clock, wall=wall, place=pools.place, said=pools.said)
+        self._nodes = Nodes(
+            jobs.node, clock=clock, wall=wall, place=pools.place, events=pools.events_of
+        )
         self._gangs = Gangs(wake, wall)
         self._uids: dict[Key, str] = {}
 
@@ -113,13 +115,13 @@ class Caches(Following):
 
     def claims_of(self, key: Key) -> Claims:
         """The claims that all workers of a job will have to mount."""
-        said = self.jobs.said(key)
-        return NO_CLAIMS if said is None else claims_of(*said, key.namespace)
+        found = self.jobs.spec_and_state(key)
+        return NO_CLAIMS if found is None else claims_of(*found, key.namespace)
 
     def device_claims_of(self, key: Key) -> DeviceClaims:
         """The claims for devices by which a job's workers are made."""
-        said = self.jobs.said(key)
-        claims = NO_DEVICE_CLAIMS if said is None else device_claims_of(*said, key.namespace)
+        found = self.jobs.spec_and_state(key)
+        claims = NO_DEVICE_CLAIMS if found is None else device_claims_of(*found, key.namespace)
         if not claims.claims:
             return claims
         return replace(claims, is_on_pods=self.jobs.has_devices_on_pods(key))
@@ -194,8 +196,8 @@ class Caches(Following):
 
     def _wants_nodes(self, key: Key) -> bool:
         """Whether a job may stand in line, told without its pods: those that train do not."""
-        said = self.jobs.said(key)
-        return said is not None and wants_nodes(*said)
+        found = self.jobs.spec_and_state(key)
+        return found is not None and wants_nodes(*found)
 
     def again_seconds(self, key: Key) -> float:
         """Return the seconds until a job has to be looked at again though nothing happens.

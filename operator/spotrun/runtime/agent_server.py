@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Self
 
 from spotrun.agents.long_poll import Board
-from spotrun.agents.routes import Agents, App, Authenticator, Leadership, Manners
+from spotrun.agents.routes import Agents, App, Authenticator, Leadership, RequestLimits
 from spotrun.http.connection_limits import Limits
 from spotrun.http.listener import Listener
 from spotrun.http.tls import Identity, Source, server_context, show
@@ -29,9 +29,9 @@ class Settings:
     host: str = ""  # every address
     port: int = 8443
     limits: Limits = field(default_factory=Limits)
-    manners: Manners = field(default_factory=Manners)
+    request_limits: RequestLimits = field(default_factory=RequestLimits)
     renewal_seconds: float = 600.0  # how often certificates are looked at again
-    farewell_seconds: float = 1.0  # for the answers of a leader that steps down
+    step_down_seconds: float = 1.0  # for the answers of a leader that steps down
 
 
 class Server:
@@ -66,7 +66,7 @@ class Server:
             tokens,
             leadership,
             wake,
-            manners=settings.manners,
+            request_limits=settings.request_limits,
             count=meter.count_request if meter is not None else lambda _what, _status: None,
             wall=wall,
         )
@@ -77,7 +77,7 @@ class Server:
             port=settings.port,
             limits=settings.limits,
         )
-        app.introduce = self._listener.visits.introduced
+        app.authenticate = self._listener.connections.authenticate
         if meter is not None:
             self._watch(meter)
 
@@ -89,7 +89,7 @@ class Server:
     @property
     def num_connections(self) -> int:
         """The number of open connections, unauthenticated ones included."""
-        return len(self._listener.visits)
+        return len(self._listener.connections)
 
     @property
     def bundle(self) -> str:
@@ -99,8 +99,8 @@ class Server:
     async def step_down(self) -> None:
         """Answer every open poll with the leader's address as far as known, then hang up."""
         self._board.forget()
-        await asyncio.sleep(self._settings.farewell_seconds)
-        self._listener.visits.close_all()
+        await asyncio.sleep(self._settings.step_down_seconds)
+        self._listener.connections.close_all()
 
     async def renew(self) -> None:
         """Look for a newer certificate, and show it from now on."""
@@ -129,9 +129,9 @@ class Server:
                 log.warning("the certificates could not be looked at: %s", error)
 
     def _watch(self, meter: Meter) -> None:
-        visits = self._listener.visits
+        connections = self._listener.connections
         meter.agent_polls.set_function(lambda: self._board.num_polls)
-        strangers = meter.agent_connections.labels("stranger")
-        strangers.set_function(lambda: visits.num_strangers)
+        unknown = meter.agent_connections.labels("stranger")
+        unknown.set_function(lambda: connections.num_unauthenticated)
         known = meter.agent_connections.labels("known")
-        known.set_function(lambda: len(visits) - visits.num_strangers)
+        known.set_function(lambda: len(connections) - connections.num_unauthenticated)

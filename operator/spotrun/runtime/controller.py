@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from spotrun.act.executor import Executor
 from spotrun.act.manifests.worker_settings import Settings as WorkerSettings
-from spotrun.act.pools import PoolKeeper
+from spotrun.act.pools import PoolWriter
 from spotrun.agents.leadership import Leadership
 from spotrun.agents.long_poll import Board
 from spotrun.agents.published import publish
@@ -29,7 +29,7 @@ from spotrun.kube.rest.client import Client
 from spotrun.kube.tasks import first_of, running
 from spotrun.kube.watch.kopf_feed import Feed
 from spotrun.kube.workqueue.queue import WorkQueue
-from spotrun.metrics.deleted_jobs import Farewells
+from spotrun.metrics.deleted_jobs import DeletedJobs
 from spotrun.metrics.exposition import Exposition
 from spotrun.metrics.registry import Meter
 from spotrun.observe.caches import Caches
@@ -95,7 +95,7 @@ class Controller:
             wall=client.clock.now,
         )
         self._horizon: Horizon[Key, Resource] = Horizon(self._caches, time.monotonic)
-        self._keeper = PoolKeeper(
+        self._pool_writer = PoolWriter(
             client,
             self._caches,
             self._horizon,
@@ -150,12 +150,12 @@ class Controller:
             "trainingjobs": self._queue,
             "capacitypools": self._pool_queue,
         }
-        self._farewells = Farewells(time.monotonic)
+        self._deleted_jobs = DeletedJobs(time.monotonic)
         self._meter = Meter(
             lambda: self._board.jobs,
             lambda: leadership.leads,
             queues,
-            farewells=self._farewells,
+            deleted_jobs=self._deleted_jobs,
         )
         metrics = Exposition(self._meter.registry, time.monotonic)
         server = plain_server(
@@ -174,7 +174,7 @@ class Controller:
         await enter(running(explain))
         if (only := self._settings.watch_namespace) is not None:
             is_there = partial(caches.pools.has_namespace, only)
-            await enter(running(preflight.say_if_missing(only, caches.synced, is_there)))
+            await enter(running(preflight.warn_if_missing(only, caches.synced, is_there)))
         await enter(running(gc_tuning.collect_rarely(caches.synced())))
 
     def _server_of(self, identity: Identity, leadership: Leadership) -> Server:
@@ -210,7 +210,7 @@ class Controller:
             self._caches,
             self._board,
             executor,
-            self._farewells,
+            self._deleted_jobs,
             queue=self._queue,
             horizon=self._horizon,
             clock=time.monotonic,
@@ -324,7 +324,7 @@ class Controller:
         return None
 
     async def _keep(self, pool: str) -> float | None:
-        return await self._keeper.keep(pool) if self._election.leads else None
+        return await self._pool_writer.keep(pool) if self._election.leads else None
 
     def _stored(self, job: JobSnapshot, status: JobState, version: str) -> None:
         publish(self._board, job, status, version)

@@ -24,7 +24,7 @@ class Receiver(Protocol):
         """Look at a pool soon."""
 
 
-class Guest(Receiver, Protocol):
+class HostedService(Receiver, Protocol):
     """The service that kopf starts, informs and ends."""
 
     feed: Feed
@@ -39,26 +39,26 @@ class Guest(Receiver, Protocol):
         """Return the fault that only a restart may cure, in a sentence; None if there is none."""
 
 
-def register(registry: kopf.OperatorRegistry, guest: Guest) -> None:
+def register(registry: kopf.OperatorRegistry, service: HostedService) -> None:
     """Add all handlers to a registry of kopf's."""
 
     @kopf.on.startup(registry=registry)
     async def begin(settings: kopf.OperatorSettings, **_: Any) -> None:  # noqa: ANN401 - kopf's
         configure(settings)
-        await guest.begin()
+        await service.begin()
 
     @kopf.on.cleanup(registry=registry)
     async def end(**_: Any) -> None:  # noqa: ANN401 - kopf's keyword arguments
-        await guest.end()
+        await service.end()
 
     @kopf.on.probe(registry=registry)
     async def caches(**_: Any) -> str:  # noqa: ANN401 - kopf's keyword arguments
-        wrong = guest.stalled()
+        wrong = service.stalled()
         if wrong is not None:
             raise kopf.PermanentError(wrong)
         return "ok"
 
-    watch(registry, guest.feed, guest)
+    watch(registry, service.feed, service)
 
 
 def watch(registry: kopf.OperatorRegistry, feed: Feed, receiver: Receiver) -> None:

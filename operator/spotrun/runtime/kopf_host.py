@@ -40,7 +40,7 @@ OpenService = Callable[[Feed], AbstractAsyncContextManager[Service]]
 """Opens what tells a feed of each change of a job or a pool."""
 
 
-class Guest:
+class OpeningService:
     """The service, opened in the background: that takes as long as the API server is away."""
 
     def __init__(self, open_service: OpenService, stop: Callable[[], None]) -> None:
@@ -95,20 +95,20 @@ async def host(open_service: OpenService, *, liveness: tuple[str, int] | None = 
     service's errors.
     """
     stop = asyncio.Event()
-    guest = Guest(open_service, stop.set)
+    hosted = OpeningService(open_service, stop.set)
     async with AsyncExitStack() as stack:
         if liveness is not None:
             where, port = liveness
-            pages = {"/healthz": health(guest.stalled)}
+            pages = {"/healthz": health(hosted.stalled)}
             await stack.enter_async_context(plain_server(pages, host=where, port=port))
-        await _run(guest, stop)
+        await _run(hosted, stop)
 
 
-async def _run(guest: Guest, stop: asyncio.Event) -> None:
+async def _run(hosted: OpeningService, stop: asyncio.Event) -> None:
     """Let kopf begin and end the service."""
     ready = asyncio.Event()
     registry = kopf.OperatorRegistry()
-    kopf_handlers.register(registry, guest)
+    kopf_handlers.register(registry, hosted)
     operator = asyncio.create_task(
         kopf.operator(
             registry=registry,
@@ -120,10 +120,10 @@ async def _run(guest: Guest, stop: asyncio.Event) -> None:
             stop_flag=stop,
         )
     )
-    signals = asyncio.create_task(_heed_signals(ready, stop))
+    signals = asyncio.create_task(_install_signal_handlers(ready, stop))
     broken = await _end_of(operator, signals)
-    if guest.failure is not None:
-        raise guest.failure
+    if hosted.failure is not None:
+        raise hosted.failure
     if isinstance(broken, Exception):
         raise broken
 
@@ -141,7 +141,7 @@ async def _end_of(
     return broken
 
 
-async def _heed_signals(ready: asyncio.Event, stop: asyncio.Event) -> None:
+async def _install_signal_handlers(ready: asyncio.Event, stop: asyncio.Event) -> None:
     """Replace kopf's handlers, which do not expect a second signal, once they are there."""
     await ready.wait()
     loop = asyncio.get_running_loop()

@@ -26,21 +26,21 @@ async def explain_if_empty(
 
 async def explain(client: Client, selections: Sequence[Selection]) -> None:
     """Try until everything can be listed; each obstacle is logged once."""
-    said: set[str] = set()
+    logged: set[str] = set()
     while True:
         answers = await asyncio.gather(*(_hindrance(client, one) for one in selections))
-        hindrances = {answer for answer in answers if answer is not None}
-        for hindrance in sorted(hindrances - said):
-            log.error("%s", hindrance)
-        if not hindrances:
+        obstacles = {answer for answer in answers if answer is not None}
+        for obstacle in sorted(obstacles - logged):
+            log.error("%s", obstacle)
+        if not obstacles:
             break
-        said |= hindrances
+        logged |= obstacles
         await asyncio.sleep(PAUSE_SECONDS)
-    if said:
+    if logged:
         log.info("everything can be listed now")
 
 
-async def say_if_missing(
+async def warn_if_missing(
     namespace: str, synced: Callable[[], Awaitable[None]], is_there: Callable[[], bool]
 ) -> None:
     """Warn of a missing namespace: a misspelled one has no jobs, and never will have any."""

@@ -16,7 +16,7 @@ from spotrun.kube.read_your_writes import Horizon
 from spotrun.kube.resource import Key, Resource
 from spotrun.kube.rest.client import Client
 from spotrun.kube.workqueue.queue import WorkQueue
-from spotrun.metrics.deleted_jobs import Farewells
+from spotrun.metrics.deleted_jobs import DeletedJobs
 from spotrun.observe.caches import Caches
 from spotrun.observe.jobs.device_claims import DeviceCounts, device_claims_of
 from spotrun.observe.jobs.leader_memory import Memory
@@ -56,7 +56,7 @@ class Reconciler:
         caches: Caches,
         board: Board,
         executor: Executor,
-        farewells: Farewells,
+        deleted_jobs: DeletedJobs,
         *,
         queue: WorkQueue[Key],
         horizon: Horizon[Key, Resource],
@@ -72,7 +72,7 @@ class Reconciler:
         self._board = board
         self._executor = executor
         self._hidden = orphaned_pods.HiddenPods(executor, orphaned)
-        self._farewells = farewells
+        self._deleted_jobs = deleted_jobs
         self._queue = queue
         self._horizon = horizon
         self._wall = wall
@@ -203,7 +203,7 @@ class Reconciler:
         if (last := memory.last) is not None and last.broken is None:
             self._devices.forget(device_claims_of(last.spec, last.status, last.namespace))
         self._keep_final_cost(memory)
-        await self._executor.say_farewell(memory)
+        await self._executor.announce_final_cost(memory)
         memory.last = None
 
     async def _let_go_of_hidden(self, key: Key, memory: Memory) -> None:
@@ -235,7 +235,7 @@ class Reconciler:
         cost = cost_at_deletion(last, self._wall()) if last is not None else None
         if last is not None and cost is not None:
             status = replace(last.status, cost=cost)
-            self._farewells.say(published(last, status))
+            self._deleted_jobs.keep(published(last, status))
 
     def _forget(self, key: Key) -> float:
         """Forget a deleted job, but go on awaiting writes to its pods: none is released twice."""

@@ -25,7 +25,7 @@ class Training:
         self.job = job
         self.lost_steps = 0.0
         self._rules, self._cluster = rules, cluster
-        self._crew: list[Worker] = []  # those who make steps now
+        self._members: list[Worker] = []  # those who make steps now
         self._formed = 0  # the newest world that all of its members have entered
         self._reached = 0.0  # the steps done in the newest state that there ever was
         self._unsaved_seconds = 0.0
@@ -35,7 +35,7 @@ class Training:
     @property
     def pace(self) -> float:
         """The steps per second."""
-        return len(self._crew) / self.job.workers
+        return len(self._members) / self.job.workers
 
     @property
     def is_complete(self) -> bool:
@@ -44,11 +44,11 @@ class Training:
 
     def trains(self, worker: Worker) -> bool:
         """Whether a worker makes steps now."""
-        return worker in self._crew
+        return worker in self._members
 
     def next_event(self) -> float:
         """Return when the next checkpoint is complete, or the whole work."""
-        if not self._crew or self.is_complete:
+        if not self._members or self.is_complete:
             return inf
         wait = (self.job.work_seconds - self._reached) / self.pace
         if self._rules.checkpoint_seconds:
@@ -57,11 +57,11 @@ class Training:
 
     def advance(self, seconds: float) -> None:
         """Make steps for this time."""
-        if not self._crew:
+        if not self._members:
             return
         self._reached = min(self._reached + seconds * self.pace, self.job.work_seconds)
         self._unsaved_seconds += seconds
-        for worker in self._crew:
+        for worker in self._members:
             worker.state = self._reached
         is_due = self._unsaved_seconds >= self._rules.checkpoint_seconds - _HAIR
         if is_due or self.is_complete:
@@ -80,9 +80,9 @@ class Training:
                 worker.arrived, worker.arrived_at = world.generation, now
         self._assemble(status)
         asked = status.orders.checkpoint if status.orders is not None else 0
-        if self._crew and any(asked > worker.ordered for worker in self._crew):
+        if self._members and any(asked > worker.ordered for worker in self._members):
             self._save()
-            for worker in self._crew:
+            for worker in self._members:
                 worker.ordered = asked
 
     def _assemble(self, status: JobState) -> None:
@@ -90,27 +90,27 @@ class Training:
         world, present = status.world, generation(status)
         assert world is not None, "somebody is to train"
         workers = self._cluster.workers
-        crew = [workers[serial] for serial in training(status) if serial in workers]
-        inside = [w for w in crew if w.arrived == present and w.runs(self._cluster.now)]
+        members = [workers[serial] for serial in training(status) if serial in workers]
+        inside = [w for w in members if w.arrived == present and w.runs(self._cluster.now)]
         if not inside or len(inside) < len(training(status)):
-            self._crew = []
+            self._members = []
             return
         if self._formed < present:
             self._formed = present
             self._share_state(inside, world.how, world.restore, numbers(world.trained))
-        self._crew = inside
+        self._members = inside
         for worker in inside:
             worker.state, worker.state_generation = self._reached, present
 
     def _share_state(
-        self, crew: list[Worker], how: How, restore: str | None, keepers: frozenset[int]
+        self, members: list[Worker], how: How, restore: str | None, holders: frozenset[int]
     ) -> None:
         """Copy the state from its holders to the others, or restore the checkpoint."""
         if how is How.RESTART:
             steps = self._in(restore)
             self._unsaved_seconds = 0.0
         else:
-            kept = [w.state for w in crew if w.serial in keepers and w.state is not None]
+            kept = [w.state for w in members if w.serial in holders and w.state is not None]
             assert kept, "a world in process has somebody with the state"
             steps = max(kept)
         self.lost_steps += self._reached - steps

@@ -49,11 +49,11 @@ def write_last_words(words: LastWords) -> str:
         "exitCode": code if is_code else None,
     }
     known = {key: value for key, value in content.items() if value is not None}
-    said = one_line(words.message)
-    line = json.dumps(known | ({"message": said} if said else {}))
+    message = one_line(words.message)
+    line = json.dumps(known | ({"message": message} if message else {}))
     while len(line) > LAST_WORDS_BYTES:  # characters outside ASCII take up to 12 bytes
-        said = said[: len(said) // 2]
-        line = json.dumps({**known, "message": said})
+        message = message[: len(message) // 2]
+        line = json.dumps({**known, "message": message})
     return line
 
 

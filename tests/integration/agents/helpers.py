@@ -14,7 +14,7 @@ import msgspec
 
 from spotrun.agents.answers import Peer
 from spotrun.agents.long_poll import Board, WorkerKey
-from spotrun.agents.routes import Authenticator, Manners
+from spotrun.agents.routes import Authenticator, RequestLimits
 from spotrun.agents.tokens import Bearer
 from spotrun.api.names import SERVER_NAME, TOKEN_AUDIENCE
 from spotrun.http.certificates import Pair, make_authority, sign_serving
@@ -193,7 +193,7 @@ async def replica(
     tokens: Authenticator | None = None,
     *,
     limits: Limits = GENEROUS,
-    manners: Manners | None = None,
+    request_limits: RequestLimits | None = None,
     identity: Identity | None = None,
 ) -> AsyncIterator[Replica]:
     identity = identity or make_identity()
@@ -203,8 +203,8 @@ async def replica(
         host=HOST,
         port=0,
         limits=limits,
-        manners=manners or Manners(poll_seconds=POLL_SECONDS),
-        farewell_seconds=0.2,
+        request_limits=request_limits or RequestLimits(poll_seconds=POLL_SECONDS),
+        step_down_seconds=0.2,
     )
     async with Server(
         settings,

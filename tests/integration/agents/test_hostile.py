@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from spotrun.agents.long_poll import WorkerKey
-from spotrun.agents.routes import Manners
+from spotrun.agents.routes import RequestLimits
 from spotrun.http.connection_limits import Limits
 from spotrun.http.rate_limit import Rate
 from spotrun.kube.resource import Key
@@ -27,9 +27,9 @@ from tests.integration.agents.helpers import (
 )
 from tests.support.jobs.published_jobs import job, worker, world
 
-QUICK = Manners(poll_seconds=30, body_seconds=1)
+QUICK = RequestLimits(poll_seconds=30, body_seconds=1)
 HURRIED = Limits(
-    introduction_seconds=1,
+    authentication_seconds=1,
     idle_seconds=1.5,
     arrivals_per_address=Rate(per_second=1_000, burst=1_000),
 )
@@ -37,7 +37,7 @@ HURRIED = Limits(
 
 @pytest.fixture
 async def there() -> AsyncIterator[Replica]:
-    async with replica(manners=QUICK, limits=HURRIED) as there:
+    async with replica(request_limits=QUICK, limits=HURRIED) as there:
         there.board.publish(job(world("0-2")), version=1)
         yield there
         await is_served(there)
@@ -221,8 +221,8 @@ async def test_many_polls_of_one_worker_leave_one_open(there: Replica) -> None:
 
 
 async def test_a_worker_that_asks_without_a_pause() -> None:
-    manners = Manners(poll_seconds=30, requests=Rate(per_second=0.01, burst=5))
-    async with replica(manners=manners) as there, Caller(there) as caller:
+    request_limits = RequestLimits(poll_seconds=30, requests=Rate(per_second=0.01, burst=5))
+    async with replica(request_limits=request_limits) as there, Caller(there) as caller:
         there.board.publish(job(world("0-2")), version=1)
 
         said = [await caller.poll(worker(0), TOKEN) for _ in range(10)]
@@ -238,8 +238,10 @@ async def test_who_asks_too_often_waits_for_its_answer_and_nobody_else_does(
     hostile: WorkerKey,
 ) -> None:
     token = f"pod-uid-{hostile.pod.rpartition('-')[2]}"
-    manners = Manners(poll_seconds=30, requests=Rate(per_second=0.01, burst=5), flood_seconds=30)
-    async with replica(manners=manners) as there, Caller(there) as caller:
+    request_limits = RequestLimits(
+        poll_seconds=30, requests=Rate(per_second=0.01, burst=5), flood_seconds=30
+    )
+    async with replica(request_limits=request_limits) as there, Caller(there) as caller:
         there.board.publish(job(world("0-2")), version=1)
         said = [await caller.poll(hostile, token) for _ in range(5)]
         assert len({one.status for one in said} & {200, 404}) == 1
@@ -260,7 +262,7 @@ def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
 
 async def test_a_flood_of_connections_costs_its_own_address() -> None:
     limits = Limits(
-        strangers_per_address=20, arrivals_per_address=Rate(per_second=1_000, burst=1_000)
+        unauthenticated_per_address=20, arrivals_per_address=Rate(per_second=1_000, burst=1_000)
     )
     async with replica(limits=limits) as there:
         there.board.publish(job(world("0-2")), version=1)
@@ -314,7 +316,9 @@ async def test_a_good_token_of_no_worker_does_not_hold_a_connection(there: Repli
 
 
 async def test_who_reads_nothing_holds_up_nobody() -> None:
-    async with replica(limits=GENEROUS, manners=Manners(requests=Rate(1e6, 1e6))) as there:
+    async with replica(
+        limits=GENEROUS, request_limits=RequestLimits(requests=Rate(1e6, 1e6))
+    ) as there:
         there.board.publish(job(world("0-2")), version=1)
         async with raw(there) as (_, writer):
             writer.transport.set_write_buffer_limits(high=0)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from spotrun.agents.routes import Manners
+from spotrun.agents.routes import RequestLimits
 from spotrun.http.connection_limits import Limits
 from spotrun.http.rate_limit import Rate
 from tests.integration.agents.helpers import (
@@ -30,13 +30,13 @@ from tests.integration.attacks.helpers import crowd, most_connections
 from tests.support.jobs.published_jobs import job, worker, world
 
 MIB = 2**20
-IMPATIENT = Manners(poll_seconds=30, body_seconds=1)
+IMPATIENT = RequestLimits(poll_seconds=30, body_seconds=1)
 FREELY = Rate(per_second=1e6, burst=1e6)
 
 
 @pytest.fixture
 async def there() -> AsyncIterator[Replica]:
-    async with replica(manners=IMPATIENT) as there:
+    async with replica(request_limits=IMPATIENT) as there:
         there.board.publish(job(world("0-2")), version=1)
         yield there
         await is_served(there)
@@ -82,7 +82,7 @@ async def test_ten_thousand_connections_come_from_one_address(
         there.board.publish(job(world("0-2")), version=1)
         async with crowd(there.server.port) as strangers:
             await strangers.come(number, ["127.6.6.6"])
-            await there.until(connections=min(number, limits.strangers_per_address))
+            await there.until(connections=min(number, limits.unauthenticated_per_address))
             await is_served(there)
         await there.until(connections=0)
 
@@ -99,8 +99,10 @@ async def test_ten_thousand_connections_come_from_a_hundred_addresses(
         assert (await known.poll(worker(1), "pod-uid-1")).status == 200
         async with crowd(there.server.port) as strangers:
             await strangers.come(number, [f"127.6.{place}.1" for place in range(100)])
-            await eventually(lambda: there.server.num_connections >= min(number, limits.strangers))
-            assert there.server.num_connections <= limits.strangers + 1
+            await eventually(
+                lambda: there.server.num_connections >= min(number, limits.unauthenticated)
+            )
+            assert there.server.num_connections <= limits.unauthenticated + 1
             assert (await known.poll(worker(1), "pod-uid-1")).status == 200
             await is_served(there)
         await there.until(connections=1)
@@ -108,7 +110,7 @@ async def test_ten_thousand_connections_come_from_a_hundred_addresses(
 
 async def test_a_connection_stops_in_the_middle_of_its_handshake() -> None:
     """hung up on: a handshake has its time"""
-    async with replica(limits=Limits(introduction_seconds=1)) as there:
+    async with replica(limits=Limits(authentication_seconds=1)) as there:
         there.board.publish(job(world("0-2")), version=1)
         reader, writer = await asyncio.open_connection(HOST, there.server.port)
         writer.write(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")  # of a ClientHello

@@ -19,7 +19,7 @@ from tests.integration.agents.helpers import HOST, eventually, rest
 from tests.integration.attacks.helpers import crowd, most_connections
 
 FREELY = replace(LIMITS, arrivals_per_address=Rate(per_second=1e6, burst=1e6))
-HURRIED = replace(LIMITS, introduction_seconds=0.5)
+HURRIED = replace(LIMITS, authentication_seconds=0.5)
 
 
 async def is_probed(there: Listener) -> None:
@@ -46,21 +46,21 @@ async def test_ten_thousand_connections_come_to_a_port_of_probes(
     async with probed(FREELY) as there:
         async with crowd(there.port) as strangers:
             await strangers.come(number, ["127.6.6.6"])
-            await eventually(lambda: len(there.visits) == FREELY.strangers_per_address)
+            await eventually(lambda: len(there.connections) == FREELY.unauthenticated_per_address)
             await is_probed(there)
-        await eventually(lambda: len(there.visits) == 0)
+        await eventually(lambda: len(there.connections) == 0)
 
 
 async def test_connections_from_sixty_addresses_fill_a_port_of_probes() -> None:
     """harmless: they are kept few, and who has many gives way to the kubelet"""
-    most = min(most_connections(), FREELY.strangers)
+    most = min(most_connections(), FREELY.unauthenticated)
     async with probed(FREELY) as there:
         async with crowd(there.port) as strangers:
             await strangers.come(2 * most, [f"127.6.{place}.1" for place in range(60)])
-            await eventually(lambda: len(there.visits) >= most)
-            assert len(there.visits) <= FREELY.strangers + 1
+            await eventually(lambda: len(there.connections) >= most)
+            assert len(there.connections) <= FREELY.unauthenticated + 1
             await is_probed(there)
-        await eventually(lambda: len(there.visits) == 0)
+        await eventually(lambda: len(there.connections) == 0)
 
 
 BEGINNINGS = {
@@ -78,7 +78,7 @@ async def test_who_connects_to_a_port_of_probes_sends(sent: bytes) -> None:
         writer.write(sent)
         await rest(reader)
         writer.close()
-        await eventually(lambda: len(there.visits) == 0)
+        await eventually(lambda: len(there.connections) == 0)
 
 
 async def test_a_request_to_a_port_of_probes_comes_one_byte_at_a_time() -> None:

@@ -73,7 +73,7 @@ async def _behind(world: World, proxy: FaultProxy) -> AsyncIterator[Controller]:
 async def _another(world: World) -> AsyncIterator[Controller]:
     """A second replica, at an address of its own."""
     host = world.cluster.block.pod_address()
-    agents = Settings(host=host, port=world.port, farewell_seconds=0.1)
+    agents = Settings(host=host, port=world.port, step_down_seconds=0.1)
     address = f"{host}:{world.port}"
     async with world.operator(
         address=address, advertise=address, agents=agents, plain_host=host

@@ -74,7 +74,7 @@ class World:
             "watch_namespace": self.namespace,
             "advertise": f"{host}:{self.port}",
             "address": f"{host}:{port}",
-            "agents": ServerSettings(host=host, port=port, farewell_seconds=0.1),
+            "agents": ServerSettings(host=host, port=port, step_down_seconds=0.1),
             "plain_host": host,
             "plain_port": 0,
             "terms": QUICK,

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from spotrun.act.events import announcements, event, may_tell
+from spotrun.act.events import announcements, event, may_announce
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.meta import Condition, ConditionStatus, ReasonText
 from spotrun.api.names import Phase, Reason, SuspendedBy
@@ -241,10 +241,10 @@ def test_what_is_told_in_another_script_is_cut_as_kubernetes_counts() -> None:
 
 def test_ten_an_hour() -> None:
     times: deque[float] = deque()
-    assert [may_tell(times, second) for second in range(11)] == [True] * 10 + [False]
-    assert not may_tell(times, 3599.0)
-    assert may_tell(times, 3600.0)
-    assert not may_tell(times, 3600.5)
+    assert [may_announce(times, second) for second in range(11)] == [True] * 10 + [False]
+    assert not may_announce(times, 3599.0)
+    assert may_announce(times, 3600.0)
+    assert not may_announce(times, 3600.5)
     assert len(times) == 10
 
 

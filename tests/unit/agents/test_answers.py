@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.agents.answers import Published, Told, world_secret
+from spotrun.agents.answers import Answers, Published, world_secret
 from spotrun.api.cost import Cost
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.field_types.text_values import Time
@@ -15,8 +15,8 @@ from spotrun.wire import Answer, read_answer, write_answer
 from tests.support.jobs.published_jobs import KEY, UID, job, peer, world
 
 
-def place(told: Told, serial: int) -> tuple[int, int, tuple[str, ...]] | None:
-    found = told.answer(serial).world
+def place(answers: Answers, serial: int) -> tuple[int, int, tuple[str, ...]] | None:
+    found = answers.answer(serial).world
     return (found.rank, found.processes, found.neighbours) if found is not None else None
 
 
@@ -54,15 +54,15 @@ def place(told: Told, serial: int) -> tuple[int, int, tuple[str, ...]] | None:
 def test_places_in_a_world(
     members: str, processes: int, expected: dict[int, tuple[int, int, tuple[str, ...]] | None]
 ) -> None:
-    told = Told(job(world(members), processes=processes), KEY)
+    answers = Answers(job(world(members), processes=processes), KEY)
 
-    assert {serial: place(told, serial) for serial in expected} == expected
+    assert {serial: place(answers, serial) for serial in expected} == expected
 
 
 def test_a_neighbour_without_an_address_is_named_once_it_has_one() -> None:
     pods = {0: peer(0), 1: peer(1, address=None), 2: peer(2)}
 
-    early, late = (Told(job(world("0-2"), pods=p), KEY) for p in (pods, {**pods, 1: peer(1)}))
+    early, late = (Answers(job(world("0-2"), pods=p), KEY) for p in (pods, {**pods, 1: peer(1)}))
 
     assert place(early, 0) == (0, 1, ("10.0.0.2",))
     assert place(late, 0) == (0, 1, ("10.0.0.2", "10.0.0.1"))
@@ -73,7 +73,7 @@ def test_a_neighbour_without_an_address_is_named_once_it_has_one() -> None:
 def test_all_of_a_world_comes_from_status() -> None:
     placed = world("0-1", generation=7, how=How.BOUNDARY, restore="step-42.g6")
 
-    answer = Told(job(placed, processes=2), KEY).answer(1)
+    answer = Answers(job(placed, processes=2), KEY).answer(1)
 
     assert answer.phase == "Running"
     assert answer.stop_at is None
@@ -85,9 +85,11 @@ def test_all_of_a_world_comes_from_status() -> None:
 
 
 def test_a_pending_world_is_told_to_all_and_a_leaving_worker_has_no_process_in_it() -> None:
-    told = Told(job(world("1-3", generation=5, switch=False, trained="0-1"), processes=4), KEY)
+    answers = Answers(
+        job(world("1-3", generation=5, switch=False, trained="0-1"), processes=4), KEY
+    )
 
-    worlds = {serial: told.answer(serial).world for serial in range(4)}
+    worlds = {serial: answers.answer(serial).world for serial in range(4)}
 
     assert {serial: w is not None and w.switch for serial, w in worlds.items()} == dict.fromkeys(
         range(4), False
@@ -109,7 +111,7 @@ def test_a_pending_world_is_told_to_all_and_a_leaving_worker_has_no_process_in_i
     ],
 )
 def test_no_world(published: Published) -> None:
-    answer, newest = Told(published, KEY).answer(0), published.status.world
+    answer, newest = Answers(published, KEY).answer(0), published.status.world
     assert answer.world is None
     assert answer.generation == (newest.generation if newest is not None else 0)
 
@@ -132,28 +134,28 @@ def test_no_world(published: Published) -> None:
 def test_who_came_too_late_is_told_that_the_others_have_the_state(
     placed: World, expected: set[int]
 ) -> None:
-    told = Told(job(placed), KEY)
-    unmarked = Told(job(placed.model_copy(update={"late": None})), KEY)
-    assert {serial for serial in range(3) if told.answer(serial).left_out} == expected
-    differ = {n for n in range(3) if told.version(n) != unmarked.version(n)}
+    answers = Answers(job(placed), KEY)
+    unmarked = Answers(job(placed.model_copy(update={"late": None})), KEY)
+    assert {serial for serial in range(3) if answers.answer(serial).left_out} == expected
+    differ = {n for n in range(3) if answers.version(n) != unmarked.version(n)}
     assert differ == expected
-    assert (told.content != unmarked.content) is bool(expected)
+    assert (answers.content != unmarked.content) is bool(expected)
 
 
 def test_a_job_without_a_phase_is_pending() -> None:
-    assert Told(job(phase=None), KEY).answer(0).phase == "Pending"
+    assert Answers(job(phase=None), KEY).answer(0).phase == "Pending"
 
 
 def test_checkpoints_are_ordered_as_status_says() -> None:
-    told = [Told(job(world("0"), ordered=n), KEY).answer(0) for n in (0, 1, 7)]
+    answers = [Answers(job(world("0"), ordered=n), KEY).answer(0) for n in (0, 1, 7)]
 
-    assert [answer.orders.checkpoint for answer in told] == [0, 1, 7]
+    assert [answer.orders.checkpoint for answer in answers] == [0, 1, 7]
 
 
 def test_the_newest_checkpoint_in_status_is_acknowledged_to_all() -> None:
-    told = Told(job(world("0-1", restore="step-4.g1"), checkpoint="step-9.g2"), KEY)
+    answers = Answers(job(world("0-1", restore="step-4.g1"), checkpoint="step-9.g2"), KEY)
 
-    assert [told.answer(serial).acknowledged for serial in (0, 1)] == ["step-9.g2"] * 2
+    assert [answers.answer(serial).acknowledged for serial in (0, 1)] == ["step-9.g2"] * 2
 
 
 def test_secrets_differ_between_worlds_jobs_and_clusters() -> None:
@@ -168,7 +170,7 @@ def test_secrets_differ_between_worlds_jobs_and_clusters() -> None:
     assert world_secret(KEY, UID, 1) == world_secret(KEY, UID, 1)
 
 
-# What each change below touches is told to the worker, so its version must change.
+# What each change below touches is answers to the worker, so its version must change.
 CHANGES = {
     "generation": job(world("0-2", generation=2)),
     "switch": job(world("0-2", switch=False)),
@@ -188,15 +190,15 @@ CHANGES = {
 
 @pytest.mark.parametrize("changed", CHANGES.values(), ids=CHANGES)
 def test_whatever_changes_changes_the_version(changed: Published) -> None:
-    before, after = Told(job(world("0-2")), KEY), Told(changed, KEY)
+    before, after = Answers(job(world("0-2")), KEY), Answers(changed, KEY)
 
     assert before.version(0) != after.version(0)
     assert before.content != after.content
 
 
 def test_what_is_not_told_does_not_change_the_version() -> None:
-    before = Told(job(world("0-2")), KEY)
-    after = Told(job(world("0-2"), pods=40), KEY)
+    before = Answers(job(world("0-2")), KEY)
+    after = Answers(job(world("0-2"), pods=40), KEY)
 
     assert before.version(0) == after.version(0)
     assert before.content == after.content
@@ -212,7 +214,7 @@ def test_ranks_cover_the_world_once(
     text, before = (",".join(map(str, serials)) for serials in (chosen, trained))
     placed = world(text, switch=switch, trained=before)
     published = job(placed, pods=61, processes=processes)
-    here, there = Told(published, KEY), Told(published, KEY)
+    here, there = Answers(published, KEY), Answers(published, KEY)
 
     answers = {serial: here.answer(serial) for serial in range(61)}
 
@@ -232,13 +234,13 @@ def test_ranks_cover_the_world_once(
 
 @given(st.lists(st.sampled_from(sorted(CHANGES)), min_size=2, max_size=2), st.integers(0, 2))
 def test_equal_versions_mean_equal_answers(names: list[str], serial: int) -> None:
-    one, other = (Told(CHANGES[name], KEY).answer(serial) for name in names)
+    one, other = (Answers(CHANGES[name], KEY).answer(serial) for name in names)
 
     assert (one.version == other.version) == (one == other)
 
 
 def test_answers_survive_the_wire() -> None:
-    answer: Answer = Told(job(world("0-2", restore="step-1.g1"), processes=8), KEY).answer(1)
+    answer: Answer = Answers(job(world("0-2", restore="step-1.g1"), processes=8), KEY).answer(1)
 
     assert read_answer(write_answer(answer)) == answer
     assert json.loads(write_answer(answer))["world"]["how"] == "Abort"
@@ -248,7 +250,7 @@ def test_under_a_budget_workers_are_told_when_to_stop() -> None:
     published = job(world("0-1"))
     cost = Cost(usd=Amount("1"), stop_at=Time("2026-03-01T09:00:00.5Z"))
     limited = replace(published, status=replace(published.status, cost=cost))
-    told, without = Told(limited, KEY).answer(0), Told(published, KEY).answer(0)
+    answers, without = Answers(limited, KEY).answer(0), Answers(published, KEY).answer(0)
 
-    assert (told.stop_at, without.stop_at) == (1772355600.5, None)
-    assert told.version != without.version
+    assert (answers.stop_at, without.stop_at) == (1772355600.5, None)
+    assert answers.version != without.version

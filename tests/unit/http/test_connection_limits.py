@@ -3,12 +3,12 @@ from unittest.mock import Mock
 
 from aiohttp import web
 
-from spotrun.http.connection_limits import Limits, Visits
+from spotrun.http.connection_limits import Connections, Limits
 from spotrun.http.rate_limit import Rate
 
 
-def visits(**limits: Any) -> Visits:
-    return Visits(Limits(**limits), clock=lambda: 0.0)
+def connections(**limits: Any) -> Connections:
+    return Connections(Limits(**limits), clock=lambda: 0.0)
 
 
 def connection() -> web.RequestHandler:
@@ -20,122 +20,122 @@ def is_hung_up(protocol: web.RequestHandler) -> bool:
 
 
 def test_strangers_are_limited_by_address() -> None:
-    here = visits(strangers_per_address=2)
+    here = connections(unauthenticated_per_address=2)
 
     for _ in range(2):
-        assert here.may_come("10.6.6.6")
-        here.arrived("10.6.6.6", connection())
+        assert here.may_connect("10.6.6.6")
+        here.add("10.6.6.6", connection())
 
-    assert not here.may_come("10.6.6.6")
-    assert here.may_come("10.0.0.1")
+    assert not here.may_connect("10.6.6.6")
+    assert here.may_connect("10.0.0.1")
 
 
 def test_who_is_known_is_no_stranger_any_more() -> None:
-    here = visits(strangers_per_address=1)
+    here = connections(unauthenticated_per_address=1)
     known = connection()
-    here.arrived("10.0.0.1", known)
+    here.add("10.0.0.1", known)
 
-    here.introduced(known, "pod-1")
+    here.authenticate(known, "pod-1")
 
-    assert here.may_come("10.0.0.1")
-    assert (len(here), here.num_strangers) == (1, 0)
+    assert here.may_connect("10.0.0.1")
+    assert (len(here), here.num_unauthenticated) == (1, 0)
 
 
 def test_who_left_makes_room() -> None:
-    here = visits(strangers_per_address=1)
+    here = connections(unauthenticated_per_address=1)
     first = connection()
-    here.arrived("10.0.0.1", first)
+    here.add("10.0.0.1", first)
 
-    here.left(first)
-    here.left(first)
+    here.remove(first)
+    here.remove(first)
 
-    assert here.may_come("10.0.0.1")
-    assert (len(here), here.num_strangers) == (0, 0)
+    assert here.may_connect("10.0.0.1")
+    assert (len(here), here.num_unauthenticated) == (0, 0)
 
 
 def test_all_together_are_limited() -> None:
-    here = visits(connections=3)
+    here = connections(connections=3)
     for number in range(3):
         protocol = connection()
-        here.arrived(f"10.0.0.{number}", protocol)
-        here.introduced(protocol, f"pod-{number}")
+        here.add(f"10.0.0.{number}", protocol)
+        here.authenticate(protocol, f"pod-{number}")
 
-    assert not here.may_come("10.0.0.9")
+    assert not here.may_connect("10.0.0.9")
 
 
 def test_strangers_leave_room_for_those_who_are_known() -> None:
-    here = visits(connections=10, strangers=2)
+    here = connections(connections=10, unauthenticated=2)
     protocols = [connection() for _ in range(3)]
     for number, protocol in enumerate(protocols[:2]):
-        here.arrived(f"10.0.0.{number}", protocol)
+        here.add(f"10.0.0.{number}", protocol)
 
-    assert not here.may_come("10.0.0.9")
-    here.introduced(protocols[0], "pod-0")
-    assert here.may_come("10.0.0.9")
+    assert not here.may_connect("10.0.0.9")
+    here.authenticate(protocols[0], "pod-0")
+    assert here.may_connect("10.0.0.9")
 
 
 def test_a_crowd_gives_way_to_addresses_that_have_few() -> None:
-    here = visits(strangers=20, strangers_per_address=16)
+    here = connections(unauthenticated=20, unauthenticated_per_address=16)
     crowd = [connection() for _ in range(16)]
     for protocol in crowd:
-        here.arrived("10.6.6.6", protocol)
+        here.add("10.6.6.6", protocol)
     for number in range(4):
-        here.arrived(f"10.6.6.{number}", connection())
+        here.add(f"10.6.6.{number}", connection())
 
-    assert not here.may_come("10.6.6.6")
-    assert here.may_come("10.0.0.1")
-    here.arrived("10.0.0.1", connection())
-    assert not here.may_come("10.0.0.1")  # its second is no longer so much fewer
+    assert not here.may_connect("10.6.6.6")
+    assert here.may_connect("10.0.0.1")
+    here.add("10.0.0.1", connection())
+    assert not here.may_connect("10.0.0.1")  # its second is no longer so much fewer
     assert [is_hung_up(protocol) for protocol in crowd] == [True] + [False] * 15
-    assert here.num_strangers == 20
+    assert here.num_unauthenticated == 20
 
 
 def test_workers_of_a_node_do_not_give_way_to_each_other() -> None:
-    here = visits(strangers=8)
+    here = connections(unauthenticated=8)
     for number in range(4):
         for _ in range(2):
-            here.arrived(f"10.0.0.{number}", connection())
+            here.add(f"10.0.0.{number}", connection())
 
-    assert not here.may_come("10.0.0.9")
+    assert not here.may_connect("10.0.0.9")
 
 
 def test_arrivals_are_limited_by_address() -> None:
-    here = visits(arrivals_per_address=Rate(per_second=1, burst=3))
+    here = connections(arrivals_per_address=Rate(per_second=1, burst=3))
 
-    came = [here.may_come("10.6.6.6") for _ in range(5)]
+    came = [here.may_connect("10.6.6.6") for _ in range(5)]
 
     assert came == [True] * 3 + [False] * 2
-    assert here.may_come("10.0.0.1")
+    assert here.may_connect("10.0.0.1")
 
 
 def test_a_workers_oldest_connection_gives_way() -> None:
-    here = visits(connections_per_worker=2)
+    here = connections(connections_per_worker=2)
     protocols = [connection() for _ in range(3)]
     for protocol in protocols:
-        here.arrived("10.0.0.1", protocol)
-        here.introduced(protocol, "pod-1")
+        here.add("10.0.0.1", protocol)
+        here.authenticate(protocol, "pod-1")
 
     assert [is_hung_up(protocol) for protocol in protocols] == [True, False, False]
 
 
 def test_a_connection_may_change_its_worker_but_counts_once() -> None:
-    here = visits()
+    here = connections()
     protocol = connection()
-    here.arrived("10.0.0.1", protocol)
+    here.add("10.0.0.1", protocol)
 
     for pod in ("pod-1", "pod-1", "pod-2"):
-        here.introduced(protocol, pod)
-    here.left(protocol)
+        here.authenticate(protocol, pod)
+    here.remove(protocol)
 
     assert here._of_worker == {}
-    assert here._strangers == {}
+    assert here._unauthenticated == {}
 
 
 def test_all_can_be_sent_away() -> None:
-    here = visits()
+    here = connections()
     protocols = [connection() for _ in range(3)]
     for protocol in protocols:
-        here.arrived("10.0.0.1", protocol)
+        here.add("10.0.0.1", protocol)
 
     here.close_all()
 

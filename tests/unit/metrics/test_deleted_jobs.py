@@ -5,7 +5,7 @@ from prometheus_client import generate_latest
 from spotrun.agents.answers import Published
 from spotrun.api.cost import Cost
 from spotrun.api.field_types.amounts import Amount
-from spotrun.metrics.deleted_jobs import FAREWELL_SECONDS, HANDOVER_SECONDS, Farewells
+from spotrun.metrics.deleted_jobs import HANDOVER_SECONDS, SHOWN_SECONDS, DeletedJobs
 from spotrun.metrics.registry import Meter
 from tests.support.jobs.published_jobs import job
 
@@ -30,19 +30,19 @@ def costs_told(meter: Meter) -> list[float]:
 
 
 def test_a_job_that_is_gone_is_told_of_for_a_while() -> None:
-    farewells = Farewells(clock := Clock())
+    deleted_jobs = DeletedJobs(clock := Clock())
     gone = that_cost("2.5")
-    farewells.say(gone)
-    clock.now = FAREWELL_SECONDS - 1
-    assert list(farewells.instead_of([]).values()) == [gone]
-    clock.now = FAREWELL_SECONDS
-    assert farewells.instead_of([]) == {}
+    deleted_jobs.keep(gone)
+    clock.now = SHOWN_SECONDS - 1
+    assert list(deleted_jobs.instead_of([]).values()) == [gone]
+    clock.now = SHOWN_SECONDS
+    assert deleted_jobs.instead_of([]) == {}
 
 
 def test_a_new_job_of_its_name_takes_its_place_once_its_end_was_read() -> None:
-    farewells = Farewells(clock := Clock())
-    meter = Meter(lambda: [that_cost("0.5")], lambda: True, farewells=farewells)
-    farewells.say(that_cost("2.5"))
+    deleted_jobs = DeletedJobs(clock := Clock())
+    meter = Meter(lambda: [that_cost("0.5")], lambda: True, deleted_jobs=deleted_jobs)
+    deleted_jobs.keep(that_cost("2.5"))
     clock.now = HANDOVER_SECONDS - 1
     assert costs_told(meter) == [2.5]
     clock.now = HANDOVER_SECONDS
@@ -50,31 +50,31 @@ def test_a_new_job_of_its_name_takes_its_place_once_its_end_was_read() -> None:
 
 
 def test_who_has_gone_for_longer_gives_way_to_a_new_job_of_its_name_at_once() -> None:
-    farewells = Farewells(clock := Clock())
-    farewells.say(that_cost("2.5"))
-    farewells.say(other := that_cost("1", "other"))
+    deleted_jobs = DeletedJobs(clock := Clock())
+    deleted_jobs.keep(that_cost("2.5"))
+    deleted_jobs.keep(other := that_cost("1", "other"))
     clock.now = HANDOVER_SECONDS
-    assert list(farewells.instead_of([that_cost("0")]).values()) == [other]
+    assert list(deleted_jobs.instead_of([that_cost("0")]).values()) == [other]
 
 
 def test_a_name_that_goes_twice_is_told_once() -> None:
-    farewells = Farewells(Clock())
-    farewells.say(that_cost("2.5"))
-    farewells.say(again := that_cost("3"))
-    assert list(farewells.instead_of([]).values()) == [again]
+    deleted_jobs = DeletedJobs(Clock())
+    deleted_jobs.keep(that_cost("2.5"))
+    deleted_jobs.keep(again := that_cost("3"))
+    assert list(deleted_jobs.instead_of([]).values()) == [again]
 
 
 def test_however_many_are_deleted_at_once_few_are_kept() -> None:
-    farewells = Farewells(Clock())
+    deleted_jobs = DeletedJobs(Clock())
     for number in range(1_500):
-        farewells.say(that_cost("1", f"job-{number}"))
-    assert len(farewells.instead_of([])) == 1_000
+        deleted_jobs.keep(that_cost("1", f"job-{number}"))
+    assert len(deleted_jobs.instead_of([])) == 1_000
 
 
 def test_only_the_money_of_a_job_that_is_gone_is_left() -> None:
-    farewells = Farewells(Clock())
-    farewells.say(that_cost("2.5", "gone"))
-    meter = Meter(lambda: [that_cost("1")], lambda: True, farewells=farewells)
+    deleted_jobs = DeletedJobs(Clock())
+    deleted_jobs.keep(that_cost("2.5", "gone"))
+    meter = Meter(lambda: [that_cost("1")], lambda: True, deleted_jobs=deleted_jobs)
     lines = generate_latest(meter.registry).decode().splitlines()
     of_it = [line for line in lines if 'name="gone"' in line]
     assert {line.partition("{")[0] for line in of_it} == {

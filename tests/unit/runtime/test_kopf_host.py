@@ -236,11 +236,11 @@ async def test_being_cancelled_closes_the_service() -> None:
 async def test_who_is_ended_asks_for_no_end() -> None:
     # Under `kopf run` that is a second signal, at which kopf fails.
     service, asked = Scripted(), asyncio.Event()
-    guest = kopf_host.Guest(service.open, asked.set)
-    await guest.begin()
+    hosted = kopf_host.OpeningService(service.open, asked.set)
+    await hosted.begin()
     await service.opened.wait()
 
-    await guest.end()
+    await hosted.end()
 
     assert service.closed
     assert not asked.is_set()
@@ -249,8 +249,8 @@ async def test_who_is_ended_asks_for_no_end() -> None:
 @pytest.mark.parametrize("error", [None, LookupError("a mistake of ours")])
 async def test_a_service_that_ends_by_itself_asks_for_the_end(error: Exception | None) -> None:
     service, asked = Scripted(), asyncio.Event()
-    guest = kopf_host.Guest(service.open, asked.set)
-    await guest.begin()
+    hosted = kopf_host.OpeningService(service.open, asked.set)
+    await hosted.begin()
     await service.opened.wait()
     if error is None:
         service.mistake.set_result(None)
@@ -259,5 +259,5 @@ async def test_a_service_that_ends_by_itself_asks_for_the_end(error: Exception |
 
     await asyncio.wait_for(asked.wait(), 5)
 
-    assert guest.failure is error
-    await guest.end()
+    assert hosted.failure is error
+    await hosted.end()

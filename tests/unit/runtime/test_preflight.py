@@ -78,6 +78,6 @@ async def test_a_namespace_that_is_misspelled_is_told_of(
     async def synced() -> None:
         await asyncio.sleep(0)
 
-    await preflight.say_if_missing("nowhere", synced, lambda: is_there)
+    await preflight.warn_if_missing("nowhere", synced, lambda: is_there)
 
     assert ("the namespace nowhere is not there" in caplog.text) is not is_there

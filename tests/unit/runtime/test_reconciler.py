@@ -16,7 +16,7 @@ from spotrun.kube.resource import Key, Resource
 from spotrun.kube.rest.client import Client
 from spotrun.kube.watch.kopf_feed import Feed
 from spotrun.kube.workqueue.queue import WorkQueue
-from spotrun.metrics.deleted_jobs import Farewells
+from spotrun.metrics.deleted_jobs import DeletedJobs
 from spotrun.observe.caches import Caches
 from spotrun.observe.kube_objects import FED, JobObject, PodObject
 from spotrun.runtime.reconciler import Reconciler
@@ -37,7 +37,7 @@ class Cluster:
         self.refused: set[str] = set()
         self.released: list[str] = []
         self.left: list[Key] = []
-        self.farewells = Farewells(self._clock)
+        self.deleted_jobs = DeletedJobs(self._clock)
         client = Client(ScriptedTransport(self._answer), field_manager="test")
         self.caches = Caches(
             client,
@@ -68,7 +68,7 @@ class Cluster:
             self.caches,
             Board(b"key"),
             executor,
-            self.farewells,
+            self.deleted_jobs,
             queue=WorkQueue(),
             horizon=horizon,
             clock=self._clock,
@@ -302,7 +302,7 @@ async def test_a_job_that_has_gone_is_parted_with_though_another_has_its_name(
     assert cluster.released == [HIDDEN]
     told = ["the job was deleted: it has cost $2.50 by then, $1.00/h at last"]
     assert [note for note in cluster.notes if "deleted" in note] == told
-    [kept] = cluster.farewells.instead_of([]).values()
+    [kept] = cluster.deleted_jobs.instead_of([]).values()
     assert kept.uid == "former"
     await reconciler.reconcile(JOB, 0.0)
     assert [note for note in cluster.notes if "deleted" in note] == told

@@ -83,14 +83,14 @@ def _metadata(job: JobSnapshot, worker: Create) -> Manifest:
     if job.spec.workers.per_replica > 1:
         labels[names.LABEL_SLOT] = str(worker.slot)
     trainer = job.spec.workers.template.spec.trainer
-    told = {
+    given_names = {
         names.ANNOTATION_TRAINER: trainer.name if trainer is not None else "",
         names.ANNOTATION_POOLS: ",".join(place.required),
         names.ANNOTATION_ZONE: place.zone,
         names.ANNOTATION_AVOIDS: ",".join(worker.avoid_nodes),
         names.ANNOTATION_DEVICES: str(job.claimed or ""),
     }
-    said = {key: value for key, value in told.items() if value}
+    annotations = {key: value for key, value in given_names.items() if value}
     return {
         **ours,
         "labels": {
@@ -99,7 +99,7 @@ def _metadata(job: JobSnapshot, worker: Create) -> Manifest:
             **ours["labels"],
             **labels,
         },
-        "annotations": {**_AUTOSCALERS, **((given and given.annotations) or {}), **said},
+        "annotations": {**_AUTOSCALERS, **((given and given.annotations) or {}), **annotations},
         "finalizers": [names.FINALIZER_METERED],
     }
 

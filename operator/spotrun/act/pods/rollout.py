@@ -130,5 +130,5 @@ def creation_of(job: JobSnapshot) -> str:
 
 def _gave_way(job: JobSnapshot, memory: Memory) -> bool:
     """Whether a job waits for room in a quota, so that its last refusal still holds."""
-    said = memory.refused.refusal.reason if memory.refused is not None else None
-    return said == Reason.QUOTA_EXCEEDED and not job.may_hold_nodes
+    reason = memory.refused.refusal.reason if memory.refused is not None else None
+    return reason == Reason.QUOTA_EXCEEDED and not job.may_hold_nodes

@@ -58,7 +58,7 @@ class PodWriter:
                 lambda: self._client.create(PODS, pod, Written, namespace=job.namespace),
             )
         except AlreadyExists:
-            return await self._whose(job, worker.serial)
+            return await self._name_taken(job, worker.serial)
         except KubeError as error:
             return on_creation(error)
         self._reached(job, pod["metadata"]["name"], made.metadata.version)
@@ -147,7 +147,7 @@ class PodWriter:
         self._reached(job, pod.name, version, must_show=True)
         return has_changed
 
-    async def _whose(self, job: JobSnapshot, serial: int) -> Trouble | None:
+    async def _name_taken(self, job: JobSnapshot, serial: int) -> Trouble | None:
         """Find out who owns the pod whose name was taken; the cache misses it if it is ours."""
         try:
             if await self.show(job, serial) is not None:

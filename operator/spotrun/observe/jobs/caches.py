@@ -57,9 +57,9 @@ class JobCaches:
         self._wake = wake
         self._hurry = hurry
         self._orphaned = orphaned
-        self._tell_of_job = job_changed
-        self._tell_of_pod = pod_changed
-        self._tell_of_node = node_changed
+        self._job_changed_handler = job_changed
+        self._pod_changed_handler = pod_changed
+        self._node_changed_handler = node_changed
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -89,7 +89,7 @@ class JobCaches:
         job = self.get(key)
         return job.metadata.uid if job is not None else None
 
-    def said(self, key: Key) -> tuple[TrainingJobSpec, JobState] | None:
+    def spec_and_state(self, key: Key) -> tuple[TrainingJobSpec, JobState] | None:
         """Return a job's spec and status; None if there is no job, or one cannot be read."""
         job = self.get(key)
         spec = self.readings.spec(job).spec if job is not None else None
@@ -154,10 +154,10 @@ class JobCaches:
             self._hurry(key)  # a new job of that name is not to wait for the old one's pause
         if old is not None and new is not None and _is_asked(old, new):
             self._hurry(Key(new.metadata.namespace, new.metadata.name))
-        self._tell_of_job(old, new)
+        self._job_changed_handler(old, new)
 
     def _pod_changed(self, old: PodObject | None, new: PodObject | None) -> None:
-        self._tell_of_pod(old, new)
+        self._pod_changed_handler(old, new)
         for pod in (old, new):
             if pod is not None:
                 self.wake_job_of(pod)
@@ -169,7 +169,7 @@ class JobCaches:
             return
         node = new or old
         assert node is not None, "a change has an old or a new side"
-        self._tell_of_node(old, new)
+        self._node_changed_handler(old, new)
         self.wake_on(node.metadata.name)
 
 

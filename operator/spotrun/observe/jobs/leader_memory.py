@@ -59,8 +59,8 @@ class Memory:
     @property
     def undone(self) -> Undone | None:
         """Return the write that failed most often in a row, if often enough; never the status."""
-        told = (one for one in self.failing.items() if not one[0].startswith(STATUS))
-        failing = max(told, key=lambda one: one[1].times, default=None)
+        known = (one for one in self.failing.items() if not one[0].startswith(STATUS))
+        failing = max(known, key=lambda one: one[1].times, default=None)
         if failing is None or failing[1].times < _ACCIDENTS:
             return None
         what, last = failing

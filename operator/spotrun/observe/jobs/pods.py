@@ -111,8 +111,8 @@ def _end(pod: PodObject) -> PodEnd | None:
     is_over = status.phase in {PodPhase.SUCCEEDED, PodPhase.FAILED}
     if ended is None and not is_over:
         return None
-    said = status.message or _why_disrupted(pod) or ("" if ended else _failed_init(pod))
-    message = one_line(said)
+    words = status.message or _why_disrupted(pod) or ("" if ended else _failed_init(pod))
+    message = one_line(words)
     if ended is None:
         return PodEnd(pod_reason=status.reason, pod_message=message)
     return PodEnd(
@@ -147,8 +147,8 @@ def _stuck(pod: PodObject) -> str:
             return bounded(f"{waiting.reason}: {waiting.message}".removesuffix(": "))
         _, is_given, cause = waiting.message.rpartition("ErrImagePull: ")
         cause = cause if is_given or waiting.reason == "ErrImagePull" else ""
-        said = f"image {container.image or 'of ' + container.name} cannot be pulled"
-        return bounded(f"{said}: {cause}" if cause else said)
+        words = f"image {container.image or 'of ' + container.name} cannot be pulled"
+        return bounded(f"{words}: {cause}" if cause else words)
     return ""
 
 

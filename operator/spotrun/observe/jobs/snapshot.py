@@ -18,7 +18,7 @@ from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.observe.jobs.ledger_check import why_impossible
 from spotrun.observe.jobs.partial_spec import salvage
 from spotrun.observe.jobs.pods import pod_facts, serial_in
-from spotrun.observe.jobs.template_check import misfit
+from spotrun.observe.jobs.template_check import wrong_type
 from spotrun.observe.jobs.volumes import UNKNOWN, Storage
 from spotrun.observe.kube_objects import CostAnnotations, CostLabels, JobObject, PodObject
 from spotrun.observe.telemetry.agents import Agents
@@ -160,9 +160,9 @@ def job_snapshot(
 
 def _broken(spec: _Spec, status: _Status) -> Broken | None:
     if status.impossible is not None:
-        said = f"{_CANNOT_READ}: {status.impossible}; restore its status from before it was edited"
+        words = f"{_CANNOT_READ}: {status.impossible}; restore its status from before it was edited"
         kind, reason = ConditionType.DECIDED, Reason.LEDGER_REFUSED
-        return Broken(said, kind, reason, has_ledger=False)
+        return Broken(words, kind, reason, has_ledger=False)
     if spec.spec is not None and status.status is not None:
         return None
     return Broken(
@@ -202,8 +202,8 @@ def _worker(pod: Pod, uid: str, look_at_node: Callable[[str], Node], agents: Age
 
 
 def _sync_bytes(workers: Iterable[Worker]) -> float | None:
-    told = (w.agent.report.progress for w in workers if w.agent is not None)
-    return max((one.sync_bytes for one in told if one and one.sync_bytes), default=None)
+    reported = (w.agent.report.progress for w in workers if w.agent is not None)
+    return max((one.sync_bytes for one in reported if one and one.sync_bytes), default=None)
 
 
 def _claimed(workers: Iterable[Worker], template: str) -> int:
@@ -240,7 +240,7 @@ def _read_spec(job: JobObject, digest: bytes) -> _Spec:
     except ValidationError as error:
         readable, has_template = salvage(bytes(job.spec))
         return _Spec(digest, None, "", _words("spec", error), readable, has_template)
-    wrong = misfit(spec.workers.template)
+    wrong = wrong_type(spec.workers.template)
     if wrong is not None:
         return _Spec(digest, None, "", f"{_CANNOT_READ}: {wrong}"[:MAX_DETAIL_CHARS], spec)
     return _Spec(digest, spec, template_hash(spec))

@@ -108,7 +108,7 @@ class _Pod(_Part, frozen=True):
     termination_grace_period_seconds: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
-def misfit(template: PodTemplate) -> str | None:
+def wrong_type(template: PodTemplate) -> str | None:
     """Return which field of a template has a type that Kubernetes refuses; None if none has."""
     try:
         msgspec.convert(template.spec.manifest(), _Pod)

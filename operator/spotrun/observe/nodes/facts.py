@@ -14,7 +14,7 @@ from spotrun.observe.nodes.cloud_labels import (
     region_of,
     zone_of,
 )
-from spotrun.observe.nodes.interruption_notices import SILENCE, Said, has_notice, leaves_at
+from spotrun.observe.nodes.interruption_notices import NO_EVENTS, EventTimes, has_notice, leaves_at
 from spotrun.observe.resources import resources_of
 from spotrun.state.snapshot import Node
 
@@ -32,7 +32,9 @@ Place = Callable[[NodeObject], tuple[str, Capacity] | None]
 """The pool of a node, and the capacity that it has there."""
 
 
-def node_facts(node: NodeObject | None, name: str, seen_at: datetime, said: Said = SILENCE) -> Node:
+def node_facts(
+    node: NodeObject | None, name: str, seen_at: datetime, events: EventTimes = NO_EVENTS
+) -> Node:
     """Return the facts about a node, whose notice (if any) was first seen at `seen_at`."""
     if node is None:
         return Node(name=name, gone=True, ready=False)
@@ -44,7 +46,7 @@ def node_facts(node: NodeObject | None, name: str, seen_at: datetime, said: Said
         capacity=capacity,
         zone=zone_of(labels),
         hostname=labels.get(HOST_LABEL, ""),
-        leaves_at=leaves_at(node, seen_at, is_spot=capacity is Capacity.SPOT, said=said),
+        leaves_at=leaves_at(node, seen_at, is_spot=capacity is Capacity.SPOT, events=events),
         instance_type=instance_type_of(labels),
         region=region_of(labels),
         created_at=created_at(node),
@@ -100,13 +102,13 @@ class Nodes:
         clock: Callable[[], float],
         wall: Callable[[], datetime],
         place: Place = lambda _: None,
-        said: Callable[[NodeObject], Said] = lambda _: SILENCE,
+        events: Callable[[NodeObject], EventTimes] = lambda _: NO_EVENTS,
     ) -> None:
         self._find = find
         self._clock = clock
         self._wall = wall
         self._place = place
-        self._said = said
+        self._events_of = events
         self._known = LruMap[str, _Known](MOST_NODES)
 
     def look(self, name: str) -> Node:
@@ -119,7 +121,7 @@ class Nodes:
             self._known[name] = known = _Known(uid=node.metadata.uid)
         if has_notice(node):
             known.noticed_at = known.noticed_at or self._wall()
-        seen = node_facts(node, name, known.noticed_at or self._wall(), self._said(node))
+        seen = node_facts(node, name, known.noticed_at or self._wall(), self._events_of(node))
         known.last = self._placed(node, self._remember_notice(seen, known))
         return known.last
 

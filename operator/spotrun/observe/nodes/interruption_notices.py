@@ -42,14 +42,14 @@ _SHUTTING_DOWN = "node is shutting down"
 
 
 @dataclass(frozen=True)
-class Said:
+class EventTimes:
     """The times of the last events that announce the end of a node."""
 
     interrupted_at: datetime | None = None
     rebalanced_at: datetime | None = None
 
 
-SILENCE = Said()
+NO_EVENTS = EventTimes()
 
 
 def has_notice(node: NodeObject) -> bool:
@@ -58,23 +58,23 @@ def has_notice(node: NodeObject) -> bool:
 
 
 def leaves_at(
-    node: NodeObject, seen_at: datetime, *, is_spot: bool, said: Said = SILENCE
+    node: NodeObject, seen_at: datetime, *, is_spot: bool, events: EventTimes = NO_EVENTS
 ) -> datetime | None:
     """Return when the node ends, by a notice first seen at `seen_at`; None without a notice."""
     ends = _ends(node, seen_at, is_spot=is_spot)
-    if said.interrupted_at is not None:
-        ends.append(said.interrupted_at + WARNING)
-    if said.rebalanced_at is not None:
-        ends.append(said.rebalanced_at + REBALANCE)
+    if events.interrupted_at is not None:
+        ends.append(events.interrupted_at + WARNING)
+    if events.rebalanced_at is not None:
+        ends.append(events.rebalanced_at + REBALANCE)
     return min(ends, default=None)
 
 
-def is_reclaimed(node: NodeObject, *, is_spot: bool, said: Said = SILENCE) -> bool:
+def is_reclaimed(node: NodeObject, *, is_spot: bool, events: EventTimes = NO_EVENTS) -> bool:
     """Whether the cloud takes the machine back, rather than that somebody gives it up.
 
     Karpenter marks both alike; what tells them apart is its event.
     """
-    if said.interrupted_at is not None:
+    if events.interrupted_at is not None:
         return True
     keys = {taint.key for taint in node.spec.taints}
     event = f"{_NTH}{node.metadata.labels.get(_NTH_EVENT, '')}"
@@ -174,7 +174,7 @@ def time_of(text: str | None) -> datetime | None:
     return moment if moment.tzinfo is not None and 2000 <= moment.year < 3000 else None
 
 
-def said_recently(event: EventObject, now: datetime, good_for: timedelta) -> datetime | None:
+def written_recently(event: EventObject, now: datetime, good_for: timedelta) -> datetime | None:
     """Return when an event was written last; None if too long ago, in the future, or no time."""
     moment = time_of(event.deprecated_last_timestamp or event.event_time)
     return moment if moment is not None and now - good_for < moment <= now + _SKEW else None

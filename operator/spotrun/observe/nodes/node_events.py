@@ -16,12 +16,12 @@ from spotrun.observe.kube_objects import EVENTS, EventObject, NodeObject
 from spotrun.observe.nodes.facts import created_at
 from spotrun.observe.nodes.interruption_notices import (
     INTERRUPTED,
+    NO_EVENTS,
     REBALANCE,
     REBALANCED,
-    SILENCE,
     WARNING,
-    Said,
-    said_recently,
+    EventTimes,
+    written_recently,
 )
 
 NAMESPACE = "default"
@@ -30,13 +30,13 @@ _OVERDUE = timedelta(minutes=10)
 """So long after its end a machine that was interrupted may still be there, but not for ever."""
 
 
-class Hints:
-    """The events, followed in an `async with` block; `told` is called with the names of nodes."""
+class NodeEvents:
+    """The events, followed in an `async with` block; `on_event` gets the names of nodes."""
 
     def __init__(
-        self, client: Client, told: Callable[[str], None], wall: Callable[[], datetime]
+        self, client: Client, on_event: Callable[[str], None], wall: Callable[[], datetime]
     ) -> None:
-        self._told = told
+        self._on_event = on_event
         self._wall = wall
         self._stack = AsyncExitStack()
         # By reason, for the API server to sift them: a large cluster has thousands of others.
@@ -64,19 +64,19 @@ class Hints:
         """The reflectors of these events."""
         return tuple(self._by_reason.values())
 
-    def about(self, node: NodeObject) -> Said:
+    def about(self, node: NodeObject) -> EventTimes:
         """Return the announcements that hold for a node now."""
         interrupted = self._last(INTERRUPTED, node, WARNING + _OVERDUE)
         rebalanced = self._last(REBALANCED, node, REBALANCE)
         if interrupted is None and rebalanced is None:
-            return SILENCE
-        return Said(interrupted, rebalanced)
+            return NO_EVENTS
+        return EventTimes(interrupted, rebalanced)
 
     def _last(self, reason: str, node: NodeObject, good_for: timedelta) -> datetime | None:
         """Return the last such event of this machine; another may have had its name before."""
         born_at, now = created_at(node), self._wall()
         events = self._by_reason[reason].by_index("node", node.metadata.name)
-        moments = (said_recently(event, now, good_for) for event in events)
+        moments = (written_recently(event, now, good_for) for event in events)
         return max(
             (at for at in moments if at is not None and (born_at is None or at >= born_at)),
             default=None,
@@ -84,7 +84,7 @@ class Hints:
 
     def _changed(self, _: EventObject | None, new: EventObject | None) -> None:
         if new is not None and new.regarding.kind == "Node":
-            self._told(new.regarding.name)
+            self._on_event(new.regarding.name)
 
 
 def _of_node(event: EventObject) -> Iterable[str]:

@@ -17,7 +17,7 @@ from spotrun.kube.tasks import running
 from spotrun.kube.watch.reflector import Reflector
 from spotrun.observe.kube_objects import EVENTS, EventObject
 from spotrun.observe.messages import bounded
-from spotrun.observe.nodes.interruption_notices import said_recently
+from spotrun.observe.nodes.interruption_notices import written_recently
 
 CLUSTER_AUTOSCALER = "cluster-autoscaler"
 AUTOSCALERS = (CLUSTER_AUTOSCALER, "karpenter", "eks-auto-mode/compute")
@@ -31,7 +31,7 @@ _PROMISES = frozenset({"TriggeredScaleUp", "Nominated"})
 _REPEATED = "(combined from similar events): "
 _NEXT_REASON = re.compile(r", (?=\d)")
 
-Told = Callable[[Key, str], None]
+OnEvent = Callable[[Key, str], None]
 """Called with the name and the UID of a pod of which something is new."""
 
 
@@ -39,9 +39,9 @@ class Autoscalers:
     """The events of autoscalers, followed in an `async with` block."""
 
     def __init__(
-        self, client: Client, namespace: str | None, told: Told, wall: Callable[[], datetime]
+        self, client: Client, namespace: str | None, on_event: OnEvent, wall: Callable[[], datetime]
     ) -> None:
-        self._told = told
+        self._on_event = on_event
         self._wall = wall
         self._stack = AsyncExitStack()
         # By who says it, for the API server to sift them: of pods there are far more other events.
@@ -79,19 +79,19 @@ class Autoscalers:
         Each autoscaler's last event counts: a machine may turn out not to be had after it was
         promised. Empty also while a node is promised.
         """
-        said = dict(self._last_words(namespace, uid))
-        if any(event.reason in _PROMISES for event in said.values()):
+        last = dict(self._last_events(namespace, uid))
+        if any(event.reason in _PROMISES for event in last.values()):
             return ""
-        return next((_words(name, event) for name, event in said.items()), "")
+        return next((_words(name, event) for name, event in last.items()), "")
 
-    def _last_words(self, namespace: str, uid: str) -> Iterator[tuple[str, EventObject]]:
+    def _last_events(self, namespace: str, uid: str) -> Iterator[tuple[str, EventObject]]:
         now = self._wall()
         for name, reflector in self._by_name.items():
             recent = [
                 (at, event.reason in _PROMISES, event)
                 for event in reflector.by_index("pod", (namespace, uid))
                 if event.reason in _REFUSALS | _PROMISES
-                if (at := said_recently(event, now, GOOD_FOR)) is not None
+                if (at := written_recently(event, now, GOOD_FOR)) is not None
             ]
             if recent:
                 # Times are whole seconds: of two words within one the better is believed.
@@ -100,7 +100,7 @@ class Autoscalers:
     def _changed(self, _: EventObject | None, new: EventObject | None) -> None:
         if new is not None:
             about = new.regarding
-            self._told(Key(new.metadata.namespace, about.name), about.uid)
+            self._on_event(Key(new.metadata.namespace, about.name), about.uid)
 
 
 def _of_pod(event: EventObject) -> Iterable[tuple[str, str]]:
@@ -110,8 +110,8 @@ def _of_pod(event: EventObject) -> Iterable[tuple[str, str]]:
 
 def _words(name: str, event: EventObject) -> str:
     """Return a message that stays equal when it is repeated: each change of it is a write."""
-    said = event.note.removeprefix(_REPEATED)
+    message = event.note.removeprefix(_REPEATED)
     if name == CLUSTER_AUTOSCALER:  # it tells its reasons in a new order each time
-        start, colon, reasons = said.partition(": ")
-        said = start + colon + ", ".join(sorted(_NEXT_REASON.split(reasons)))
-    return bounded(f"{name}: {said}")
+        start, colon, reasons = message.partition(": ")
+        message = start + colon + ", ".join(sorted(_NEXT_REASON.split(reasons)))
+    return bounded(f"{name}: {message}")

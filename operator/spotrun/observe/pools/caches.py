@@ -24,8 +24,8 @@ from spotrun.observe.kube_objects import (
     PodObject,
     PoolObject,
 )
-from spotrun.observe.nodes.interruption_notices import Said
-from spotrun.observe.nodes.node_events import Hints
+from spotrun.observe.nodes.interruption_notices import EventTimes
+from spotrun.observe.nodes.node_events import NodeEvents
 from spotrun.observe.pools.autoscaler_events import Autoscalers
 from spotrun.observe.pools.fit import Demand, Demands
 from spotrun.observe.pools.market import Markets
@@ -75,8 +75,8 @@ class PoolCaches:
         self._namespaces: Reflector[NamespaceObject] = Reflector(
             client, Selection(NAMESPACES, field_selector=only), NamespaceObject, lambda *_: None
         )
-        self._hints = Hints(client, self._node_told, wall)
-        self._autoscalers = Autoscalers(client, namespace, self._pod_told, wall)
+        self._node_events = NodeEvents(client, self._node_event, wall)
+        self._autoscalers = Autoscalers(client, namespace, self._pod_event, wall)
         self._sees_all = namespace is None
         self._find = nodes
         self._listeners = listeners
@@ -84,7 +84,7 @@ class PoolCaches:
         self._demands = Demands()
         self.pools = Pools(
             pods_on=pods_on,
-            said=self._hints.about,
+            events=self._node_events.about,
             changed=listeners.pool,
             wall=wall,
             is_worker=lambda pod: job_of(pod) is not None,
@@ -97,7 +97,7 @@ class PoolCaches:
     async def __aenter__(self) -> Self:
         await self._stack.enter_async_context(running(self.objects.run()))
         await self._stack.enter_async_context(running(self._namespaces.run()))
-        await self._stack.enter_async_context(self._hints)
+        await self._stack.enter_async_context(self._node_events)
         await self._stack.enter_async_context(self._autoscalers)
         return self
 
@@ -107,7 +107,7 @@ class PoolCaches:
     @property
     def reflectors(self) -> dict[str, Reflector[Any]]:
         """The reflectors, by their names in the metric of caches' age."""
-        interrupted, rebalanced = self._hints.reflectors
+        interrupted, rebalanced = self._node_events.reflectors
         return {
             "capacitypools": self.objects,
             "namespaces": self._namespaces,
@@ -160,9 +160,9 @@ class PoolCaches:
         found = {pod.serial: refusal_of(job.namespace, pod.uid) for pod in waiting}
         return {serial: words for serial, words in found.items() if words}
 
-    def said(self, node: NodeObject) -> Said:
+    def events_of(self, node: NodeObject) -> EventTimes:
         """Return the announcements of a node's end in events."""
-        return self._hints.about(node)
+        return self._node_events.about(node)
 
     def place(self, node: NodeObject) -> tuple[str, Capacity] | None:
         """Return the pool of a node, and its capacity type there."""
@@ -209,13 +209,13 @@ class PoolCaches:
     def _is_turned_down(self, pod: PodObject) -> bool:
         return bool(self._autoscalers.refusal_of(pod.metadata.namespace, pod.metadata.uid))
 
-    def _pod_told(self, key: Key, uid: str) -> None:
+    def _pod_event(self, key: Key, uid: str) -> None:
         pod = self.pools.waiting.get(key)
         if pod is not None and pod.metadata.uid == uid:
             self.pools.touch_asked(pod)
             self._listeners.pod(pod)
 
-    def _node_told(self, name: str) -> None:
+    def _node_event(self, name: str) -> None:
         node = self._find(name)
         if node is not None:
             self.pools.look_again(node)

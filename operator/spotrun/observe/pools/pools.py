@@ -13,7 +13,12 @@ from spotrun.kube.resource import Key
 from spotrun.observe.kube_objects import NodeObject, PodObject, PoolObject
 from spotrun.observe.nodes.cloud_labels import Labels, identity_of
 from spotrun.observe.nodes.facts import created_at, is_ready
-from spotrun.observe.nodes.interruption_notices import Said, has_notice, is_karpenters, is_reclaimed
+from spotrun.observe.nodes.interruption_notices import (
+    EventTimes,
+    has_notice,
+    is_karpenters,
+    is_reclaimed,
+)
 from spotrun.observe.pools.free_capacity import Kind, Room, Slot
 from spotrun.observe.pools.membership import declared_for, discovered_spec, other_name, pool_name
 from spotrun.observe.pools.objects import Member, News, Pool, asked, is_over, read_pool
@@ -30,7 +35,7 @@ class Pools:
         self,
         *,
         pods_on: Callable[[str], Iterable[PodObject]],
-        said: Callable[[NodeObject], Said],
+        events: Callable[[NodeObject], EventTimes],
         changed: Callable[[str], None],
         wall: Callable[[], datetime],
         is_worker: Callable[[PodObject], bool] = lambda _: True,
@@ -38,7 +43,7 @@ class Pools:
         self.room = Room()
         self.waiting: dict[Key, PodObject] = {}
         self._pods_on = pods_on
-        self._said = said
+        self._events_of = events
         self._changed = changed
         self._wall = wall
         self._is_worker = is_worker
@@ -218,7 +223,7 @@ class Pools:
         spec = self._spec_of(pool)
         is_spot = spec is not None and spec.capacity is Capacity.SPOT
         if member.reclaimed_at is not None or not is_reclaimed(
-            member.node, is_spot=is_spot, said=self._said(member.node)
+            member.node, is_spot=is_spot, events=self._events_of(member.node)
         ):
             return
         member.reclaimed_at = self._wall()
@@ -244,7 +249,7 @@ class Pools:
         self._workers[member.pool] += len(pods) - member.workers
         member.workers = len(pods)
         slot = None
-        is_going = has_notice(node) or self._said(node) != Said()
+        is_going = has_notice(node) or self._events_of(node) != EventTimes()
         if is_ready(node) and not is_going:
             have = resources_of(node.status.allocatable)
             free = left(have, total(map(requests_of, pods)))

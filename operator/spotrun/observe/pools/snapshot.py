@@ -114,13 +114,13 @@ def _quote(pools: Pools, pool: Pool, catalog: Catalog, offering: Offering) -> Qu
     for a price that it may not get. A worker pays what its own node states. A node that leaves says
     nothing of one that comes.
     """
-    told, declared = remembered(pool.status.price), pool.spec.usd_per_hour
+    quoted, declared = remembered(pool.status.price), pool.spec.usd_per_hour
     staying = [member.node for member in pools.members(pool.name) if member.reclaimed_at is None]
     stated = {node.metadata.annotations.get(ANNOTATION_NODE_USD_PER_HOUR) for node in staying}
-    if not stated and declared is None and told is not None and told.source == FROM_NODE:
-        return told
+    if not stated and declared is None and quoted is not None and quoted.source == FROM_NODE:
+        return quoted
     quotes = {
-        catalog.quote(offering, annotation=one, pool_usd_per_hour=declared, last=told)
+        catalog.quote(offering, annotation=one, pool_usd_per_hour=declared, last=quoted)
         for one in stated
     }
     if len(quotes) == 1:
@@ -128,7 +128,7 @@ def _quote(pools: Pools, pool: Pool, catalog: Catalog, offering: Offering) -> Qu
     by_nodes = [quote for quote in quotes if quote is not None and quote.source == FROM_NODE]
     if by_nodes and len(by_nodes) == len(quotes):
         return max(by_nodes, key=lambda quote: quote.usd_per_hour)
-    return catalog.quote(offering, pool_usd_per_hour=declared, last=told)
+    return catalog.quote(offering, pool_usd_per_hour=declared, last=quoted)
 
 
 def _offering(spec: CapacityPoolSpec, instance_type: str) -> Offering:

@@ -76,9 +76,9 @@ class _Aws:
             "ProductDescriptions": list(_SYSTEMS),
             "StartTime": now,  # those that hold now, and no change before
         }
-        said = self._pages("ec2", region, "describe_spot_price_history", what)
+        pages = self._pages("ec2", region, "describe_spot_price_history", what)
         newest: dict[tuple[str, str], Mapping[str, Any]] = {}
-        for change in (change for page in said for change in page["SpotPriceHistory"]):
+        for change in (change for page in pages for change in page["SpotPriceHistory"]):
             place = (change["InstanceType"], change["AvailabilityZone"])
             if place not in newest or newest[place]["Timestamp"] < change["Timestamp"]:
                 newest[place] = change

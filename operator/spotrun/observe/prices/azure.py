@@ -89,9 +89,9 @@ class _Azure:
 
     def _same_place(self, link: str) -> str:
         """Return the link to another page, if it leads where the first one was."""
-        here, there = urlsplit(self._url), urlsplit(link)
-        if (here.scheme, here.hostname) != (there.scheme, there.hostname):
-            raise CloudUnavailableError(f"the next page is said to be at {there.hostname}")
+        here, target = urlsplit(self._url), urlsplit(link)
+        if (here.scheme, here.hostname) != (target.scheme, target.hostname):
+            raise CloudUnavailableError(f"the next page is said to be at {target.hostname}")
         return link
 
 

@@ -43,8 +43,8 @@ async def get_json(
         ) as response:
             body = await _read(response)
             if response.status != 200:
-                said = f"{response.url.host} answers {response.status}"
-                raise CloudUnavailableError(f"{said}: {body[:200].decode(errors='replace')}")
+                answered = f"{response.url.host} answers {response.status}"
+                raise CloudUnavailableError(f"{answered}: {body[:200].decode(errors='replace')}")
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         words = str(error) or type(error).__name__
         raise CloudUnavailableError(f"no answer ({words})") from error

@@ -12,7 +12,7 @@ MOST_WORKERS = 16_384
 
 
 @dataclass
-class _Heard:
+class _Record:
     heard_at: float
     report: Report | None = None  # None: nothing that could be read
     ready_at: float | None = None
@@ -28,7 +28,7 @@ class Agents:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._jobs: dict[str, dict[int, _Heard]] = {}
+        self._jobs: dict[str, dict[int, _Record]] = {}
 
     def heard(self, uid: str, serial: int, report: Report) -> bool:
         """Take in a report; return whether it is worth looking at the job again.
@@ -51,7 +51,7 @@ class Agents:
         is_measured = progress is not None and heard.windows.take(progress, report.utilization)
         if is_measured or before is None or before.news != report.news:
             return True
-        return _first_told(report) > _first_told(before)
+        return _first_news(report) > _first_news(before)
 
     def touch(self, uid: str, serial: int) -> None:
         """Note a sign of life."""
@@ -105,17 +105,17 @@ class Agents:
         """Forget a deleted job."""
         self._jobs.pop(uid, None)
 
-    def _remembered(self, uid: str, serial: int) -> _Heard:
+    def _remembered(self, uid: str, serial: int) -> _Record:
         job = self._jobs.setdefault(uid, {})
         heard = job.get(serial)
         if heard is None:
             if len(job) >= MOST_WORKERS:
                 del job[next(iter(job))]
-            heard = job[serial] = _Heard(self._clock())
+            heard = job[serial] = _Record(self._clock())
         return heard
 
 
-def _first_told(report: Report) -> tuple[bool, bool]:
+def _first_news(report: Report) -> tuple[bool, bool]:
     """Return which news of a starting job is in a report: steps, and their duration."""
     progress = report.progress
     if progress is None:

@@ -19,7 +19,7 @@ from spotrun.kube.json_depth import decode
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client, Selection
 from spotrun.observe.kube_objects import POD_METRICS, PodMetricsObject, PodObject
-from spotrun.observe.telemetry.silent_scripts import MuteJob, incomparable, tells_nothing
+from spotrun.observe.telemetry.silent_scripts import SilentJob, incomparable, reports_no_steps
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.world_members import generation
 
@@ -52,14 +52,14 @@ class Usage:
         self._clock = clock
         self._wake = wake
         self._pods_of = pods_of
-        self._jobs: dict[Key, MuteJob] = {}
-        self._hindrance = ""  # why there was no answer last
+        self._jobs: dict[Key, SilentJob] = {}
+        self._obstacle = ""  # why there was no answer last
         self._refused_until = float("-inf")
 
     def added_to(self, job: JobSnapshot) -> JobSnapshot:
         """Return a job with its workers' usage, if no agent reports it; else as it is."""
         key, now = Key(job.namespace, job.name), self._clock()
-        if not tells_nothing(job):
+        if not reports_no_steps(job):
             self.forget(key)
             return job
         known = self._followed(key, job)
@@ -67,7 +67,7 @@ class Usage:
         if now < known.settled_at:
             return job
         workers = tuple(replace(worker, used=known.used(worker)) for worker in job.workers)
-        why = known.incomparable or ("" if known.samples else self._hindrance)
+        why = known.incomparable or ("" if known.samples else self._obstacle)
         return replace(job, workers=workers, is_mute=True, use_unknown=why)
 
     def forget(self, key: Key) -> None:
@@ -90,24 +90,24 @@ class Usage:
             if not job.incomparable and self._clock() >= max(job.ask_at, self._refused_until):
                 await self._ask(key, job)
 
-    def _followed(self, key: Key, job: JobSnapshot) -> MuteJob:
+    def _followed(self, key: Key, job: JobSnapshot) -> SilentJob:
         known, present = self._jobs.get(key), generation(job.status)
         if known is None or (known.uid, known.generation) != (job.uid, present):
             settled_at = self._clock() + IGNORED_SECONDS
-            known = self._jobs[key] = MuteJob(job.uid, present, settled_at, ask_at=settled_at)
+            known = self._jobs[key] = SilentJob(job.uid, present, settled_at, ask_at=settled_at)
         return known
 
-    async def _ask(self, key: Key, job: MuteJob) -> None:
+    async def _ask(self, key: Key, job: SilentJob) -> None:
         job.ask_at = self._clock() + ASK_SECONDS
         try:
-            told = await self._listed(key.namespace, job.uid)
+            measured = await self._listed(key.namespace, job.uid)
         except KubeError as error:
             self._do_without(error)
             if self._clock() - job.heard_at > KEPT_SECONDS:
                 job.samples.clear()
         else:
-            self._hindrance = ""
-            job.take(told, self._pods_of(key), self._clock())
+            self._obstacle = ""
+            job.take(measured, self._pods_of(key), self._clock())
         self._wake(key)
 
     async def _listed(self, namespace: str, uid: str) -> list[PodMetricsObject]:
@@ -121,9 +121,9 @@ class Usage:
         """Ask again in a minute after no answer, later after a refusal."""
         if isinstance(error, NotFound | Forbidden):
             self._refused_until = self._clock() + REFUSED_SECONDS
-        said, self._hindrance = self._hindrance, _advice(error)
-        if not said:
-            log.info("sizes of jobs whose scripts tell nothing: %s", self._hindrance)
+        before, self._obstacle = self._obstacle, _advice(error)
+        if not before:
+            log.info("sizes of jobs whose scripts tell nothing: %s", self._obstacle)
 
 
 def _read(item: msgspec.Raw) -> PodMetricsObject | None:

@@ -17,10 +17,10 @@ def allowance(pod: PodObject) -> Resources:
     return resources_of({**trainer.resources.requests, **trainer.resources.limits})
 
 
-def utilization(pod: PodObject, told: PodMetricsObject) -> Utilization:
+def utilization(pod: PodObject, measured: PodMetricsObject) -> Utilization:
     """Return the used share of each resource; None for a resource without an allowance."""
     trainer, whole = _trainer(pod), allowance(pod)
-    found = (one for one in told.containers if trainer is not None and one.name == trainer.name)
+    found = (one for one in measured.containers if trainer is not None and one.name == trainer.name)
     usage = next((one.usage for one in found), {})
     used = resources_of(usage)
     return Utilization(

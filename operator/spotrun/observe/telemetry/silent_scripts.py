@@ -22,16 +22,16 @@ from spotrun.wire import Utilization
 _KEPT_SAMPLES = 5
 
 
-def tells_nothing(job: JobSnapshot) -> bool:
+def reports_no_steps(job: JobSnapshot) -> bool:
     """Whether a world trains whose size is ours to find, and none of its scripts reports steps."""
     if job.spec.scaling_mode is not ScalingMode.AUTO or job.status.phase in FINISHED:
         return False
     crew, present = training(job.status), generation(job.status)
     known = {worker.serial: worker for worker in job.workers}
-    return bool(crew) and all(n in known and _is_mute(known[n], present) for n in crew)
+    return bool(crew) and all(n in known and _is_silent(known[n], present) for n in crew)
 
 
-def _is_mute(worker: Worker, present: int) -> bool:
+def _is_silent(worker: Worker, present: int) -> bool:
     report = worker.agent.report if worker.agent is not None else None
     if report is None or not has_arrived(worker, present):
         return False
@@ -61,12 +61,12 @@ def _part(whole: Resources, resource: TargetResource) -> float:
 class Sample:
     """The usage of a pod at some time."""
 
-    timestamp: str  # as it was told: the same one twice is one
+    timestamp: str  # as it was measured: the same one twice is one
     used: Utilization
 
 
 @dataclass
-class MuteJob:
+class SilentJob:
     """A job without reports, in its present world; times are on the monotonic clock."""
 
     uid: str
@@ -87,9 +87,11 @@ class MuteJob:
             memory=_median(sample.used.memory for sample in samples),
         )
 
-    def take(self, told: Iterable[PodMetricsObject], pods: Iterable[PodObject], now: float) -> None:
+    def take(
+        self, measured: Iterable[PodMetricsObject], pods: Iterable[PodObject], now: float
+    ) -> None:
         """Take in an answer; a pod that is not in it is unknown from now on."""
-        by_name = {one.metadata.name: one for one in told}
+        by_name = {one.metadata.name: one for one in measured}
         before, self.samples, self.heard_at = self.samples, {}, now
         for pod in pods:
             one, uid = by_name.get(pod.metadata.name), pod.metadata.uid

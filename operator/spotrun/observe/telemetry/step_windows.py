@@ -57,16 +57,16 @@ class Windows:
         return self._reading
 
     def _medians(self) -> Reading:
-        told = [window.progress for window in self._windows]
+        measured = [window.progress for window in self._windows]
         used = [window.utilization for window in self._windows]
         return Reading(
             generation=self._generation,
             windows=len(self._windows),
-            step_seconds=_median(one.step_seconds for one in told),
+            step_seconds=_median(one.step_seconds for one in measured),
             samples_per_step=self._samples_per_step(),
-            compute=_median(one.compute for one in told),
-            data=_median(one.data for one in told),
-            communicate=_median(one.communicate for one in told),
+            compute=_median(one.compute for one in measured),
+            data=_median(one.data for one in measured),
+            communicate=_median(one.communicate for one in measured),
             utilization=Utilization(
                 gpu=_median(one.gpu for one in used),
                 cpu=_median(one.cpu for one in used),

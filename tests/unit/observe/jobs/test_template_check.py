@@ -12,7 +12,7 @@ from spotrun.act.manifests.worker_settings import Settings
 from spotrun.api.capacitypool import Capacity
 from spotrun.money.shares import Resources
 from spotrun.observe.jobs.device_claims import device_claims_of
-from spotrun.observe.jobs.template_check import misfit
+from spotrun.observe.jobs.template_check import wrong_type
 from spotrun.observe.pools.fit import demand_of, suits
 from spotrun.observe.resources import times_in
 from spotrun.observe.template_defaults import processes
@@ -85,7 +85,7 @@ def test_whatever_a_template_holds_it_is_refused_or_looked_into(path: str) -> No
         content: dict[str, Any] = {"containers": [{"name": "trainer", "image": "i"}]}
         put(content, path, value)
         job = a_job(2, template={"spec": content})
-        if misfit(job.spec.workers.template) is None:
+        if wrong_type(job.spec.workers.template) is None:
             look_into(job)
             fit += 1
     assert 0 < fit < len(VALUES)
@@ -116,11 +116,11 @@ def look_into(made: JobBuilder) -> None:
 def test_it_is_said_where_a_template_does_not_fit(path: str, value: Any, where: str) -> None:
     content: dict[str, Any] = {"containers": [{"name": "trainer", "image": "i"}]}
     put(content, path, value)
-    said = misfit(a_spec(template={"spec": content}).workers.template)
+    said = wrong_type(a_spec(template={"spec": content}).workers.template)
     assert said is not None
     assert where in said
 
 
 def test_a_template_with_everything_fits() -> None:
     template = FULL["spec"]["workers"]["template"]
-    assert misfit(a_spec(template=template).workers.template) is None
+    assert wrong_type(a_spec(template=template).workers.template) is None

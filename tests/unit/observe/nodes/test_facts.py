@@ -20,7 +20,7 @@ from spotrun.observe.nodes.interruption_notices import (
     REBALANCE,
     SHUTDOWN,
     WARNING,
-    Said,
+    EventTimes,
     has_notice,
     is_reclaimed,
 )
@@ -124,9 +124,9 @@ def test_a_handler_that_sets_no_taint_tells_by_its_labels_what_its_cordon_is_abo
 
 def test_events_are_notices_too() -> None:
     interrupted, hinted = NOW - timedelta(seconds=30), NOW - timedelta(minutes=1)
-    hint = node_facts(node(), "n1", NOW, Said(rebalanced_at=hinted))
+    hint = node_facts(node(), "n1", NOW, EventTimes(rebalanced_at=hinted))
     assert hint.leaves_at == hinted + REBALANCE
-    both = node_facts(node(), "n1", NOW, Said(interrupted, hinted))
+    both = node_facts(node(), "n1", NOW, EventTimes(interrupted, hinted))
     assert both.leaves_at == interrupted + WARNING
 
 
@@ -139,8 +139,8 @@ def test_what_the_cloud_takes_back_is_told_from_what_people_give_back(dialect: D
         Dialect.OUT_OF_SERVICE,
     }
     assert is_reclaimed(noticed(dialect, SPOT), is_spot=True) is (dialect in takes)
-    told = Said(interrupted_at=NOW)
-    assert is_reclaimed(noticed(dialect, SPOT), is_spot=True, said=told)
+    told = EventTimes(interrupted_at=NOW)
+    assert is_reclaimed(noticed(dialect, SPOT), is_spot=True, events=told)
 
 
 def test_an_on_demand_machine_that_is_off_was_not_reclaimed() -> None:

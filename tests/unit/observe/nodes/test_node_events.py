@@ -9,12 +9,12 @@ import pytest
 from spotrun.observe.kube_objects import EventObject, NodeObject
 from spotrun.observe.nodes.interruption_notices import (
     INTERRUPTED,
+    NO_EVENTS,
     REBALANCE,
     REBALANCED,
-    SILENCE,
-    Said,
+    EventTimes,
 )
-from spotrun.observe.nodes.node_events import Hints
+from spotrun.observe.nodes.node_events import NodeEvents
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 
@@ -37,9 +37,9 @@ def a_node(age_seconds: float = 3600) -> NodeObject:
     return msgspec.convert({"metadata": meta}, NodeObject)
 
 
-def hints(*events: EventObject) -> tuple[Hints, list[str]]:
+def hints(*events: EventObject) -> tuple[NodeEvents, list[str]]:
     told: list[str] = []
-    made = Hints(cast("Any", None), told.append, lambda: NOW)
+    made = NodeEvents(cast("Any", None), told.append, lambda: NOW)
     for event in events:
         reflector = made._by_reason[event.reason]
         reflector._tell(reflector.store.put(event))
@@ -51,7 +51,7 @@ def test_the_last_event_of_each_kind_counts() -> None:
         an_event(INTERRUPTED, 50), an_event(INTERRUPTED, 20), an_event(REBALANCED, 90)
     )
     said = made.about(a_node())
-    assert said == Said(NOW - timedelta(seconds=20), NOW - timedelta(seconds=90))
+    assert said == EventTimes(NOW - timedelta(seconds=20), NOW - timedelta(seconds=90))
     assert told == ["n1"] * 3
 
 
@@ -82,13 +82,13 @@ def test_the_last_event_of_each_kind_counts() -> None:
 )
 def test_what_does_not_count(event: EventObject) -> None:
     made, _ = hints(event)
-    assert made.about(a_node()) is SILENCE
+    assert made.about(a_node()) is NO_EVENTS
 
 
 def test_what_was_said_of_an_earlier_machine_of_that_name_does_not_count() -> None:
     made, _ = hints(an_event(INTERRUPTED, 100))
-    assert made.about(a_node(age_seconds=99)) is SILENCE
-    assert made.about(a_node(age_seconds=100)) is not SILENCE
+    assert made.about(a_node(age_seconds=99)) is NO_EVENTS
+    assert made.about(a_node(age_seconds=100)) is not NO_EVENTS
 
 
 def test_an_event_of_the_newer_kind_has_another_time() -> None:

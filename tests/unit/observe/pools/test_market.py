@@ -22,7 +22,7 @@ from spotrun.money.price_table import PriceTable
 from spotrun.money.shares import Resources
 from spotrun.money.units import UsdPerHour
 from spotrun.observe.kube_objects import NodeObject, NodeStatus, PodObject, PoolObject
-from spotrun.observe.nodes.interruption_notices import Said
+from spotrun.observe.nodes.interruption_notices import EventTimes
 from spotrun.observe.pools.fit import Demand, demand_of
 from spotrun.observe.pools.market import Markets
 from spotrun.observe.pools.pools import Pools
@@ -97,13 +97,13 @@ class Scene:
         self.sees_all = True  # as an operator does that serves every namespace
         self.pods: dict[str, PodObject] = {}
         self.nodes: dict[str, NodeObject] = {}
-        self.said: dict[str, Said] = {}
+        self.said: dict[str, EventTimes] = {}
         self.turned_down: set[str] = set()  # the names of pods
         self.changed: list[str] = []
         self.is_worker = True
         self.pools = Pools(
             pods_on=self._on,
-            said=lambda node: self.said.get(node.metadata.name, Said()),
+            events=lambda node: self.said.get(node.metadata.name, EventTimes()),
             changed=self.changed.append,
             wall=lambda: self.now,
             is_worker=lambda _: self.is_worker,
@@ -231,7 +231,7 @@ def test_no_room_is_where_nobody_can_go(scene: Scene, node: NodeObject) -> None:
 
 def test_no_room_is_on_a_node_of_which_events_say_that_it_leaves(scene: Scene) -> None:
     scene.node(a_node())
-    scene.said["n1"] = Said(rebalanced_at=NOW)
+    scene.said["n1"] = EventTimes(rebalanced_at=NOW)
     scene.pools.look_again(scene.nodes["n1"])
     assert scene.facts().free_slots == 0
 
@@ -474,7 +474,7 @@ def test_karpenter_takes_a_node_with_our_workers_only_where_it_must(scene: Scene
 
 def test_karpenters_event_tells_that_the_cloud_takes_the_node(scene: Scene) -> None:
     scene.node(a_node())
-    scene.said["n1"] = Said(interrupted_at=NOW)
+    scene.said["n1"] = EventTimes(interrupted_at=NOW)
     scene.pools.look_again(scene.nodes["n1"])
     assert interruptions(scene) == 1
 
