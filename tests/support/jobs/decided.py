@@ -1,0 +1,17 @@
+"""What is decided about a job, in short."""
+
+from spotrun.api.names import ConditionType, Phase
+from spotrun.state.conditions import find
+from tests.support.jobs.builders import JobBuilder
+
+
+def condition(job: JobBuilder, kind: ConditionType) -> tuple[str, str] | None:
+    """Return whether a condition of the next status holds, and why; None if it is not there."""
+    found = find(job.decide().status, kind)
+    return None if found is None else (found.status.value, found.reason)
+
+
+def phase(job: JobBuilder) -> tuple[Phase | None, str | None]:
+    """Return the phase of the next status, and its reason."""
+    status = job.decide().status
+    return status.phase, status.reason

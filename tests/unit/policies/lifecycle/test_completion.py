@@ -1,0 +1,21 @@
+from spotrun.api.names import ConditionType, Phase
+from tests.support.jobs.builders import a_job
+from tests.support.jobs.decided import condition, phase
+
+
+def test_any_member_may_say_that_the_training_is_complete() -> None:
+    job = a_job(2).training(0, 1).with_worker(1, ready=True, arrived=1, completed=True)
+    assert phase(job) == (Phase.SUCCEEDED, "Completed")
+    assert condition(job, ConditionType.COMPLETE) == ("True", "Completed")
+    assert job.decide().actions == ()
+
+
+def test_it_is_also_complete_while_another_world_is_prepared() -> None:
+    job = a_job(2).training(0).with_worker(0, ready=True, arrived=1, completed=True)
+    job = job.with_worker(1, ready=False).with_world("0-1", 2, switch=False, trained="0", trains=1)
+    assert phase(job)[0] is Phase.SUCCEEDED
+
+
+def test_a_worker_of_an_older_world_says_nothing_about_this_one() -> None:
+    job = a_job(1).training(0, generation=2).with_worker(0, ready=True, arrived=1, completed=True)
+    assert phase(job)[0] is Phase.RUNNING

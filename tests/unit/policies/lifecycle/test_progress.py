@@ -1,0 +1,66 @@
+import pytest
+
+from spotrun.api.field_types.amounts import Amount, Percent
+from spotrun.api.status import Progress
+from spotrun.state.snapshot import PodEnd, PodPhase
+from spotrun.wire import Ending, LastWords
+from spotrun.wire import Progress as Reported
+from tests.support.jobs.builders import a_job
+
+
+@pytest.mark.parametrize(
+    ("reported", "expected"),
+    [
+        (Reported(1, 50), Progress(step=50)),
+        (Reported(1, 50, 200), Progress(step=50, total_steps=200, percent=Percent("25%"))),
+        (Reported(1, 300, 200), Progress(step=300, total_steps=200, percent=Percent("100%"))),
+        (
+            Reported(1, 10, None, 320, 0.5),
+            Progress(step=10, samples_per_second=Amount("64.000")),
+        ),
+        (
+            Reported(1, 1, None, 2**53, 1e-300),
+            Progress(step=1, samples_per_second=Amount("1000000000.000")),
+        ),
+    ],
+)
+def test_progress_is_what_members_report(reported: Reported, expected: Progress) -> None:
+    status = a_job(1).training(0, progress=reported).decide().status
+    assert status.progress is not None
+    assert vars(status.progress) == vars(expected)
+
+
+@pytest.mark.parametrize(
+    ("reported", "expected"),
+    [
+        (Reported(2, 40), Progress(step=40, total_steps=200, percent=Percent("20%"))),
+        (Reported(2, 40, 80), Progress(step=40, total_steps=80, percent=Percent("50%"))),
+        (Reported(2, 0), Progress(step=50, total_steps=200, percent=Percent("25%"))),
+        (Reported(2, 0, 200), Progress(step=50, total_steps=200, percent=Percent("25%"))),
+    ],
+)
+def test_a_process_that_has_just_started_erases_nothing_that_was_known(
+    reported: Reported, expected: Progress
+) -> None:
+    known = Progress(step=50, total_steps=200, percent=Percent("25%"))
+    job = a_job(1).training(0, progress=reported).with_status(progress=known)
+    assert job.decide().status.progress == expected
+
+
+def test_strangers_to_the_world_report_no_progress_and_no_checkpoint() -> None:
+    job = a_job(1, max=2).training(0).with_worker(1, ready=True, committed="step-900.g1")
+    assert job.decide().status.checkpoint is None
+
+
+def test_a_checkpoint_in_the_last_words_of_a_member_is_acknowledged() -> None:
+    words = LastWords(Ending.DEPARTED, step=40, checkpoint="step-40.g1")
+    ended = {"phase": PodPhase.FAILED, "end": PodEnd(exit_code=0, words=words)}
+    job = a_job(2).training(0, 1, committed="step-5.g1").with_worker(1, **ended)
+    acknowledged = job.decide().status.checkpoint
+    assert acknowledged is not None
+    assert (acknowledged.name, acknowledged.step) == ("step-40.g1", 40)
+
+
+def test_an_older_checkpoint_is_no_news() -> None:
+    job = a_job(1).training(0, committed="step-5.g1").with_checkpoint(7)
+    assert job.decide().status.checkpoint == job.status.checkpoint

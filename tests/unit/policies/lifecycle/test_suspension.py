@@ -1,0 +1,56 @@
+from spotrun.api.field_types.text_values import Time
+from spotrun.api.names import Phase, SuspendedBy
+from spotrun.api.status import CheckpointStatus, Orders
+from spotrun.policies.report.write_rate import refresh_seconds
+from spotrun.state.actions import Remove
+from tests.support.jobs.builders import NOW, ON_CLAIM, a_job, later
+from tests.support.jobs.decided import phase
+
+
+def test_a_suspension_waits_for_the_checkpoint_it_ordered() -> None:
+    job = a_job(1, suspend=True, checkpoint=ON_CLAIM).training(0)
+    decision = job.decide()
+    status = decision.status
+    assert status.suspended_by == (SuspendedBy.USER,)
+    assert status.orders == Orders(checkpoint=1, time=Time.of(NOW))
+    assert (decision.actions, decision.again_seconds) == ((), refresh_seconds(job.snapshot()))
+    waiting = job.with_state(status)
+    assert waiting.decide(later(109)).actions == ()
+    assert len(waiting.decide(later(110)).actions) == 1
+    saved = waiting.with_worker(0, ready=True, arrived=1, committed="step-9.g1").decide(later(3))
+    assert saved.status.checkpoint == CheckpointStatus(
+        name="step-9.g1", step=9, time=Time.of(later(3))
+    )
+    assert [type(action) for action in saved.actions] == [Remove]
+
+
+def test_without_a_place_for_checkpoints_nothing_is_waited_for() -> None:
+    decision = a_job(1, suspend=True).training(0).decide()
+    assert [type(action) for action in decision.actions] == [Remove]
+    assert decision.status.phase is Phase.SUSPENDED
+
+
+def test_a_script_that_follows_no_orders_is_not_waited_for() -> None:
+    job = a_job(1, suspend=True, checkpoint=ON_CLAIM).training(0, in_process=False)
+    script = job.with_worker(0, ready=False, arrived=1, in_process=False, saves_on_order=False)
+    decision = script.decide()
+    assert decision.status.orders is None
+    assert [type(action) for action in decision.actions] == [Remove], "it saves when it is told"
+
+
+def test_outside_its_windows_a_job_is_suspended_by_its_schedule() -> None:
+    windows = {"windows": [{"from": "20:00", "to": "06:00"}]}
+    job = a_job(1, schedule=windows, checkpoint=ON_CLAIM)
+    assert phase(job) == (Phase.SUSPENDED, "OutsideSchedule")
+    assert job.decide().status.message == (
+        f"Schedule: {SuspendedBy.SCHEDULE.purpose}; the next one begins on "
+        "Mon 2026-03-02 at 20:00 UTC, in at most 8 h"
+    )
+    assert job.decide().again_seconds == 3600, "then these are 7"
+    assert job.decide(later(8 * 3600)).status.suspended_by is None
+
+
+def test_a_checkpoint_from_before_the_suspension_is_not_the_one_that_was_ordered() -> None:
+    job = a_job(1, suspend=True, checkpoint=ON_CLAIM).training(0).with_checkpoint(100)
+    assert job.decide().actions == ()
+    assert job.with_state(job.decide().status).decide(later(3)).actions == ()
