@@ -19,3 +19,11 @@ def test_a_loss_costs_no_committed_step_and_its_phases_are_told_apart() -> None:
     assert stall["metric"] == "node_lost_stall_seconds"
     assert {"broken", "group"} <= stall["phases"].keys()
     assert (steps_lost["metric"], steps_lost["value"]) == ("steps_lost", 0)
+
+
+def test_a_change_that_was_planned_costs_a_script_no_failure() -> None:
+    found = figures_of("scripts", "--quick", timeout_seconds=TIMEOUT_SECONDS)
+    figures = [(line["metric"], line.get("change")) for line in found]
+    changes = [("planned_change_seconds", change) for change in ("up", "down", "suspend")]
+    assert figures == [*changes, ("planned_change_failures", None)]
+    assert found[-1]["value"] == 0

@@ -64,13 +64,17 @@ class Place(World):
 
     async def start_run(self, *args: object, workers: int = 2, **changes: Any) -> Manifest:
         """Create a job that runs a loop with `Run`, and keeps its checkpoints on a claim."""
-        if not self.checkpoints.exists():
-            await self._claim(self.checkpoints.name)
-        where = {"volume": {"persistentVolumeClaim": {"claimName": "checkpoints"}}}
+        where = await self.claim()
         arguments = (self.folder, "--pause", 0.1, *args)
         return await self.start(
             "run_loop.py", *arguments, workers=workers, checkpoint=where, **changes
         )
+
+    async def claim(self) -> Manifest:
+        """Return a claim as spec.checkpoint names it; it is made if it is not there."""
+        if not self.checkpoints.exists():
+            await self._claim(self.checkpoints.name)
+        return {"volume": {"persistentVolumeClaim": {"claimName": self.checkpoints.name}}}
 
     @property
     def checkpoints(self) -> Path:

@@ -9,11 +9,12 @@ LAUNCHER = """
 import sys
 from torch.distributed.run import main
 from spotrun_trainer.agent.processes.exit_codes import watch_failures
+from spotrun_trainer.agent.processes.kill import kill_sessions
 
 def tell(code, message):
     print(f"told: {code}, {message}", flush=True)
 
-watch_failures(tell, spared=frozenset)
+watch_failures(tell, end_siblings=kill_sessions)
 main(["--standalone", "--nproc-per-node=2", *sys.argv[1:]])
 """
 STUBBORN = """

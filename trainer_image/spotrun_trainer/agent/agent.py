@@ -88,8 +88,11 @@ class Agent:
         if self._state.entered is not None and not self._state.has_failed:
             self._state.fail(1, "a training process failed; its log says why")
 
-    def finish(self) -> LastWords:
-        """Wait for the processes of the other workers, once this worker's have ended well."""
+    def finish(self) -> LastWords | None:
+        """Wait for the processes of the other workers, once this worker's have ended well.
+
+        Return None if they are wanted in another world.
+        """
         state = self._state
         with state.news:
             state.look()  # the world that its processes were in last may not be known yet
@@ -106,6 +109,8 @@ class Agent:
                 )
                 if barrier.all_are_done or is_done:
                     break
+                if next_action.is_called_back(known):
+                    return None
                 if is_left_behind:
                     return next_action.words(
                         Ending.DEPARTED, known, "the others train on without it"

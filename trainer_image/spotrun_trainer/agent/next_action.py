@@ -73,6 +73,17 @@ def must_stop(known: Known) -> bool:
     return world.how is How.RESTART or not known.progress.in_process
 
 
+def is_called_back(known: Known) -> bool:
+    """Of a worker whose processes ended well: whether they are wanted in the next world.
+
+    Told of a change by a peer, a script ends before its own agent tells it.
+    """
+    world = known.answer.world if known.answer is not None else None
+    if world is None or not world.processes or known.saves_on_order or known.progress.completed:
+        return False  # a training under `Run` says itself whether it is complete
+    return must_stop(known)
+
+
 def may_save(known: Known) -> bool:
     """Whether processes that are to be stopped get a SIGTERM first, and time to save.
 

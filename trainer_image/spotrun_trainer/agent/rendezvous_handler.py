@@ -25,7 +25,7 @@ from typing_extensions import override
 from spotrun.wire import Ending, LastWords, World
 from spotrun_trainer.agent.agent import Agent
 from spotrun_trainer.agent.next_action import place, workers
-from spotrun_trainer.agent.processes.exit_codes import watch_failures
+from spotrun_trainer.agent.processes.exit_codes import watch_failures, watch_success
 from spotrun_trainer.agent.processes.kill import kill_sessions
 from spotrun_trainer.agent.processes.signals import watch_signals
 from spotrun_trainer.agent.processes.stop import Stopping
@@ -84,12 +84,21 @@ class SpotrunRendezvous(RendezvousHandler):
             self._interpreters.look(are_of_use=self._agent.may_restart())
             return 0
         self._was_stopped = True
-        if self._agent.may_save():
+        self.end_processes()
+        self._trace.mark("killed")
+        return 1
+
+    def end_processes(self) -> None:
+        """End the training processes: in order where they may save, else at once."""
+        if self._agent.may_save() and self._agent.must_stop():
             self._stopping.stop(is_urgent=lambda: not self._agent.may_save())
         else:
             kill_sessions(but=self._interpreters.pids)
-        self._trace.mark("killed")
-        return 1
+
+    def finish(self) -> bool:
+        """Whether processes that have ended well were the last ones of this worker."""
+        self._words = self._agent.finish()
+        return self._words is not None
 
     @override
     def shutdown(self) -> bool:
@@ -143,7 +152,6 @@ def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
     trace = open_trace()
     watch_processes(os.environ)
     interpreters = begin_ahead(os.environ, trace)
-    watch_failures(agent.fail, spared=lambda: interpreters.pids)
     stopping = Stopping(settings.grace_seconds, spared=lambda: interpreters.pids)
     watch_signals(agent.leave, stopping.stop)
     # torchrun handles signals only once processes run; a spare worker would
@@ -151,7 +159,10 @@ def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
     signal.signal(signal.SIGTERM, _raise_signal)
     # A signal ends torchrun without `shutdown`.
     atexit.register(agent.end)
-    return SpotrunRendezvous(agent, parameters.run_id, trace, interpreters, stopping)
+    handler = SpotrunRendezvous(agent, parameters.run_id, trace, interpreters, stopping)
+    watch_success(handler.finish)
+    watch_failures(agent.fail, end_siblings=handler.end_processes)
+    return handler
 
 
 def _make_folder(settings: Settings) -> None:

@@ -10,6 +10,7 @@ from spotrun_trainer.agent.next_action import (
     Known,
     end_by_signal,
     has_succeeded,
+    is_called_back,
     is_left_behind,
     may_save,
     must_stop,
@@ -241,6 +242,22 @@ def test_success_is_the_operators_word() -> None:
     assert has_succeeded(known(phase="Succeeded"))
     assert not has_succeeded(known())
     assert not has_succeeded(Known(answer=None))
+
+
+@pytest.mark.parametrize(
+    ("situation", "expected"),
+    [
+        pytest.param(known(a_world(5), entered=4), True, id="a world with it"),
+        pytest.param(known(a_world(5, switch=False), entered=4), False, id="not yet"),
+        pytest.param(known(a_world(4), entered=4), False, id="no other world"),
+        pytest.param(known(a_world(5, processes=0), entered=4), False, id="one without it"),
+        pytest.param(known(placeless_seconds=9, entered=4), False, id="none"),
+    ],
+)
+def test_processes_that_ended_well_are_wanted_in_another_world_with_their_worker(
+    situation: Known, *, expected: bool
+) -> None:
+    assert is_called_back(situation) is expected
 
 
 @pytest.mark.parametrize(

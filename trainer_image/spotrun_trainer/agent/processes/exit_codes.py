@@ -2,25 +2,20 @@
 
 import functools
 import signal
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from torch.distributed.elastic.agent.server.api import RunResult, WorkerState
 from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
 from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
-
-from spotrun_trainer.agent.processes.kill import kill_sessions
 
 _SIGNALLED = 128  # added by shells and container runtimes to a signal's number
 _MOST_CODE = 255
 
 
-def watch_failures(
-    report: Callable[[int, str], None], *, spared: Callable[[], Container[int]]
-) -> None:
+def watch_failures(report: Callable[[int, str], None], *, end_siblings: Callable[[], None]) -> None:
     """Report exit code and message of the training process that fails first, from now on.
-
-    `spared` returns the processes that are not killed with the others, for they do not train yet.
 
     torchrun says so only in its log and, once restarts are used up, at its end. If a version of
     torch differs from what is expected here, a failure is still reported, without its code.
@@ -31,10 +26,27 @@ def watch_failures(
     def monitor(agent: LocalElasticAgent, group: Any) -> Any:  # noqa: ANN401 - torch's own types
         failed = _failed_ranks(agent)
         if failed:
-            kill_sessions(but=spared())  # its siblings: torchrun would give them 30 s
+            end_siblings()  # torchrun would give them 30 s
         result = original(agent, group)
         if result.failures:
             report(*_words(_first(result.failures.values(), failed)))
+        return result
+
+    LocalElasticAgent._monitor_workers = monitor  # type: ignore[method-assign]  # noqa: SLF001
+
+
+def watch_success(is_the_end: Callable[[], bool]) -> None:
+    """Ask, from now on, whether the end of all training processes was the last one.
+
+    They may have ended well because those of a peer were told to: then they are wanted again.
+    """
+    original = LocalElasticAgent._monitor_workers  # noqa: SLF001 - there is no other way
+
+    @functools.wraps(original)
+    def monitor(agent: LocalElasticAgent, group: Any) -> Any:  # noqa: ANN401 - torch's own types
+        result = original(agent, group)
+        if result.state is WorkerState.SUCCEEDED and not is_the_end():
+            return RunResult(state=WorkerState.HEALTHY)  # torchrun asks for the next world then
         return result
 
     LocalElasticAgent._monitor_workers = monitor  # type: ignore[method-assign]  # noqa: SLF001

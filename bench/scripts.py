@@ -1,0 +1,152 @@
+"""What a change that was planned costs a script that knows nothing of spotrun.
+
+The script is `bench/scripts_training.py`, plain DDP with a claim for its snapshots, on process
+nodes under the operator's own code.
+
+    planned_change_seconds   beyond what the script's own save takes, for a script that saves when
+                             it is told to end: `up` and `down` from the change of spec.replicas to
+                             the first step of all ranks of the new world, `suspend` until none of
+                             its processes is left
+    planned_change_failures  failures counted against a script that writes its snapshot in place,
+                             over the last one, and is hit by such changes
+
+Run as `.venv/bin/python bench/scripts.py [--quick] [--repeats 3] [--only suspend]`.
+"""
+
+import argparse
+import asyncio
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.operator_bench import say
+from devcluster.argument_types import how_many
+from devcluster.cluster import Cluster
+from tests.integration.trainer.helpers import Place, open_telling_place
+from tests.integration.trainer.traces import Trace, pids_of, trains
+from tests.support.cluster.operator_world import ROOT, install_crds
+from tests.support.jobs.statuses import failures_of
+
+SCRIPT = ROOT / "bench" / "scripts_training.py"
+CHANGES = {"up": 3, "down": 2, "suspend": 0}
+"""Each with the size after it, in their order; the first begins with two workers."""
+SIZE, MOST = 2, 3
+SAVE_SECONDS = 2.0
+BALLAST_MB = 100
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a change cost, beside the script's own save."""
+
+    seconds: float
+    save_seconds: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="each change once, with small files")
+    parser.add_argument("--repeats", type=how_many, default=3)
+    parser.add_argument("--only", default="", choices=["", *CHANGES, "failures"])
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.repeats = 1
+    with tempfile.TemporaryDirectory() as scratch, Cluster() as cluster:
+        install_crds(cluster)
+        asyncio.run(measure(cluster, Path(scratch), arguments))
+
+
+async def measure(cluster: Cluster, scratch: Path, arguments: argparse.Namespace) -> None:
+    if arguments.only != "failures":
+        found = [
+            await told(cluster, new_folder(scratch, f"told-{repeat}"))
+            for repeat in range(arguments.repeats)
+        ]
+        for change in CHANGES:
+            if arguments.only in {"", change}:
+                costs = [one[change] for one in found]
+                save_seconds = max(cost.save_seconds for cost in costs)
+                say(
+                    "planned_change_seconds",
+                    [cost.seconds for cost in costs],
+                    "s",
+                    change=change,
+                    save_seconds=round(save_seconds, 1),
+                )
+    if arguments.only in {"", "failures"}:
+        ballast_mb = 10 if arguments.quick else BALLAST_MB
+        failures = [
+            await in_place(cluster, new_folder(scratch, f"in-place-{repeat}"), ballast_mb)
+            for repeat in range(arguments.repeats)
+        ]
+        say("planned_change_failures", sum(failures), "failures", changes=2 * len(failures))
+
+
+async def told(cluster: Cluster, folder: Path) -> dict[str, Cost]:
+    """What each change costs a script that saves when it is told to end."""
+    async with open_telling_place(cluster, folder) as place:
+        await start(place, "told", "--save-seconds", SAVE_SECONDS)
+        async with place.operator():
+            await place.until_trace(lambda lines: trains(SIZE)(steps(lines)))
+            return {change: await cost(place, change) for change in CHANGES}
+
+
+async def in_place(cluster: Cluster, folder: Path, ballast_mb: int) -> int:
+    """Return how many failures a script has that writes over its only snapshot all the time."""
+    async with open_telling_place(cluster, folder) as place:
+        await start(place, "in-place", "--ballast-mb", ballast_mb)
+        async with place.operator():
+            await place.until_trace(lambda lines: trains(SIZE)(steps(lines)))
+            for change in ("up", "down"):
+                await cost(place, change)
+            return failures_of((await place.job())["status"])
+
+
+async def start(place: Place, way: str, *arguments: object) -> None:
+    await place.add_nodes(*(f"n{number}" for number in range(MOST)))
+    sizes = {"min": 1, "max": MOST}
+    await place.start(
+        SCRIPT, way, place.folder, *arguments, workers=SIZE, sizes=sizes,
+        checkpoint=await place.claim(),
+    )  # fmt: skip
+
+
+async def cost(place: Place, change: str) -> Cost:
+    """Make a change, and see how long it takes until all goes on after it."""
+    pods, old = await place.pods(), pids_of(place.trace())
+    began = time.time()
+    if change == "suspend":
+        await place.patch_job({"suspend": True})
+
+        async def all_are_gone() -> bool:
+            return not any(place.processes(pod) for pod in pods)
+
+        await place.until(all_are_gone)
+        over = time.time()
+    else:
+        size = CHANGES[change]
+        await place.patch_job({"workers": {"replicas": size}})
+        lines = await place.until_trace(lambda lines: trains(size, but=old)(steps(lines)))
+        new = [line for line in steps(lines) if line["size"] == size and line["pid"] not in old]
+        over = max({line["rank"]: line["time"] for line in reversed(new)}.values())
+    saved = [x["seconds"] for x in place.trace() if "saved" in x and x["time"] > began]
+    save_seconds = max(saved, default=0.0)
+    return Cost(over - began - save_seconds, save_seconds)
+
+
+def new_folder(scratch: Path, name: str) -> Path:
+    folder = scratch / name
+    folder.mkdir()
+    return folder
+
+
+def steps(lines: Trace) -> Trace:
+    """Return the lines that tell of a step."""
+    return [line for line in lines if "step" in line]
+
+
+if __name__ == "__main__":
+    main()
