@@ -242,3 +242,10 @@ def told(job: JobBuilder) -> tuple[Any, ...] | None:
     if new is None:
         return None
     return (new.generation, new.members, new.switch, new.how, new.trained)
+
+
+def lost(job: JobBuilder, *serials: int, seen: float = 0.3) -> JobBuilder:
+    """Return the job without the nodes of these workers, which was seen so many seconds ago."""
+    for serial in serials:
+        job = job.with_worker(serial, node=Node("n", gone=True))
+    return job.with_facts(lost_seconds=dict.fromkeys(serials, seen))

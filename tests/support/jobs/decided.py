@@ -1,6 +1,9 @@
 """What is decided about a job, in short."""
 
+from collections.abc import Iterable
+
 from spotrun.api.names import ConditionType, Phase
+from spotrun.state.actions import Action, Remove
 from spotrun.state.conditions import find
 from tests.support.jobs.builders import JobBuilder
 
@@ -15,3 +18,8 @@ def phase(job: JobBuilder) -> tuple[Phase | None, str | None]:
     """Return the phase of the next status, and its reason."""
     status = job.decide().status
     return status.phase, status.reason
+
+
+def removed(actions: Iterable[Action]) -> list[int]:
+    """Return the numbers of the workers that are deleted, in the order decided."""
+    return [action.serial for action in actions if isinstance(action, Remove)]

@@ -7,7 +7,13 @@ import pytest
 
 from spotrun.api.status import How
 from spotrun.wire import Progress
-from tests.support.jobs.builders import JobBuilder, a_job, told, world
+from tests.support.jobs.builders import (
+    JobBuilder,
+    a_job,
+    told,
+    world,
+)
+from tests.support.jobs.decided import removed
 
 
 def entering(how: How, formed: float, **late: Any) -> JobBuilder:
@@ -195,3 +201,11 @@ def test_a_spare_that_has_to_start_is_taken_where_the_others_are_too_few() -> No
     told_to_join: dict[str, Any] = {"trained": "0-1", "joined": "2", "late": "1"}
     job = job.with_world("0-2", 5, how=How.BOUNDARY, formed=3.2, store="s:1", **told_to_join)
     assert told(job) == (6, "0,2-3", True, How.ABORT, "0")
+
+
+def test_who_is_late_twice_is_replaced() -> None:
+    job = a_job(2, min=2).training(0, 1).with_worker(2, ready=True)
+    job = job.with_world("0-1", 1, late="2,2", store="s:1")
+    decision = job.decide()
+    assert decision.status.next_serial == 3
+    assert removed(decision.actions) == [2]
