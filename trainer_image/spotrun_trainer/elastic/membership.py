@@ -50,6 +50,9 @@ class WorldObserver(Protocol):
     def wait(self) -> None:
         """Called again and again while there is no world to be in."""
 
+    def met(self) -> None:
+        """There is another group; this process may get its state only after a long time."""
+
     def arrived(self) -> None:
         """There is another group than before, and this process holds the same state as all."""
 
@@ -163,6 +166,7 @@ class Membership:
         if plan.is_beginning:
             self._check_whole()
             self._observer.begin()
+            self._observer.met()
             self._committed, self.idle = Commit(context.rank_info.generation, 0), NOBODY
             self._observer.arrived()
             return Role.KEEPS
@@ -172,6 +176,7 @@ class Membership:
                 f"no process of world {context.rank_info.generation} can send this one the state "
                 "that the others have; it is started again"
             )
+        self._observer.met()
         role = plan.roles[rank]
         if role is Role.APPLIES:
             assert numbers is not None, "who has something pending holds on to it"

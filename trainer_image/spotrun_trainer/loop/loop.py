@@ -177,6 +177,11 @@ class Loop:
             self._leave("told to end while waiting for the next world")
         self._saving.look_while_waiting()
 
+    def met(self) -> None:
+        """Let the first process keep other trainings out, also while it takes or evaluates."""
+        if self._context.rank_info.elastic:
+            self._saving.keep_place()
+
     def arrived(self) -> None:
         """Another group than before trains on with the same state."""
         context = self._context

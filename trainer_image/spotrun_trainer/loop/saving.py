@@ -55,6 +55,13 @@ class Saving:
         if self._owner is not None and self._context.group.rank == 0:
             self._owner.take(patience_seconds=interrupt.grace_seconds if is_of_a_job else 0.0)
 
+    def keep_place(self) -> None:
+        """Keep other trainings out as the first process of this world, or leave it to that one."""
+        if self._owner is not None and self._context.group.rank == 0:
+            self._owner.keep()
+        elif self._owner is not None:
+            self._owner.leave(is_over=False)
+
     def leave_place(self) -> None:
         """This process trains no more; others of a job may."""
         rank_info = self._context.rank_info
@@ -165,10 +172,6 @@ class Saving:
         """There is another world: parts of those who are in none will not come any more."""
         if self._context.checkpoints is not None:
             self._context.checkpoints.enter(self._context.attempt())
-        if self._owner is not None and self._context.group.rank == 0:
-            self._owner.keep()
-        elif self._owner is not None:
-            self._owner.leave(is_over=False)
         if self.is_in_flight:
             self.drop()
             self._schedule.dropped()

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,15 @@ from typing_extensions import override
 
 from spotrun.wire import How
 from spotrun_trainer import Run
+from spotrun_trainer.checkpoint.ownership import Ownership, read_claim
 from spotrun_trainer.elastic import state_transfer
+from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.loop.evaluate import Participants
 from spotrun_trainer.process.ipc_files import read_progress
 from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.elastic import Job, Jobs, this_is
 from tests.unit.trainer.run.scripts import dataset
+from tests.unit.trainer.run.test_newcomers import wait_for
 from tests.unit.trainer.run.test_worlds_amid import DieAt, DoubtAt, Incident, before_commits
 
 
@@ -129,16 +134,58 @@ class StopAt:
                 time.sleep(0.01)
 
 
-def stood_still(jobs: Jobs, stop: StopAt) -> Job:
+def stood_still(
+    jobs: Jobs,
+    stop: StopAt,
+    *,
+    order: str = "abc",
+    function: Callable[..., dict[str, Any]] = by_metric,
+    arguments: tuple[str, ...] = (),
+) -> Job:
     """A job in which one of three has come back to the others, who have gone on."""
-    job = jobs.start(by_metric, stop, workers="abc")
+    job = jobs.start(function, stop, *arguments, workers="abc")
     job.until((stop.folder / "stopped").exists)
     job.publish(How.ABORT, "a", "c")
     job.until(lambda: all((stop.folder / f"waits-{one}").exists() for one in "ac"))
-    job.publish(How.ABORT, *"abc")
+    job.publish(How.ABORT, *order)
     job.signal("b", signal.SIGCONT)
     (stop.folder / "go").touch()
     return job
+
+
+def held_amid_an_evaluation(incident: Incident, place: str) -> dict[str, Any]:
+    """As above, saved where others must be kept out; b waits in what it evaluates alone."""
+    assert Ownership.__init__.__kwdefaults__ is not None
+    Ownership.__init__.__kwdefaults__["beat_seconds"] = 0.05
+    evaluates_alone = Participants.__init__
+
+    def alone(participants: Participants, group: Group) -> None:
+        evaluates_alone(participants, group)
+        if type(participants) is Participants:
+            (Path(place) / "alone").touch()
+            wait_for(Path(place) / "finish")
+
+    Participants.__init__ = alone  # type: ignore[method-assign,assignment]
+    return by_metric(incident, place)
+
+
+def test_the_first_process_keeps_other_trainings_out_also_while_it_evaluates_alone(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    place = tmp_path / "checkpoints"
+    place.mkdir()
+    stop = StopAt("b", 11, tmp_path)
+    job = stood_still(
+        jobs, stop, order="bac", function=held_amid_an_evaluation, arguments=(str(place),)
+    )
+    job.until((place / "alone").exists)
+    # The one that was the first before has left it to b by then.
+    job.until(lambda: job.progress("a").generation == job.generation)
+    known = read_claim(place)
+    job.until(lambda: read_claim(place) != known)
+    (place / "finish").touch()
+    for ended in job.ended(*"abc"):
+        assert ended.error == "", ended.said
 
 
 @pytest.mark.parametrize("number", [11, 12], ids=["first", "second"])
