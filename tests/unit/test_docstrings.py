@@ -27,9 +27,6 @@ NOT_YET_CLEAN = {
     "operator/spotrun/policies": 309,
     "operator/spotrun/state": 33,
     "tests": 184,
-    "trainer_image/spotrun_trainer/elastic": 35,
-    "trainer_image/spotrun_trainer/loop": 18,
-    "trainer_image/spotrun_trainer/step": 34,
 }
 
 

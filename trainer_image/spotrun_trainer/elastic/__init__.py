@@ -1,1 +1,1 @@
-"""From one world into the next, without a restart where that is possible."""
+"""Changes of worlds in a process, without a restart where that is possible."""

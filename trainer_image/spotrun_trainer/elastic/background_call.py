@@ -1,4 +1,4 @@
-"""Calls that cannot be interrupted, made so that one can leave them."""
+"""Calls that cannot be interrupted, run in a thread so that the caller can leave them."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -14,7 +14,7 @@ _LOOK_SECONDS = 0.05
 def call(function: Callable[[], T], look: Callable[[], None]) -> T:
     """Call a function in a thread of its own; `look` is called while it runs, and may raise.
 
-    Then the call is left to itself: it ends some time later, and its result is dropped.
+    If `look` raises, the call ends some time later, and its result is dropped.
     """
     result = begin(function)
     while not wait([result], _LOOK_SECONDS).done:

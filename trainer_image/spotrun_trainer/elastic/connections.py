@@ -1,12 +1,13 @@
 """The connections of a process group, to be cut when a collective would wait for ever.
 
-gloo frees a blocked collective of its own accord only when its time-out is over, and neither
-`abort` nor the group's end is quicker (torch 2.15). But once a connection has ended, whoever waits
-on it goes on with an error at once: every thread here, and the peer at its other end.
+gloo ends a blocked collective by itself only when its time-out is over, and neither `abort` nor
+the group's end is quicker (torch 2.15). But once a connection has ended, all that wait on it fail
+at once: every thread here, and the peer at its other end.
 
-Only one that could not write its message to the end is forgotten, and keeps its threads, its group
-and five descriptors until the time-out. So reading ends first, by which gloo lets go of everybody,
-and what a peer writes meanwhile is still taken, until it has done the same.
+The exception is a sender that has not written its whole message: gloo forgets it, and it keeps its
+threads, its group and five descriptors until the time-out. So reading ends first, which makes gloo
+release every waiter, and what a peer writes meanwhile is still received, until it has done the
+same.
 """
 
 import errno
@@ -21,11 +22,11 @@ from contextlib import suppress
 from spotrun_trainer.elastic.errors import PeerLostError
 
 _HOLD_SECONDS = 0.5
-"""All hear of a next world within milliseconds; who does not notices an end after that."""
+"""All processes learn of a next world within milliseconds; others notice the end after this."""
 
 
 class Connections:
-    """The sockets that were opened between `begin` and `complete`, or since, until it is called."""
+    """The sockets opened between `begin` and `complete`, or since `begin` until it is called."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -38,15 +39,16 @@ class Connections:
         self.are_cut = False
 
     def begin(self) -> None:
-        """From now on what is opened belongs to the group."""
+        """Count the sockets opened from now on as the group's."""
         with self._lock:
             self._before, self._own = set(_sockets().values()), None
             self.are_cut = False
 
     def met(self, store_port: int) -> None:
-        """What was opened so far and leads to the store is the group's; what comes next, to peers.
+        """Keep of the opened sockets those to the store; the next ones lead to peers.
 
-        The rest is not: to meet may take minutes, in which the user's threads connect anywhere.
+        The others are not the group's: meeting may take minutes, in which the user's threads
+        connect anywhere.
         """
         with self._lock:
             opened, before = self._opened(), self._before or set[int]()
@@ -55,10 +57,10 @@ class Connections:
             self._before = before | (leads_to.keys() - self._to_store)
 
     def complete(self, peers: int) -> None:
-        """The group has all its connections, so many to peers; what is opened later is another's.
+        """Close the list: the group has all its connections, so many of them to peers.
 
         Meanwhile a thread may have opened one of its own, or one that still tries to connect in a
-        world before this. The sockets do not tell which, so their ends say nothing then.
+        world before this. The sockets do not tell which, so then their ends prove nothing.
         """
         with self._lock:
             self._own = self._opened()
@@ -71,7 +73,7 @@ class Connections:
 
     @property
     def are_left(self) -> bool:
-        """Whether one that led to a peer does so no more, whoever has closed it."""
+        """Whether a connection to a peer has ended, from whichever side."""
         with self._lock:
             ends = any(_is_closed(*each) for each in self._to_peers.items())
             return ends and not self._has_foreign_sockets
@@ -82,7 +84,7 @@ class Connections:
             raise PeerLostError("the connections of this world were cut")
 
     def cut(self) -> None:
-        """Free who waits on them; may be called from any thread, and more than once."""
+        """End all waits on them; may be called from any thread, and more than once."""
         held = list[int]()
         with self._lock:
             self.are_cut = True
@@ -106,7 +108,7 @@ class Connections:
 
 
 def _sockets() -> dict[int, int]:
-    """The inodes of this process's sockets, by descriptor: a number is used again, an inode not."""
+    """Return the inodes of this process's sockets by descriptor, whose numbers are reused."""
     found = {}
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - only the names are needed
         with suppress(OSError):
@@ -117,7 +119,7 @@ def _sockets() -> dict[int, int]:
 
 
 def _port_of_peer(descriptor: int) -> int | None:
-    """0 where there are no ports, as between processes of this machine; None: not connected."""
+    """Return the peer's port; 0 for a socket without ports; None if it is not connected."""
     try:
         with socket.socket(fileno=os.dup(descriptor)) as connection:
             address = connection.getpeername()
@@ -139,13 +141,13 @@ def _is_closed(descriptor: int, inode: int) -> bool:
 
 def _shut_down(descriptor: int, inode: int) -> None:
     with socket.socket(fileno=_duplicate(descriptor, inode)) as connection:
-        # Not the listening one: gloo ends the process if that fails.
+        # Not the listening one: gloo aborts the process if that fails.
         connection.getpeername()
         connection.shutdown(socket.SHUT_RDWR)
 
 
 def _stop_reading(descriptor: int, inode: int) -> int:
-    """Let its reader find an end; returns a descriptor that keeps the connection open."""
+    """End reading; return a descriptor that keeps the connection open."""
     with socket.socket(fileno=_duplicate(descriptor, inode)) as connection:
         connection.shutdown(socket.SHUT_RD)
         return connection.detach()
@@ -156,7 +158,7 @@ def _duplicate(descriptor: int, inode: int) -> int:
     if os.fstat(duplicate).st_ino == inode:
         return duplicate
     os.close(duplicate)
-    raise OSError(errno.EBADF, "it was closed, and its number is another one's")
+    raise OSError(errno.EBADF, "it was closed, and its number is in use again")
 
 
 def _close(descriptors: Sequence[int]) -> None:

@@ -1,13 +1,13 @@
-"""A training's way through worlds, in process: what is committed, and who brings what along.
+"""A process's membership in one world after another: its commits, and transfers of state.
 
-When a world breaks, its survivors meet in the next one, say what each has committed, and end with
-the same state: by applying what somebody has applied, or by discarding what nobody has. Newcomers
-get it from a survivor. Where nobody has any state, the training begins.
+When a world breaks, its survivors meet in the next one, exchange what each has committed, and reach
+the same state: a step that any of them has applied is applied by all, others are discarded.
+Newcomers get the state from a survivor. If no process has any state, the training begins.
 
-While newcomers get the state the others compute the next step, alone. But it is committed by all,
-and by a newcomer only once it has everything: so what is sent is the state that the step began
-with, all apply the step to that, and no second state has to be kept or sent. In a world that comes
-together amid an evaluation that waits for the next step: scripts change state by what they find.
+While newcomers receive the state the others compute the next step, alone. But all commit it, a
+newcomer once it has everything: so the state that the step began with is sent, all apply the step
+to that, and no second state has to be kept or sent. In a world that forms amid an evaluation the
+transfer waits for the next step, for scripts change state by an evaluation's result.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,39 +36,39 @@ from spotrun_trainer.elastic.world_context import Context
 
 
 class WorldObserver(Protocol):
-    """What is brought along beside what is tracked."""
+    """The owner of a training's other state, which is told of changes of worlds."""
 
     def begin(self) -> None:
-        """Nobody has any state: begin, or go on from a checkpoint."""
+        """Begin, or go on from a checkpoint: no process has any state."""
 
     def pack(self) -> dict[str, Any]:
-        """What a newcomer needs to know, as JSON."""
+        """Return what a newcomer needs beside the tracked state, as JSON."""
 
     def unpack(self, extra: dict[str, Any]) -> None:
-        """Go on from there; what is tracked is about to change."""
+        """Go on from another process's `pack()`; the tracked state is about to change."""
 
     def wait(self) -> None:
-        """Called again and again while there is no world to be in."""
+        """Called repeatedly while the process waits for a world."""
 
     def met(self) -> None:
         """There is another group; this process may get its state only after a long time."""
 
     def arrived(self) -> None:
-        """There is another group than before, and this process holds the same state as all."""
+        """Called in a new group, once this process holds the same state as all."""
 
 
 class Membership:
-    """Knows what this process has committed, and takes it from one world into the next."""
+    """The commits of this process, and its way from one world into the next."""
 
     def __init__(self, context: Context, observer: WorldObserver) -> None:
-        self.evaluates_alone = False  # until the next step, of which alone newcomers know
-        self.idle: AbstractSet[int] = NOBODY  # copies of the model that get the state in this step
+        self.evaluates_alone = False  # until the next step, which newcomers join
+        self.idle: AbstractSet[int] = NOBODY  # copies of the model that receive state in this step
         self._context = context
         self._observer = observer
         self._committed = NOTHING
-        self._numbers = torch.empty(0)  # that the last commit brought
+        self._numbers = torch.empty(0)  # the sums of the last commit
         self._is_evaluating = False
-        self._is_torn = False  # what is tracked is in part an old state, in part another one's
+        self._is_torn = False  # the tracked state is in part old, in part received
         self._giving: list[Pending] = []
         # The plan and the rank of a transfer of state that begins with the next step.
         self._owed: tuple[RecoveryPlan, int] | None = None
@@ -81,10 +81,10 @@ class Membership:
             self.change(error)
 
     def commit(self, numbers: Tensor) -> None:
-        """Sum numbers over all processes, in place; all of them go on by the result, or none.
+        """Sum numbers over all processes, in place; all of them apply the result, or none.
 
-        If the world breaks, that is found out with the survivors, in the next world. Raises
-        WorldChangedError if no survivor has gone on.
+        If the world breaks, the survivors find out which in the next world. Raises
+        WorldChangedError if no survivor has the result.
         """
         context = self._context
         pending = Commit(context.rank_info.generation, self._committed.number + 1)
@@ -98,9 +98,9 @@ class Membership:
         self._numbers = numbers
 
     def begin_step(self) -> None:
-        """Begin to give newcomers the state, or take it; raises PeerLostError.
+        """Begin to send newcomers the state, or receive it; raises PeerLostError.
 
-        In the midst of an evaluation that was put off until now.
+        Amid an evaluation this was postponed until now.
         """
         self.evaluates_alone = False
         if self._owed is None:
@@ -114,7 +114,7 @@ class Membership:
             self._observer.arrived()
 
     def finish_giving(self) -> None:
-        """Return once newcomers have what this process gives them: then it may change."""
+        """Return once newcomers have received this process's state, which may change then."""
         self.begin_step()
         for one in self._giving:
             one.wait()
@@ -122,7 +122,7 @@ class Membership:
 
     @contextmanager
     def evaluation(self) -> Iterator[None]:
-        """What is done in here is no part of a step, and newcomers know nothing of it."""
+        """Mark the block as an evaluation: no part of a step, and unknown to newcomers."""
         self._is_evaluating = True
         try:
             yield
@@ -135,9 +135,9 @@ class Membership:
         pending: Commit = NOTHING,
         numbers: Tensor | None = None,
     ) -> bool:
-        """Leave this world, which has broken, or None: which all leave together, for the next.
+        """Leave this world, after an error or, with None, together with all, for the next.
 
-        Returns whether what was pending has been committed: then `numbers` are those of the others.
+        Return whether the pending commit was made by others: then `numbers` are their sums.
         """
         context = self._context
         self._leave(error)
@@ -158,7 +158,7 @@ class Membership:
         self._owed = None
 
     def _settle(self, pending: Commit, numbers: Tensor | None) -> Role:
-        """Meet the others, and come to the same state; raises PeerLostError."""
+        """Meet the others, and reach the same state; raises PeerLostError."""
         context = self._context
         state = ProcessState(self._committed, pending, self._is_evaluating)
         states = self._exchange(state) if context.rank_info.elastic else ()
@@ -179,29 +179,29 @@ class Membership:
         self._observer.met()
         role = plan.roles[rank]
         if role is Role.APPLIES:
-            assert numbers is not None, "who has something pending holds on to it"
+            assert numbers is not None, "a pending commit has numbers"
             context.group.receive([numbers], _source(plan, rank)).wait()
             self._numbers = numbers
         else:
             self._give_numbers(plan, rank)
             self._owed = plan, rank
-        if role is Role.TAKES:  # until all of it is here, it is nobody's state
+        if role is Role.TAKES:  # until all of it is here, it is no valid state
             self._committed, self._is_torn = NOTHING, True
         else:
             self._committed, self.idle = plan.agreed, plan.idle
         if not self._is_evaluating:
             self.begin_step()
-        if role is not Role.TAKES:  # who does arrives with the state
+        if role is not Role.TAKES:  # a receiver arrives with the state
             self._observer.arrived()
-        # An older state than the others' is evaluated alone, too.
+        # A process with an older state evaluates alone, too.
         is_older = self._is_evaluating and role is Role.TAKES
         self.evaluates_alone = is_older or (plan.evaluation_is_passed and role is not Role.TAKES)
         return role
 
     def _exchange(self, own: ProcessState) -> Sequence[ProcessState]:
         group = self._context.group
-        said = (*astuple(own.committed), *astuple(own.pending), int(own.is_evaluating))
-        table = group.all_gather(torch.tensor(said, device=self._context.device)).tolist()
+        row = (*astuple(own.committed), *astuple(own.pending), int(own.is_evaluating))
+        table = group.all_gather(torch.tensor(row, device=self._context.device)).tolist()
         return [ProcessState(Commit(*row[:2]), Commit(*row[2:4]), bool(row[4])) for row in table]
 
     def _give_numbers(self, plan: RecoveryPlan, rank: int) -> None:
@@ -211,7 +211,7 @@ class Membership:
                 self._giving.append(group.send([self._numbers], other))
 
     def _give_state(self, plan: RecoveryPlan, rank: int) -> None:
-        """Begin to send what others need; `finish_giving` waits for it."""
+        """Begin to send the state to the ranks that need it; `finish_giving` waits for it."""
         context, group = self._context, self._context.group
         snapshot: state_transfer.Snapshot | None = None
         for other, role in enumerate(plan.roles):
@@ -234,16 +234,16 @@ class Membership:
     def _check_whole(self) -> None:
         if self._is_torn:
             raise StrandedError(
-                "whoever had the state was lost before this process had all of it, so it has "
-                "nothing to begin with; it is started again"
+                "the process that sent the state was lost before all of it was here, so this one "
+                "has no state to begin with; it is started again"
             )
 
 
 def _sum(group: Group, numbers: Tensor) -> None:
     """Sum over all processes, in place; raises PeerLostError, too, if one of them has no share.
 
-    A broken NCCL communicator ends its kernels early and stays broken. So a sum in which everybody
-    has a share says as much of all that went before it.
+    A broken NCCL communicator ends its kernels early and stays broken. So a sum that has every
+    process's share proves the same of all collectives before it.
     """
     if group.size == 1:
         return
@@ -256,5 +256,5 @@ def _sum(group: Group, numbers: Tensor) -> None:
 
 def _source(plan: RecoveryPlan, rank: int) -> int:
     source = plan.source_of(rank)
-    assert source is not None, "who has none is stranded"
+    assert source is not None, "a process without a source is stranded"
     return source

@@ -1,8 +1,8 @@
-"""Messages from one process to another, in a thread, with the face of torch's works.
+"""A stream of tensors from one process to another, in a thread, with the interface of torch's Work.
 
-gloo's collectives can be waited for in slices. A message cannot: a wait that ends without it makes
-gloo give up all connections of the group. So a thread waits for it, however long that takes, and
-who needs it waits for the thread.
+gloo's collectives can be waited for in slices. A message cannot: a wait that times out makes gloo
+close all connections of the group. So a thread waits for it, however long that takes, and the
+caller waits for the thread.
 """
 
 from collections import deque
@@ -15,31 +15,31 @@ from torch import Tensor
 
 from spotrun_trainer.elastic import background_call
 
-_AT_ONCE = 4  # each costs a round trip, which the others hide
+_AT_ONCE = 4  # each costs a round trip, which overlaps the others'
 MESSAGE = timedelta(seconds=1800)  # as for collectives
 EVALUATION = timedelta(days=7)
-"""Who sends may have one to end before. Longer than any: who is lost is noticed anyhow."""
+"""A sender may have to end an evaluation first. Longer than any: losses are noticed otherwise."""
 
 
 class TensorStream:
-    """`say` begins to send, or to receive, one tensor; the next is taken when there is room."""
+    """Calls `begin` to send or receive each tensor; a few are in flight at a time."""
 
     def __init__(
         self,
-        say: Callable[[Tensor], Any],
+        begin: Callable[[Tensor], Any],
         tensors: Iterable[Tensor],
         most: timedelta | None = None,
     ) -> None:
-        self._say = say
+        self._begin = begin
         self._most = most or MESSAGE  # that each may take
         self._ended = background_call.begin(lambda: self._run(tensors))
 
     def is_completed(self) -> bool:
-        """Whether it has ended, well or not."""
+        """Whether it has ended, with or without an error."""
         return self._ended.done()
 
     def wait(self, timeout: timedelta) -> None:
-        """Return once it has ended well; raises RuntimeError if it has not ended, as torch's do."""
+        """Return once it has succeeded; raises RuntimeError on a time-out, as torch's Work does."""
         if not wait([self._ended], timeout.total_seconds()).done:
             raise RuntimeError("it takes longer")
         self._ended.result()
@@ -49,6 +49,6 @@ class TensorStream:
         for tensor in tensors:
             if len(under_way) == _AT_ONCE:
                 under_way.popleft().wait(self._most)
-            under_way.append(self._say(tensor))
+            under_way.append(self._begin(tensor))
         for message in under_way:
             message.wait(self._most)

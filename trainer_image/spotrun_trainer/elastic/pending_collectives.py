@@ -1,4 +1,4 @@
-"""Collectives that are under way: waited for, and kept where they cannot be let go of."""
+"""Pending collectives: waited for, and kept alive where torch cannot free them yet."""
 
 import ctypes
 import time
@@ -12,25 +12,25 @@ from spotrun_trainer.elastic.errors import PeerLostError
 
 POLL_SECONDS = 0.0001
 SLICE = timedelta(seconds=0.1)
-_KEPT = list[tuple[Any, list[Any]]]()  # groups that cannot be let go of yet, with their works
+_KEPT = list[tuple[Any, list[Any]]]()  # groups that cannot be freed yet, with their works
 
 
 class Pending(Protocol):
-    """A collective that is under way."""
+    """A collective in flight."""
 
     def wait(self) -> None:
-        """Return once its result is there for the host; raises PeerLostError."""
+        """Return once the host may use the result; raises PeerLostError."""
 
 
 class Done:
-    """Of who is alone."""
+    """A completed collective, as of a process that is alone."""
 
     def wait(self) -> None:
-        """It is there already."""
+        """Return at once."""
 
 
 class Work:
-    """Of torch, waited for in slices: between them it is seen that a peer has left."""
+    """A collective of torch, waited for in slices, to notice in between that a peer has left."""
 
     def __init__(
         self,
@@ -54,11 +54,11 @@ class Work:
             raise PeerLostError(f"a peer is gone: {first_line(error)}") from error
 
     def _wait_for_gpu(self) -> None:
-        """Wait for its kernel, of which torch's own wait only orders streams.
+        """Wait for its kernel; torch's own wait only orders streams.
 
-        Kernels of a broken communicator end early, and what is enqueued after them would take
-        partial sums for results. torch calls a collective that has failed completed, too, and says
-        so only to who waits once more; `exception` cannot be called from Python.
+        Kernels of a broken communicator end early, and later kernels would take partial sums for
+        results. torch calls a failed collective completed, too, and raises only in another wait;
+        `exception` cannot be called from Python.
         """
         self._work.wait()
         while not self._work.is_completed():
@@ -69,7 +69,7 @@ class Work:
             raise PeerLostError(f"a peer is gone: NCCL says {error.name}")
 
     def _wait_for_host(self) -> None:
-        """Wait, but not for what gloo has forgotten: it misses an end in the moment of a begin."""
+        """Wait, but not for a collective that gloo forgot: it misses an end while one begins."""
         was_over = False
         while not self._is_there():
             if was_over:
@@ -82,19 +82,19 @@ class Work:
         except RuntimeError:
             if not self._work.is_completed():
                 return False
-            # It failed, or it ended in the moment in which the wait did: now it says which.
+            # It failed, or it ended just as the wait did: this wait tells which.
             self._work.wait(SLICE)
         return True
 
 
-def keep(backend: Any, works: list[Any]) -> None:  # noqa: ANN401 - torch's, untyped
-    """Nothing ends it before its works have ended, the end of the process included."""
+def keep_alive(backend: Any, works: list[Any]) -> None:  # noqa: ANN401 - torch's, untyped
+    """Keep a group alive until its works have ended, even past the end of the process."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(backend))
     _KEPT.append((backend, works))
 
 
-def let_go() -> None:
-    """Of groups whose works have ended by now."""
+def free_ended() -> None:
+    """Free the kept groups whose works have ended by now."""
     for kept in list(_KEPT):
         backend, works = kept
         if all(work.is_completed() for work in works):
@@ -103,5 +103,5 @@ def let_go() -> None:
 
 
 def first_line(error: Exception) -> str:
-    """What there is to be said: torch adds its stack."""
+    """Return the message without the stack that torch appends."""
     return str(error).partition("\n")[0]

@@ -1,4 +1,4 @@
-"""The elastic dimension: one process group of our own, made for one world and dropped with it.
+"""The elastic dimension: a process group of our own, made for one world and dropped with it.
 
 torch's default group is left alone: it is the user's, and lives as long as the process. A process
 that is alone uses nothing of torch.distributed.
@@ -30,30 +30,30 @@ from spotrun_trainer.elastic.pending_collectives import (
     Pending,
     Work,
     first_line,
-    keep,
-    let_go,
+    free_ended,
+    keep_alive,
 )
 from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.elastic.store_rendezvous import Backend, meet
 from spotrun_trainer.process.device import name_of_gpu, with_index
 
 ARRIVAL_SECONDS = 600.0  # as long as torchrun's own join_timeout
-# All are there when they connect, and who has died in between is not waited for so long (`form`).
-# But while the store looks up the name of a peer it answers nobody: see process/dns.py.
+# All are there when they connect, and one that dies in between is not awaited so long (`form`).
+# # But while the store looks up the name of a peer it answers no one: see process/dns.py.
 CONNECT_SECONDS = 20.0
 CONNECT_SECONDS_EACH = 0.02
-# A lost peer breaks its connections, or the agent says so; waiting long is for slow microbatches.
+# A lost peer breaks its connections, or the agent reports it; long waits are for slow steps.
 COLLECTIVE_SECONDS = 1800.0
-_END_SECONDS = 0.1  # a collective that was cut ends within a millisecond, or with its time-out
+_END_SECONDS = 0.1  # a cut collective ends within a millisecond, or with its time-out
 _WATCHDOG = "TORCH_NCCL_ASYNC_ERROR_HANDLING"  # torch reads it when a group is made
 _open = weakref.WeakSet["Group"]()
 
 
 class Group:
-    """The processes of one world; alone every operation returns at once.
+    """The processes of one world; with a single process every operation returns at once.
 
-    Where several of them hold one copy of the model together, `replica` are those, and `peers` are
-    those that hold the same part of it in the other copies. Else all are peers.
+    Where several processes hold one copy of the model together, `replica` is the group of these,
+    and `peers` is the group with the same part of each copy. Else all are peers.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Group:
     ) -> None:
         self.rank = rank
         self.size = size
-        self.idle: AbstractSet[int] = NOBODY  # compute nothing in the present step
+        self.idle: AbstractSet[int] = NOBODY  # ranks that compute nothing in the present step
         self.is_nccl = is_nccl
         self.replica = replica
         self._peers = peers
@@ -100,7 +100,7 @@ class Group:
             connections.met(rank_info.store[1])
             is_nccl = carried_by is Backend.NCCL
             # A peer that dies amid this holds the others up for five time-outs of gloo, cut or not,
-            # and those who connect by NCCL for ever.
+            # # and with NCCL for ever.
             gpu = with_index(device) if is_nccl else None
             return background_call.call(
                 lambda: _connect(store, rank_info, connections, gpu), connections.check
@@ -108,21 +108,21 @@ class Group:
         except RuntimeError as error:  # its store or a peer went away in between
             raise PeerLostError(f"world {rank_info.generation}: {first_line(error)}") from error
         finally:
-            # Also if it failed: what is opened next is another world's.
+            # Also if it failed: sockets opened later belong to another world.
             connections.complete(_num_connections(rank_info))
 
     @property
     def peers(self) -> "Group":
-        """Those that hold the same part of the model."""
-        return self._peers or self  # never kept in itself: only the collector would free it
+        """The processes that hold the same part of the model."""
+        return self._peers or self  # not stored in itself: only the garbage collector would free it
 
     def check(self) -> None:
         """Raise PeerLostError if the world is known to be broken."""
         self._connections.check()
 
     def begin(self, collective: Callable[[Any], Any], tensor: Tensor) -> Pending:
-        """Begin a collective of torch's own on what carries them."""
-        assert self.size > 1, "who is alone has nothing that carries collectives"
+        """Begin a collective of torch's own on the backend."""
+        assert self.size > 1, "a single process has no backend"
         return self._begin(lambda: collective(self._backend), tensor)
 
     def all_reduce(self, tensor: Tensor) -> Pending:
@@ -132,7 +132,7 @@ class Group:
         return self._begin(lambda: self._backend.allreduce([tensor]), tensor)
 
     def broadcast(self, tensor: Tensor, source: int) -> Pending:
-        """Begin to give all processes what one of them has, in place."""
+        """Begin to copy one process's tensor to all, in place."""
         if self.size == 1:
             return Done()
         options = distributed.BroadcastOptions()
@@ -140,7 +140,7 @@ class Group:
         return self._begin(lambda: self._backend.broadcast([tensor], options), tensor)
 
     def all_gather(self, tensor: Tensor) -> Tensor:
-        """What all processes have, in rank order along a new first dimension."""
+        """Return all processes' tensors, in rank order along a new first dimension."""
         gathered = tensor.new_empty((self.size, *tensor.shape))
         if self.size == 1:
             return gathered.copy_(tensor.unsqueeze(0))
@@ -160,20 +160,20 @@ class Group:
         )
 
     def send(self, tensors: Iterable[Tensor], rank: int) -> Pending:
-        """Begin to give tensors, one after the other, to one process, which receives them.
+        """Begin to send tensors, one after the other, to one process, which receives them.
 
-        That goes on beside collectives; not on NCCL, where two communicators can block each other.
+        That runs beside collectives; not on NCCL, where two communicators can block each other.
         """
-        return self._converse(lambda tensor: self._backend.send([tensor], rank, 0), tensors)
+        return self._stream(lambda tensor: self._backend.send([tensor], rank, 0), tensors)
 
     def receive(
         self, tensors: Iterable[Tensor], rank: int, *, most: timedelta | None = None
     ) -> Pending:
-        """Begin to fill tensors with what one process sends; each may take so long at most."""
-        return self._converse(lambda tensor: self._backend.recv([tensor], rank, 0), tensors, most)
+        """Begin to receive tensors from one process; each may take at most so long."""
+        return self._stream(lambda tensor: self._backend.recv([tensor], rank, 0), tensors, most)
 
     def text_from(self, source: int, text: str, *, device: torch.device) -> str:
-        """A text that one process has, for all."""
+        """Return one process's text to all."""
         content = torch.tensor(list(text.encode()), dtype=torch.uint8, device=device)
         length = torch.tensor([len(content)], device=device)
         self.broadcast(length, source).wait()
@@ -183,32 +183,32 @@ class Group:
         return bytes(message.tolist()).decode()
 
     def cut(self) -> None:
-        """Free whoever waits in this world, here and later elsewhere; nothing in it succeeds."""
+        """End all waits in this world, here and then at the peers; no collective in it succeeds."""
         self._connections.cut()
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         for part in (self.replica, self._peers):
             if part is not None:
                 part.close()
-        let_go()
+        free_ended()
         if not self._is_quiet():
-            if self.is_nccl:  # its kernels would wait for the peer for ever, and all behind them
+            if self.is_nccl:  # its kernels, and all later ones, would wait for ever
                 self._backend.abort()
-            keep(self._backend, self._begun)
+            keep_alive(self._backend, self._begun)
         self._backend = None
         _open.discard(self)
 
-    def _converse(
+    def _stream(
         self,
-        say: Callable[[Tensor], Any],
+        begin: Callable[[Tensor], Any],
         tensors: Iterable[Tensor],
         most: timedelta | None = None,
     ) -> Pending:
         if not self.is_nccl:
-            return self._begin(lambda: TensorStream(say, tensors, most))
+            return self._begin(lambda: TensorStream(begin, tensors, most))
         for tensor in tensors:
-            self._begin(partial(say, tensor), tensor).wait()
+            self._begin(partial(begin, tensor), tensor).wait()
         return Done()
 
     def _begin(self, collective: Callable[[], Any], tensor: Tensor | None = None) -> Pending:
@@ -222,7 +222,7 @@ class Group:
         return Work(work, self._connections, on_gpu_by=self._backend if is_on_gpu else None)
 
     def _is_quiet(self) -> bool:
-        """Whether nothing is under way any more, also of what nobody waits for."""
+        """Whether no collective is in flight, not even one that is not waited for."""
         until = time.monotonic() + _END_SECONDS
         while not all(work.is_completed() for work in self._begun):
             if time.monotonic() > until:
@@ -252,7 +252,7 @@ def _connect(
 
 
 def _num_connections(rank_info: RankInfo) -> int:
-    """Of gloo, which connects each to each in every group of `_connect`."""
+    """Return the number of gloo's connections: each to each in every group of `_connect`."""
     in_parts = rank_info.replicas + rank_info.shards - 2 if rank_info.shards > 1 else 0
     return rank_info.size - 1 + in_parts
 
@@ -270,7 +270,7 @@ def _nccl(store: Store, rank: int, size: int, gpu: torch.device) -> Any:  # noqa
     with _without_watchdog():
         nccl: Any = distributed.ProcessGroupNCCL(store, rank, size, options)
     # Otherwise it connects in the first collective, and again in the first message to a peer: there
-    # the training's own thread waits for whoever is lost meanwhile, and cannot leave that.
+    # # the training's own thread would wait for a peer lost meanwhile, without a way out.
     nccl.bound_device_id = gpu
     nccl.eager_connect_single_device(gpu)
     return nccl
@@ -278,7 +278,7 @@ def _nccl(store: Store, rank: int, size: int, gpu: torch.device) -> Any:  # noqa
 
 @contextmanager
 def _without_watchdog() -> Iterator[None]:
-    """Make groups that leave it to us what to do when something broke.
+    """Make groups without torch's watchdog, for we handle errors ourselves.
 
     torchrun asks for a watchdog that ends the process; groups of the user's own keep it.
     """
@@ -295,6 +295,6 @@ def _without_watchdog() -> Iterator[None]:
 
 @atexit.register
 def _close_all() -> None:
-    """Else gloo would not let the process end before what is under way has, whatever peers do."""
+    """Close all groups, for gloo would hold up the process's end until its collectives end."""
     for group in list(_open):
         group.close()

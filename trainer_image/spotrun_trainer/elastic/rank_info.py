@@ -1,4 +1,4 @@
-"""Where this process is: alone, under plain torchrun, or in a world of spotrun.
+"""The rank of this process: alone, under plain torchrun, or in a world of spotrun.
 
 A pure function of the environment and of what the agent wrote into world.json.
 """
@@ -17,7 +17,7 @@ class OutdatedWorldError(Exception):
 
 @dataclass(frozen=True)
 class RankInfo:
-    """A process's place; the defaults are those of a process that is alone."""
+    """A process's rank, its world's size and store; the defaults are of a process alone."""
 
     rank: int = 0
     size: int = 1  # processes of the world
@@ -25,32 +25,32 @@ class RankInfo:
     local_size: int = 1  # processes of this worker
     generation: int = 0  # of the world; 0 outside spotrun
     store: tuple[str, int] | None = None  # where all processes of the world meet
-    hosts_store: bool = False  # nobody else does
+    hosts_store: bool = False  # else another process or the agent does
     secret: str = ""  # keeps the keys of two worlds in one store apart
-    restore: str | None = None  # the checkpoint that the operator names
+    restore: str | None = None  # the checkpoint named by the operator
     directory: Path | None = None  # SPOTRUN_DIR
-    elastic: bool = False  # under spotrun: what breaks is followed by the next world
-    joins: bool = False  # the others bring the state along
+    elastic: bool = False  # under spotrun: another world follows one that broke
+    joins: bool = False  # the others have the state
     shards: int = 1  # processes that hold one copy of the model together, in neighbouring ranks
 
     @property
     def shard(self) -> int:
-        """Which part of the model this process holds; it stays, whatever world comes."""
+        """The part of the model that this process holds, the same in every world."""
         return self.rank % self.shards
 
     @property
     def replica(self) -> int:
-        """Which copy of the model this process has a part of."""
+        """The copy of the model that this process has a part of."""
         return self.rank // self.shards
 
     @property
     def replicas(self) -> int:
-        """How many copies of the model there are."""
+        """The number of copies of the model."""
         return self.size // self.shards
 
 
 def with_shards(rank_info: RankInfo, shards: int) -> RankInfo:
-    """Where so many processes hold one copy of the model; raises ValueError if they cannot."""
+    """Return the rank info with so many processes for a copy; raises ValueError if it is wrong."""
     if shards < 1:
         raise ValueError(f"shards={shards}: at least one process holds the model")
     if rank_info.size % shards:
@@ -63,7 +63,7 @@ def with_shards(rank_info: RankInfo, shards: int) -> RankInfo:
 
 
 def find_rank_info(env: Mapping[str, str], answer: wire.Answer | None) -> RankInfo:
-    """Find this process's place; raises OutdatedWorldError, or ValueError for a bad environment."""
+    """Find this process's rank; raises OutdatedWorldError, or ValueError for a bad environment."""
     if "RANK" not in env and "WORLD_SIZE" not in env:
         return RankInfo()
     rank, size = _number(env, "RANK"), _number(env, "WORLD_SIZE")
@@ -98,9 +98,9 @@ def find_rank_info(env: Mapping[str, str], answer: wire.Answer | None) -> RankIn
 
 
 def rank_info_in(world: wire.World, rank_info: RankInfo) -> RankInfo:
-    """The place in another world of a process that lives on.
+    """Return a running process's rank info in another world.
 
-    Raises ValueError for a bad store, and if another part of the model would have to be there.
+    Raises ValueError for a bad store, or if the rank would belong to another part of the model.
     """
     there = _place_in(world, rank_info)
     if rank_info.shards > 1 and (there.size % rank_info.shards or there.shard != rank_info.shard):
@@ -127,12 +127,12 @@ def _place_in(world: wire.World, rank_info: RankInfo) -> RankInfo:
 
 
 def is_newer(world: wire.World | None, generation: int) -> bool:
-    """Whether another world is to be entered, or was entered by others."""
+    """Whether a newer world is to be entered, or was entered by others."""
     return world is not None and world.switch and world.generation > generation
 
 
 def can_be_entered(world: wire.World | None, generation: int) -> bool:
-    """Whether a process that lives on has a place in a newer world, and it can be met there."""
+    """Whether a running process has a rank in a newer world, and a store to meet in."""
     return (
         world is not None
         and is_newer(world, generation)
@@ -143,12 +143,12 @@ def can_be_entered(world: wire.World | None, generation: int) -> bool:
 
 
 def has_boundary(world: wire.World | None, generation: int) -> bool:
-    """Whether a newer world is to be entered by all together, at the end of a step."""
+    """Whether all are to enter a newer world together, at the end of a step."""
     return world is not None and is_newer(world, generation) and world.how is wire.How.BOUNDARY
 
 
 def is_given_up(world: wire.World | None, generation: int, *, is_formed: bool) -> bool:
-    """Whether nobody is to be waited for in a world: only a boundary is reached together."""
+    """Whether a world is not worth waiting in: only a step boundary is reached together."""
     return is_newer(world, generation) and not (is_formed and has_boundary(world, generation))
 
 

@@ -1,8 +1,8 @@
-"""Whose state counts when a world comes together: a pure function of what its processes say.
+"""The recovery plan of a new world: a pure function of its processes' states.
 
-A *commit* is a sum by which all processes go on: the end of a step, of one of its phases, or of an
-evaluation. Nobody passes it without everybody having taken part, so when a world breaks its
-processes are at most one commit apart, and those behind still hold what the commit would apply.
+A *commit* is a sum that all processes apply: the end of a step, of one of its phases, or of an
+evaluation. No process passes it unless all took part, so when a world breaks its processes are at
+most one commit apart, and those behind still hold what the commit would apply.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from enum import Enum
 class Commit:
     """A place in the history of a training; a later world's counts more than any older one's."""
 
-    generation: int = 0  # of the world that it was made in; 0: nothing was committed
+    generation: int = 0  # of the world that it was made in; 0: no commit yet
     number: int = 0  # since the processes were started
 
 
@@ -23,62 +23,62 @@ NOTHING = Commit()
 
 @dataclass(frozen=True)
 class ProcessState:
-    """What a process brings into a world."""
+    """The state of a process when it enters a world."""
 
-    committed: Commit = NOTHING  # the last one that it has gone on by; it has the state after it
-    pending: Commit = NOTHING  # one of which it does not know whether it came about
-    is_evaluating: bool = False  # what the next commit is of
+    committed: Commit = NOTHING  # the last one that it applied; it has the state after it
+    pending: Commit = NOTHING  # one that may or may not have succeeded
+    is_evaluating: bool = False  # the next commit is of an evaluation
 
 
 class Role(Enum):
-    """What a process does about its state."""
+    """The way in which a process gets to the common state."""
 
-    KEEPS = "keeps"  # it has the newest
-    APPLIES = "applies"  # it holds what leads from its own to the newest
-    TAKES = "takes"  # it gets the newest from another one
+    KEEPS = "keeps"  # it has the newest state
+    APPLIES = "applies"  # it holds the step that leads from its own to the newest
+    TAKES = "takes"  # it receives the newest from another process
 
 
 @dataclass(frozen=True)
 class RecoveryPlan:
-    """What the processes of a world conclude, all the same."""
+    """The plan by which a world's processes reach one state, computed alike in each."""
 
     newest: Commit
     roles: tuple[Role, ...]  # by rank
     generation: int  # of the world
     evaluation_is_passed: bool = False
-    """Newcomers are in no evaluation, so each of those that are ends it for itself."""
-    shards: int = 1  # that the model has; neighbouring ranks hold one copy of it
+    """Newcomers are in no evaluation, so each process that is ends it alone."""
+    shards: int = 1  # of the model; consecutive ranks hold one copy of it
 
     @property
     def is_beginning(self) -> bool:
-        """Whether nobody has any state: the training begins, or goes on from a checkpoint."""
+        """Whether no process has any state: the training begins, or goes on from a checkpoint."""
         return self.newest == NOTHING
 
     @property
     def idle(self) -> frozenset[int]:
-        """The copies of the model, by number, that get state while the others compute a step.
+        """The copies of the model, by number, that receive state while the others compute a step.
 
-        Where there is a newcomer in each of them, all compute as soon as they have everything.
+        If each of them has a newcomer, all compute as soon as they have everything.
         """
         takes = {rank // self.shards for rank, role in enumerate(self.roles) if role is Role.TAKES}
         return frozenset(takes if len(takes) < len(self.roles) // self.shards else ())
 
     @property
     def agreed(self) -> Commit:
-        """What all have committed in the end.
+        """The commit that all have reached in the end.
 
-        A passed evaluation counts as a commit of this world: one of the world before may be pending
-        still, in a process that is not here, and nothing leads from its state to this one.
+        A passed evaluation counts as a commit of this world: one of the world before may still be
+        pending in a process that is not here, which has no way from its state to this one.
         """
         if self.evaluation_is_passed:
             return Commit(self.generation, self.newest.number + 1)
         return self.newest
 
     def source_of(self, rank: int) -> int | None:
-        """From whom a process gets what it lacks; those who need something are spread evenly.
+        """Return the rank that sends a process what it lacks; receivers are spread evenly.
 
-        What is committed all know alike, but state has only who holds the same part of the model.
-        None: whoever does has yet to apply what leads to it, or nobody does.
+        All know a commit's sums, but state comes from the same part of another copy of the model.
+        None: such a process has yet to apply the newest commit itself, or there is none.
         """
         keepers = [
             other
@@ -89,10 +89,10 @@ class RecoveryPlan:
         return keepers[rank // self.shards % len(keepers)] if keepers else None
 
     def must_restart(self, rank: int, states: Sequence[ProcessState]) -> bool:
-        """Whether a process cannot go on in this world, but only a new one in its place.
+        """Whether a process cannot go on in this world, and a new one has to take its place.
 
-        Nobody can give it its state; or only some of those who hold a copy of the model together
-        are in an evaluation, and the others do not come there.
+        Either no process can send it its state, or only some of the processes that hold a copy of
+        the model together are in an evaluation, which the others do not join.
         """
         if self.roles[rank] is Role.TAKES and self.source_of(rank) is None:
             return True
@@ -105,9 +105,9 @@ class RecoveryPlan:
 
 
 def plan_recovery(states: Sequence[ProcessState], generation: int, shards: int = 1) -> RecoveryPlan:
-    """What becomes of the state in a world of processes with these standings, by rank.
+    """Return the plan for a world of processes with these states, by rank.
 
-    What anybody has committed is committed; what nobody has is discarded.
+    A commit that any process has applied counts; one that none has applied is discarded.
     """
     newest = max((state.committed for state in states), default=NOTHING)
     roles = tuple(_role(state, newest) for state in states)

@@ -1,7 +1,7 @@
 """torch's default group: the processes that hold one copy of the model together.
 
-It lives as long as the process, and a model may hold on to it. What carries its collectives is
-another group in every world, so that a process whose mates were lost goes on with others.
+It lives as long as the process, and a model may keep a reference to it. Its collectives run on
+another group in every world, so that a process goes on with new partners after a loss.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,7 @@ from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.process.rng import key_of
 
 _BACKEND = "spotrun"
-_ProcessGroup: Any = distributed.ProcessGroup  # whose stubs know another form of each method
+_ProcessGroup: Any = distributed.ProcessGroup  # whose stubs have another form of each method
 
 
 class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
@@ -29,7 +29,7 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
 
     @classmethod
     def make_default(cls, shard: int, shards: int) -> "ReplicaGroup":
-        """Make it what `torch.distributed` speaks of; nobody needs to be there yet."""
+        """Make one the default group of `torch.distributed`; no other process needs to be there."""
         if distributed.is_initialized():
             raise ValueError(
                 "torch.distributed has a default group already: Run(shards=...) makes it the "
@@ -39,36 +39,36 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
         distributed.Backend.register_backend(
             _BACKEND, lambda *_: group, extended_api=True, devices=["cpu", "cuda"]
         )
-        # A store of this process alone: who the others are is known when a world is entered.
+        # A store of this process alone: the others are known when a world is entered.
         distributed.init_process_group(_BACKEND, store=HashStore(), rank=shard, world_size=shards)
         return group
 
     def enter(self, group: Group | None) -> None:
-        """From now on these are the processes; None: nobody, until there is another world."""
+        """Use another world's group from now on; None: none until there is another world."""
         self._group = group
 
     def allreduce(self, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
-        """Begin to sum, or what the options ask for."""
+        """Begin to sum, or to reduce as the options say."""
         return self._begin(lambda backend: backend.allreduce(tensors, options), tensors)
 
     def broadcast(self, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
-        """Begin to give all what one of them has."""
+        """Begin to copy one process's tensors to all."""
         return self._begin(lambda backend: backend.broadcast(tensors, options), tensors)
 
     def allgather(self, outputs: Any, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
-        """Begin to give all what each of them has."""
+        """Begin to copy each process's tensors to all."""
         return self._begin(lambda backend: backend.allgather(outputs, tensors, options), tensors)
 
     def send(self, tensors: Any, rank: int, tag: int) -> Pending:  # noqa: ANN401
-        """Begin to give one of them a tensor."""
+        """Begin to send a tensor to one process."""
         return self._begin(lambda backend: backend.send(tensors, rank, tag), tensors)
 
     def recv(self, tensors: Any, rank: int, tag: int) -> Pending:  # noqa: ANN401
-        """Begin to receive a tensor from one of them."""
+        """Begin to receive a tensor from one process."""
         return self._begin(lambda backend: backend.recv(tensors, rank, tag), tensors)
 
     def getBackendName(self) -> str:  # noqa: N802 - torch's name
-        """What `torch.distributed.get_backend` says."""
+        """Return the name for `torch.distributed.get_backend`."""
         return _BACKEND
 
     def _begin(self, collective: Callable[[Any], Any], tensors: Sequence[Tensor]) -> Pending:
@@ -84,13 +84,13 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
 def random_of_part() -> Iterator[None]:
     """Let torch draw other random numbers in each part of a model, as for dropout in a split layer.
 
-    Outside all parts draw the same: what each of them holds a copy of has to stay equal. What is
-    drawn in here depends on seed, step, microbatch and part, and not on who computes it.
+    Elsewhere all parts draw the same, for tensors that each part has a copy of must stay equal.
+    Draws in the block depend on seed, step, microbatch and part, not on the process.
     """
     is_split = distributed.is_initialized() and distributed.get_backend() == _BACKEND
     part = distributed.get_rank() if is_split else 0
-    # A draw that all parts make alike: so each time is another, and activation checkpointing, which
-    # sets the state back, gets the same again.
+    # All parts draw this alike: so each use differs, and activation checkpointing, which restores
+    # # the random state, gets the same again.
     key = key_of(int(torch.randint(2**62, ())), part)
     devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
     with torch.random.fork_rng(devices):

@@ -1,11 +1,10 @@
-"""The whole state of a training, from one process that has it to one that has not.
+"""The transfer of a training's whole state from one process to another.
 
-First what the tensors are, as JSON with everything that is no tensor, then the tensors. Nothing is
-pickled, and they arrive in the tensors that are there, as a checkpoint's do.
+First comes a description of the tensors, as JSON with all other values, then the tensors. Nothing
+is pickled, and they are received into the tensors that are there, like a checkpoint's.
 
-Who gives goes on computing meanwhile: `pack` holds on to the state of that moment, by a copy of
-what a forward pass may change, and of the rest by the tensors themselves, which the next update
-changes. So that has to wait until all is given.
+The sender computes on meanwhile: `take_snapshot` copies tensors that a forward pass may change, and
+refers to the others, which change with the next update. So that has to wait until all is sent.
 """
 
 import itertools
@@ -24,19 +23,19 @@ from spotrun_trainer.state.flatten import JSON, Spec
 from spotrun_trainer.state.tracked import Tracked
 
 _PART_BYTES = 4 * 2**20
-"""Larger tensors go as they are; smaller ones together, for each message costs a round trip."""
+"""Larger tensors are sent alone, smaller ones together: each message costs a round trip."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A state as it is until the next update."""
+    """The state of a training, valid until the next update."""
 
     header: bytes
     tensors: list[Tensor]
 
 
 def take_snapshot(tracked: Tracked, extra: Mapping[str, Any]) -> Snapshot:
-    """Everything that is tracked, and `extra`, as they are now."""
+    """Return a snapshot of everything that is tracked, and of `extra`."""
     flat = tracked.flatten()
     specs = {name: [spec.dtype, list(spec.shape)] for name, spec in flat.specs().items()}
     header = json.dumps({"specs": specs, "values": flat.values, "extra": dict(extra)}).encode()
@@ -48,7 +47,7 @@ def take_snapshot(tracked: Tracked, extra: Mapping[str, Any]) -> Snapshot:
 
 
 def send(group: Group, rank: int, snapshot: Snapshot, device: torch.device) -> Pending:
-    """Begin to send a parcel to one process."""
+    """Begin to send a snapshot to one process."""
     header = torch.frombuffer(bytearray(snapshot.header), dtype=torch.uint8)
     together = (_together(part, device) for part in parts(snapshot.tensors, _PART_BYTES))
     first = (message.to(device) for message in (torch.tensor([len(header)]), header))
@@ -57,7 +56,7 @@ def send(group: Group, rank: int, snapshot: Snapshot, device: torch.device) -> P
 
 @dataclass(frozen=True)
 class Header:
-    """What comes before the tensors."""
+    """The message before the tensors."""
 
     specs: dict[str, Spec]
     values: dict[str, JSON]
@@ -65,7 +64,7 @@ class Header:
 
 
 def receive_header(group: Group, rank: int, device: torch.device) -> Header:
-    """Receive the first part of what a process gives; it may be amid an evaluation until then."""
+    """Receive the header from a process, which may have to end an evaluation first."""
     size = torch.zeros(1, dtype=torch.int64, device=device)
     group.receive([size], rank, most=EVALUATION).wait()
     content = torch.empty(int(size.item()), dtype=torch.uint8, device=device)
@@ -78,9 +77,9 @@ def receive_header(group: Group, rank: int, device: torch.device) -> Header:
 def receive(
     group: Group, rank: int, tracked: Tracked, header: Header, device: torch.device
 ) -> None:
-    """Receive the rest.
+    """Receive the tensors.
 
-    If it fails half-way what is tracked is neither the old state nor the new one.
+    If it fails half-way the tracked state is neither the old one nor the new one.
     """
     landing = tracked.landing(header.specs, header.values)
     received = list(parts(list(landing.tensors.values()), _PART_BYTES))
@@ -92,7 +91,7 @@ def receive(
 
 
 def parts(tensors: Sequence[Tensor], part_bytes: int) -> Iterator[list[Tensor]]:
-    """Neighbours of one type, of at most so many bytes, or a single one; the same on both sides."""
+    """Yield consecutive tensors of one type, up to so many bytes; the same on both sides."""
     for _, alike in itertools.groupby(tensors, key=lambda tensor: tensor.dtype):
         part, size = list[Tensor](), 0
         for tensor in alike:

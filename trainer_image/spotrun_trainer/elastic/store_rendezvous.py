@@ -1,4 +1,4 @@
-"""The processes of a world meet: in a store, by one message of each, however many they are."""
+"""The rendezvous of a world's processes in a store, with one message of each."""
 
 import socket
 import time
@@ -14,20 +14,20 @@ from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.rank_info import RankInfo
 
 _LATENESS = 0.1
-"""Of the time waited so far: so few looks are made by a thousand, and none of them is felt.
+"""The pause between looks, as a share of the time waited so far: few looks, even by a thousand.
 
-The store could tell by itself, but then each time-out of a wait is a warning in the log.
+The store's own wait would be quicker, but each time-out of it is a warning in the log.
 """
 _SHORTEST_SECONDS, _LONGEST_SECONDS = 0.001, 0.25
 _KNOCK_SECONDS, _KNOCK_AGAIN_SECONDS = 1.0, 0.02
 _DECISION, _DROP = "verdict", "drop"
 _GPU, _SHARED_GPU = 1 << 24, 1 << 44
-"""So much does a process with a GPU, or with another one's, add to the number of those that have
-arrived: then who comes last knows of all. There are fewer processes than that."""
+"""A process with a GPU, or with one that is shared, adds this to the number of arrivals: so the
+last one knows of all. There are fewer processes than that."""
 
 
 class Backend(Enum):
-    """By what the processes of a world speak to each other, all the same."""
+    """The backend of a world's collectives, the same in all processes."""
 
     GLOO = "gloo"
     NCCL = "nccl"
@@ -37,13 +37,13 @@ class Backend(Enum):
 def meet(
     rank_info: RankInfo, timeout_seconds: float, look: Callable[[], None], gpu: str | None = None
 ) -> tuple[Store, Backend]:
-    """Return the store of a world once all of its processes are there, and how they speak.
+    """Return a world's store and backend once all of its processes are there.
 
-    `gpu` is this process's GPU, by a name that no other one in the world has. NCCL needs one for
-    each process, and what a process sees says nothing of the others.
+    `gpu` is a unique name of this process's GPU. NCCL needs one for each process, and a process
+    does not see the others' GPUs.
 
-    `look` is called while waiting, and may raise PeerLostError: then all give this world up, or if
-    all were there already, none.
+    `look` is called while waiting, and may raise PeerLostError: then all give up this world, or
+    none if all were there already.
     """
     store = _connect(rank_info, timeout_seconds, look)
     arrived = store.add("arrived", _weight(store, gpu))
@@ -55,7 +55,7 @@ def meet(
         try:
             look()
         except PeerLostError:
-            # One verdict for all: else somebody might find everybody there, and connect alone.
+            # One decision for all: else one process might find all there, and connect alone.
             if (decision := store.compare_set(_DECISION, "", _DROP)) == _DROP.encode():
                 raise
             return store, Backend(decision.decode())
@@ -97,13 +97,13 @@ def _connect(rank_info: RankInfo, timeout_seconds: float, look: Callable[[], Non
             multi_tenant=True,  # the user's own init_process_group may share it
         )
 
-    # Its host may be lost right now, and then it is tried again until the time-out.
+    # If its host is lost right now, torch retries until the time-out.
     tcp = background_call.call(connect, look)
     return PrefixStore(f"{rank_info.secret}/{rank_info.generation}", tcp)
 
 
 def _knock(address: tuple[str, int], until: float, look: Callable[[], None]) -> None:
-    """Wait until the store can be reached: torch's own attempt could not be given up."""
+    """Wait until the store can be reached: torch's own attempt could not be interrupted."""
     while True:
         look()
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What belongs to a process as long as it is in one world, and how it gets out of that."""
+"""The context of a process: its world, group, device, telemetry and checkpoints."""
 
 import hashlib
 import os
@@ -41,13 +41,13 @@ from spotrun_trainer.telemetry.utilization import open_utilization_report
 
 BROKEN_SECONDS = 600.0
 _LOOK_SECONDS = 0.005  # one stat
-# What shells make of SIGTERM: 0 would be taken for a training that is complete.
+# A shell's exit code for SIGTERM: 0 would mean a training that is complete.
 _TERMINATED = 128 + 15
 
 
 @dataclass
 class Context:
-    """One process, and the world that it is in."""
+    """The context of one process and its present world."""
 
     rank_info: RankInfo
     seed: int
@@ -62,11 +62,11 @@ class Context:
     place: str | None
     keep: int
     tracked: Tracked = field(default_factory=Tracked)
-    things: list[object] = field(default_factory=list)  # that are tracked
+    things: list[object] = field(default_factory=list)  # the tracked objects
     buffer_rules: dict[int, Rule] = field(default_factory=dict)  # by the id of a module
-    step: int = 0  # so many are done
-    is_at_boundary: bool = True  # between two steps, and the last one was not discarded
-    is_left_to_the_agent: bool = False  # only a new process can go on, in its place
+    step: int = 0  # the number of steps done
+    is_at_boundary: bool = True  # between two steps, the last of which was not discarded
+    is_left_to_the_agent: bool = False  # only a new process can go on in its place
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
     replica: ReplicaGroup | None = None  # if several processes hold the model together
     _group: Group | None = None
@@ -75,14 +75,14 @@ class Context:
 
     @property
     def group(self) -> Group:
-        """The processes of this world; the first who asks waits for all to arrive."""
+        """The group of this world; the first access waits for all processes to arrive."""
         if self._group is None:
             self._group = self._meet()
         return self._group
 
     @property
     def checkpoints(self) -> Checkpoints | None:
-        """Where the training is saved; None if nobody said where."""
+        """The checkpoints of the training; None without a place for them."""
         if self._checkpoints is None and self.place is not None:
             self._checkpoints = Checkpoints(
                 self.place,
@@ -94,52 +94,51 @@ class Context:
         return self._checkpoints
 
     def attempt(self) -> str:
-        """A word that all ranks of this world share, and that none before them had."""
+        """Return a token that all ranks of this world share, and no earlier ones had."""
         if self.rank_info.elastic:
             return hashlib.blake2b(self.rank_info.secret.encode(), digest_size=8).hexdigest()
         # Outside spotrun a start has no number; so ranks draw one.
         return self.group.text_from(0, secrets.token_hex(8), device=self.device)
 
     def answer(self) -> wire.Answer | None:
-        """What the operator said last; None outside spotrun."""
+        """Return the operator's last answer; None outside spotrun."""
         return self.world_file.read() if self.world_file is not None else None
 
     def world(self) -> wire.World | None:
-        """The newest world that the agent knows of; None outside spotrun."""
+        """Return the newest world that the agent knows of; None outside spotrun."""
         answer = self.answer()
         return answer.world if answer is not None else None
 
     def acknowledged(self) -> str | None:
-        """The checkpoint that a world would begin with now; only that makes older ones useless."""
+        """Return the checkpoint that a world would begin with now; older ones than it may go."""
         answer = self.answer()
         return answer.acknowledged if answer is not None else None
 
     def orders(self) -> int:
-        """How many checkpoints were ordered so far."""
+        """Return the number of checkpoints that were ordered so far."""
         answer = self.answer()
         return answer.orders.checkpoint if answer is not None else 0
 
     def check_world(self) -> None:
-        """Raise PeerLostError if this world, formed or not, is not the world any more."""
+        """Raise PeerLostError if there is a newer world than this one, formed or not."""
         if is_newer(self.world(), self.rank_info.generation):
             raise PeerLostError(f"there is a newer world than {self.rank_info.generation}")
 
     def leave(self, sentence: str) -> NoReturn:
-        """End this process on purpose."""
+        """End this process on purpose, with a sentence for the log."""
         say(sentence)
         self.reporter.update(exiting=self.interrupt.reason() or "departed")
         self.close()
         if self._group is not None:
             self._group.close()
             self._group = None
-        # torchrun takes any other code for a failure; under spotrun the agent knows better.
+        # torchrun takes any other code for a failure; under spotrun the agent knows the reason.
         raise SystemExit(0 if self.rank_info.elastic else _TERMINATED)
 
     def leave_world(self, error: Exception | None) -> None:
         """Drop the group, so that others that wait in it notice; None: all leave it together.
 
-        Elsewhere than under spotrun an error stays one: torchrun restarts all processes, if it was
-        told to.
+        Outside spotrun the error is raised: torchrun restarts all processes, if it is set up to.
         """
         if not self.rank_info.elastic:
             assert error is not None, "only an operator changes worlds"
@@ -155,7 +154,7 @@ class Context:
             is_break = error is not None and not isinstance(error, LeftError)
             if is_break or (error and not group.is_nccl):
                 group.cut()
-            # What NCCL still has in a queue cannot be trusted to end: only a new process can go on.
+            # Work that NCCL has in its queue may never end: only a new process can go on.
             self.is_left_to_the_agent |= group.is_nccl and is_break
             group.close()
         self.reporter.update(broken=generation, in_process=not self.is_left_to_the_agent)
@@ -163,7 +162,7 @@ class Context:
     def wait_for_world(
         self, after: int, error: Exception | None, meanwhile: Callable[[], None]
     ) -> None:
-        """Wait for a world newer than `after` with a place in it, and take that place.
+        """Wait for a world newer than `after` that has a rank for this process, and enter it.
 
         If the operator wants a restart instead, or this process can enter no world any more, the
         agent ends it here.
@@ -178,7 +177,7 @@ class Context:
                 self.console_log.is_printed = self.rank_info.rank == 0
                 return
             if world is None or world.generation > after:
-                until = time.monotonic() + seconds  # the operator knows, and will call when it can
+                until = time.monotonic() + seconds  # the operator is at work on a next world
             if time.monotonic() > until:
                 raise TimeoutError(
                     f"world {after} broke, and in {seconds:.0f} s no next one came "
@@ -189,10 +188,10 @@ class Context:
             time.sleep(_LOOK_SECONDS)
 
     def _meet(self) -> Group:
-        """Raises PeerLostError if this world does not come together."""
+        """Form the group; raises PeerLostError if this world does not come together."""
         generation, connections = self.rank_info.generation, None
         if self.rank_info.elastic and self.rank_info.directory is not None:
-            # Before anybody counts on this process: if it dies from here on, it is too late for it.
+            # Before others rely on this process: once it dies after this, it cannot join again.
             self.reporter.update(entering=generation)
             self._watch = self._watch or Watch(self.rank_info.directory)
             connections = self._watch.meets(generation)
@@ -208,17 +207,17 @@ class Context:
         return group
 
     def report_arrival(self, **progress: int | None) -> None:
-        """Tell that this process trains in its world: it has the state.
+        """Report that this process trains in its world and has the state.
 
-        Not before: who is told to has it may become the only one that others get it from.
+        Not before: a process reported to have it may become the only source for others.
         """
-        self.meter.enter_world()  # first: what is measured is told of the world that is told
+        self.meter.enter_world()  # first: measurements belong to the reported world
         world = self.rank_info.generation
         known = {"ready": True, "in_process": True, "needs_boundary": self.group.is_nccl}
         self.reporter.update(generation=world, **known, **progress)
 
     def close(self) -> None:
-        """The loop is over; what was logged is printed, and signals are the program's again.
+        """End the loop: print what was logged, and give signals back to the program.
 
         The group stays: the script may evaluate once more.
         """
@@ -237,7 +236,7 @@ def open_context(
     shards: int = 1,
     env: Mapping[str, str] = os.environ,
 ) -> Context:
-    """Find out where this process is, and seed it."""
+    """Make the context from the environment, and seed the process."""
     directory = env.get("SPOTRUN_DIR") if "SPOTRUN_GENERATION" in env else None
     world_file = WorldFile(directory) if directory else None
     rank_info = with_shards(_find_rank_info(env, world_file), shards)
@@ -255,7 +254,7 @@ def open_context(
     )
     install_failure_note(reporter)
     if place is not None:
-        open_place(place)  # refused before a model is made, and before peers are met
+        open_place(place)  # raises before a model is made, and before peers are met
     _set_up_torch(device, deterministic=deterministic)
     seed_all(seed, 0)
     return Context(

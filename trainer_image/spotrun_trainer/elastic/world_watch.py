@@ -1,6 +1,6 @@
 """A thread that cuts a world's connections once the operator has given that world up.
 
-A process that waits for a peer which says nothing more cannot look for itself.
+A process that waits for a silent peer cannot look itself.
 """
 
 import logging
@@ -16,11 +16,11 @@ log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.02  # one stat
 _COME_TOGETHER_SECONDS = 0.3
-"""Who waits for others looks for itself; only in the midst of connecting it cannot."""
+"""A process that waits for others looks itself, except while it connects: so it gets this time."""
 
 
 class Watch:
-    """Looks at world.json for one process, in whichever world it is, as long as that lives."""
+    """Watches world.json for one process, in all its worlds."""
 
     def __init__(self, directory: Path) -> None:
         self._file = WorldFile(directory)
@@ -31,13 +31,13 @@ class Watch:
         threading.Thread(target=self._run, name="spotrun-watch", daemon=True).start()
 
     def meets(self, generation: int) -> Connections:
-        """The process goes to meet a world; returns what its connections are to be kept in."""
+        """Note that the process joins a world; return an object for its connections."""
         self._is_formed, self._given_up_since = False, None
         self._generation, self._connections = generation, Connections()
         return self._connections
 
     def formed(self) -> None:
-        """The world is there."""
+        """Note that the world is formed."""
         self._is_formed = True
 
     def _run(self) -> None:

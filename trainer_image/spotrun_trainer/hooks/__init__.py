@@ -1,1 +1,1 @@
-"""Steps of scripts that do not train through `Run`: counted, timed and told to the agent."""
+"""Steps of scripts that do not train through `Run`: counted, timed and reported to the agent."""

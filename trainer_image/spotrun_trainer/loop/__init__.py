@@ -1,1 +1,1 @@
-"""The training loop: what happens between steps."""
+"""The training loop: everything between the steps."""

@@ -1,4 +1,4 @@
-"""This training's claim to the place where it is saved."""
+"""This training's claim to the folder of its checkpoints."""
 
 import os
 import platform
@@ -11,19 +11,19 @@ from spotrun_trainer.elastic.world_context import Context
 
 
 def owner_of(context: Context, folder: Path) -> Ownership:
-    """What keeps other trainings out of a folder, for as long as this one runs."""
+    """Return the ownership that keeps other trainings out of a folder while this one runs."""
     is_of_a_job = context.rank_info.elastic
     return Ownership(folder, claim_of_job(context.env) if is_of_a_job else _claim_of_start())
 
 
 def claim_of_job(env: Mapping[str, str]) -> Claim:
-    """All workers of a TrainingJob make the same; one that is made anew makes another."""
+    """Return a claim that all workers of a TrainingJob share; a recreated job has another."""
     name = f"{env.get('SPOTRUN_NAMESPACE', '')}/{env.get('SPOTRUN_JOB', '')}"
-    uid = env.get("TORCHELASTIC_RUN_ID", "")  # the operator's, which torchrun hands on
+    uid = env.get("TORCHELASTIC_RUN_ID", "")  # set by the operator, passed on by torchrun
     return Claim(uid or name, f"TrainingJob {name} (uid {uid or 'unknown'})")
 
 
 def _claim_of_start() -> Claim:
-    """Outside spotrun each start is a training of its own."""
+    """Return a claim for one start: outside spotrun each start is a training of its own."""
     what = f"a training (process {os.getpid()} on {platform.node()})"
     return Claim(secrets.token_hex(8), what, process_named(os.getpid()))

@@ -1,4 +1,4 @@
-"""Means and sums over a dataset, dealt to all processes of the world."""
+"""Means and sums over a dataset, divided among all processes of the world."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,33 +19,33 @@ from spotrun_trainer.loop.loop import Loop
 from spotrun_trainer.process.device import moved
 
 LossFunction = Callable[[Any, Any], Metric]
-"""Of the model and a batch: the batch's mean loss, or a sum and its weight."""
+"""A function of model and batch that returns the batch's mean loss, or a sum and its weight."""
 MetricsFunction = Callable[[Any, Any], Mapping[str, Metric]]
-"""The same of several numbers, by name."""
+"""A function of model and batch that returns several metrics by name."""
 R = TypeVar("R")
 
 
 class InterruptedEvaluationError(Exception):
-    """Some process has to end; all of them know, and none goes on evaluating."""
+    """A process has to end; all of them know, and stop evaluating."""
 
 
 class Participants:
-    """The processes that come to one mean, which has no part in a training."""
+    """The processes of one evaluation outside of a training."""
 
     def __init__(self, group: Group) -> None:
         self.group = group
 
     def commit(self, totals: Tensor) -> None:
-        """Sum over all of them, in place; raises WorldChangedError if nothing came of it."""
+        """Sum over all of them, in place; raises WorldChangedError if it failed."""
         self.group.all_reduce(totals).wait()
 
     def must_end(self) -> bool:
-        """Whether this process gives up: only who trains has to save what it has, and leave."""
+        """Whether this process has to stop: never here, for only a training has to be saved."""
         return False
 
 
 class TrainingParticipants(Participants):
-    """The processes of a training's world: a mean is a commit of theirs."""
+    """The processes of a training's world, for which an evaluation is a commit."""
 
     def __init__(self, context: Context, membership: Membership) -> None:
         super().__init__(context.group)
@@ -62,13 +62,14 @@ class TrainingParticipants(Participants):
 
 
 def repeat_until_committed(context: Context, loop: Loop, attempt: Callable[[Participants], R]) -> R:
-    """What all that train come to, in the world in which they do."""
+    """Evaluate in one world after another until all processes have committed the result."""
     membership = loop.membership
     with membership.evaluation():
         while True:
             try:
                 if membership.evaluates_alone:
-                    # Nobody is there to give it up with: who is told to end does so in a step.
+                    # Alone it cannot be given up together: an interrupt is handled in the next
+                    # step.
                     return attempt(Participants(Group()))
                 return _or_leave(loop, attempt, TrainingParticipants(context, membership))
             except WorldChangedError:
@@ -94,7 +95,7 @@ def metrics(
     *,
     participants: Participants,
 ) -> float | dict[str, float]:
-    """Each metric over all samples, the same on all processes; raises WorldChangedError."""
+    """Compute each metric over all samples, for all processes; raises WorldChangedError."""
     if not source.length:
         raise ValueError("run.evaluate needs a dataset with a length, and samples in it")
     rounds = -(-source.length // microbatch)
@@ -108,14 +109,14 @@ def metrics(
                 totals.add(function(model, moved(batch, context.device)), samples)
             alarm.look()
             context.reporter.sign()
-        # The first has a batch always.
+        # The first process always has a batch.
         totals.agree(participants.group.text_from(0, totals.kinds(), device=context.device))
         participants.commit(numbers := totals.numbers())
     return totals.results(numbers, copies=participants.group.size // peers.size)
 
 
 def plan(length: int, microbatch: int, size: int, rank: int) -> list[Block]:
-    """A process's part of a dataset; the last microbatch is smaller, so that no sample is twice."""
+    """Return a process's part of a dataset; the last microbatch may be smaller, to repeat none."""
     whole, rest = divmod(length, microbatch)
     dealt = deal(whole + bool(rest), size, rank)
     count = min(dealt.stop, whole) - dealt.start
@@ -127,7 +128,7 @@ def plan(length: int, microbatch: int, size: int, rank: int) -> list[Block]:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """All modules in evaluation mode, without gradients; afterwards each in its own mode again."""
+    """Set all modules to evaluation mode, without gradients; restore each one's mode afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -139,7 +140,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 class _Alarm:
-    """Tells all processes in the same round that one has to end: the round before says so."""
+    """A flag by which all processes learn in the same round that one of them has to end."""
 
     def __init__(self, participants: Participants, device: torch.device) -> None:
         self._participants = participants
@@ -147,18 +148,18 @@ class _Alarm:
         self._raise = self._ring()
 
     def look(self) -> None:
-        """Raise InterruptedEvaluationError if a process said so in the round before."""
+        """Raise InterruptedEvaluationError if a process set the flag in the round before."""
         self._participants.group.check()
         self._raise()
         self._raise = self._ring()
 
     def _ring(self) -> Callable[[], None]:
-        said = torch.tensor([float(self._participants.must_end())], device=self._device)
-        pending = self._participants.group.all_reduce(said)
+        flag = torch.tensor([float(self._participants.must_end())], device=self._device)
+        pending = self._participants.group.all_reduce(flag)
 
         def check() -> None:
             pending.wait()
-            if said.item():
+            if flag.item():
                 raise InterruptedEvaluationError
 
         return check

@@ -1,4 +1,4 @@
-"""What an evaluation finds: sums over its batches, by name, and what they are divided by."""
+"""The metrics of an evaluation: sums over its batches, by name, and their weights."""
 
 import json
 from collections.abc import Mapping
@@ -7,14 +7,13 @@ import torch
 from torch import Tensor
 
 Metric = Tensor | tuple[Tensor, float | Tensor | None]
-"""Of a batch: a mean, or a sum and its weight; or, with None for that, a sum to be left as it is.
-"""
+"""A batch's metric: a mean, a sum and its weight, or with None a sum that is not divided."""
 
 _ALONE = ""  # the name of a metric that needs none
 
 
 class Totals:
-    """One process's sums; all have the same names once they have agreed."""
+    """One process's sums; all processes have the same names once they have agreed."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -22,7 +21,7 @@ class Totals:
         self._sums: dict[str, Tensor] = {}  # with the weight
 
     def add(self, found: Metric | Mapping[str, Metric], samples: int) -> None:
-        """Count what was found for a batch of so many samples."""
+        """Add the metrics of a batch of so many samples."""
         named = found if isinstance(found, Mapping) else {_ALONE: found}
         pairs = {name: _pair(metric, samples) for name, metric in named.items()}
         kinds = {name: weight is not None for name, (_, weight) in pairs.items()}
@@ -35,23 +34,23 @@ class Totals:
             self._sums[name] = new if before is None else before + new
 
     def kinds(self) -> str:
-        """The names, and which of them are means, as a text."""
+        """Return the names, and which of them are means, as a text."""
         return json.dumps(self._is_mean)
 
     def agree(self, kinds: str) -> None:
-        """Take over what the first process found, which all have to."""
+        """Take over the first process's names, which have to be the same everywhere."""
         theirs = json.loads(kinds)
         if self._is_mean and self._is_mean != theirs:
             raise ValueError(_difference(set(self._is_mean), set(theirs)))
         self._is_mean = theirs
 
     def numbers(self) -> Tensor:
-        """All sums and weights, in the same order everywhere."""
+        """Return all sums and weights, in the same order everywhere."""
         none = self._vector(0.0, 0.0)
         return torch.cat([self._sums.get(name, none) for name in self._is_mean])
 
     def results(self, numbers: Tensor, *, copies: int) -> float | dict[str, float]:
-        """The metrics, once `numbers` are those of all; so many processes have found the same."""
+        """Return the metrics from the sums over all, in which each sample counts `copies` times."""
         results = {
             name: total / weight if is_mean else total / copies
             for (name, is_mean), (total, weight) in zip(
@@ -77,7 +76,7 @@ def _pair(metric: Metric, samples: int) -> tuple[Tensor, float | Tensor | None]:
 
 
 def _divisible(numbers: Tensor) -> Tensor:
-    """Rows of a sum and its weight, which is NaN where there was none."""
+    """Return rows of a sum and its weight, which is NaN instead of zero."""
     rows = numbers.reshape(-1, 2).clone()
     rows[rows[:, 1] == 0, 1] = torch.nan
     return rows

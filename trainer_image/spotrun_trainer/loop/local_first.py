@@ -1,4 +1,4 @@
-"""One process per worker goes first; the others follow when it is done. No collective."""
+"""A function that one process per worker runs before the others, without collectives."""
 
 import fcntl
 import os
@@ -20,7 +20,7 @@ _LOOK_SECONDS = 0.05
 def first_of_a_worker(rank_info: RankInfo, number: int, prepare: Callable[[], T]) -> T:
     """Call `prepare` in all processes of a worker, in one of them before the others.
 
-    `number` tells several such calls of one program apart.
+    `number` distinguishes several such calls of one program.
     """
     if rank_info.local_size == 1:
         return prepare()
@@ -32,8 +32,9 @@ def first_of_a_worker(rank_info: RankInfo, number: int, prepare: Callable[[], T]
 def run_first(file: Path, count: int, prepare: Callable[[], T]) -> T:
     """Call `prepare` in all `count` processes that share `file`, in one before the others.
 
-    If the first fails or is killed, the next is the first. The last to come removes the file, which
-    names those that came. If one of them is gone, it was left by others, who did not all come.
+    If the first fails or is killed, the next is the first. The file lists the processes that have
+    arrived, and the last one removes it. If a listed process is gone, the file is a leftover of an
+    earlier start that was not completed.
     """
     with _locked(file) as lock:
         arrived = lock.read().split()

@@ -1,4 +1,4 @@
-"""From the first step to the last: what happens between steps."""
+"""The training loop, from the first step to the last."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ AGAIN_SECONDS = 5.0
 
 
 class Loop:
-    """The steps of a training: enter a world, step after step, and complete or leave."""
+    """The loop of a training: enter a world, step after step, and complete or leave."""
 
     def __init__(
         self,
@@ -56,19 +56,19 @@ class Loop:
         self._total = total
         self._sum_names = sum_names
         self._samples = 0
-        self._votes = StepVote()  # by all together, in the step that was done last
+        self._votes = StepVote()  # the votes of all, in the step that was done last
         self._began = 0.0
         self._streak = Streak()
         self._step_context: StepContext | None = None
 
     def steps(self) -> Iterator[Step]:
-        """All steps that are left; one that was discarded comes again."""
+        """Yield all steps that are left; one that was discarded is repeated."""
         try:
             self._saving.check_place()
             if self._context.rank_info.joins:
                 yield from self._rehearse()
             self.membership.enter()
-            # Until now there was nothing to lose, and SIGTERM ended the process as it always does.
+            # Until now there was nothing to lose, and SIGTERM ended the process by default.
             self._context.interrupt.listen()
             yield from self._steps_to_the_end()
         finally:
@@ -77,7 +77,7 @@ class Loop:
             self._context.close()
 
     def done(self, votes: StepVote) -> None:
-        """A step was applied, on all processes."""
+        """Note that a step was applied, on all processes."""
         self.voter.step_seconds = time.monotonic() - self._began
         self._context.step += 1
         self._context.is_at_boundary = True
@@ -86,24 +86,24 @@ class Loop:
         skipped = [one.skipped for one in self.settled if one.skipped]
         self.settled.clear()
         try:
-            is_said = self._context.group.rank == 0
-            self._streak.note(skipped, step=self._context.step, is_said=is_said)
+            is_logged = self._context.group.rank == 0
+            self._streak.note(skipped, step=self._context.step, is_logged=is_logged)
         except NotFiniteError:
-            self._finish_saving()  # of a step before: it is what the next start goes on from
+            self._finish_saving()  # of an earlier step, which the next start goes on from
             raise
 
     def discarded(self, error: Exception) -> None:
-        """A step was not applied, on any process."""
+        """Note that a step was not applied, on any process."""
         if isinstance(error, PeerLostError):
             self.membership.change(error)
         elif isinstance(error, InterruptedStepError):
-            # No phase of it was applied; and where there are others nobody saves alone.
+            # Only if no phase of it was applied; and no process of several saves alone.
             if not self.settled and self._context.group.size == 1 and self._is_sound():
                 self._saving.begin_alone(self._extra())
             self._leave(f"step {self._context.step + 1} is dropped: {error}")
 
     def sum(self, values: Mapping[str, float | Tensor]) -> None:
-        """Add numbers of a microbatch up, for the step that is computed."""
+        """Add up numbers of a microbatch for the present step."""
         if self._step_context is None or self._step_context.sums is None:
             raise ValueError(
                 "run.sum belongs into the loop over a step's microbatches, `for batch in step`, of "
@@ -113,23 +113,23 @@ class Loop:
         self._step_context.sums.add_numbers(values)
 
     def save_and_leave(self) -> None:
-        """Outside of a step all processes have learned that one has to end: it saves, and leaves.
+        """Save, and end the process that has to, once all have learned of it outside a step.
 
         Under spotrun the others go on in the next world.
         """
         context = self._context
-        said = torch.tensor(
+        votes = torch.tensor(
             commit.encode(self.voter.vote()), dtype=torch.float64, device=context.device
         )
-        context.group.all_reduce(said).wait()
-        self._votes = commit.decode(said.tolist())
+        context.group.all_reduce(votes).wait()
+        self._votes = commit.decode(votes.tolist())
         self._act()
-        self._saving.before_change()  # the script may, once the others have evaluated anew
+        self._saving.before_change()  # the script may change it after the repeated evaluation
 
-    # What comes along from world to world.
+    # The events of a WorldObserver.
 
     def begin(self) -> None:
-        """Nobody has any state: begin, or go on from a checkpoint."""
+        """Begin, or go on from a checkpoint: no process has any state."""
         context = self._context
         with context.meter.span("restore"):
             restored = None
@@ -156,23 +156,23 @@ class Loop:
         self._saving.restored(restored.name, context.step)
 
     def pack(self) -> dict[str, Any]:
-        """What a newcomer needs to know beside what is tracked."""
+        """Return what a newcomer needs beside the tracked state."""
         settled, stop = phase_results.pack(self.settled), self._votes.stop
         return {**self._extra(), "settled": settled, "stop": stop}
 
     def unpack(self, extra: dict[str, Any]) -> None:
-        """Go on as the process from which this came."""
-        self._saving.before_change()  # what it has begun to save of another state
+        """Go on from another process's `pack()`."""
+        self._saving.before_change()  # a save of another state may be in flight
         self._go_on(extra)
         self.settled[:] = phase_results.unpack(extra["settled"], self._context.device)
         self._votes = StepVote(stop=extra["stop"])
         self._context.is_at_boundary = False
-        # The step that comes first here the others compute alone.
+        # The first step after this the others compute alone.
         samples, group = self._samples + self._batch.global_batch, self._context.group.peers
         self._source.expect(self._batch.block(samples, group.size, group.rank))
 
     def wait(self) -> None:
-        """There is no world to be in: what was saved before may become durable."""
+        """Look after saves while waiting for a world: they may become durable."""
         if self._context.interrupt.reason() is not None:
             self._leave("told to end while waiting for the next world")
         self._saving.look_while_waiting()
@@ -183,7 +183,7 @@ class Loop:
             self._saving.keep_place()
 
     def arrived(self) -> None:
-        """Another group than before trains on with the same state."""
+        """Train on in a new group, with the same state."""
         context = self._context
         self._votes = commit.without_plans(self._votes)
         self.settled[:] = map(phase_results.without_plans, self.settled)
@@ -198,7 +198,7 @@ class Loop:
         context.report_arrival(step=context.step, total=self._total, samples=self._samples)
 
     def _rehearse(self) -> Iterator[Step]:
-        """Go through one microbatch while the others train, so that they wait for nothing later."""
+        """Compute one microbatch while the others train, so that they need not wait later."""
         context = self._context
         world = context.world()
         # A part of a model computes nothing before the processes with the other parts are there.
@@ -225,7 +225,7 @@ class Loop:
                 if context.is_at_boundary:
                     try:
                         self._act()
-                    except PeerLostError as error:  # in what parts of a model ask each other
+                    except PeerLostError as error:  # in a collective among the parts of a model
                         self.membership.change(error)
             try:
                 self._complete()
@@ -274,11 +274,11 @@ class Loop:
         self._source.restore(extra["data"], self._samples)
 
     def _act(self) -> None:
-        """Do what all processes agreed on in the last step: save, leave, change worlds."""
+        """Act on the votes of the last step: save, leave, change worlds."""
         votes, context = self._votes, self._context
         self._report()
         self._saving.look(self.voter.step_seconds)
-        # What is not finite may have come from the weights, and takes no finite one's place.
+        # Non-finite numbers may come from the weights, which must not replace a good checkpoint.
         is_wanted = votes.leave or (votes.save and not self._streak.steps)
         if is_wanted and not votes.hopeless and self._is_sound():
             self.voter.orders = context.orders()
@@ -308,15 +308,15 @@ class Loop:
         seconds = min(interrupt.seconds_left(), interrupt.grace_seconds) - MARGIN_SECONDS
         try:
             self._saving.finish(seconds)
-        except CheckpointError as error:  # what was durable before still is
+        except CheckpointError as error:  # earlier checkpoints stay durable
             say(str(error))
 
     def _complete(self) -> None:
-        """The training is complete once its last state is durable."""
+        """Complete the training: save its last state until it is durable."""
         context = self._context
         self.membership.finish_giving()
         if not self._is_sound():
-            self._finish_saving()  # of a step before: it is what the next start goes on from
+            self._finish_saving()  # of an earlier step, which the next start goes on from
             raise NotFiniteError(
                 "the weights are not finite, so nothing is saved: go on from the last checkpoint "
                 "with clip= or a lower learning rate"
@@ -327,12 +327,12 @@ class Loop:
                 if time.monotonic() >= again_at:
                     self._saving.begin(self._extra())
                     is_durable = self._saving.finish(_LOOK_SECONDS)
-            except CheckpointError as error:  # a full disk is made larger, a server comes back
+            except CheckpointError as error:  # a full disk may be enlarged, a server may come back
                 say(f"{error}; it is tried again")
                 self._saving.drop()
                 again_at = time.monotonic() + AGAIN_SECONDS
-            context.reporter.sign()  # no step is done any more, and this is no hang
-            context.check_world()  # who is gone does not write its part any more
+            context.reporter.sign()  # there are no more steps, and this is no hang
+            context.check_world()  # a lost process does not write its part any more
             if not is_durable and time.monotonic() > until:
                 raise TimeoutError(
                     "the training is complete, but its last checkpoint was not durable after "
@@ -343,14 +343,14 @@ class Loop:
         context.reporter.update(step=context.step, completed=True)
 
     def _is_sound(self) -> bool:
-        """Whether the weights are finite, for all processes alike; else it is said."""
+        """Whether the weights are finite, for all processes alike; logged if not."""
         context = self._context
         optimizers = [one for one in context.things if isinstance(one, Optimizer)]
         is_sound = loss_guard.are_finite(state_sync.weights_of(optimizers))
-        if context.rank_info.shards > 1:  # others hold other parts of them
-            said = torch.tensor([float(not is_sound)], dtype=torch.float64, device=context.device)
-            context.group.all_reduce(said).wait()
-            is_sound = said.item() == 0
+        if context.rank_info.shards > 1:  # the other processes hold other parts of them
+            flag = torch.tensor([float(not is_sound)], dtype=torch.float64, device=context.device)
+            context.group.all_reduce(flag).wait()
+            is_sound = flag.item() == 0
         if not is_sound and context.group.rank == 0:
             say(f"step {context.step} is not saved: the weights are not finite")
         return is_sound
@@ -367,7 +367,7 @@ class Loop:
         }
 
     def _goes_on(self) -> bool:
-        """Whether there is another step, once all have the same state."""
+        """Whether there is another step; first begin pending transfers of state."""
         try:
             self.membership.begin_step()
         except PeerLostError as error:

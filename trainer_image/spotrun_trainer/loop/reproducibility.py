@@ -1,4 +1,4 @@
-"""What else the bits of a sum depend on, beside the order of its parts."""
+"""The conditions for equal bits: a sum depends on more than the order of its parts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ import torch
 
 
 def facts(device: torch.device) -> dict[str, Any]:
-    """What deterministic mode holds only together with."""
+    """Return the conditions under which deterministic mode gives equal bits."""
     is_gpu = device.type == "cuda"
     return {
         "torch": torch.__version__,

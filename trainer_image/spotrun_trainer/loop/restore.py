@@ -1,4 +1,4 @@
-"""Which checkpoint training begins at."""
+"""The checkpoint that a training begins from."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,11 +19,11 @@ from spotrun_trainer.telemetry.console import say
 
 
 class Restored(NamedTuple):
-    """A checkpoint that was loaded, and what was saved beside it."""
+    """A loaded checkpoint, with the extra values saved in it."""
 
     name: str
     extra: dict[str, Any]
-    folder: Path  # that it is in
+    folder: Path  # of the checkpoints
 
 
 def restore(
@@ -33,9 +33,9 @@ def restore(
     tracked: Tracked,
     device: torch.device,
 ) -> Restored | None:
-    """Load the checkpoint to start from; None: there is none.
+    """Load the checkpoint to start from; return None if there is none.
 
-    All load the same one: rank 0 proposes, and one that is damaged for anybody is passed over.
+    All load the same one: rank 0 proposes, and one that is damaged for any process is skipped.
     """
     candidates = _candidates(rank_info, checkpoints) if group.rank == 0 else iter(())
     damaged = None
@@ -47,18 +47,18 @@ def restore(
         num_damaged, num_unreadable = said.tolist()
         if not num_damaged:
             return Restored(name, extra, checkpoints.folder)
-        if num_unreadable:  # for nobody it may be damaged, and to go further back loses work
+        if num_unreadable:  # it may be whole, and an older one loses work
             raise damage or UnreadableCheckpointError(f"another rank could not read {name}")
         damaged = damage or DamagedCheckpointError(f"{name} is damaged, as another rank found")
         say(f"{damaged}; trying the one before")
-    if damaged is not None:  # from scratch would be a surprise that costs days
+    if damaged is not None:  # a start from scratch would cost days, unexpectedly
         raise DamagedCheckpointError(f"{damaged}; {_afresh(checkpoints.folder)}") from damaged
     return None
 
 
 @contextmanager
 def naming(folder: Path) -> Iterator[None]:
-    """Say of a checkpoint that does not fit what is trained where it lies, and what to do."""
+    """Add the folder and a way out to the error of a checkpoint that does not fit."""
     try:
         yield
     except ValueError as error:
@@ -73,10 +73,10 @@ def _afresh(folder: Path) -> str:
 
 
 def _candidates(rank_info: RankInfo, checkpoints: Checkpoints) -> Iterator[str]:
-    """Newest first, under spotrun from that on which the world names.
+    """Yield checkpoints, newest first, under spotrun beginning with the one that the world names.
 
-    If it names none, nothing was acknowledged yet: there may be those of an earlier job of that
-    name, or of a world that was lost before the operator heard of them.
+    If it names none, none was acknowledged yet: there may be those of an earlier job of that name,
+    or of a world that was lost before the operator heard of them.
     """
     if rank_info.restore is None:
         yield from checkpoints.complete()

@@ -1,4 +1,4 @@
-"""When a checkpoint is due."""
+"""The schedule of checkpoints."""
 
 import re
 import statistics
@@ -8,15 +8,15 @@ from collections.abc import Callable
 
 from spotrun_trainer.checkpoint import Saved, interval_seconds
 
-FIRST_SECONDS = 60.0  # until a first save has shown what saves cost
-LOSS_SECONDS = 3600.0  # what is assumed to lie between two losses that cost steps
+FIRST_SECONDS = 60.0  # until a first save has shown the cost of saves
+LOSS_SECONDS = 3600.0  # assumed between two losses that cost steps
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)")
 _STEPS = re.compile(r"(\d+) steps?")
 
 
 class SaveSchedule:
-    """Due after so many seconds, after so many steps, or as often as pays ("auto")."""
+    """A schedule by seconds, by steps, or by measured costs ("auto")."""
 
     def __init__(self, every: float | str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._steps = parse(every)
@@ -34,23 +34,23 @@ class SaveSchedule:
         return self._clock() - self._saved_at >= seconds
 
     def begun(self) -> None:
-        """A save has begun."""
+        """Note that a save has begun."""
         self._saved_before, self._saved_at = self._saved_at, self._clock()
         self._excess_seconds = 0.0
 
     def dropped(self) -> None:
-        """What was begun last will not become durable, so it is due as it was before."""
+        """Note that the last save was abandoned, so the next one is due as before it."""
         self._saved_at = self._saved_before
 
     def step_took(self, seconds: float, *, is_saving: bool) -> None:
-        """How long a step took: those beside a save show what it costs."""
+        """Note the length of a step: steps beside a save show its cost."""
         if not is_saving:
             self._usual.append(seconds)
         elif self._usual:
             self._excess_seconds += max(0.0, seconds - statistics.median(self._usual))
 
     def saved(self, saved: Saved) -> None:
-        """A save is durable."""
+        """Note that a save is durable."""
         if self._is_auto:
             self._seconds = interval_seconds(
                 saved.upload_seconds, saved.stall_seconds, self._excess_seconds, LOSS_SECONDS
@@ -58,7 +58,7 @@ class SaveSchedule:
 
 
 def parse(every: float | str) -> tuple[float | None, int | None]:
-    """Seconds, or steps, or neither: "auto"."""
+    """Parse an interval into seconds or steps; neither means "auto"."""
     if not isinstance(every, str):
         if every <= 0:
             raise ValueError(f"every={every}: a number of seconds above 0")

@@ -1,4 +1,4 @@
-"""Saving the training: when, under which name, and what is said about it."""
+"""Saving the training: the schedule, the names, and the reports of checkpoints."""
 
 import threading
 import time
@@ -22,7 +22,7 @@ _SIGN_SECONDS = 5.0
 
 
 class Saving:
-    """The checkpoints of one training, as seen by one process."""
+    """One process's saves of its training."""
 
     def __init__(self, context: Context, schedule: SaveSchedule) -> None:
         self._context = context
@@ -38,18 +38,18 @@ class Saving:
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether a save is on its way."""
+        """Whether a save is in flight."""
         return self._in_flight is not None
 
     def check_place(self) -> None:
-        """Refuse a place where nothing can be saved, before there is anything to lose."""
+        """Refuse a folder that cannot be written, before there is anything to lose."""
         if self._context.place is not None:
             make_writable(open_place(self._context.place))
 
     def take_place(self) -> None:
-        """Keep other trainings out, before anything there is read; raises FolderInUseError.
+        """Take the folder, before anything in it is read; raises FolderInUseError.
 
-        Under spotrun it is waited first for workers of a job that was deleted: they have that time.
+        Under spotrun this first waits the grace period for workers of a deleted job to end.
         """
         interrupt, is_of_a_job = self._context.interrupt, self._context.rank_info.elastic
         if self._owner is not None and self._context.group.rank == 0:
@@ -63,7 +63,7 @@ class Saving:
             self._owner.leave(is_over=False)
 
     def leave_place(self) -> None:
-        """This process trains no more; others of a job may."""
+        """Give up the folder: this process trains no more, while others of its job may."""
         rank_info = self._context.rank_info
         if self._owner is not None:
             self._owner.leave(
@@ -71,7 +71,7 @@ class Saving:
             )
 
     def is_due(self, step: int) -> bool:
-        """Whether to save at the end of this step; the clock of rank 0 is everybody's."""
+        """Whether to save at the end of this step, by the clock of rank 0."""
         context = self._context
         if context.checkpoints is None or context.group.rank != 0 or self.is_in_flight:
             return False
@@ -106,7 +106,7 @@ class Saving:
         self._schedule.begun()
 
     def begin_alone(self, extra: dict[str, Any]) -> None:
-        """The same, if there is time for it and nobody else, whose part would be missing."""
+        """Begin to save if there is time and no other process, whose part would be missing."""
         context = self._context
         has_time = self.fits(context.interrupt.seconds_left())
         if context.group.size == 1 and context.step > 0 and has_time:
@@ -118,14 +118,14 @@ class Saving:
             self._context.checkpoints.before_change()
 
     def look(self, step_seconds: float) -> None:
-        """Take note of what has become durable."""
+        """Note saves that have become durable."""
         self._schedule.step_took(step_seconds, is_saving=self.is_in_flight)
         self._check_owner()
         if self._context.checkpoints is None or not self.is_in_flight:
             return
         try:
             saved = self._context.checkpoints.finished()
-        except CheckpointError as error:  # training is unharmed, and the next one may succeed
+        except CheckpointError as error:  # training is unharmed, and the next save may succeed
             say(str(error))
             self.drop()
             return
@@ -134,21 +134,21 @@ class Saving:
         self._prune_acknowledged()
 
     def look_while_waiting(self) -> None:
-        """Take note of what has become durable, and of nothing else."""
+        """Note saves that have become durable, without checks or deletions."""
         if not self.is_in_flight:
             return
         try:
             self.finish(0.0)
-        except CheckpointError as error:  # what was durable before still is
+        except CheckpointError as error:  # earlier checkpoints stay durable
             say(str(error))
             self.drop()
 
     def drop(self) -> None:
-        """What was begun has come to nothing: the same step may be saved anew."""
+        """Forget the save in flight, so that the same step may be saved again."""
         self._in_flight, self._begun_step = None, -1
 
     def finish(self, seconds: float) -> bool:
-        """Wait until what was begun is durable; raises CheckpointError."""
+        """Wait until the save in flight is durable; return False if it takes longer."""
         context = self._context
         if context.checkpoints is None or not self.is_in_flight:
             return True
@@ -160,7 +160,7 @@ class Saving:
         return is_done
 
     def _wait(self, checkpoints: Checkpoints, seconds: float) -> bool:
-        """Wait, with signs of life: this is no hang, it has an end of its own."""
+        """Wait, and report signs of life, so that it does not count as a hang."""
         until = time.monotonic() + seconds
         while not checkpoints.wait(max(0.0, min(until - time.monotonic(), _SIGN_SECONDS))):
             if time.monotonic() >= until:
@@ -169,7 +169,7 @@ class Saving:
         return True
 
     def entered(self) -> None:
-        """There is another world: parts of those who are in none will not come any more."""
+        """Enter another world: the parts of processes that are not in it will not come."""
         if self._context.checkpoints is not None:
             self._context.checkpoints.enter(self._context.attempt())
         if self.is_in_flight:
@@ -177,15 +177,15 @@ class Saving:
             self._schedule.dropped()
 
     def restored(self, name: str, step: int) -> None:
-        """The training began at a checkpoint, which need not be saved again."""
+        """Note that the training began at a checkpoint, which need not be saved again."""
         self._durable, self._begun_step = name, step
         if self._context.rank_info.restore is None:  # the operator did not know of it
             self._context.reporter.update(step=step, checkpoint=name, restored=name)
 
     def what_is_durable(self) -> str:
-        """For the log: from where it will go on."""
+        """Return a phrase for the log: the checkpoint that a next start goes on from."""
         if self._context.checkpoints is None:
-            return "nothing was saved, for no place for checkpoints is known (checkpoint=...)"
+            return "nothing was saved, for there is no place for checkpoints (checkpoint=...)"
         return f"durable is {self._durable or 'no checkpoint'}"
 
     def _check_owner(self) -> None:
@@ -206,7 +206,7 @@ class Saving:
         if checkpoints is None or self._context.group.rank != 0:
             return
         if self._pruning is not None and self._pruning.is_alive():
-            return  # the next one deletes what this one would have
+            return  # the next one deletes these as well
         self._acknowledged = acknowledged
         world, here = self._context.world(), self._context.rank_info.generation
         generation = max(here, world.generation if world is not None else 0)
@@ -222,7 +222,7 @@ class Saving:
         self._pruning.start()
 
     def _prune_acknowledged(self) -> None:
-        """Only what the operator acknowledged deletes older ones."""
+        """Prune after an acknowledgement only, for the operator may still need older ones."""
         acknowledged = self._context.acknowledged()
         if acknowledged not in {None, self._acknowledged}:
             self._prune(str(acknowledged))

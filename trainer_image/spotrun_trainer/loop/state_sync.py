@@ -1,4 +1,4 @@
-"""The same state on all processes: given by one, and compared now and then."""
+"""Equal state on all processes: copied from one at the start, and compared now and then."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -21,14 +21,14 @@ _WHOLE_NUMBERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64
 
 
 def share(tensors: Mapping[str, Tensor], group: Group, device: torch.device) -> None:
-    """Give all processes the values that rank 0 has; raises ValueError if layouts differ."""
+    """Copy rank 0's values to all processes; raises ValueError if layouts differ."""
     if group.size == 1:
         return
     layout = repr([(name, tensor.dtype, tensor.shape) for name, tensor in tensors.items()])
     own = key_of(*layout.encode()) >> (64 - CHECKSUM_BITS)
-    said = torch.tensor([own], dtype=torch.float64, device=device)
-    group.all_reduce(said).wait()
-    if said.item() != own * group.size:
+    total = torch.tensor([own], dtype=torch.float64, device=device)
+    group.all_reduce(total).wait()
+    if total.item() != own * group.size:
         raise ValueError(
             "the processes track different things: all of them have to build the same model, in "
             "the same order and sizes, whatever their rank"
@@ -42,14 +42,14 @@ def share(tensors: Mapping[str, Tensor], group: Group, device: torch.device) -> 
 
 
 def checksum(tracked: Tracked) -> int:
-    """A number that hardly stays the same if a bit of the state changes."""
+    """Return a checksum of the whole tracked state."""
     return _number_of(tracked.flatten().tensors.values())
 
 
 def checksum_of_weights(optimizers: Sequence[Optimizer], part: int = 0, parts: int = 1) -> int:
-    """The same of the weights that optimizers update, or of one part of them, and of their rates.
+    """Return a checksum of the optimizers' weights, or one part of them, and learning rates.
 
-    A schedule that some lack shows in the rates, before it shows in the weights.
+    A schedule that some processes lack shows in the rates before it shows in the weights.
     """
     groups = [group for optimizer in optimizers for group in optimizer.param_groups]
     rates = torch.tensor([float(group.get("lr", 0.0)) for group in groups], dtype=torch.float64)
@@ -78,12 +78,12 @@ def _number_of(tensors: Iterable[Tensor]) -> int:
 
 
 def _sums_in_rows(tensors: list[Tensor]) -> Iterable[Tensor]:
-    """Small tensors are put end to end: one sum for each of thousands would take its time."""
+    """Return sums over small tensors put end to end, for one sum for each would take long."""
     with torch.no_grad():
         bits = _bits(torch._C._nn.flatten_dense_tensors(tensors))  # noqa: SLF001 - as DDP does
     num_in_rows = bits.numel() // _ROW * _ROW
     rows, rest = bits[:num_in_rows].view(-1, _ROW), bits[num_in_rows:]
-    # So that an exchange shows as well; odd, or the highest bit would be shifted out of the sum.
+    # So that swapped values show as well; odd, else the highest bit would be shifted out.
     places = torch.arange(1, 2 * _ROW, 2, device=bits.device)
     return (rows * places).sum(1), (rest * places[: len(rest)]).sum().reshape(1)
 

@@ -1,4 +1,4 @@
-"""What one process wants to come of a step: it says so in the vote at the step's end."""
+"""One process's votes at the end of a step: to save, leave, stop, or change worlds."""
 
 from torch.optim import Optimizer
 
@@ -10,22 +10,22 @@ from spotrun_trainer.process.interrupt import InterruptedStepError
 from spotrun_trainer.step.commit import StepVote
 
 CHECKSUM_STEPS = 100
-PART_STEPS = 10  # so often a part is compared
+PART_STEPS = 10  # the interval at which a part is compared
 
 
 class Voter:
-    """To save, to leave, to end the training, to change worlds."""
+    """Casts the votes of one process."""
 
     def __init__(self, context: Context, saving: Saving) -> None:
         self.is_stopping = False  # run.stop() was called
-        self.orders = context.orders()  # to save, that were followed, or meant another process
+        self.orders = context.orders()  # to save, that were obeyed or meant an earlier process
         self.step_seconds = 0.0  # of the last step
         self._compared_in = -1  # the world
         self._context = context
         self._saving = saving
 
     def vote(self) -> StepVote:
-        """As they are now."""
+        """Return the present vote."""
         context = self._context
         number, checksum = context.step + 1, self._checksum()
         is_ordered = context.orders() > self.orders
@@ -41,12 +41,13 @@ class Voter:
         )
 
     def _checksum(self) -> int:
-        """What all compare in the step that is under way; 0 if nothing.
+        """Return the checksum to compare in the present step; 0 if none.
 
-        All weights when a world begins, and then all of them once in CHECKSUM_STEPS, bit by bit.
+        It covers all weights when a world begins, then all of them in parts, once in
+        CHECKSUM_STEPS.
         """
         context, number = self._context, self._context.step + 1
-        # Over all processes, so it compares nothing where they hold different parts of the model.
+        # It is summed over all processes, so it is of no use where they hold different parts.
         if context.rank_info.shards > 1 or context.group.size == 1:
             return 0
         optimizers = [one for one in context.things if isinstance(one, Optimizer)]

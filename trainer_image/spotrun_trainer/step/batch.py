@@ -1,4 +1,4 @@
-"""The arithmetic of a step: how many samples, in how many microbatches, for how many steps."""
+"""The arithmetic of a step: numbers of samples, microbatches and steps."""
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -24,18 +24,18 @@ class Batch:
 
     @property
     def microbatches(self) -> int:
-        """In a step, of all processes together."""
+        """The number of microbatches in a step, of all processes together."""
         return self.global_batch // self.microbatch
 
     def block(self, samples: int, size: int, rank: int, idle: AbstractSet[int] = NOBODY) -> Block:
-        """`rank`'s part of the step that begins after so many samples."""
+        """Return `rank`'s part of the step that begins after so many samples."""
         return block_of(samples, self.global_batch, self.microbatch, size, rank, idle=idle)
 
 
 def total_steps(
     batch: Batch, samples: int | None, total: int | None, epochs: float | None
 ) -> int | None:
-    """How many steps there are, with so many samples in an epoch; None if nobody said."""
+    """Return the number of steps, with so many samples in an epoch; None if there is no end."""
     if epochs is None:
         if total is not None and total < 1:
             raise ValueError(f"total={total}: training has at least one step")
@@ -47,5 +47,5 @@ def total_steps(
             f"epochs={epochs} needs a dataset with a length, and this one has none: give total=, "
             "a number of steps"
         )
-    # Rounded up: every sample is seen at least so often.
+    # Rounded up: every sample is used at least so often.
     return max(1, -int(-epochs * samples // batch.global_batch))

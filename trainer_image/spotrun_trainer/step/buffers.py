@@ -1,9 +1,9 @@
-"""Modules' buffers (a BatchNorm's statistics) in a step that is computed in pieces, by many.
+"""Modules' buffers (a BatchNorm's statistics) in a step that several processes compute.
 
 Every microbatch starts from the values that the step began with, and the step changes them by the
-mean of what its microbatches changed, or by another rule that the script names. So they are the
-same at every world size, and a step that is discarded has changed nothing. Most buffers never
-change; looking at those costs a version number.
+mean of its microbatches' changes, or by another rule that the script names. So they are the same at
+every world size, and a discarded step changes nothing. Most buffers never change; checking those
+costs a comparison of version numbers.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -16,12 +16,12 @@ from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.state.tracked import Rule
 
 Changes = dict[int, Tensor]
-"""By the buffer's number: how much it changed, in float64."""
+"""The changes by the buffer's number, in float64."""
 
-_COUNTS_FORWARDS = "num_batches_tracked"  # of torch's batch norm: one more with each step
+_COUNTS_FORWARDS = "num_batches_tracked"  # of torch's batch norm: grows by one in each step
 _OF_BATCH_NORM = {"running_mean", "running_var", _COUNTS_FORWARDS}
-"""Where all of them are, they are its statistics: each microbatch moves them a part of the way from
-the step's beginning, so they have a mean, and no sum."""
+"""The names that together are batch norm's statistics: each microbatch moves them a part of the way
+from the step's beginning, so they have a mean, and no sum."""
 
 
 @dataclass(slots=True)
@@ -33,11 +33,11 @@ class _Slot:
     tensor: Tensor
     copy: Tensor
     version: int
-    rule: Rule | None  # None: nobody has named one
+    rule: Rule | None  # None: the script named none
 
     @property
     def has_no_mean(self) -> bool:
-        """Whether a mean of changes makes no sense, as of counters and of places in a queue."""
+        """Whether a mean of changes makes no sense, as of counters and of positions in a queue."""
         is_counter = not self.copy.is_floating_point() and self.name != _COUNTS_FORWARDS
         return self.rule is None and is_counter
 
@@ -65,11 +65,11 @@ class _Slot:
 
 
 class Buffers:
-    """All buffers of some modules."""
+    """The buffers of some modules."""
 
     def __init__(self, modules: Iterable[nn.Module], rules: Mapping[int, Rule] = {}) -> None:
-        """Look after modules, each with the rule that is given for its id."""
-        self.agreed: list[int] = []  # those that change, as all processes have agreed
+        """Watch the buffers of modules, each with the rule that is given for its id."""
+        self.agreed: list[int] = []  # buffers that change, as all processes have agreed
         self._is_agreed = False
         self._slots: list[_Slot] = []
         # By module. Batch norm's kernel changes the statistics without a new version, but their
@@ -93,7 +93,7 @@ class Buffers:
             self._families.append(range(first, len(self._slots)))
 
     def agree(self, group: Group, changed: Collection[int], microbatches: int) -> None:
-        """Learn from all processes which buffers change, where that is not known.
+        """Agree with all processes on the buffers that change, unless that is known.
 
         Raises ValueError, in all of them, for one that changes and has no mean.
         """
@@ -102,9 +102,9 @@ class Buffers:
         flags = [float(number in changed) for number in range(len(self._slots))]
         if flags:
             device = self._slots[0].copy.device
-            said = torch.tensor(flags, device=device)
-            group.all_reduce(said).wait()
-            flags = said.tolist()
+            total = torch.tensor(flags, device=device)
+            group.all_reduce(total).wait()
+            flags = total.tolist()
         self.agreed = [number for number, flag in enumerate(flags) if flag]
         self._is_agreed = True
         for slot in (self._slots[number] for number in self.agreed):
@@ -117,16 +117,16 @@ class Buffers:
                 )
 
     def forget_agreement(self) -> None:
-        """Ask again at the next step, for somewhere another buffer has changed."""
+        """Agree again at the next step, for another buffer has changed in some process."""
         self._is_agreed = False
 
     def keep(self) -> None:
-        """Take the present values as those that microbatches start from."""
+        """Make the present values the ones that microbatches start from."""
         for number in self._changed():
             self._slots[number].keep()
 
     def take_changes(self, *, is_last: bool = True) -> Changes:
-        """What changed since, as far as it counts, which is set back."""
+        """Return the changes that count, and restore the values from before."""
         changes = {}
         for number in self._changed():
             slot = self._slots[number]
@@ -136,11 +136,11 @@ class Buffers:
         return changes
 
     def set_back(self) -> None:
-        """Forget what a microbatch that did not end has changed."""
+        """Undo the changes of a microbatch that did not end."""
         self.take_changes()
 
     def flatten(self, changes: Changes) -> list[Tensor]:
-        """The changes of all buffers that were agreed on, one after the other."""
+        """Return the changes of all agreed buffers, one after the other."""
         return [
             changes[number].flatten()
             if number in changes
@@ -149,7 +149,7 @@ class Buffers:
         ]
 
     def apply(self, changes: Tensor, microbatches: int) -> None:
-        """Change the buffers by what `flatten` put together and was added up since."""
+        """Change the buffers by `flatten`'s tensors, summed over all processes."""
         pieces = torch.split(changes, [self._numel(number) for number in self.agreed])
         for number, piece in zip(self.agreed, pieces, strict=True):
             slot = self._slots[number]
@@ -178,7 +178,7 @@ def _owners(
     parts: dict[int, tuple[nn.Module, Rule | None]] = {}
     for module in modules:
         rule = rules.get(id(module))
-        for part in module.modules():  # a rule is not taken back by a parent that has none
+        for part in module.modules():  # a parent without a rule does not remove a child's
             _, known = parts.get(id(part), (part, None))
             parts[id(part)] = part, rule or known
     for part, rule in parts.values():

@@ -1,4 +1,4 @@
-"""Sums over processes in the order of the tree: the same bits at every world size.
+"""Sums over processes in the order of a tree: the same bits at every world size.
 
 Each process sends the roots of its subtrees, cut into one chunk per process; the owner of a chunk
 adds them up in order, and all chunks are gathered. With one subtree per process that is the volume
@@ -19,7 +19,7 @@ from spotrun_trainer.step.tree_sum import Node, TreeSum, subtrees
 
 
 class TreeGradients:
-    """An optimizer's gradients, kept as partial sums of the tree; its face is `Gradients`."""
+    """An optimizer's gradients, kept as partial sums of the tree; implements `Gradients`."""
 
     def __init__(
         self,
@@ -32,15 +32,15 @@ class TreeGradients:
         self._leaves = leaves
         self._parts = [Bucket(part) for part in split(parameters, bucket_bytes)]
         self.parameters = [one for bucket in self._parts for one in bucket.parameters]
-        self.buckets: Sequence[Bucket] = ()  # what others hold has to be known before
+        self.buckets: Sequence[Bucket] = ()  # none can be sent before the backward ends
         self._missing = 0
         self.drop()
 
     def expect_last(self) -> None:
-        """What others hold has to be known before anything is sent."""
+        """Do nothing: partial sums are sent after the last backward."""
 
     def take(self, microbatch: int) -> None:
-        """Make a leaf of them."""
+        """Make a leaf of the gradients."""
         leaf = []
         for bucket in self._parts:
             bucket.take()
@@ -50,33 +50,33 @@ class TreeGradients:
         self._tree.push(Node(microbatch, 1, leaf))
 
     def reduce(self) -> int:
-        """Put the partial sums of all processes together."""
+        """Add up the partial sums of all processes."""
         for index, bucket in enumerate(self._parts):
             nodes = [Node(start, size, leaf[index]) for start, size, leaf in self._tree.nodes]
             bucket.flat.copy_(sum_over(self._group, nodes, self._leaves, like=bucket.flat))
         return self._missing
 
     def sums(self, *, some_missing: bool) -> list[Tensor | None]:
-        """By parameter."""
+        """Return the sums by parameter."""
         return sums_of(self._parts, some_missing=some_missing)
 
     def drop(self) -> None:
-        """Begin anew."""
+        """Drop the gradients and partial sums."""
         clear(self.parameters)
         self._missing = 0
         self._tree = TreeSum[list[Tensor]](_add)
 
     def follow(self, group: Group) -> bool:
-        """The tree is the same in every world."""
+        """Use another group; the tree is the same in every world."""
         self._group = group
         return True
 
     def close(self) -> None:
-        """Nothing holds on to them."""
+        """Do nothing: there are no hooks."""
 
 
 def sum_over(group: Group, nodes: Sequence[Node[Tensor]], leaves: int, *, like: Tensor) -> Tensor:
-    """The sum of all leaves, flat like `like`, from the partial sums that each process holds."""
+    """Return the sum of all leaves, flat like `like`, from each process's partial sums."""
     if group.size == 1:
         return _root(nodes, leaves)
     chunk = -(-like.numel() // group.size)
@@ -95,7 +95,7 @@ def sum_over(group: Group, nodes: Sequence[Node[Tensor]], leaves: int, *, like: 
 
 
 def _in_chunks(nodes: Sequence[Node[Tensor]], chunk: int, size: int, like: Tensor) -> Tensor:
-    """The chunks of all nodes for the first process, then for the second, and so on."""
+    """Return the chunks of all nodes for the first process, then for the second, and so on."""
     if not nodes:
         return like.new_empty(0)
     padding = chunk * size - like.numel()
@@ -111,6 +111,6 @@ def _root(nodes: Sequence[Node[Tensor]], leaves: int) -> Tensor:
 
 
 def _add(left: list[Tensor], right: list[Tensor]) -> list[Tensor]:
-    if left:  # nothing where all parameters are frozen
+    if left:  # empty if all parameters are frozen
         torch._foreach_add_(left, right)
     return left

@@ -1,4 +1,4 @@
-"""Gradients in flat tensors, and their way to the group: all processes send them in one order."""
+"""Gradients in flat tensors, summed over the group in one order for all processes."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ BUCKET_BYTES = 25 * 2**20  # as DDP: large enough for bandwidth, small enough to
 
 
 class Bucket:
-    """Some parameters' gradients in one flat tensor; after them, for each, whether it has one."""
+    """Some parameters' gradients in one flat tensor, followed by a mark for each that has one."""
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self.parameters = parameters
@@ -27,24 +27,24 @@ class Bucket:
             piece.view_as(parameter) for piece, parameter in zip(pieces, parameters, strict=True)
         ]
         self._has = [False] * len(parameters)
-        # The marks of the step before, for they hardly change: to fetch new ones halts a GPU.
+        # The marks of the step before, for they hardly change, and copying new ones stalls a GPU.
         self._marked, self._known = list(self._has), self._marks.clone()
         self._sometimes = set[int]()  # parameters that got no gradient in some microbatch
         self.arrived = 0  # gradients, in the present microbatch
-        self.expected: int | None = None  # of them; None where it is not the last one
+        self.expected: int | None = None  # gradients; None before the last microbatch
         self.work: Pending | None = None  # once it is sent
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing will be added any more, as far as it is known before the update."""
+        """Whether all gradients have arrived, as far as that is known before the update."""
         return self.expected is not None and self.arrived >= self.expected
 
     def expect_all(self) -> None:
-        """Each parameter gets a gradient, once, in the backward that follows."""
+        """Expect one gradient for each parameter in the next backward."""
         self.expected = len(self.parameters)
 
     def expect_what_is_used(self) -> None:
-        """Do not expect gradients that the backward which runs now will not compute.
+        """Expect only the gradients that the present backward computes.
 
         Autograd is asked only about parameters that lacked one before.
         """
@@ -52,7 +52,7 @@ class Bucket:
         self.expected = len(self.parameters) - unused
 
     def take(self) -> int:
-        """Add what autograd has left in `grad`; returns of how many parameters."""
+        """Add the gradients that autograd left in `grad`; return how many there were."""
         new: list[tuple[Tensor, Tensor]] = []
         more: list[tuple[Tensor, Tensor]] = []
         for index, parameter in enumerate(self.parameters):
@@ -71,7 +71,7 @@ class Bucket:
         return len(new) + len(more)
 
     def complete(self) -> Tensor:
-        """The flat tensor, with zeros where there was no gradient."""
+        """Return the flat tensor, with zeros for missing gradients."""
         for view, has in zip(self.views, self._has, strict=True):
             if not has:
                 view.zero_()
@@ -83,16 +83,16 @@ class Bucket:
 
     @property
     def missing(self) -> int:
-        """How many parameters got no gradient in this process."""
+        """The number of parameters that got no gradient in this process."""
         return len(self._has) - sum(self._has)
 
     @property
     def marks(self) -> Tensor:
-        """For each parameter, once it is summed: in how many processes it got a gradient."""
+        """The number of processes with a gradient, for each parameter, once it is summed."""
         return self._marks
 
     def drop(self) -> None:
-        """Begin anew."""
+        """Drop the gradients."""
         self._has = [False] * len(self.parameters)
         self.arrived, self.expected, self.work = 0, None, None
 
@@ -100,8 +100,8 @@ class Bucket:
 class Reducer:
     """Sums buckets, of one optimizer or of several, over the group.
 
-    Which of them a phase ends with is known when it begins, to all processes alike; so those that
-    are complete are sent while the last backward still runs, in the order that all keep to.
+    All processes know alike, when a phase begins, which buckets it ends with; so complete ones are
+    sent while the last backward still runs, in an order common to all.
     """
 
     def __init__(self, group: Group) -> None:
@@ -110,11 +110,11 @@ class Reducer:
         self._num_sent = 0  # of those that are due
 
     def expect(self, buckets: Sequence[Bucket]) -> None:
-        """Sum these in the present phase, in this order."""
+        """Set the buckets to sum in the present phase, in this order."""
         self._due, self._num_sent = buckets, 0
 
     def send_complete(self) -> None:
-        """Send each bucket that is complete if those before it are sent."""
+        """Send each complete bucket if those before it are sent."""
         while self._num_sent < len(self._due) and self._due[self._num_sent].is_complete:
             bucket = self._due[self._num_sent]
             bucket.take()
@@ -122,9 +122,9 @@ class Reducer:
             self._num_sent += 1
 
     def finish(self, buckets: Sequence[Bucket]) -> None:
-        """Return when these are summed, and all that was expected: other processes may wait for it.
+        """Return when these and all expected buckets are summed: other processes may wait for them.
 
-        Also what will not be used is waited for, for then its tensor is written to.
+        Unused buckets are waited for, too, because a collective still writes to their tensors.
         """
         both = dict.fromkeys((*self._due, *buckets))
         self.expect(())
@@ -134,14 +134,14 @@ class Reducer:
         for bucket in both:
             assert bucket.work is not None, "sent"
             bucket.work.wait()
-            bucket.work = Done()  # nobody else needs to ask
+            bucket.work = Done()  # so that no other optimizer waits again
 
     def _send(self, bucket: Bucket) -> None:
         bucket.work = self.group.all_reduce(bucket.complete())
 
 
 def split(parameters: Sequence[nn.Parameter], bucket_bytes: int) -> list[list[nn.Parameter]]:
-    """Parts of at most so many bytes, each of one device and one type of numbers."""
+    """Split parameters into parts of at most so many bytes, of one device and type each."""
     parts: list[list[nn.Parameter]] = []
     room: dict[tuple[torch.device, torch.dtype], tuple[list[nn.Parameter], int]] = {}
     for parameter in parameters:
@@ -157,7 +157,7 @@ def split(parameters: Sequence[nn.Parameter], bucket_bytes: int) -> list[list[nn
 
 
 def accumulation_dtype(parameter: Tensor) -> torch.dtype:
-    """At least fp32: in bf16 the eighth microbatch already loses half its digits."""
+    """Return at least fp32: in bf16 the eighth microbatch already loses half its digits."""
     return torch.promote_types(parameter.dtype, torch.float32)
 
 

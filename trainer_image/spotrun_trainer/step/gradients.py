@@ -24,44 +24,44 @@ from spotrun_trainer.step.gradient_buckets import (
     split,
 )
 
-_NO_GRAPH = -1  # as autograd says it where no backward runs
+_NO_GRAPH = -1  # autograd's value outside of a backward
 
 
 class Gradients(Protocol):
-    """What becomes of an optimizer's gradients between two updates."""
+    """An optimizer's gradients between two updates."""
 
     @property
     def parameters(self) -> Sequence[nn.Parameter]:
-        """In the order of `sums`."""
+        """The parameters in the order of `sums`."""
 
     @property
     def buckets(self) -> Sequence[Bucket]:
-        """Those that a reducer may send while the last backward still runs."""
+        """The buckets that a reducer may send while the last backward still runs."""
 
     def expect_last(self) -> None:
-        """The backward that follows is the step's last: what is complete may be summed."""
+        """Note that the next backward is the step's last, so complete buckets may be summed."""
 
     def take(self, microbatch: int) -> None:
-        """A microbatch's backward is complete: take over its gradients."""
+        """Take over the gradients of a microbatch whose backward is complete."""
 
     def reduce(self) -> int:
-        """Sum over all processes; returns how many parameters got no gradient here."""
+        """Sum over all processes; return how many parameters got no gradient here."""
 
     def sums(self, *, some_missing: bool) -> list[Tensor | None]:
-        """By parameter: the sum; None if no process got a gradient for it."""
+        """Return the sum by parameter; None if no process got a gradient for it."""
 
     def drop(self) -> None:
-        """Begin anew."""
+        """Drop the gradients."""
 
     def follow(self, group: Group) -> bool:
-        """Sum over this group from now on; false if another way is better there."""
+        """Sum over this group from now on; return False if another class fits it better."""
 
     def close(self) -> None:
-        """Others take over."""
+        """Remove all hooks: another implementation takes over."""
 
 
 class LocalGradients:
-    """Alone, in full precision: `parameter.grad` is all there is."""
+    """The gradients of a single process in full precision: just `parameter.grad`."""
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self.parameters = parameters
@@ -70,44 +70,44 @@ class LocalGradients:
 
     @staticmethod
     def fits(parameters: Sequence[nn.Parameter], group: Group) -> bool:
-        """Whether there is nothing to be summed, and no precision to be won."""
+        """Whether there is nothing to sum, and no precision to gain."""
         return group.size == 1 and all(one.dtype == accumulation_dtype(one) for one in parameters)
 
     def expect_last(self) -> None:
-        """Nothing to sum."""
+        """Do nothing: there is nothing to sum."""
 
     def take(self, microbatch: int) -> None:
-        """Nothing to do: autograd has added it up. But more processes may come, and sum it."""
+        """Check the gradients, which autograd adds up: with more processes they are summed."""
         if not self._is_dense:
             for parameter in self.parameters:
                 check_dense(parameter)
             self._is_dense = True
 
     def reduce(self) -> int:
-        """Nothing to sum; nobody asks about missing ones either."""
+        """Return 0: there is nothing to sum, and missing ones do not matter."""
         return 0
 
     def sums(self, *, some_missing: bool) -> list[Tensor | None]:
-        """The gradients themselves."""
+        """Return the gradients themselves."""
         return [parameter.grad for parameter in self.parameters]
 
     def drop(self) -> None:
-        """Let go of them."""
+        """Drop the gradients."""
         clear(self.parameters)
 
     def follow(self, group: Group) -> bool:
-        """Only a process that is alone can."""
+        """Return whether the group has one process only."""
         return group.size == 1
 
     def close(self) -> None:
-        """Nothing holds on to them."""
+        """Do nothing: there are no hooks."""
 
 
 class BucketedGradients:
     """Flat sums, reduced over the group in a fixed order.
 
     In the last backward of a phase a bucket is sent as soon as it is complete and those before it
-    were sent. That takes exactly one backward per microbatch, which the first step shows.
+    were sent. That requires exactly one backward per microbatch, which the first step shows.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class BucketedGradients:
         self.buckets = [Bucket(part) for part in split(parameters[::-1], bucket_bytes)]
         self.parameters = [one for bucket in self.buckets for one in bucket.parameters]
         self._has_one_backward: bool | None = None
-        self._has_one_graph = True  # each microbatch, so that it tells which parameters are used
+        self._has_one_graph = True  # each microbatch, so it shows which parameters are used
         self._graph = _NO_GRAPH  # that gradients came from in the present microbatch
         self._has_taken = False
         self._hooks: list[RemovableHandle] = []
@@ -131,7 +131,7 @@ class BucketedGradients:
                 bucket.expect_all()
 
     def take(self, microbatch: int) -> None:
-        """Add up."""
+        """Add the gradients to the buckets."""
         self._has_taken = True
         self._graph = _NO_GRAPH
         for bucket in self.buckets:
@@ -140,25 +140,25 @@ class BucketedGradients:
             bucket.arrived, bucket.expected = 0, None
 
     def reduce(self) -> int:
-        """Sum over all processes; nothing is applied before that is complete."""
+        """Sum over all processes; the update waits for that."""
         self._reducer.finish(self.buckets)
         if self._has_one_backward is None and self._has_taken:
             self._has_one_backward = True
         return sum(bucket.missing for bucket in self.buckets)
 
     def sums(self, *, some_missing: bool) -> list[Tensor | None]:
-        """By parameter."""
+        """Return the sums by parameter."""
         return sums_of(self.buckets, some_missing=some_missing)
 
     def drop(self) -> None:
-        """Begin anew."""
+        """Drop the gradients."""
         clear(self.parameters)
         self._graph = _NO_GRAPH
         for bucket in self.buckets:
             bucket.drop()
 
     def follow(self, group: Group) -> bool:
-        """The flat tensors stay; alone they are of no use."""
+        """Use another group with the same flat tensors; with one process they are of no use."""
         if group.size > 1 and not self._hooks:
             self._hooks = [
                 parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
@@ -170,7 +170,7 @@ class BucketedGradients:
         return not LocalGradients.fits(self.parameters, group)
 
     def close(self) -> None:
-        """Hear of no more gradients."""
+        """Remove the hooks."""
         for hook in self._hooks:
             hook.remove()
 
@@ -189,10 +189,10 @@ class BucketedGradients:
             self._reducer.send_complete()
 
     def _enter_graph(self, graph: int) -> None:
-        """A backward has computed its first gradient.
+        """Note the first gradient of a backward.
 
-        Where a microbatch has several (checkpointing with use_reentrant=True runs one in another),
-        none of them tells what the others will compute.
+        Where a microbatch has several backwards (checkpointing with use_reentrant=True nests them),
+        none of them shows what the others will compute.
         """
         self._has_one_graph &= self._graph == _NO_GRAPH
         self._graph = graph
@@ -206,15 +206,15 @@ class BucketedGradients:
 
 
 def sums_of(buckets: Sequence[Bucket], *, some_missing: bool) -> list[Tensor | None]:
-    """By parameter; only if some are missing somewhere the marks are fetched, all at once."""
+    """Return sums by parameter; marks are fetched, at once, only if some gradients are missing."""
     views = [view for bucket in buckets for view in bucket.views]
-    if not some_missing or not views:  # an optimizer has none while all its parameters are frozen
+    if not some_missing or not views:  # none if all parameters of the optimizer are frozen
         return list(views)
     marks = torch.cat([bucket.marks.to(buckets[0].marks) for bucket in buckets]).tolist()
     return [view if mark else None for view, mark in zip(views, marks, strict=True)]
 
 
 def clear(parameters: Sequence[nn.Parameter]) -> None:
-    """Let go of all gradients."""
+    """Drop all gradients."""
     for parameter in parameters:
         parameter.grad = None

@@ -1,7 +1,7 @@
-"""Whether a step is applied: a loss that is not finite would stay in the weights for good.
+"""The check before a step is applied: a loss that is not finite would ruin the weights for good.
 
-Everything that is asked here all processes know alike, from the step's sums. So all of them skip a
-step, or none does.
+The checks use only the step's sums, which all processes have alike. So all of them skip a step, or
+none does.
 """
 
 import math
@@ -16,11 +16,11 @@ from torch.amp import GradScaler
 from spotrun_trainer.telemetry.console import say
 
 MOST_IN_A_ROW = 25
-"""Single batches have a loss that is not finite, and a GradScaler that begins with 2^16 finds its
-scale within as many steps; after so many it is the model that is ruined."""
+"""Single batches may have a loss that is not finite, and a GradScaler that begins with 2^16 finds
+its scale within as many steps; after so many the model is ruined."""
 
-_ASKED_AT_ONCE = 2**22  # numbers, of which the answer makes copies
-_LOOKED_AT = 16  # operations: a loss is divided, or added to another, after it was scaled
+_ASKED_AT_ONCE = 2**22  # numbers, of which isfinite makes copies
+_LOOKED_AT = 16  # operations: a scaled loss may be divided, or added to another
 
 
 class NotFiniteError(Exception):
@@ -28,48 +28,48 @@ class NotFiniteError(Exception):
 
 
 def are_finite(tensors: Iterable[Tensor]) -> bool:
-    """Whether all numbers in them are; a device is waited for once."""
-    said: dict[torch.device, list[Tensor]] = {}
+    """Whether all numbers in the tensors are finite; each device is waited for once."""
+    found: dict[torch.device, list[Tensor]] = {}
     for tensor in tensors:
         pieces = torch.split(tensor.detach().flatten(), _ASKED_AT_ONCE)
-        said.setdefault(tensor.device, []).extend(piece.isfinite().all() for piece in pieces)
-    return all(bool(torch.stack(each).all()) for each in said.values())
+        found.setdefault(tensor.device, []).extend(piece.isfinite().all() for piece in pieces)
+    return all(bool(torch.stack(each).all()) for each in found.values())
 
 
 def why_not_by_sums(loss: float, weight: float) -> str:
-    """Why a step with this loss is not applied; an empty text if it is."""
+    """Return why a step with this loss is not applied; an empty text if it is."""
     if weight == 0:
         return "its losses have a weight of 0 together"
     return "" if math.isfinite(loss) else f"its loss is {loss}"
 
 
 def why_not_by_norm(norm: float) -> str:
-    """Why a step with a gradient of this norm is not applied; an empty text if it is."""
+    """Return why a step with this gradient norm is not applied; an empty text if it is."""
     return "" if math.isfinite(norm) else f"the norm of its gradient is {norm}"
 
 
 def is_of_numbers(why: str) -> bool:
-    """Whether something was not finite; a step without weight is merely empty."""
+    """Whether a number was not finite; a step without weight is merely empty."""
     return bool(why) and not why.startswith("its losses")
 
 
 class Scaler:
-    """torch's GradScaler, where all processes add up what it has scaled."""
+    """torch's GradScaler, for gradients that are summed over all processes."""
 
     def __init__(self, scaler: GradScaler) -> None:
         self._scaler = scaler
 
     def is_of(self, scaler: GradScaler) -> bool:
-        """Whether it is this one."""
+        """Whether it wraps this GradScaler."""
         return self._scaler is scaler
 
     @property
     def scale(self) -> float:
-        """By how much losses are scaled now."""
+        """The present scale of losses."""
         return float(self._scaler.get_scale())
 
     def scaled(self, loss: Tensor) -> tuple[Tensor, Tensor]:
-        """A loss as it is and scaled, whichever of both it is already."""
+        """Return a loss unscaled and scaled, from either of the two."""
         if not self._scaler.is_enabled():
             return loss.detach(), loss
         scale: Any = self._scaler._scale  # noqa: SLF001 - whether it was multiplied by just that
@@ -84,7 +84,7 @@ class Scaler:
         return loss.detach(), self._scaler.scale(loss)
 
     def update(self, *, is_finite: bool) -> None:
-        """What the scaler makes of a step, as its own `update` does for one process."""
+        """Update the scale after a step, as the scaler's own `update` does for one process."""
         state = self._scaler.state_dict()
         if not state:  # GradScaler(enabled=False)
             return
@@ -112,14 +112,14 @@ def _last_nodes(loss: Tensor) -> list[Any]:
 
 
 class Streak:
-    """The steps in a row, up to now, of which something was not finite."""
+    """The latest steps in a row that had a number that was not finite."""
 
     def __init__(self) -> None:
         self.steps = 0
 
-    def note(self, skipped: Sequence[str], *, step: int, is_said: bool) -> None:
+    def note(self, skipped: Sequence[str], *, step: int, is_logged: bool) -> None:
         """Count a step, with why its updates were skipped; raises NotFiniteError."""
-        if skipped and is_said:
+        if skipped and is_logged:
             say(f"step {step} changes nothing: {skipped[0]}")
         self.steps = self.steps + 1 if any(map(is_of_numbers, skipped)) else 0
         if self.steps == MOST_IN_A_ROW:
@@ -131,7 +131,7 @@ class Streak:
 
 
 def scaler_in(things: Iterable[object]) -> Scaler | None:
-    """The GradScaler among what is tracked."""
+    """Return the GradScaler among the tracked objects."""
     found = [one for one in things if isinstance(one, GradScaler)]
     if len(found) > 1:
         raise ValueError("two GradScalers are tracked: one scales the losses of all optimizers")
@@ -139,7 +139,7 @@ def scaler_in(things: Iterable[object]) -> Scaler | None:
 
 
 def check_scaler(own: Scaler | None, given: GradScaler | None, *, is_in_parts: bool) -> None:
-    """Raise ValueError if an update is not told of the scaler that is tracked, or of another."""
+    """Raise ValueError if an update got no scaler though one is tracked, or another one."""
     if own is None and given is None:
         return
     if given is None:

@@ -1,4 +1,4 @@
-"""One way through a step's microbatches, to one update: gradients, commit, apply."""
+"""One pass over a step's microbatches, up to one update: gradients, commit, apply."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,11 +29,11 @@ from spotrun_trainer.step.totals import Sums
 from spotrun_trainer.step.tree_sum import Node, TreeSum
 
 _CLIP_EPSILON = 1e-6  # as torch's clip_grad_norm_
-_OUTSIDE = -1  # no microbatch: what is drawn there is the same on every rank
+_OUTSIDE = -1  # outside of microbatches draws are the same on every rank
 
 
 class RehearsedError(Exception):
-    """A newcomer has gone through a step once, and would have to apply it now."""
+    """A newcomer has computed a step as a rehearsal, which is not applied."""
 
 
 class DivergedError(Exception):
@@ -44,12 +44,12 @@ class Schedule(Protocol):
     """A learning rate schedule, as torch has them."""
 
     def step(self) -> object:
-        """One step further."""
+        """Take one step."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a phase, the same for all processes."""
+    """The result of a phase, the same for all processes."""
 
     votes: StepVote
     totals: Tensor
@@ -58,10 +58,10 @@ class Outcome:
 
 
 class Phase:
-    """Microbatches in, gradients, commit, update.
+    """One phase: microbatches, gradients, commit, update.
 
-    Nothing is applied before the commit returned: by then every process has all sums, so either all
-    of them apply the step, or the world has broken and it comes again. A phase that was applied
+    Nothing is applied before the commit has returned: by then every process has all sums, so either
+    all of them apply the step, or the world has broken and it is repeated. A phase that was applied
     before the world broke in a later one has its outcome already, and nothing to compute.
     """
 
@@ -81,7 +81,7 @@ class Phase:
         self._is_through = False
 
     def microbatches(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """The microbatches dealt to this process, on its device."""
+        """Yield the microbatches of this process, on its device."""
         if self._is_begun:
             raise ValueError(
                 "the microbatches of a step are gone through once: to train two models on them, "
@@ -114,7 +114,7 @@ class Phase:
         weight: float | Tensor | None,
         times: float | Tensor | None = None,
     ) -> None:
-        """Compute gradients of a loss, `times` which is a sum, and count it with its weight."""
+        """Compute gradients of a loss, times `times` if given, and count it with its weight."""
         if weight is None:
             raise ValueError(
                 "step.backward needs weight=, the number of things that the loss is a sum of "
@@ -127,7 +127,9 @@ class Phase:
             )
         scaler = self._context.scaler
         plain, scaled = (loss.detach(), loss) if scaler is None else scaler.scaled(loss)
-        if times is not None:  # not before: the scaler would not know a loss that it has scaled
+        if (
+            times is not None
+        ):  # not earlier: the scaler would not recognize a loss that it has scaled
             plain, scaled = plain * times, scaled * times
         self._sums[-1].add(plain.reshape(()), weight)
         scaled.backward()  # type: ignore[no-untyped-call]
@@ -139,7 +141,7 @@ class Phase:
         schedules: Sequence[Schedule],
         scaler: GradScaler | None = None,
     ) -> Outcome:
-        """Sum over all processes, agree, and only then change anything."""
+        """Sum over all processes, commit, and only then change anything."""
         if self._is_settled and self.outcome is not None:
             self._is_settled = False
             return self.outcome
@@ -187,7 +189,7 @@ class Phase:
 
     @property
     def skipped(self) -> str:
-        """Why nothing of it was applied; an empty text if it was."""
+        """The reason why nothing was applied; an empty text if it was."""
         if self.outcome is None:
             raise ValueError("step.skipped is known after step.update(...)")
         return self.outcome.skipped
@@ -200,7 +202,7 @@ class Phase:
         return self.outcome.norm
 
     def check_updated(self, what: str) -> None:
-        """Raise if nothing came of it."""
+        """Raise ValueError if it was not updated."""
         if self.outcome is None:
             raise ValueError(
                 f"{what} ended without step.update(...): every process has to update in every "
@@ -227,24 +229,24 @@ class Phase:
             )
 
     def _commit(self, missing: int) -> tuple[StepVote, Tensor]:
-        """What all said together, and all sums: known to all processes, or to none."""
+        """Commit: return the votes and sums of all, which either all processes get or none."""
         context = self._context
         changed = set[int]().union(*(one.changed for one in self._sums))
         context.buffers.agree(context.group.peers, changed, context.batch.microbatches)
         unknown = len(changed.difference(context.buffers.agreed))
         own = replace(context.vote(), missing=missing, unknown=unknown)
         vectors = [one.vector(context.buffers) for one in self._sums]
-        said = torch.tensor(commit.encode(own), dtype=torch.float64, device=context.device)
+        votes = torch.tensor(commit.encode(own), dtype=torch.float64, device=context.device)
         group = context.group
         if context.deterministic or group.replica is not None:
-            # Summed by itself, in an order of its own or by those with the same part of the model,
-            # so all have it when they agree.
+            # Summed first, in a fixed order or over the same part of the model, so that all have it
+            # # when they commit.
             totals = self._totals(vectors)
-            context.commit(numbers := said)
+            context.commit(numbers := votes)
         else:
-            context.commit(numbers := torch.cat([said, *vectors]))
+            context.commit(numbers := torch.cat([votes, *vectors]))
             totals = numbers[commit.SIZE :]
-        # Alone nobody else said anything, and a GPU is not waited for.
+        # A single process has only its own vote, and need not wait for a GPU.
         outcome = own if group.size == 1 else commit.decode(numbers[: commit.SIZE].tolist())
         if context.group is not group:
             outcome = commit.without_plans(outcome)
@@ -273,9 +275,9 @@ class Phase:
         *,
         some_missing: bool,
     ) -> tuple[Tensor | None, str]:
-        """Change parameters' gradients to what the optimizer needs, and buffers.
+        """Set the gradients for the optimizer, and update buffers.
 
-        Returns the gradient's norm, and why nothing is to be applied, where that is so.
+        Return the gradient's norm, and why nothing is to be applied, if so.
         """
         context = self._context
         pairs = [
@@ -291,7 +293,7 @@ class Phase:
         if context.scaler is not None:
             torch._foreach_mul_(sums, 1 / context.scaler.scale)
         norm = get_total_norm(sums) if clip is not None or context.looks_at_gradients else None
-        # A GPU is waited for once.
+        # One wait for a GPU, for all of them.
         known = (
             totals[:2]
             if norm is None

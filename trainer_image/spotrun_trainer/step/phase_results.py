@@ -1,4 +1,4 @@
-"""Outcomes of phases that outlive a world: of a step that comes again, in the middle."""
+"""Outcomes of phases that outlive a world, within a step that is repeated."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -12,12 +12,12 @@ from spotrun_trainer.step.phase import Outcome
 
 
 def without_plans(outcome: Outcome) -> Outcome:
-    """What counts of it in another world: what was to be done with its step is said anew."""
+    """Return the outcome for another world, where all processes vote again on actions."""
     return replace(outcome, votes=commit.without_plans(outcome.votes))
 
 
 def pack(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """As JSON, for newcomers: in floats, which it carries exactly."""
+    """Return outcomes as JSON for newcomers; it carries floats exactly."""
     return [
         {
             "said": asdict(one.votes),
@@ -30,7 +30,7 @@ def pack(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
 
 
 def unpack(content: Sequence[dict[str, Any]], device: torch.device) -> list[Outcome]:
-    """As they were."""
+    """Rebuild outcomes from the JSON of `pack`."""
     return [
         Outcome(
             StepVote(**one["said"]),

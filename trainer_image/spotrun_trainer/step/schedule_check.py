@@ -1,4 +1,4 @@
-"""torch's ReduceLROnPlateau goes by a metric: the script steps it, where all have the same one."""
+"""Checks for torch's ReduceLROnPlateau, which scripts step themselves: it needs a metric."""
 
 import gc
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,7 +7,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 
 def check_schedules(schedules: Iterable[object]) -> None:
-    """Raise ValueError for one that a step's update cannot step."""
+    """Raise ValueError for a schedule that a step's update cannot step."""
     if any(isinstance(one, ReduceLROnPlateau) for one in schedules):
         raise ValueError(
             "a ReduceLROnPlateau goes by a metric, which step.update does not have: leave it out "
@@ -17,10 +17,10 @@ def check_schedules(schedules: Iterable[object]) -> None:
 
 
 def check_tracked(things: Sequence[object]) -> None:
-    """Raise ValueError if one changes what is tracked and is not tracked itself.
+    """Raise ValueError for an untracked ReduceLROnPlateau of a tracked optimizer.
 
-    Only it knows of its optimizer, and the script does not give it to any call of a step. What a
-    tracked object holds is that object's own to save.
+    Only the schedule refers to its optimizer, and the script gives it to no call of a step. A
+    schedule that a tracked object holds is saved by that object.
     """
     known = {id(thing) for thing in things}
     held = {id(value) for thing in things for value in _held_by(thing)}
@@ -37,7 +37,7 @@ def check_tracked(things: Sequence[object]) -> None:
 
 
 def _held_by(thing: object) -> Iterator[object]:
-    """Attributes, and what is in those that are lists, as that of a SequentialLR."""
+    """Yield attributes, and the items of those that are lists, as of a SequentialLR."""
     for value in getattr(thing, "__dict__", {}).values():
         yield value
         if type(value) in (list, tuple):

@@ -1,4 +1,4 @@
-"""A step of the training, as the loop sees it."""
+"""A step of the training, as scripts see it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,23 +20,23 @@ _DISCARDING = (PeerLostError, WorldChangedError, InterruptedStepError, Rehearsed
 
 
 class StepObserver(Protocol):
-    """Who has to know what became of a step."""
+    """The receiver of a step's outcome."""
 
     @property
     def settled(self) -> list[Outcome]:
-        """Of the phases of the present step that were applied; to be added to."""
+        """The outcomes of the present step's applied phases, which a step appends to."""
 
     def done(self, votes: StepVote) -> None:
-        """All processes have applied it."""
+        """Called once all processes have applied the step."""
 
     def discarded(self, error: Exception) -> None:
-        """No process has."""
+        """Called if no process applies the step."""
 
 
 class Step:
-    """`with step:` around what belongs to it; if the world breaks in there, the step comes again.
+    """A context manager around one step's work; if the world breaks in it, the step is repeated.
 
-    Iterating gives the microbatches dealt to this process, on its device.
+    Iterating yields the microbatches of this process, on its device.
     """
 
     def __init__(
@@ -45,10 +45,10 @@ class Step:
         self.number = number  # the first is 1
         self._context = context
         self._observer = observer
-        self._samples = samples  # dealt before it
+        self._samples = samples  # used before this step
         self._given = list(observer.settled)  # what was applied before the world broke
         self._phases: list[Phase] = []
-        self._kept: list[Any] | None = None  # batches, where phases go through them again
+        self._kept: list[Any] | None = None  # batches, for phases that go through them again
         self._is_left = False
 
     def __enter__(self) -> Self:
@@ -82,9 +82,9 @@ class Step:
         weight: float | Tensor | None = None,
         mean_of: float | Tensor | None = None,
     ) -> None:
-        """Compute gradients of a loss, the mean of so many things: `mean_of=y.numel()`.
+        """Compute gradients of a loss that is a mean, of `mean_of=y.numel()` things.
 
-        Or of a loss that is their sum: `weight=y.numel()`.
+        For a loss that is their sum give `weight=y.numel()` instead.
         """
         if mean_of is None:
             self._current().backward(loss, weight)
@@ -103,7 +103,7 @@ class Step:
         schedule: Schedule | tuple[Schedule, ...] = (),
         scaler: GradScaler | None = None,
     ) -> None:
-        """Sum gradients over all processes, agree, clip them to the norm `clip`, and step.
+        """Sum gradients over all processes, commit, clip them to the norm `clip`, and step.
 
         A gradient is the sum of all losses' gradients divided by the sum of all weights. Where the
         loss or a gradient is not finite, or there is no weight, all skip the step (`skipped`).
@@ -114,7 +114,7 @@ class Step:
         if len(self._phases) > len(self._given):
             self._observer.settled.append(outcome)
         if self._context.group is not group and self._kept is not None:
-            # What follows is dealt anew, and this phase will not be gone through again.
+            # The rest is divided anew, and this phase's batches will not be loaded again.
             raise WorldChangedError
 
     @property
@@ -124,12 +124,12 @@ class Step:
 
     @property
     def sums(self) -> dict[str, Tensor]:
-        """What `run.sum` was given, over all processes; known after `update`."""
+        """The sums of `run.sum`'s numbers over all processes, known after `update`."""
         return self._result("step.sums").sums
 
     @property
     def skipped(self) -> str:
-        """Why the update changed nothing, known after `update`; an empty text if it did."""
+        """The reason why the update changed nothing, known after it; an empty text if it did."""
         return self._result("step.skipped").skipped
 
     @property
@@ -139,7 +139,7 @@ class Step:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """A part of the step with its own losses and update, on the same microbatches."""
+        """Begin a phase: a part of the step with its own losses and update, on the same data."""
         if self._kept is None:
             if self._phases:
                 raise ValueError(
@@ -152,7 +152,7 @@ class Step:
 
     def _result(self, what: str) -> Phase:
         if self._is_left:
-            # Said in every step, lest the first worker that is lost should say it.
+            # Raised in every step, not only in the first one after a worker was lost.
             raise ValueError(
                 f"{what} was read after `with step:` had ended: read it inside, after "
                 "step.update(...); a step that is dropped, for a worker was lost, has none"

@@ -1,4 +1,4 @@
-"""What a step works with: put together when a world is entered."""
+"""The context of a step, made when a world is entered."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from spotrun_trainer.telemetry.meter import Meter
 
 @dataclass
 class StepContext:
-    """The group, the data, each optimizer's gradients, and whom to ask."""
+    """The group, the data and the gradients of a step, and its calls into the loop."""
 
     group: Group
     source: Source
@@ -36,19 +36,19 @@ class StepContext:
     deterministic: bool
     meter: Meter
     check_time: Callable[[], None]  # raises InterruptedStepError if a step cannot be finished
-    vote: Callable[[], StepVote]  # what this process says at the end of a step
+    vote: Callable[[], StepVote]  # this process's vote at the end of a step
     commit: Callable[[Tensor], None]  # sums over all, or raises WorldChangedError
-    before_change: Callable[[], None]  # returns when what is tracked may change
-    is_rehearsal: bool = False  # nothing is applied, and nobody else takes part
-    scaler: Scaler | None = None  # by which losses are scaled, in fp16
+    before_change: Callable[[], None]  # returns when the tracked state may change
+    is_rehearsal: bool = False  # nothing is applied, and no other process takes part
+    scaler: Scaler | None = None  # of losses, in fp16
     tracked: Tracked = field(default_factory=Tracked)
-    things: Sequence[object] = ()  # that are tracked
+    things: Sequence[object] = ()  # the tracked objects
     sum_names: Sequence[str] = ()  # of the script's own sums
     sums: Sums | None = None  # of the microbatch that is computed; None between them
     _checked: set[int] = field(default_factory=set)
     _optimizers: list[Optimizer] = field(default_factory=list)
     _gradients: dict[int, Gradients] = field(default_factory=dict)
-    # By the number of a phase: whose optimizers it updated in all steps of this world.
+    # By the number of a phase: the optimizers it updated in all steps of this world.
     _updated: dict[int, set[int]] = field(default_factory=dict)
     _expected: Sequence[Gradients] = ()  # to be summed in the present phase
     _place: dict[int, int] = field(default_factory=dict)  # of a parameter, as modules register them
@@ -57,7 +57,7 @@ class StepContext:
         self._reducer = Reducer(self.group.peers)
 
     def gradients(self, optimizer: Optimizer) -> Gradients:
-        """The gradients of a tracked optimizer."""
+        """Return the gradients of a tracked optimizer."""
         found = self._gradients.get(id(optimizer))
         if found is None:
             raise ValueError(
@@ -68,18 +68,18 @@ class StepContext:
 
     @property
     def looks_at_gradients(self) -> bool:
-        """Whether a step's gradient is looked at where its norm is not needed for anything else.
+        """Whether to compute the gradient's norm where it is needed only to see if it is finite.
 
-        That is what a scaler goes by; and a GPU goes through it in no time, which a CPU does not.
+        A scaler depends on it; and a GPU computes it in no time, which a CPU does not.
         """
         return self.scaler is not None or self.device.type != "cpu"
 
     def all_gradients(self) -> Sequence[Gradients]:
-        """Those of all optimizers."""
+        """Return the gradients of all optimizers."""
         return list(self._gradients.values())
 
     def gradient_bytes(self) -> int:
-        """What all processes add up in a step."""
+        """Return the bytes of gradients that all processes add up in a step."""
         return sum(
             parameter.numel() * accumulation_dtype(parameter).itemsize
             for gradients in self._gradients.values()
@@ -87,16 +87,16 @@ class StepContext:
         )
 
     def use(self, optimizers: Sequence[Optimizer]) -> None:
-        """Look after the gradients of these optimizers."""
+        """Manage the gradients of these optimizers."""
         self._optimizers = list(optimizers)
         self._follow_parameters()
 
     def enter(self, group: Group) -> None:
-        """There is another group; gradients follow it with the next step."""
+        """Enter another group; gradients follow it with the next step."""
         self.group = group
-        self.buffers.keep()  # who has got the state amid a step has got these, too
-        self.buffers.forget_agreement()  # newcomers do not know of it
-        self._updated.clear()  # nor of that
+        self.buffers.keep()  # a newcomer received these with the state
+        self.buffers.forget_agreement()  # newcomers have no part in it
+        self._updated.clear()  # nor in this
 
     def check(self) -> None:
         """Raise if this step cannot be finished."""
@@ -104,10 +104,10 @@ class StepContext:
         self.group.check()
 
     def begin_phase(self, phase: int) -> None:
-        """Sum, while its last backward runs, the gradients that it is known to end with.
+        """Begin a phase, whose last backward is to overlap the sums of the gradients it ends with.
 
         All processes have to expect the same, also those that compute nothing. A single optimizer
-        is updated in any case; of several it is known from the steps before.
+        is always updated; of several, the steps before show which are.
         """
         known = self._updated.get(phase, set[int]()) if len(self._gradients) > 1 else None
         self._expected = [
@@ -119,18 +119,18 @@ class StepContext:
         self._reducer.expect(buckets)
 
     def expect_last(self) -> None:
-        """The next backward is the last of a step or phase."""
+        """Note that the next backward is the last of a step or phase."""
         for one in self._expected:
             one.expect_last()
 
     def reduce(self, phase: int, optimizers: Sequence[Optimizer]) -> int:
-        """Sum the gradients of these; returns how many parameters got none here."""
+        """Sum the gradients of these; return how many parameters got none here."""
         updated = {id(one) for one in optimizers}
         self._updated[phase] = updated & self._updated.get(phase, updated)
         return sum(self.gradients(one).reduce() for one in optimizers)
 
     def check_tracked(self, optimizers: Sequence[Optimizer], used: Sequence[object]) -> None:
-        """Raise ValueError, in the first step, for what newcomers and checkpoints would lack."""
+        """Raise ValueError, in the first step, for objects missing in newcomers and checkpoints."""
         if all(id(one) in self._checked for one in (*optimizers, *used)):
             return
         known = {id(one) for one in self.things}
@@ -165,14 +165,14 @@ class StepContext:
                     )
 
     def drop_gradients(self) -> None:
-        """Let go of all of them."""
+        """Drop the gradients of all optimizers."""
         for gradients in self._gradients.values():
             gradients.drop()
 
     def begin(self, step: int) -> None:
-        """What a step starts from: the buffers as they are, and random numbers of its own.
+        """Begin a step with the present buffers, and random numbers of its own.
 
-        Gradients from before it (a sanity check, a search for a learning rate) are none of its own.
+        Gradients from before it (a sanity check, a search for a learning rate) are dropped.
         """
         self._follow_parameters()
         self.drop_gradients()
@@ -180,13 +180,13 @@ class StepContext:
         seed_all(self.seed, step)
 
     def discard(self) -> None:
-        """Set back what a step that will not be applied has changed."""
+        """Undo the changes of a step that will not be applied."""
         self.sums = None
         self.buffers.set_back()
         self.drop_gradients()
 
     def _follow_parameters(self) -> None:
-        """Scripts freeze and unfreeze parameters, and give optimizers more of them."""
+        """Adapt to parameters that scripts have frozen, unfrozen, or added to optimizers."""
         owned = set[int]()
         self._reducer.group = self.group.peers
         for optimizer in self._optimizers:
@@ -216,7 +216,7 @@ class StepContext:
 
 
 def _registered(things: Sequence[object], optimizers: Sequence[Optimizer]) -> dict[int, int]:
-    """Number parameters as modules register them, and then those that optimizers alone know of."""
+    """Number parameters as modules register them, then those in optimizers alone."""
     modules = [one for one in things if isinstance(one, nn.Module)]
     found = dict.fromkeys(id(one) for module in modules for one in module.parameters())
     found |= dict.fromkeys(id(one) for owner in optimizers for one in parameters_of(owner))
@@ -224,7 +224,7 @@ def _registered(things: Sequence[object], optimizers: Sequence[Optimizer]) -> di
 
 
 def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:
-    """All that it updates."""
+    """Return the parameters that an optimizer updates."""
     groups: list[dict[str, Any]] = optimizer.param_groups
     return [
         parameter for group in groups for parameter in group["params"] if parameter.requires_grad

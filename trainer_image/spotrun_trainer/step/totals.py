@@ -1,4 +1,4 @@
-"""What is summed over a step beside gradients: loss, weight, the script's numbers, and buffers."""
+"""The sums of a step beside gradients: loss, weight, the script's numbers, and buffers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ from spotrun_trainer.step.buffers import Buffers, Changes
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raise for names of the script's own sums that cannot be told apart."""
+    """Raise for names of the script's own sums that are not distinct."""
     if isinstance(names, str):
         raise TypeError(f'sums="{names}" is one text: give a list of names, sums=["{names}"]')
     if twice := sorted({name for name in names if list(names).count(name) > 1}):
@@ -17,24 +17,24 @@ def check_names(names: Sequence[str]) -> None:
 
 
 class Sums:
-    """Some microbatches' loss and weight; stays on the device, so that nothing waits for it."""
+    """Sums over some microbatches, kept on the device, so that nothing waits for them."""
 
     def __init__(self, device: torch.device, names: Sequence[str] = ()) -> None:
-        """Sum numbers of the script by these names, too."""
+        """Start at zero; `names` are of the script's own numbers."""
         self._loss = torch.zeros((), dtype=torch.float64, device=device)
         self._weight: float | Tensor = 0.0
         self._numbers = dict.fromkeys(names, torch.zeros_like(self._loss))
         self._changes: Changes = {}
 
     def add(self, loss: Tensor, weight: float | Tensor) -> None:
-        """Count a loss that is a sum over so much weight."""
+        """Add a loss that is a sum over so much weight."""
         self._loss += loss.detach()
         self._weight = self._weight + (
             weight.detach().double() if isinstance(weight, Tensor) else float(weight)
         )
 
     def add_numbers(self, values: Mapping[str, float | Tensor]) -> None:
-        """Count numbers of the script's own."""
+        """Add numbers of the script's own."""
         for name, value in values.items():
             if name not in self._numbers:
                 raise ValueError(
@@ -45,18 +45,18 @@ class Sums:
             self._numbers[name] = self._numbers[name] + number.detach().reshape(())
 
     def add_changes(self, changes: Changes) -> None:
-        """Count what a microbatch has changed in buffers."""
+        """Add a microbatch's changes of buffers."""
         for number, change in changes.items():
             before = self._changes.get(number)
             self._changes[number] = change if before is None else before + change
 
     @property
     def changed(self) -> set[int]:
-        """The buffers that changed."""
+        """The numbers of the buffers that changed."""
         return set(self._changes)
 
     def vector(self, buffers: Buffers) -> Tensor:
-        """Loss, weight, numbers, and the changes of the buffers that were agreed on."""
+        """Return loss, weight, numbers, and the changes of the agreed buffers, in one tensor."""
         weight = torch.as_tensor(self._weight, dtype=torch.float64, device=self._loss.device)
         single = [self._loss, weight.reshape(()), *self._numbers.values()]
         return torch.cat([torch.stack(single), *buffers.flatten(self._changes)])

@@ -1,9 +1,10 @@
-"""Sums over the microbatches of a step whose bits do not depend on who computed which of them.
+"""Sums over the microbatches of a step whose bits do not depend on which process computed which.
 
 Floating-point addition is not associative, so the order is fixed: the microbatches are the leaves
-of a binary tree, and whoever holds two siblings adds the left to the right. A process that computes
-a contiguous block of leaves ends with the roots of the largest whole subtrees in its block, at most
-two of each size; putting the roots of all processes together in order ends with the root of all.
+of a binary tree, and a process that holds two siblings adds the left to the right. A process that
+computes a contiguous block of leaves ends with the roots of the largest whole subtrees in its
+block, at most two of each size; putting the roots of all processes together in order ends with the
+root of all.
 """
 
 from collections.abc import Callable
@@ -21,27 +22,27 @@ class Node(NamedTuple, Generic[T]):
 
 
 class TreeSum(Generic[T]):
-    """Takes nodes from left to right and holds as few as it can."""
+    """Takes nodes from left to right, and keeps as few as possible."""
 
     def __init__(self, add: Callable[[T, T], T]) -> None:
         self.nodes: list[Node[T]] = []
         self._add = add
 
     def push(self, node: Node[T]) -> None:
-        """Take the next node, and add up what has become whole."""
+        """Take the next node, and add up subtrees that are complete."""
         while self.nodes and _are_siblings(self.nodes[-1], node):
             left = self.nodes.pop()
             node = Node(left.start, 2 * left.leaves, self._add(left.value, node.value))
         self.nodes.append(node)
 
     def root(self, leaves: int) -> T:
-        """The sum of all leaves."""
+        """Return the sum of all leaves."""
         assert [node[:2] for node in self.nodes] == [(0, leaves)], "some leaves are missing"
         return self.nodes[0].value
 
 
 def subtrees(block: range) -> list[tuple[int, int]]:
-    """Start and size of the largest whole subtrees in a block: what its process will hold."""
+    """Return start and size of the largest whole subtrees in a block, which its process holds."""
     tree = TreeSum[None](lambda _left, _right: None)
     for leaf in block:
         tree.push(Node(leaf, 1, None))
