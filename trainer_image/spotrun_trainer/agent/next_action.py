@@ -74,13 +74,13 @@ def must_stop(known: Known) -> bool:
 
 
 def is_called_back(known: Known) -> bool:
-    """Of a worker whose processes ended well: whether they are wanted in the next world.
+    """Whether processes that ended well are needed in the next world.
 
-    Told of a change by a peer, a script ends before its own agent tells it.
+    A script that learns of a change from a peer ends before its own agent stops it.
     """
     world = known.answer.world if known.answer is not None else None
     if world is None or not world.processes or known.saves_on_order or known.progress.completed:
-        return False  # a training under `Run` says itself whether it is complete
+        return False  # a training under `Run` reports itself whether it is complete
     return must_stop(known)
 
 

@@ -38,7 +38,7 @@ def watch_failures(report: Callable[[int, str], None], *, end_siblings: Callable
 def watch_success(is_the_end: Callable[[], bool]) -> None:
     """Ask, from now on, whether the end of all training processes was the last one.
 
-    They may have ended well because those of a peer were told to: then they are wanted again.
+    They may have ended well because those of a peer got SIGTERM: then they are needed again.
     """
     original = LocalElasticAgent._monitor_workers  # noqa: SLF001 - there is no other way
 
