@@ -263,7 +263,7 @@ class Reason(Choice):
     SUSPENDED_BY_USER = "SuspendedByUser", "spec.suspend is true"
     COST_CORRECTED = "CostCorrected", "a later finding has changed the cost that was shown"
     DELETED = "Deleted", "the job was deleted while it cost something"
-    COMPLETED = "Completed", "the training is complete; the message names the last checkpoint"
+    COMPLETED = "Completed", "the training has ended well; the message names the last checkpoint"
 
 
 class ScalingReason(Choice):

@@ -115,12 +115,16 @@ def _end(pod: PodObject) -> PodEnd | None:
     message = one_line(words)
     if ended is None:
         return PodEnd(pod_reason=status.reason, pod_message=message)
+    last_words = read_last_words(ended.message)
+    if not message and last_words is None and ended.message:
+        # Such as StartError, where no program of ours ran that could say anything.
+        message = one_line(f"{ended.reason}: {ended.message.strip()}")
     return PodEnd(
         exit_code=ended.exit_code,
         container_reason=ended.reason,
         pod_reason=status.reason,
         pod_message=message,
-        words=read_last_words(ended.message),
+        words=last_words,
     )
 
 

@@ -10,6 +10,10 @@ from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import generation, training
 from spotrun.wire import Ending
 
+NO_STEP_SEEN = (
+    "its script ended well, and no training step was seen: its log says whether it has trained"
+)
+
 
 def complete(view: View, status: JobState) -> JobState:
     """End the job well; what is lost after that does not matter."""
@@ -23,7 +27,7 @@ def complete(view: View, status: JobState) -> JobState:
 def _how(view: View, status: JobState) -> str:
     saved = status.checkpoint
     agents = (worker.agent for worker in view.job.workers)
-    told = (agent.report.progress for agent in agents if agent is not None)
+    told = [agent.report.progress for agent in agents if agent is not None]
     if saved is not None and any(one and one.restored == saved.name for one in told):
         return (
             f"the training was complete already: it went on from {saved.name}, which was in its "
@@ -32,6 +36,9 @@ def _how(view: View, status: JobState) -> str:
         )
     if saved is not None:
         return f"the training is complete and its last checkpoint durable: {saved.name}"
+    done = status.progress.step if status.progress is not None else None
+    if not done and not any(one and one.step for one in told):
+        return NO_STEP_SEEN
     if view.job.spec.checkpoint is None:
         return "the training is complete; spec.checkpoint names no place, so no checkpoint was made"
     return (

@@ -6,7 +6,7 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import LABEL_JOB_UID, ConditionType, Phase, Reason
-from spotrun.api.status import Allowed, WorkersStatus
+from spotrun.api.status import Allowed, Restarts, WorkersStatus
 from spotrun.policies.failures.node_rejections import why_rejected
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.lifecycle.suspension import what_holds, why_suspended
@@ -22,7 +22,8 @@ from spotrun.state.job_state import JobState
 from spotrun.state.sizes import largest, smallest, wanted
 from spotrun.state.snapshot import PodPhase, Refusal
 from spotrun.state.view import FINISHED, View
-from spotrun.state.world_members import training
+from spotrun.state.worker_outcomes import FAILURES
+from spotrun.state.world_members import failed, generation, progress_told, training
 
 """Of other people's words in ours."""
 
@@ -46,12 +47,47 @@ def _where(view: View, status: JobState) -> tuple[Phase, Reason, str]:
     if status.suspended_by:
         going = f"; {len(view.alive)} workers are still there" if view.alive else ""
         return Phase.SUSPENDED, why_suspended(status), what_holds(view, status) + going
-    if members := training(status):
+    members = training(status)
+    if members and not _waits_to_start_again(view, status):
         lack = (no_node(view), left_out(view, status), no_start(view))
         others = (why_fewer(status), why_rejected(view, status), *lack)
-        message = "; ".join([f"{len(members)} workers train", *filter(None, others)])
+        message = "; ".join([_what_they_do(view, status), *filter(None, others)])
         return Phase.RUNNING, Reason.TRAINING, message
     return _waiting(view, status), *_waits_for(view, status)
+
+
+def _waits_to_start_again(view: View, status: JobState) -> bool:
+    """Whether processes of the world have failed, and are started again after a pause."""
+    return bool(failed(view, status)) and waits_for_retry(view, status)
+
+
+def _what_they_do(view: View, status: JobState) -> str:
+    """Say that they train, unless they were started after a failure and no step is seen yet."""
+    number, restarts = len(training(status)), status.restarts
+    last = restarts.last_generation if restarts is not None else None
+    has_failed = restarts is not None and restarts.failures and restarts.last_reason in FAILURES
+    is_later = last is not None and last < generation(status)
+    if restarts is None or not has_failed or not is_later or _has_stepped(view, status):
+        return f"{number} workers train"
+    return (
+        f"{number} workers run after {restarts.last_reason} ({_attempts(view, restarts)}), "
+        "and no step is seen yet"
+    )
+
+
+def _has_stepped(view: View, status: JobState) -> bool:
+    """Whether one of those who train has made a step, in this world or since the failure."""
+    present = generation(status)
+    told = progress_told(view, status)
+    since = status.restarts.counted_since if status.restarts is not None else None
+    saved = status.checkpoint.time if status.checkpoint is not None else None
+    if saved is not None and since is not None and saved.datetime > since.datetime:
+        return True
+    return any(one.generation >= present and one.step_seconds is not None for one in told)
+
+
+def _attempts(view: View, restarts: Restarts) -> str:
+    return f"{restarts.failures} of {view.job.spec.failures.max_restarts} restarts"
 
 
 def _waits_for(view: View, status: JobState) -> tuple[Reason, str]:
@@ -64,8 +100,9 @@ def _waits_for(view: View, status: JobState) -> tuple[Reason, str]:
     if waits_for_retry(view, status):
         restarts = status.restarts
         assert restarts is not None, "it waits for a retry"
-        again = f"{restarts.failures} of {view.job.spec.failures.max_restarts} restarts"
-        message = f"after {restarts.last_reason}: {again}, the next at {restarts.retry_at}"
+        again = f"{_attempts(view, restarts)}, the next try at {restarts.retry_at}"
+        message = f"after {restarts.last_reason}: {again}; {restarts.last_message or ''}"
+        message = message.rstrip("; ")
         return read_reason(restarts.last_reason, Reason.EXIT_CODE), message
     if view.alive and all(worker.speaks_old_wire for worker in view.alive):
         return Reason.AGENT_TOO_OLD, Reason.AGENT_TOO_OLD.purpose

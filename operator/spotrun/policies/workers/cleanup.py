@@ -62,8 +62,11 @@ def deletion_again_seconds(view: View, status: JobState) -> float | None:
 
 
 def _goodbyes(view: View, status: JobState) -> dict[int, float]:
-    """How long each worker of a job that succeeded may still take; those of others may not."""
+    """Return how long each worker of a finished job may still take to end by itself."""
     end = over_since(status)
+    if status.phase is Phase.FAILED and end is not None:
+        left = (end + GOODBYE - view.now).total_seconds()
+        return {one.serial: left for one in view.alive if _ends_by_itself(one)}
     if status.phase is not Phase.SUCCEEDED or end is None:
         return {}
     there = [worker for worker in view.job.workers if ended_at(view, worker) is None]
@@ -72,6 +75,11 @@ def _goodbyes(view: View, status: JobState) -> dict[int, float]:
     busy = frozenset() if _is_called_off(view, status) else frozenset(training(status))
     ends = {one.serial: _goes_at(one, end, is_busy=one.serial in busy) for one in there}
     return {serial: (moment - view.now).total_seconds() for serial, moment in ends.items()}
+
+
+def _ends_by_itself(worker: Worker) -> bool:
+    """Whether a worker of a failed job has failed itself: it ends, and its pod and log stay."""
+    return worker.agent is not None and worker.agent.report.failed is not None
 
 
 def _goes_at(worker: Worker, end: datetime, *, is_busy: bool) -> datetime:

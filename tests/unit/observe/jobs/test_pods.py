@@ -102,6 +102,15 @@ ENDS = [
         id="an exit code",
     ),
     pytest.param(
+        {"phase": "Failed", "containerStatuses": [ended(128, "StartError", "no such file: train")]},
+        PodEnd(
+            exit_code=128,
+            container_reason="StartError",
+            pod_message="StartError: no such file: train",
+        ),
+        id="the container could not be started",
+    ),
+    pytest.param(
         {
             "phase": "Running",
             "containerStatuses": [{"name": "log", "state": {}}, ended(137, "OOMKilled")],

@@ -2,7 +2,8 @@ import pytest
 
 from spotrun.api.names import Phase
 from spotrun.state.snapshot import Refusal
-from tests.support.jobs.builders import JobBuilder, a_job
+from spotrun.wire import Failure, Progress
+from tests.support.jobs.builders import JobBuilder, a_job, later
 from tests.support.jobs.decided import phase
 
 
@@ -31,3 +32,35 @@ from tests.support.jobs.decided import phase
 )
 def test_the_phase_and_its_reason(job: JobBuilder, expected: tuple[Phase, str]) -> None:
     assert phase(job) == expected
+
+
+BOOM = Failure(1, 1, "rank 0 ended with exit code 1: ValueError: no")
+
+
+def a_crash() -> JobBuilder:
+    job = a_job(1).training(0, in_process=False)
+    return job.with_worker(0, ready=True, arrived=1, in_process=False, failed=BOOM)
+
+
+def test_while_a_script_is_not_running_it_is_not_said_to_train() -> None:
+    status = a_crash().decide().status
+    assert (status.phase, status.reason) == (Phase.RECOVERING, "ExitCode")
+    assert status.message == (
+        "after ExitCode: 1 of 3 restarts, the next try at 2026-03-02T12:00:10Z; "
+        "rank 0 ended with exit code 1: ValueError: no"
+    )
+
+
+def test_after_a_failure_it_is_said_to_train_again_once_a_step_is_seen() -> None:
+    waits = a_crash()
+    waits = waits.with_state(waits.decide().status)
+    again = waits.with_state(waits.decide(later(11)).status)
+    runs = again.with_worker(0, ready=False, arrived=2, in_process=False, progress=Progress(2, 0))
+    status = runs.decide(later(12)).status
+    assert (status.phase, status.message) == (
+        Phase.RUNNING,
+        "1 workers run after ExitCode (1 of 3 restarts), and no step is seen yet",
+    )
+    stepped = Progress(2, 3, step_seconds=1.0)
+    runs = again.with_worker(0, ready=False, arrived=2, in_process=False, progress=stepped)
+    assert runs.decide(later(12)).status.message == "1 workers train"

@@ -15,7 +15,7 @@ from spotrun.state.actions import DeleteJob, Release, Remove
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import PodPhase
-from spotrun.wire import Ending
+from spotrun.wire import Ending, Failure
 from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, ago, an_end, later
 from tests.support.money.priced_nodes import at_work
 from tests.support.money.priced_nodes import ended as gone
@@ -132,6 +132,14 @@ def test_last_work_is_called_off_by_what_holds_a_job_back(
 
 def test_a_failed_jobs_workers_go_at_once() -> None:
     assert removed(over(ConditionType.FAILED, 0)) == [MEMBER, SPARE]
+
+
+def test_the_one_that_failed_ends_by_itself_so_that_its_log_stays() -> None:
+    boom = Failure(1, 1, "boom")
+    job = over(ConditionType.FAILED, 0).with_worker(MEMBER, ready=True, arrived=1, failed=boom)
+    assert removed(job) == [SPARE]
+    hangs = over(ConditionType.FAILED, 31).with_worker(MEMBER, ready=True, arrived=1, failed=boom)
+    assert removed(hangs) == [MEMBER, SPARE]
 
 
 @given(

@@ -29,7 +29,8 @@ def watch_failures(report: Callable[[int, str], None], *, end_siblings: Callable
             end_siblings()  # torchrun would give them 30 s
         result = original(agent, group)
         if result.failures:
-            report(*_words(_first(result.failures.values(), failed)))
+            first = _first(result.failures.values(), failed)
+            report(*_words(first, _rank(group, first.local_rank)))
         return result
 
     LocalElasticAgent._monitor_workers = monitor  # type: ignore[method-assign]  # noqa: SLF001
@@ -63,17 +64,23 @@ def _first(failures: Iterable[ProcessFailure], failed: set[int]) -> ProcessFailu
     return min(failures, key=lambda one: (one.local_rank not in failed, one.timestamp))
 
 
-def _words(failure: ProcessFailure) -> tuple[int, str]:
+def _rank(group: Any, local_rank: int) -> int:  # noqa: ANN401 - torch's own types
+    """Return the rank in the world of one of this worker's processes."""
+    ranks = {one.local_rank: one.global_rank for one in getattr(group, "workers", ())}
+    return int(ranks.get(local_rank, local_rank))
+
+
+def _words(failure: ProcessFailure, rank: int) -> tuple[int, str]:
     """Return the exit code that a container would have, and a message for people."""
     code = failure.exitcode
     if code < 0:
         name = signal.Signals(-code).name
         hint = " (often: out of memory)" if name == "SIGKILL" else ""
-        return _SIGNALLED - code, f"rank {failure.local_rank} was killed by {name}{hint}"
+        return _SIGNALLED - code, f"rank {rank} was killed by {name}{hint}"
     message: Any = failure.message
     if isinstance(message, dict):  # what torch's @record wrote
         message = message.get("message", "")
     if not Path(failure.error_file).is_file():
         message = "its log says why"
-    said = f"rank {failure.local_rank} ended with exit code {code}: {message}"
+    said = f"rank {rank} ended with exit code {code}: {message}"
     return min(code, _MOST_CODE), said
