@@ -10,7 +10,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 INSIGHTS = yaml.safe_load((ROOT / "SECURITY-INSIGHTS.yml").read_text())
 RELEASE = yaml.safe_load((ROOT / ".github/workflows/release.yaml").read_text())
-OURS = re.compile(r"https://github\.com/spotrun/spotrun/(?:blob|tree)/main/([\w./-]+)")
+OURS = re.compile(r"https://github\.com/spotrun/spotrun/(?:blob|tree)/main/([\w./-]*\w)")
 
 SAYING = [ROOT / "SECURITY-INSIGHTS.yml", *sorted((ROOT / "charts/spotrun").rglob("*.yaml"))]
 

@@ -251,7 +251,9 @@ class Executor:
             except KubeError as error:
                 if is_terminating(error):
                     return
-                log.warning("%s/%s: no event: %s", job.namespace, job.name, error)
+                log.warning(
+                    "%s/%s: an event could not be written: %s", job.namespace, job.name, error
+                )
 
     async def _event(self, job: JobSnapshot, body: dict[str, object]) -> Written:
         return await self._client.create(EVENTS, body, Written, namespace=job.namespace)

@@ -73,7 +73,9 @@ class PoolWriter:
         try:
             again = await self._bring_up_to_date(pool, self._wall())
         except (Conflict, NotFound) as error:
-            log.debug("capacitypool %s has changed meanwhile: %s", name, error)
+            log.debug(
+                "capacitypool %s has changed meanwhile, so it is decided again: %s", name, error
+            )
             return SEEN_SECONDS
         except AlreadyExists:
             return UNREADABLE_SECONDS  # or it has just been made, and its event is on its way

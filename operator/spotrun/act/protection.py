@@ -89,7 +89,13 @@ class Protection:
             if training(job.status):  # else nobody has made one yet
                 memory.budget_at = began
         for trouble in await self.before_workers(job, memory):
-            log.warning("%s/%s: not protected: %s", job.namespace, job.name, trouble)
+            log.warning(
+                "%s/%s: the workers' NetworkPolicy or PodDisruptionBudget could not be "
+                "restored: %s",
+                job.namespace,
+                job.name,
+                trouble,
+            )
             memory.policy_at = memory.budget_at = self._clock()
 
     async def _guard(self, job: JobSnapshot, memory: Memory) -> list[Trouble]:
@@ -108,7 +114,13 @@ class Protection:
     def _go_without(self, job: JobSnapshot, words: str, memory: Memory) -> None:
         """Let the job train without a budget, and try again after a while."""
         memory.budget_at = self._clock()
-        log.warning("%s/%s: evictions do not wait: %s", job.namespace, job.name, words)
+        log.warning(
+            "%s/%s: drains may evict workers before they are replaced, for the "
+            "PodDisruptionBudget was refused: %s",
+            job.namespace,
+            job.name,
+            words,
+        )
 
     def _is_recent(self, moment: float) -> bool:
         return self._clock() - moment < ENSURE_AGAIN_SECONDS

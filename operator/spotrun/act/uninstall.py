@@ -101,7 +101,10 @@ async def let_go_of_pods(client: Client, namespace: str | None) -> Counter[Key]:
                 )
         if not found:
             return released
-    raise UndoneError(f"{found} pods changed whenever they were to be let go of")
+    raise UndoneError(
+        f"{found} pods changed each time their finalizer was to be taken off: something else "
+        "writes to them; run this again"
+    )
 
 
 async def _lease(client: Client, namespace: str) -> Lease | None:

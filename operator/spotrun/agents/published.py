@@ -23,7 +23,12 @@ def publish(board: Board, job: JobSnapshot, status: JobState, version: str) -> N
     try:
         board.publish(published(job, status), int(version))
     except Exception:
-        log.exception("%s/%s: its workers are told nothing", job.namespace, job.name)
+        log.exception(
+            "%s/%s: the answers to its workers could not be made, so they hear nothing: "
+            "please report this",
+            job.namespace,
+            job.name,
+        )
 
 
 def published(job: JobSnapshot, status: JobState) -> Published:

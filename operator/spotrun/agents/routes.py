@@ -207,7 +207,11 @@ class App:
             seconds = self._request_limits.flood_seconds
             requests.drain(seconds)
             await self._sleep(seconds * (0.5 + self._roll()))  # not all who flood at one moment
-            raise Refused(429, "this worker asks too often", retry_after_seconds=wait)
+            raise Refused(
+                429,
+                "this worker asks too often: wait before the next request",
+                retry_after_seconds=wait,
+            )
         requests.take()
 
     async def _take_report(self, request: web.BaseRequest, worker: WorkerKey, place: Place) -> None:

@@ -182,7 +182,9 @@ class Tokens:
         except (KubeError, TimeoutError) as error:
             log.warning("a token could not be reviewed: %s", str(error) or "no answer in time")
             raise Refused(
-                503, "tokens cannot be checked at present", retry_after_seconds=2
+                503,
+                "tokens cannot be checked now, for the API server does not answer: try again",
+                retry_after_seconds=2,
             ) from error
         bearer = bearer_of(status)
         if bearer is None:
@@ -199,7 +201,7 @@ class Tokens:
         if for_refusals > 0 or wait > QUEUE_SECONDS:
             raise Refused(
                 429,
-                "too many tokens are to be checked",
+                "too many tokens are being checked: try again later",
                 retry_after_seconds=max(for_refusals, wait),
             )
         self._reviews.take()

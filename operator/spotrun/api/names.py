@@ -46,7 +46,7 @@ class Choice(StrEnum):
 
 GROUP: Final = Name("spotrun.dev", "the API group, and the prefix of every name of ours")
 VERSION: Final = Name("v1alpha1", "the served and stored version of the API")
-API_VERSION: Final = Name(f"{GROUP}/{VERSION}", "what manifests say in apiVersion")
+API_VERSION: Final = Name(f"{GROUP}/{VERSION}", "the apiVersion in manifests")
 TRAINING_JOB: Final = Name("TrainingJob", "the kind that users write")
 CAPACITY_POOL: Final = Name("CapacityPool", "the kind that holds a line of the market")
 
@@ -59,9 +59,9 @@ INSTANCE_TYPE_LABELS: Final = (
 ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 REGION_LABELS: Final = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
 
-LABEL_JOB: Final = Name("spotrun.dev/job", "on all that a job owns: the name of the TrainingJob")
+LABEL_JOB: Final = Name("spotrun.dev/job", "on every object of a job: the name of the TrainingJob")
 LABEL_JOB_UID: Final = Name(
-    "spotrun.dev/job-uid", "on all that a job owns: its UID, for a re-created job is another one"
+    "spotrun.dev/job-uid", "on every object of a job: its UID, for a re-created job is another one"
 )
 LABEL_SERIAL: Final = Name("spotrun.dev/serial", "on worker pods: the worker's number in its job")
 LABEL_TEMPLATE: Final = Name(
@@ -72,7 +72,7 @@ LABEL_CAPACITY: Final = Name(
 )
 LABEL_SLOT: Final = Name(
     "spotrun.dev/slot",
-    "on worker pods where perReplica is above 1: which part of a copy of the model it holds",
+    "on worker pods if perReplica is above 1: the part of a copy of the model that it holds",
 )
 LABEL_TEAM: Final = Name("team", "on TrainingJobs, copied to their pods: who pays")
 LABEL_COST_CENTER: Final = Name(
@@ -80,17 +80,17 @@ LABEL_COST_CENTER: Final = Name(
 )
 LABEL_PROJECT: Final = Name("project", "on TrainingJobs, copied to their pods: what it is for")
 LABEL_MANAGED_BY: Final = Name(
-    "app.kubernetes.io/managed-by", "on all that the operator makes: its own name"
+    "app.kubernetes.io/managed-by", "on every object that the operator makes: its own name"
 )
 MANAGED_BY: Final = Name(
     "spotrun", "the value of app.kubernetes.io/managed-by, and the field manager"
 )
 
 ANNOTATION_COST_USD: Final = Name(
-    "spotrun.dev/cost-usd", "on TrainingJobs: what the job has cost so far, in USD"
+    "spotrun.dev/cost-usd", "on TrainingJobs: the cost of the job so far, in USD"
 )
 ANNOTATION_COST_USD_PER_HOUR: Final = Name(
-    "spotrun.dev/cost-usd-per-hour", "on TrainingJobs: what the job costs now, in USD per hour"
+    "spotrun.dev/cost-usd-per-hour", "on TrainingJobs: the present cost of the job, in USD per hour"
 )
 ANNOTATION_COST_ON_DEMAND_USD: Final = Name(
     "spotrun.dev/cost-on-demand-usd", "on TrainingJobs: the same useful work on on-demand, in USD"
@@ -111,7 +111,7 @@ ANNOTATION_POOLS: Final = Name(
     "spotrun.dev/pools", "on worker pods: the CapacityPools they were asked from, between commas"
 )
 ANNOTATION_ZONE: Final = Name(
-    "spotrun.dev/zone", "on worker pods: the only zone they were asked from, where it is only one"
+    "spotrun.dev/zone", "on worker pods: the zone they were asked from, if it is only one"
 )
 ANNOTATION_AVOIDS: Final = Name(
     "spotrun.dev/avoids", "on worker pods: the host names of nodes they keep away from"
@@ -120,7 +120,8 @@ ANNOTATION_TRAINER: Final = Name(
     "spotrun.dev/trainer", "on worker pods: the name of the container that trains"
 )
 ANNOTATION_DEVICES: Final = Name(
-    "spotrun.dev/devices", "on worker pods: how many devices the container that trains claims (DRA)"
+    "spotrun.dev/devices",
+    "on worker pods: the number of devices that the container that trains claims (DRA)",
 )
 ANNOTATION_DO_NOT_DISRUPT: Final = Name(
     "karpenter.sh/do-not-disrupt", "on worker pods: Karpenter must not consolidate their nodes"
@@ -153,16 +154,17 @@ ENV_TOKEN_FILE: Final = Name(
     "SPOTRUN_TOKEN_FILE", "the projected token with which an agent proves which pod it is"
 )
 ENV_CHECKPOINT: Final = Name(
-    "SPOTRUN_CHECKPOINT", "where checkpoints go: the job's folder in the volume, or the uri"
+    "SPOTRUN_CHECKPOINT", "the place of checkpoints: the job's folder in the volume, or the uri"
 )
 ENV_CHECKPOINT_EVERY: Final = Name(
-    "SPOTRUN_CHECKPOINT_EVERY", "how often to save, where the script does not say: auto, or 600s"
+    "SPOTRUN_CHECKPOINT_EVERY",
+    "the interval between checkpoints if the script gives none: auto, or 600s",
 )
 ENV_CHECKPOINT_KEEP: Final = Name(
-    "SPOTRUN_CHECKPOINT_KEEP", "how many checkpoints to keep, where the script does not say"
+    "SPOTRUN_CHECKPOINT_KEEP", "the number of checkpoints to keep if the script gives none"
 )
 ENV_GRACE_SECONDS: Final = Name(
-    "SPOTRUN_GRACE_SECONDS", "how long a training process may take to end after SIGTERM"
+    "SPOTRUN_GRACE_SECONDS", "the time that a training process may take to end after SIGTERM"
 )
 ENV_TERMINATION_LOG: Final = Name(
     "SPOTRUN_TERMINATION_LOG", "the file in which a worker leaves its last words"
@@ -196,8 +198,8 @@ class ConditionType(Choice):
     RUNNING = "Running", "a world is training"
     SUSPENDED = "Suspended", "no workers are wanted for now"
     INTERRUPTED = "Interrupted", "capacity was taken away and not yet replaced"
-    CAPACITY_AVAILABLE = "CapacityAvailable", "as many workers as wanted can be had"
-    WITHIN_BUDGET = "WithinBudget", "what was spent and reserved is below the budget"
+    CAPACITY_AVAILABLE = "CapacityAvailable", "all wanted workers can get capacity"
+    WITHIN_BUDGET = "WithinBudget", "the money spent and reserved is below the budget"
     ON_SCHEDULE = "OnSchedule", "the deadline will be met at the present pace"
     PRICING_COMPLETE = "PricingComplete", "every worker's price is known"
     TEMPLATE_ACCEPTED = "TemplateAccepted", "a dry run accepted a pod made from the template"
@@ -280,10 +282,10 @@ class ScalingReason(Choice):
     WITHIN_TOLERANCE = "WithinTolerance", "utilization is as near its target as is asked"
     BEST_SIZE = "BestSize", "no other size does the same work for less"
     NO_BENEFIT = "NoBenefit", "utilization asks for another size, and it would bring too little"
-    TRIED_BEFORE = "TriedBefore", "so many workers were tried of late, and were too many"
+    TRIED_BEFORE = "TriedBefore", "this number of workers was tried recently and was too large"
     NOT_REPAID = "NotRepaid", "the change would not pay for its stall in the time that is left"
     AT_LARGEST_SIZE = "AtLargestSize", "workers.max, sizes or the microbatches allow no more"
     AT_SMALLEST_SIZE = "AtSmallestSize", "workers.min or sizes allow no fewer"
     NO_CAPACITY = "NoCapacity", "more cannot be had at present"
     BUDGET_LIMIT = "BudgetLimit", "budget.maxUsdPerHour allows no more"
-    NO_UTILIZATION = "NoUtilization", "nobody tells of what there is a target for"
+    NO_UTILIZATION = "NoUtilization", "no utilization is known of any resource that has a target"

@@ -90,4 +90,4 @@ def _prepared(
     except ValueError as error:
         parser.error(str(error))
     except ModuleNotFoundError as error:
-        parser.error(f"its libraries are not installed ({error}): pip install 'spotrun[operator]'")
+        parser.error(f"libraries are not installed ({error}): pip install 'spotrun[operator]'")

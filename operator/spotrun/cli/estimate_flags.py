@@ -35,7 +35,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.usage = f"{parser.prog} -f FILE [--work-hours H] [flags]"
     _describe_job(parser.add_argument_group("the job"))
     _describe_market(parser.add_argument_group("the market"))
-    _describe_output(parser.add_argument_group("what is replayed and printed"))
+    _describe_output(parser.add_argument_group("replay and output"))
 
 
 def _describe_job(group: argparse._ArgumentGroup) -> None:

@@ -57,7 +57,7 @@ def run(options: Options) -> int:
         log.error("the operator ends: %s%s", error, hint)  # noqa: TRY400 - no traceback needed
         return BROKEN
     except Exception:
-        log.exception("the operator ends by a mistake of its own: please report this")
+        log.exception("the operator ends by an error of its own: please report this")
         return BROKEN
     log.info("the operator has ended")
     return 0

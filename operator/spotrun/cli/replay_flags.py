@@ -12,8 +12,7 @@ def add_changeover(group: argparse._ArgumentGroup) -> None:
         type=numbers.minutes,
         default=10.0,
         metavar="MIN",
-        help="from the first second of a new node that is paid until its worker trains "
-        "(default: 10)",
+        help="paid time of a new node until its worker trains (default: 10)",
     )
 
 

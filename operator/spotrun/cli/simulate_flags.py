@@ -39,7 +39,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     _describe_job(parser.add_argument_group("the job"))
     _describe_market(parser.add_argument_group("the market"))
     _describe_rules(parser.add_argument_group("the rules"))
-    _describe_output(parser.add_argument_group("what is replayed and printed"))
+    _describe_output(parser.add_argument_group("replay and output"))
 
 
 def _describe_job(group: argparse._ArgumentGroup) -> None:
@@ -84,10 +84,10 @@ def _describe_market(group: argparse._ArgumentGroup) -> None:
         help="begin there, in ticks of the first trace (default: 0)",
     )
     group.add_argument(
-        "--every", type=numbers.count, metavar="TICKS", help="how far apart several starts are"
+        "--every", type=numbers.count, metavar="TICKS", help="distance between several starts"
     )
     group.add_argument(
-        "--starts", type=numbers.count, default=1, metavar="N", help="how many starts (default: 1)"
+        "--starts", type=numbers.count, default=1, metavar="N", help="number of starts (default: 1)"
     )
     replay_flags.add_prices(group, ", for traces without one")
 
@@ -124,6 +124,9 @@ def _describe_rules(group: argparse._ArgumentGroup) -> None:
 
 def _describe_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--policy", choices=POLICIES, default="spotrun", help="who decides (default: spotrun)"
+        "--policy",
+        choices=POLICIES,
+        default="spotrun",
+        help="the policy that decides (default: spotrun)",
     )
     group.add_argument("--json", action="store_true", help="print one JSON object, not a table")

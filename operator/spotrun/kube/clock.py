@@ -106,7 +106,7 @@ class Clock:
             if not self._is_confirmed:
                 self._line = self._other
         elif seconds - other.seconds >= SETTLE_SECONDS:
-            log.warning("the API server keeps its time: it counts from now on")
+            log.warning("the API server has kept its time, which counts from now on")
             self._set(_Line(other.at(seconds), seconds))
 
     def _warn(self, date_header: datetime.datetime, seconds: float) -> None:

@@ -126,7 +126,7 @@ class Election:
                 async with asyncio.timeout(self._patience_seconds()):
                     await self._attempt()
             except (Conflict, AlreadyExists):
-                log.debug("lease %s changed under us, looking again", self._name)
+                log.debug("lease %s was changed by another replica, looking again", self._name)
             except (KubeError, TimeoutError) as error:
                 log.warning("lease %s: %s", self._name, str(error) or "no answer in time")
             except Exception:

@@ -34,4 +34,8 @@ async def first_of(*waits: Coroutine[object, object, object]) -> None:
 def _say_why(task: asyncio.Task[None]) -> None:
     """Log the error that ended a task: nobody may be waiting for it."""
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("%s has ended by a mistake: please report this", task.get_name(), exc_info=error)
+        log.error(
+            "%s has ended by an error of its own: please report this",
+            task.get_name(),
+            exc_info=error,
+        )

@@ -90,19 +90,19 @@ _OF_MONEY: tuple[Figure[_Money], ...] = (
     ),
     Figure(
         "cost_corrected_usd",
-        "What later findings have added to that; below zero where less was owed than was shown.",
+        "Amount that later findings have added to it; negative where less was owed than was shown.",
         False,
         lambda of: _corrected(of.cost.usd, of.cost.corrected_usd),
     ),
     Figure(
         "spot_cost_usd",
-        "Of what was spent, on spot capacity, as it was first shown.",
+        "Spent so far on spot capacity, as it was first shown.",
         True,
         lambda of: _as_first_shown(of.cost.spot_usd, of.cost.spot_corrected_usd),
     ),
     Figure(
         "spot_cost_corrected_usd",
-        "What later findings have taken from that; zero or below.",
+        "Amount that later findings have taken from it; zero or negative.",
         False,
         lambda of: _corrected(of.cost.spot_usd, of.cost.spot_corrected_usd),
     ),
@@ -115,43 +115,43 @@ _OF_MONEY: tuple[Figure[_Money], ...] = (
     ),
     Figure(
         "saved_usd",
-        "On-demand cost minus what was spent; below zero where spot cost more.",
+        "On-demand cost minus the money spent; negative where spot cost more.",
         False,
         lambda of: of.cost.saved_usd,
     ),
     Figure(
         "lost_work_cost_usd",
-        "Spent on steps done twice and on stalls; contained in what was spent.",
+        "Spent on steps done twice and on stalls; contained in the money spent.",
         True,
         lambda of: of.cost.lost_work_usd,
     ),
     Figure(
         "useful_cost_usd",
-        "Spent on steps that were new and stay; contained in what was spent.",
+        "Spent on steps that were new and stay; contained in the money spent.",
         True,
         lambda of: of.sums.useful_usd,
     ),
     Figure(
         "goodput_ratio",
-        "Share of what was spent that bought steps which were new and stay.",
+        "Share of the money spent that bought steps which were new and stay.",
         False,
         lambda of: _ratio(of.cost.goodput),
     ),
     Figure(
         "idle_cost_usd",
-        "Unused parts of nodes on which no other job runs; not in what was spent.",
+        "Unused parts of nodes on which no other job runs; not in the money spent.",
         True,
         lambda of: of.cost.idle_usd,
     ),
     Figure(
         "estimated_transfer_cost_usd",
-        "Traffic of gradients between zones, as estimated; not in what was spent.",
+        "Traffic of gradients between zones, as estimated; not in the money spent.",
         True,
         lambda of: of.cost.estimated_transfer_usd,
     ),
     Figure(
         "forecast_cost_usd",
-        "What the job will have cost at its end.",
+        "Expected cost of the job at its end.",
         False,
         lambda of: of.cost.forecast_usd,
     ),
@@ -163,7 +163,7 @@ _OF_MONEY: tuple[Figure[_Money], ...] = (
     ),
     Figure(
         "pricing_complete",
-        "1 where every worker's price is known, 0 where the sums are sums of a part.",
+        "1 if every worker's price is known, 0 if the sums are incomplete.",
         False,
         lambda of: of.cost.pricing and of.cost.pricing is Pricing.COMPLETE,
     ),
@@ -188,13 +188,13 @@ _OF_WASTE: tuple[Figure[Amount | None], ...] = (
 _OF_POOLS: tuple[Figure[PoolCost], ...] = (
     Figure(
         "pool_cost_usd",
-        "What was spent, by the CapacityPool of the nodes (empty: none), as it was first shown.",
+        "Spent so far, by the CapacityPool of the nodes (empty: none), as it was first shown.",
         True,
         lambda spent: _as_first_shown(spent.usd, spent.corrected_usd),
     ),
     Figure(
         "pool_cost_corrected_usd",
-        "What later findings have taken from that; zero or below.",
+        "Amount that later findings have taken from it; zero or negative.",
         False,
         lambda spent: _corrected(spent.usd, spent.corrected_usd),
     ),
@@ -202,5 +202,5 @@ _OF_POOLS: tuple[Figure[PoolCost], ...] = (
 
 _OF_JOBS: tuple[Figure[Published], ...] = (
     Figure("budget_usd", "budget.maxCostUsd.", False, lambda job: job.budget_usd),
-    Figure("unpriced_workers", "Workers on nodes whose price nobody knows.", False, _num_unpriced),
+    Figure("unpriced_workers", "Workers on nodes without a known price.", False, _num_unpriced),
 )

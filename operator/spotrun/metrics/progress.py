@@ -55,8 +55,8 @@ _FIGURES: tuple[Figure[Published], ...] = (
         False,
         _step,
     ),
-    Figure("samples_per_second", "Samples trained per second of late.", False, _samples_per_second),
-    Figure("redone_steps", "Steps done again after something was lost.", True, _redone_steps),
+    Figure("samples_per_second", "Recent samples trained per second.", False, _samples_per_second),
+    Figure("redone_steps", "Steps done again after a loss.", True, _redone_steps),
     Figure(
         "checkpoint_step",
         "The step that the newest acknowledged checkpoint holds, 0 before the first.",
@@ -65,7 +65,7 @@ _FIGURES: tuple[Figure[Published], ...] = (
     ),
     Figure(
         "checkpoint_timestamp_seconds",
-        "When the newest acknowledged checkpoint was complete, in seconds since 1970.",
+        "Time at which the newest acknowledged checkpoint was complete, in seconds since 1970.",
         False,
         _checkpoint_time,
     ),

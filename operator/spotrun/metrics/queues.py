@@ -22,11 +22,11 @@ class Queues(Collector):
         if not self._leads():
             return
         keys = GaugeMetricFamily(
-            "spotrun_queue_keys", "Jobs and pools that wait to be looked at.", labels=("queue",)
+            "spotrun_queue_keys", "Jobs and pools that wait for their turn.", labels=("queue",)
         )
         oldest = GaugeMetricFamily(
             "spotrun_queue_oldest_seconds",
-            "For how long the first in line has waited.",
+            "Time for which the first in line has waited.",
             labels=("queue",),
         )
         for name, queue in self._queues.items():

@@ -69,13 +69,13 @@ class Meter:
         )
         self.reconcile_seconds = Histogram(
             "spotrun_trainingjob_reconcile_duration_seconds",
-            "From taking a job off the queue to having done what was decided.",
+            "Time from taking a job off the queue until its decision was carried out.",
             buckets=_DECISION_SECONDS,
             registry=self.registry,
         )
         self._reconcile_errors = Counter(
             "spotrun_trainingjob_reconcile_errors",
-            "Work on jobs, or one write of it, in vain, by what went wrong; it is tried again.",
+            "Failures of the work on jobs, or of one write, by what went wrong; it is tried again.",
             ("error",),
             registry=self.registry,
         )
@@ -144,7 +144,7 @@ def _families(jobs: list[Published]) -> Iterator[Metric]:
     )
     workers = GaugeMetricFamily(
         "spotrun_trainingjob_workers",
-        "Workers of a job: wanted, running, and of those on spot capacity.",
+        "Workers of a job: wanted, running, and running on spot capacity.",
         labels=(*_LABELS, "state"),
     )
     progress = GaugeMetricFamily(

@@ -13,12 +13,12 @@ def scaling_families(jobs: Iterable[Published]) -> Iterator[Metric]:
     """Yield the sizes of each job in mode Auto; in mode Manual the operator decides none."""
     workers = GaugeMetricFamily(
         "spotrun_trainingjob_scaling_workers",
-        "The size that is justified, and that of the world that trains.",
+        "The justified size, and the size of the world that trains.",
         labels=(*_LABELS, "state"),
     )
     utilization = GaugeMetricFamily(
         "spotrun_trainingjob_utilization_ratio",
-        "What the workers use of what there is a target for; of GPUs the compute share of a step.",
+        "Used share of each resource with a target; for GPUs the compute share of a step.",
         labels=(*_LABELS, "resource"),
     )
     decisions = CounterMetricFamily(

@@ -162,7 +162,7 @@ class Caches(Following):
         try:
             return self._with_surroundings(seen)
         except Exception as error:  # as where a policy fails; the log says where
-            log.exception("looking around %s/%s failed", *key)
+            log.exception("%s/%s: pools, neighbours and its turn could not be looked at", *key)
             return undecided(seen, error)
 
     def _with_surroundings(self, seen: JobSnapshot) -> JobSnapshot:
@@ -191,7 +191,7 @@ class Caches(Following):
                     self.snapshot(key, Memory(), self._clock())
             except Exception:
                 # A bug that its own turn will show again; the other jobs must not wait for it.
-                log.exception("looking at %s/%s failed", *key)
+                log.exception("%s/%s: the job could not be looked at", *key)
             await asyncio.sleep(0)  # thousands take a while
 
     def _wants_nodes(self, key: Key) -> bool:

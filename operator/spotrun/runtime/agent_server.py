@@ -126,7 +126,7 @@ class Server:
                 await self.renew()
             except (KubeError, OSError, ValueError) as error:
                 # What is shown now is good for weeks.
-                log.warning("the certificates could not be looked at: %s", error)
+                log.warning("the certificates could not be read, the old ones stay: %s", error)
 
     def _watch(self, meter: Meter) -> None:
         connections = self._listener.connections

@@ -284,7 +284,10 @@ class Controller:
                 await first_of(self._election.lost.wait(), self._caches.rewound.wait())
             await self._server.step_down()
             if self._caches.rewound.is_set():
-                log.warning("the API server shows an older state than before: all begins anew")
+                log.warning(
+                    "the API server shows an older state than before (etcd was "
+                    "restored?): all caches begin anew"
+                )
             else:
                 log.info("no longer leading")
 

@@ -37,7 +37,7 @@ class HostPort(NamedTuple):
 
 def _text(value: str) -> str:
     if not value:
-        raise ValueError("it is empty: leave it out instead")
+        raise ValueError("the value is empty: leave the option out instead")
     return value
 
 
@@ -127,8 +127,8 @@ class Options:
         metadata=_flag(
             _file,
             "FILE",
-            "how to reach the cluster; default: in a pod its service account, elsewhere KUBECONFIG "
-            "or ~/.kube/config",
+            "the kubeconfig of the cluster; default: in a pod its service account, elsewhere "
+            "KUBECONFIG or ~/.kube/config",
         ),
     )
     context: str | None = field(
@@ -155,7 +155,7 @@ class Options:
         metadata=_flag(
             _host_port,
             "HOST:PORT",
-            "where agents find the operator, as written into their pods: it must lead to any "
+            "the address of the operator that is written into workers' pods: it must lead to any "
             "replica, now and later; needed in a pod, elsewhere the default is this replica's "
             "--address",
         ),
@@ -165,25 +165,27 @@ class Options:
         metadata=_flag(
             _host_port,
             "HOST:PORT",
-            "where agents reach this very replica: a standby sends them to the leader's; "
-            "default: POD_IP, or the address from which this machine reaches the API server, "
-            "and --agents-port",
+            "the address of this very replica for agents: a standby sends them to the leader's; "
+            "default: POD_IP, or the address from which this machine reaches the API server, and "
+            "--agents-port",
         ),
     )
     agents_host: str = field(
-        default="", metadata=_flag(_bind, "IP", "serve agents there; default: everywhere")
+        default="", metadata=_flag(_bind, "IP", "serve agents on this address; default: on all")
     )
     agents_port: int = field(
-        default=8443, metadata=_flag(_port, "PORT", "serve agents (TLS) there")
+        default=8443, metadata=_flag(_port, "PORT", "serve agents (TLS) on this port")
     )
     metrics_host: str = field(
         default="",
-        metadata=_flag(_bind, "IP", "serve metrics and probes there; default: everywhere"),
+        metadata=_flag(_bind, "IP", "serve metrics and probes on this address; default: on all"),
     )
     metrics_port: int = field(
-        default=8080, metadata=_flag(_port, "PORT", "serve /metrics and /readyz there")
+        default=8080, metadata=_flag(_port, "PORT", "serve /metrics and /readyz on this port")
     )
-    liveness_port: int = field(default=8081, metadata=_flag(_port, "PORT", "serve /healthz there"))
+    liveness_port: int = field(
+        default=8081, metadata=_flag(_port, "PORT", "serve /healthz on this port")
+    )
     tls_cert: Path | None = field(
         default=None,
         metadata=_flag(
@@ -249,15 +251,17 @@ class Options:
         ),
     )
     workers: int = field(
-        default=64, metadata=_flag(_whole(1, 1_000), "N", "how many jobs to work on at once")
+        default=64, metadata=_flag(_whole(1, 1_000), "N", "number of jobs worked on at once")
     )
     lease_seconds: int = field(
         default=15,
-        metadata=_flag(_whole(3, 3_600), "N", "how long a leader that fell silent is waited for"),
+        metadata=_flag(_whole(3, 3_600), "N", "time for which a silent leader is waited for"),
     )
     log_format: Literal["text", "json"] = field(
         default="text",
-        metadata=_flag(_one_of("text", "json"), "text|json", "for people or for machines"),
+        metadata=_flag(
+            _one_of("text", "json"), "text|json", "text for people, or JSON for machines"
+        ),
     )
     log_level: str = field(
         default="info", metadata=_flag(_one_of(*_LEVELS), "LEVEL", f"one of {', '.join(_LEVELS)}")

@@ -191,7 +191,9 @@ class Reconciler:
         try:
             missing = hidden(job, shown_before) if job.has_ledger else frozenset[int]()
         except Exception:
-            log.exception("%s/%s: who is hidden is not known", job.namespace, job.name)
+            log.exception(
+                "%s/%s: the workers without our labels are not known", job.namespace, job.name
+            )
             missing = frozenset()
         memory.shown |= missing - memory.vanished
         since = {serial: self._wall() for serial in missing & shown_before}

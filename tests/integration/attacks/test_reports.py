@@ -235,4 +235,4 @@ async def test_a_worker_reports_without_a_pause(stage: Stage) -> None:
         while told[-1].status == 200 and len(told) < 2_000:  # a slow machine needs more of them
             told.append(await traitor.report({"wire": 1, "ready": True}))
     assert told[0].status == 200
-    assert told[-1] == Told(429, "this worker asks too often")
+    assert told[-1] == Told(429, "this worker asks too often: wait before the next request")

@@ -77,4 +77,4 @@ def test_a_mistake_in_what_they_are_told_stops_nobody(
     board = Board(b"key")
     publish(board, JOB, JOB.status, JOB.version)
     assert not board.is_gone(Key("ns", "job"))
-    assert "its workers are told nothing" in caplog.text
+    assert "the answers to its workers could not be made" in caplog.text

@@ -233,7 +233,7 @@ def refused(
 @pytest.mark.parametrize(
     ("flags", "complaint"),
     [
-        (["-f", "-"], "how much work is it? Give --work-hours"),
+        (["-f", "-"], "the amount of work is unknown, for no status says"),
         (["-f", "none.yaml"], "none.yaml cannot be read: No such file or directory"),
         (["--work-hours", "6"], "the following arguments are required: -f/--filename"),
         (["-f", "-", "--work-hours", "0"], "'0' is not hours from 0.001 to 100000"),

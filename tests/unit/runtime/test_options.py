@@ -93,7 +93,7 @@ def test_what_kubernetes_says_of_a_service_is_no_option() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [
-        ("kubeconfig", "", "it is empty: leave it out instead"),
+        ("kubeconfig", "", "the value is empty: leave the option out instead"),
         ("namespace", "ML", "'ML' is no namespace: use lower-case letters"),
         ("watch_namespace", "a b", "'a b' is no namespace"),
         ("watch_namespace", "a" * 64, "is no namespace"),

@@ -93,8 +93,8 @@ class TargetResource(Choice):
     """The resource whose utilization is kept."""
 
     GPU = "GPU", "the share of a step in which the GPU computes"
-    CPU = "CPU", "of what the workers request"
-    MEMORY = "Memory", "of what the workers request"
+    CPU = "CPU", "share of the workers' requests"
+    MEMORY = "Memory", "share of the workers' requests"
 
 
 class Target(Model):

@@ -198,7 +198,7 @@ def _tls(configuration: Configuration) -> tuple[ssl.SSLContext, bytes]:
     try:
         context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
     except ssl.SSLError as error:
-        raise ValueError(f"its certificate authority is no certificate: {error}") from error
+        raise ValueError(f"the certificate authority is no certificate: {error}") from error
     # Authorities of real clusters lack extensions that Python 3.13 started to ask for.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if configuration.cert_file:
@@ -206,7 +206,7 @@ def _tls(configuration: Configuration) -> tuple[ssl.SSLContext, bytes]:
             context.load_cert_chain(configuration.cert_file, configuration.key_file)
         except ssl.SSLError as error:
             raise ValueError(
-                f"its client certificate and key are none, or not of each other: {error}"
+                f"the client certificate or key cannot be read, or they do not match: {error}"
             ) from error
     if not configuration.verify_ssl:
         context.check_hostname = False

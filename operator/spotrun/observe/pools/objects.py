@@ -76,7 +76,11 @@ def read_pool(pool: PoolObject) -> Pool | None:
             bytes(pool.status), by_alias=True, by_name=False
         )
     except ValidationError as error:
-        log.warning("what was learned of %s cannot be read, so it is lost: %s", meta.name, error)
+        log.warning(
+            "the status of capacitypool %s cannot be read, so what was learned is lost: %s",
+            meta.name,
+            error,
+        )
         status = CapacityPoolStatus()
     is_ours = meta.labels.get(LABEL_MANAGED_BY) == MANAGED_BY and meta.generation == 1
     return Pool(meta.name, spec, meta.labels, status, meta.uid, meta.resource_version, is_ours)

@@ -85,13 +85,15 @@ class _Azure:
                 return items
             page = await get_json(session, self._same_place(page.next_page), _Page)
             items += page.items
-        raise CloudUnavailableError(f"more than {_MOST_PAGES} pages about {instance_type}")
+        raise CloudUnavailableError(
+            f"its list has more than {_MOST_PAGES} pages about {instance_type}"
+        )
 
     def _same_place(self, link: str) -> str:
         """Return the link to another page, if it leads where the first one was."""
         here, target = urlsplit(self._url), urlsplit(link)
         if (here.scheme, here.hostname) != (target.scheme, target.hostname):
-            raise CloudUnavailableError(f"the next page is said to be at {target.hostname}")
+            raise CloudUnavailableError(f"the next page is at another host, {target.hostname}")
         return link
 
 

@@ -51,7 +51,7 @@ async def get_json(
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:  # ValidationError is one
-        raise CloudUnavailableError(f"an answer that is no list of prices ({error})") from error
+        raise CloudUnavailableError(f"the answer is no list of prices ({error})") from error
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
@@ -59,6 +59,6 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     async for chunk in response.content.iter_any():
         size += len(chunk)
         if size > _MOST_BYTES:
-            raise CloudUnavailableError(f"an answer of more than {_MOST_BYTES} bytes")
+            raise CloudUnavailableError(f"the answer has more than {_MOST_BYTES} bytes")
         parts.append(chunk)
     return b"".join(parts)

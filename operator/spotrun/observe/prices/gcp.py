@@ -159,7 +159,7 @@ class _Gcp:
                 if not page.next_page_token:
                     return catalog
                 params = {**params, "pageToken": page.next_page_token}
-        raise CloudUnavailableError(f"more than {_MOST_PAGES} pages")
+        raise CloudUnavailableError(f"its catalog has more than {_MOST_PAGES} pages")
 
 
 async def _own_token() -> str:

@@ -123,7 +123,7 @@ class Usage:
             self._refused_until = self._clock() + REFUSED_SECONDS
         before, self._obstacle = self._obstacle, _advice(error)
         if not before:
-            log.info("sizes of jobs whose scripts tell nothing: %s", self._obstacle)
+            log.info("jobs whose scripts report no steps cannot be sized: %s", self._obstacle)
 
 
 def _read(item: msgspec.Raw) -> PodMetricsObject | None:

@@ -80,14 +80,14 @@ def _work_seconds(status: TrainingJobStatus | None, given: float | None, full: i
     progress, pace = (status.progress, status.pace) if status is not None else (None, None)
     if progress is None or progress.total_steps is None or pace is None:
         raise ValueError(
-            "how much work is it? Give --work-hours: no status says how many steps there are, and "
-            "how long each takes"
+            "the amount of work is unknown, for no status says how many steps there are and how "
+            "long each takes: give --work-hours"
         )
     if pace.step_seconds is None or not pace.workers:
-        raise ValueError("give --work-hours: the status does not say how long a step takes yet")
+        raise ValueError("the status does not say yet how long a step takes: give --work-hours")
     steps = progress.total_steps - (progress.step or 0)
     if steps <= 0:
-        raise ValueError("nothing is left to do: all steps are done")
+        raise ValueError("there is nothing to estimate, for all steps are done")
     return steps * float(pace.step_seconds.decimal) * pace.workers / full
 
 
@@ -104,11 +104,11 @@ def _deadline_seconds(job: TrainingJob, now: datetime) -> float:
     left = round(left, 3)  # as fine as a duration is written
     if left >= _LONGEST_SECONDS:
         raise ValueError(
-            f"its deadline is {left / _HOUR:,.0f} h from now, and {_LONGEST_SECONDS / _HOUR:,.0f} "
+            f"the deadline is {left / _HOUR:,.0f} h from now, and {_LONGEST_SECONDS / _HOUR:,.0f} "
             "h are the most that a duration can say: leave spec.deadline out"
         )
     if left <= 0:
-        raise ValueError(f"its deadline was {Duration.of(-left)} ago: there is no time to plan")
+        raise ValueError(f"the deadline was {Duration.of(-left)} ago: there is no time to plan")
     return left
 
 

@@ -100,14 +100,14 @@ def a_kubeconfig(cluster: dict[str, Any], user: dict[str, Any], **parts: Any) ->
         pytest.param(a_kubeconfig({"server": "https://[::1"}, {}), "no URL", id="half a bracket"),
         pytest.param(
             a_kubeconfig(SERVER | {"certificate-authority-data": "bm9uZQ=="}, {}),
-            "its certificate authority is no certificate",
+            "the certificate authority is no certificate",
             id="no authority",
         ),
         pytest.param(
             a_kubeconfig(
                 SERVER, {"client-certificate-data": "bm9uZQ==", "client-key-data": "bm9uZQ=="}
             ),
-            "its client certificate and key are none",
+            "the client certificate or key cannot be read",
             id="no certificate",
         ),
     ],

@@ -180,7 +180,7 @@ async def test_who_does_not_answer_for_good_is_asked_rarely_and_that_is_said_onc
     await watch.over(2 * REFUSED_SECONDS, a_mute_job())
     assert len(watch.cluster.asked) == 3
     assert [record.message for record in caplog.records if words in record.message] == [
-        f"sizes of jobs whose scripts tell nothing: {seen.use_unknown}"
+        f"jobs whose scripts report no steps cannot be sized: {seen.use_unknown}"
     ]
 
 

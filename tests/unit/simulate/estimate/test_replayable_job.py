@@ -106,7 +106,7 @@ def test_its_deadline(
 def test_a_deadline_that_has_passed_leaves_nothing_to_plan() -> None:
     job = a_job(created=NOW - timedelta(hours=12), deadline={"finishWithin": "10h"})
 
-    with pytest.raises(ValueError, match="its deadline was 2h ago"):
+    with pytest.raises(ValueError, match="the deadline was 2h ago"):
         what_is_replayed_of(job)
 
 
@@ -114,7 +114,7 @@ def test_a_deadline_that_has_passed_leaves_nothing_to_plan() -> None:
     ("deadline", "created", "complaint"),
     [
         ({"finishBefore": "2999-01-01T00:00:00Z"}, None, "is 8,527,716 h from now, and 1,000,000"),
-        ({"finishWithin": "0.1ms"}, None, "its deadline was 0s ago"),
+        ({"finishWithin": "0.1ms"}, None, "the deadline was 0s ago"),
         ({"finishWithin": "10h"}, "2026-03-01T08:00:00", "metadata.creationTimestamp: must be a t"),
         ({"finishWithin": "10h"}, "yesterday", "metadata.creationTimestamp: must be a time with"),
     ],
@@ -202,16 +202,19 @@ def test_its_checkpoints(checkpoint: dict[str, Any], seconds: float) -> None:
 @pytest.mark.parametrize(
     ("status", "complaint"),
     [
-        ({}, "how much work is it"),
-        ({"progress": {"step": 5}}, "how much work is it"),
-        ({"progress": {"step": 5, "totalSteps": 9}}, "how much work is it"),
-        ({"progress": {"step": 5, "totalSteps": 9}, "pace": {}}, "how long a step takes yet"),
+        ({}, "the amount of work is unknown"),
+        ({"progress": {"step": 5}}, "the amount of work is unknown"),
+        ({"progress": {"step": 5, "totalSteps": 9}}, "the amount of work is unknown"),
+        (
+            {"progress": {"step": 5, "totalSteps": 9}, "pace": {}},
+            "not say yet how long a step takes",
+        ),
         (
             {
                 "progress": {"step": 9, "totalSteps": 9},
                 "pace": {"stepSeconds": "1", "workers": 1},
             },
-            "nothing is left to do",
+            "there is nothing to estimate",
         ),
     ],
 )
