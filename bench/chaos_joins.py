@@ -84,11 +84,10 @@ class Joins:
         if not self._until(self._has_joined, JOIN_SECONDS):
             raise self._stuck("nobody joined")
         world = self._job.status.world
-        assert world is not None, "somebody has joined it"
-        assert world.trained is not None, "and the others had trained"
-        self._joined = world.generation
+        assert world.state_holders, "somebody has joined those who had trained"
+        self._joined = world.number
         crew = [self._job.workers[serial] for serial in self._job.crew]
-        old = [one for one in crew if one.serial in world.trained.numbers]
+        old = [one for one in crew if one.serial in world.holder_set]
         return old, [one for one in crew if one not in old]
 
     def _all_step(self) -> bool:
@@ -97,10 +96,10 @@ class Joins:
 
     def _has_joined(self) -> bool:
         world = self._job.status.world
-        if world is None or not world.switch or world.trained is None:
+        if not world.is_active or not world.state_holders:
             return False
-        is_joined = not set(self._job.crew) <= set(world.trained.numbers)
-        return is_joined and world.generation > self._joined
+        is_joined = not set(self._job.crew) <= world.holder_set
+        return is_joined and world.number > self._joined
 
     def _trained_on(self, after: dict[LocalWorker, int], victim: LocalWorker) -> bool:
         if victim.serial in self._job.crew:

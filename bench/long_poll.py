@@ -29,14 +29,13 @@ from devcluster.argument_types import how_many
 from spotrun.agents.answers import Peer, Published
 from spotrun.agents.long_poll import Board
 from spotrun.agents.tokens import POD_NAME, POD_UID, ReviewStatus, ReviewUser, Tokens
-from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import SERVER_NAME, TOKEN_AUDIENCE, Phase
-from spotrun.api.status import How, World
+from spotrun.api.status import How
 from spotrun.http.certificates import Pair, make_authority, sign_serving
 from spotrun.http.tls import Identity
 from spotrun.observe.telemetry.agents import Agents as Heard
 from spotrun.runtime.agent_server import Server, Settings
-from spotrun.state.job_state import JobState
+from spotrun.state.job_state import JobState, World
 
 NAMESPACE = "bench"
 WORKERS = 1_000  # of each job
@@ -404,10 +403,10 @@ def resident_kb() -> int:
 
 def published(job: int, generation: int) -> Published:
     world = World(
-        generation=generation,
-        members=Serials(f"0-{WORKERS - 1}"),
-        switch=True,
-        how=How.ABORT,
+        number=generation,
+        members=tuple(range(WORKERS)),
+        is_active=True,
+        entry=How.ABORT,
         store=f"10.0.0.1:{30_000 + generation}",
         restore="step-4200.g1",
     )

@@ -91,8 +91,8 @@ class Measured(Controller):
     @override
     def _stored(self, job: JobSnapshot, status: JobState, version: str) -> None:
         super()._stored(job, status, version)
-        if self._plays and status.world is not None and status.world.switch:
-            self._enter(job, status.world.generation, status.world.members.numbers)
+        if self._plays and status.world.is_active:
+            self._enter(job, status.world.number, status.world.members)
 
     def _report_ready(self, key: Key) -> None:
         """Whose pod runs and has not spoken yet says that it is ready."""

@@ -41,7 +41,16 @@ HANDED_ON = {"Container", "Volume", "EmptyDir", "Csi"}
 """Models that are put into pods as they are: their fields are Kubernetes' own."""
 IN_STATE = {"TrainingJobStatus": "JobState"}
 """The classes as which decisions carry a model."""
-NAMED_IN_STATE: dict[tuple[str, str], str] = {}
+NAMED_IN_STATE: dict[tuple[str, str], str] = {
+    ("World", "generation"): "number",
+    ("World", "switch"): "is_active",
+    ("World", "how"): "entry",
+    ("World", "trained"): "state_holders",
+    ("World", "spent"): "used_stores",
+    ("World", "trains"): "training_number",
+    ("World", "joined"): "joining",
+    ("World", "planned"): "is_planned",
+}
 """The names that fields of models have there, where these are others."""
 COPIED_BY = {"ScalingStatus": "changed"}
 """Functions that copy a model with their keywords."""

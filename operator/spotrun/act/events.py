@@ -91,13 +91,12 @@ def may_announce(times: deque[float], now_seconds: float) -> bool:
 
 def _world(old: JobState, new: JobState) -> Iterable[Announce]:
     before, world = old.world, new.world
-    if world is None or not world.switch or not world.members:
+    if not world.is_active or not world.members:
         return
-    if before is not None and before.generation == world.generation and before.switch:
+    if before.number == world.number and before.is_active:
         return
-    size = len(world.members.numbers)
     why = new.decisions[-1].why if new.decisions and new.decisions != old.decisions else ""
-    message = f"world {world.generation}: {size} workers, entered by {world.how.value}"
+    message = f"world {world.number}: {len(world.members)} workers, entered by {world.entry.value}"
     yield Announce(Reason.TRAINING, f"{message}; {why}" if why else message)
 
 

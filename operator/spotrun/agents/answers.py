@@ -48,7 +48,7 @@ class Answers:
         self._job = job
         world = job.status.world
         is_over = job.status.phase in FINISHED
-        members = world.members.numbers if world is not None and not is_over else ()
+        members = world.members if not is_over else ()
         self._places = {serial: place for place, serial in enumerate(members)}
         self._addresses = tuple(
             job.peers[serial].address if serial in job.peers else None for serial in members
@@ -61,7 +61,7 @@ class Answers:
             orders=Orders(checkpoint=job.status.orders.checkpoint if job.status.orders else 0),
             stop_at=_stop_at(job.status),
             acknowledged=job.status.checkpoint.name if job.status.checkpoint else None,
-            generation=world.generation if world is not None else 0,
+            generation=world.number,
             world=self._shared_world(key) if members else None,
         )
         self._hash = hashlib.blake2b(write_answer(self._common), digest_size=_VERSION_BYTES)
@@ -105,19 +105,18 @@ class Answers:
 
     def _shared_world(self, key: bytes) -> World:
         world = self._job.status.world
-        assert world is not None, "it has members"
         return World(
-            generation=world.generation,
+            generation=world.number,
             rank=0,
             size=len(self._places) * self._job.processes,
             processes=self._job.processes,
             store=world.store,
-            secret=world_secret(key, self._job.uid, world.generation),
+            secret=world_secret(key, self._job.uid, world.number),
             neighbours=(),
-            how=How(world.how.value),
-            switch=world.switch,
+            how=How(world.entry.value),
+            switch=world.is_active,
             restore=world.restore,
-            planned=bool(world.planned),
+            planned=world.is_planned,
         )
 
     def _neighbours(self, place: int) -> tuple[str, ...]:
@@ -142,6 +141,4 @@ def _stop_at(status: JobState) -> float | None:
 def _leaving(status: JobState) -> frozenset[int]:
     """Return the workers that train while a world without them is prepared."""
     world = status.world
-    if world is None or world.switch or world.trained is None:
-        return frozenset()
-    return frozenset(world.trained.numbers) - frozenset(world.members.numbers)
+    return frozenset() if world.is_active else world.holder_set - world.member_set

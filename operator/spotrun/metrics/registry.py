@@ -171,8 +171,8 @@ def _families(jobs: list[Published]) -> Iterator[Metric]:
             workers.add_metric((*labels, state), number)
         if (made := status.progress) is not None and made.step is not None and made.total_steps:
             progress.add_metric(labels, min(1.0, made.step / made.total_steps))
-        if status.world is not None:
-            generation.add_metric(labels, status.world.generation)
+        if status.world.number:
+            generation.add_metric(labels, status.world.number)
         count = status.interruptions.count if status.interruptions is not None else None
         interruptions.add_metric(labels, count or 0)
         failures.add_metric(labels, (status.restarts.failures if status.restarts else None) or 0)

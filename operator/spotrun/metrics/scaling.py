@@ -30,7 +30,7 @@ def scaling_families(jobs: Iterable[Published]) -> Iterator[Metric]:
         made, world, labels = job.status.scaling, job.status.world, (job.namespace, job.name)
         if made is None:
             continue
-        training = len(world.members.numbers) if world is not None and world.switch else None
+        training = len(world.members) if world.is_active else None
         for state, size in (("justified", made.size), ("training", training)):
             if size is not None:
                 workers.add_metric((*labels, state), size)

@@ -4,9 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from spotrun.api.field_types.text_values import Serials
-from spotrun.api.status import World
 from spotrun.state.actions import Action, Create, Decision, DeleteJob, Remove, Resize, Withdraw
-from spotrun.state.job_state import JobState
+from spotrun.state.job_state import JobState, World
 
 
 def entries(before: JobState, decision: Decision) -> Iterator[str]:
@@ -15,9 +14,9 @@ def entries(before: JobState, decision: Decision) -> Iterator[str]:
     if (before.phase, before.reason) != (after.phase, after.reason):
         yield f"{after.phase}: {after.message or after.reason or 'no reason given'}"
     new, old = after.world, before.world
-    if new is not None and (old is None or _told(old) != _told(new)):
-        members = f"workers {new.members}" if new.members else "nobody"
-        yield f"world {new.generation}: {members}{'' if new.switch else ', being prepared'}"
+    if _told(old) != _told(new):
+        members = f"workers {Serials.of(new.members)}" if new.members else "nobody"
+        yield f"world {new.number}: {members}{'' if new.is_active else ', being prepared'}"
     created = [action.serial for action in decision.actions if isinstance(action, Create)]
     if created:
         yield f"create {_workers(created)}"
@@ -48,4 +47,4 @@ def _workers(serials: list[int]) -> str:
 
 
 def _told(world: World) -> tuple[int, bool]:
-    return world.generation, world.switch
+    return world.number, world.is_active

@@ -149,8 +149,7 @@ class Reconciler:
         publish(self._board, job, job.status, job.version)
         job, decision = self._decision(job, memory)
         doubted = self._ask_for_signs_of_life(job)
-        world = decision.status.world
-        context.generation = world.generation if world is not None else None
+        context.generation = decision.status.world.number or None
         promises, key = self._caches.pools.promises, Key(job.namespace, job.name)
         promises.make(job, decision.actions)
         outcome = await self._executor.carry_out(job, decision, memory)

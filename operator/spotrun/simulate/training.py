@@ -11,7 +11,6 @@ from spotrun.api.status import How
 from spotrun.simulate.cluster import Cluster, Worker
 from spotrun.simulate.scenario import Job, Rules
 from spotrun.state.job_state import JobState
-from spotrun.state.worker_ids import numbers
 from spotrun.state.world_members import generation, training
 from spotrun.wire import Checkpoint, step_of
 
@@ -70,14 +69,12 @@ class Training:
     def follow(self, status: JobState) -> None:
         """Follow the status: enter worlds, save, train."""
         now, world = self._cluster.now, status.world
-        if world is None:
-            return
         for worker in self._cluster.workers.values():
             if world.store == f"{address(worker)}:{worker.port}":
                 worker.port += 1  # its spare store is taken: it opens another
-            enters = world.switch and worker.serial in numbers(world.members)
-            if enters and worker.is_ready(now) and worker.arrived < world.generation:
-                worker.arrived, worker.arrived_at = world.generation, now
+            enters = world.is_active and worker.serial in world.member_set
+            if enters and worker.is_ready(now) and worker.arrived < world.number:
+                worker.arrived, worker.arrived_at = world.number, now
         self._assemble(status)
         asked = status.orders.checkpoint if status.orders is not None else 0
         if self._members and any(asked > worker.ordered for worker in self._members):
@@ -88,7 +85,6 @@ class Training:
     def _assemble(self, status: JobState) -> None:
         """Let the members of the world train once all are there and well; else nobody trains."""
         world, present = status.world, generation(status)
-        assert world is not None, "somebody is to train"
         workers = self._cluster.workers
         members = [workers[serial] for serial in training(status) if serial in workers]
         inside = [w for w in members if w.arrived == present and w.runs(self._cluster.now)]
@@ -97,7 +93,7 @@ class Training:
             return
         if self._formed < present:
             self._formed = present
-            self._share_state(inside, world.how, world.restore, numbers(world.trained))
+            self._share_state(inside, world.entry, world.restore, world.holder_set)
         self._members = inside
         for worker in inside:
             worker.state, worker.state_generation = self._reached, present

@@ -1,7 +1,12 @@
 """The storage format of a job's state: `read` and `write` are the only way there and back."""
 
+from collections.abc import Iterable
+from datetime import datetime
+
+from spotrun.api import status as stored
+from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.status import TrainingJobStatus
-from spotrun.state.job_state import JobState
+from spotrun.state.job_state import NO_WORLD, JobState, World
 
 _SAID = ("phase", "reason", "message", "conditions")
 """What is written into a status that is kept unread."""
@@ -16,7 +21,7 @@ def read(status: TrainingJobStatus) -> JobState:
         observed_generation=status.observed_generation,
         suspended_by=status.suspended_by,
         workers=status.workers,
-        world=status.world,
+        world=_read_world(status.world),
         progress=status.progress,
         checkpoint=status.checkpoint,
         pace=status.pace,
@@ -66,7 +71,7 @@ def write(state: JobState) -> TrainingJobStatus:
         observed_generation=state.observed_generation,
         suspended_by=state.suspended_by,
         workers=state.workers,
-        world=state.world,
+        world=_write_world(state.world),
         progress=state.progress,
         checkpoint=state.checkpoint,
         pace=state.pace,
@@ -85,3 +90,61 @@ def write(state: JobState) -> TrainingJobStatus:
         failed=state.failed,
         accumulators=state.accumulators,
     )
+
+
+def _read_world(world: stored.World | None) -> World:
+    if world is None:
+        return NO_WORLD
+    return World(
+        number=world.generation,
+        members=world.members.numbers,
+        is_active=world.switch,
+        entry=world.how,
+        store=world.store,
+        state_holders=_numbers(world.trained),
+        used_stores=world.spent or (),
+        restore=world.restore,
+        formed_at=_moment(world.formed_at),
+        training_number=world.trains,
+        late=_numbers(world.late),
+        joining=_numbers(world.joined),
+        breaks=world.breaks or 0,
+        is_planned=bool(world.planned),
+    )
+
+
+def _write_world(world: World) -> stored.World | None:
+    if world == NO_WORLD:
+        return None
+    return stored.World.model_construct(
+        generation=world.number,
+        members=Serials.of(world.members),
+        switch=world.is_active,
+        how=world.entry,
+        store=world.store,
+        trained=_serials(world.state_holders),
+        spent=world.used_stores or None,
+        restore=world.restore,
+        formed_at=_time(world.formed_at),
+        trains=world.training_number,
+        late=_serials(world.late),
+        joined=_serials(world.joining),
+        breaks=world.breaks or None,
+        planned=world.is_planned or None,
+    )
+
+
+def _numbers(serials: Serials | None) -> tuple[int, ...]:
+    return serials.numbers if serials is not None else ()
+
+
+def _serials(numbers: Iterable[int]) -> Serials | None:
+    return Serials.of(numbers) or None
+
+
+def _moment(time: Time | None) -> datetime | None:
+    return time.datetime if time is not None else None
+
+
+def _time(moment: datetime | None) -> Time | None:
+    return Time.of(moment) if moment is not None else None

@@ -5,6 +5,8 @@ from there and writes it back. Policies change it with `dataclasses.replace`, wh
 """
 
 from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
 
 from spotrun.api.cost import Accumulators, Cost
 from spotrun.api.field_types.text_values import Intervals, Serials
@@ -14,6 +16,7 @@ from spotrun.api.scaling import ScalingStatus
 from spotrun.api.status import (
     CheckpointStatus,
     Decision,
+    How,
     Interruptions,
     Orders,
     Pace,
@@ -23,8 +26,48 @@ from spotrun.api.status import (
     TrainingJobStatus,
     Unused,
     WorkersStatus,
-    World,
 )
+
+
+@dataclass(frozen=True)
+class World:
+    """The workers that train together, in rank order; worlds of a job are numbered from 1."""
+
+    number: int = 0
+    members: tuple[int, ...] = ()
+    is_active: bool = False  # False while it is prepared; its members are to enter it once True
+    entry: How = How.RESTART
+    store: str | None = None
+    # The members of the last world that trained: only they have the state, and while the world is
+    # prepared they go on training.
+    state_holders: tuple[int, ...] = ()
+    used_stores: tuple[str, ...] = ()
+    restore: str | None = None  # the checkpoint it starts from where no worker has newer state
+    formed_at: datetime | None = None
+    training_number: int | None = None  # the world that trains while this one is prepared
+    late: tuple[int, ...] = ()  # ascending; a worker is in it once for each time it was left out
+    joining: tuple[int, ...] = ()  # the members that did not train before it
+    breaks: int = 0  # worlds in a row that broke though nobody was lost
+    is_planned: bool = False  # whether processes start again in it though nobody was lost
+
+    @cached_property
+    def member_set(self) -> frozenset[int]:
+        """The members in no order."""
+        return frozenset(self.members)
+
+    @cached_property
+    def holder_set(self) -> frozenset[int]:
+        """The state holders in no order."""
+        return frozenset(self.state_holders)
+
+    @cached_property
+    def joining_set(self) -> frozenset[int]:
+        """The joining members in no order."""
+        return frozenset(self.joining)
+
+
+NO_WORLD = World()
+"""Before the first world."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +80,7 @@ class JobState:
     observed_generation: int | None = None
     suspended_by: tuple[SuspendedBy, ...] | None = None
     workers: WorkersStatus | None = None
-    world: World | None = None
+    world: World = NO_WORLD
     progress: Progress | None = None
     checkpoint: CheckpointStatus | None = None
     pace: Pace | None = None

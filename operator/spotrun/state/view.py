@@ -11,7 +11,6 @@ from spotrun.api.names import Phase
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot, Worker
-from spotrun.state.worker_ids import ordered
 from spotrun.state.worker_outcomes import Fate, fates
 
 T = TypeVar("T")
@@ -132,17 +131,17 @@ def leaves_at(worker: Worker) -> datetime | None:
 
 def given_up(status: JobState) -> frozenset[int]:
     """Who was late so often that it is replaced."""
-    times = Counter(ordered(status.world.late)) if status.world is not None else {}
+    times = Counter(status.world.late)
     return frozenset(serial for serial, count in times.items() if count >= PATIENCE)
 
 
 def left_out(status: JobState) -> frozenset[int]:
     """Who came too late to a world and is in none since, while others have the newest state."""
     world = status.world
-    if world is None or not world.late:
+    if not world.late:
         return frozenset()
-    counted = ordered(world.trained) + (ordered(world.members) if world.switch else ())
-    return frozenset(ordered(world.late)) - frozenset(counted)
+    counted = world.holder_set | (world.member_set if world.is_active else frozenset())
+    return frozenset(world.late) - counted
 
 
 def holds_back(status: JobState) -> bool:

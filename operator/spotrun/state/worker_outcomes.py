@@ -12,7 +12,7 @@ from datetime import datetime
 from spotrun.api.names import Phase, Reason
 from spotrun.api.status import How
 from spotrun.state.snapshot import JobSnapshot, Pod, PodEnd, PodPhase, Worker
-from spotrun.state.worker_ids import numbers, ordered, ranges
+from spotrun.state.worker_ids import numbers, ranges
 from spotrun.wire import Ending
 
 INTERRUPTIONS = frozenset({Reason.RECLAIMED, Reason.NODE_LOST, Reason.DRAINED, Reason.PREEMPTED})
@@ -165,14 +165,13 @@ def _out_of_touch(job: JobSnapshot) -> tuple[int, ...]:
 def _awaited(job: JobSnapshot) -> Iterator[int]:
     """Those who join a world in process, are warm, and do not come at once."""
     world = job.status.world
-    if world is None or not world.switch or world.how is How.RESTART:
+    if not world.is_active or world.entry is How.RESTART:
         return
-    joined = numbers(world.joined)
     for worker in job.workers:
         report = worker.agent.report if worker.agent is not None else None
-        if worker.serial not in joined or report is None or not report.in_process:
+        if worker.serial not in world.joining_set or report is None or not report.in_process:
             continue  # who has to start its process first is too busy to answer soon
-        if report.arrived < world.generation:
+        if report.arrived < world.number:
             yield worker.serial
 
 
@@ -237,11 +236,11 @@ def _crew(job: JobSnapshot) -> tuple[tuple[int, ...], int]:
     moment, and is not lost.
     """
     world = job.status.world
-    if world is None or job.status.phase is Phase.SUCCEEDED:
+    if job.status.phase is Phase.SUCCEEDED:
         return (), 0
-    if world.switch:
-        return ordered(world.members), world.generation
-    return ordered(world.trained), world.trains or world.generation
+    if world.is_active:
+        return world.members, world.number
+    return world.state_holders, world.training_number or world.number
 
 
 def _end_of(pod: Pod, end: PodEnd, *, is_told_to_end: bool) -> Fate:

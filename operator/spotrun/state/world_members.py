@@ -8,7 +8,6 @@ from spotrun.state.job_state import JobState
 from spotrun.state.replicas import whole
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View, given_up
-from spotrun.state.worker_ids import numbers, ordered
 from spotrun.state.worker_outcomes import NEW_LEADER_SECONDS
 from spotrun.wire import Progress
 
@@ -22,19 +21,15 @@ CALM_SECONDS = 120.0
 def training(status: JobState) -> tuple[int, ...]:
     """The workers that train now, by rank."""
     world = status.world
-    if world is None:
-        return ()
-    if world.switch or not world.members:
-        return ordered(world.members)
-    return ordered(world.trained)
+    return world.members if world.is_active or not world.members else world.state_holders
 
 
 def generation(status: JobState) -> int:
     """The world that trains now; while the next one is prepared it is an older one."""
     world = status.world
-    if world is None:
-        return 0
-    return world.generation if world.switch or world.trains is None else world.trains
+    if world.is_active or world.training_number is None:
+        return world.number
+    return world.training_number
 
 
 def members(view: View, status: JobState) -> list[Worker]:
@@ -67,8 +62,8 @@ def gone(view: View, status: JobState) -> tuple[int, ...]:
 def failed(view: View, status: JobState) -> list[Worker]:
     """The members whose processes failed in the world that trains, or on their way into it."""
     world, present = status.world, generation(status)
-    in_process = world is not None and world.switch and world.how is not How.RESTART
-    bringing = numbers(world.trained) if world is not None and in_process else frozenset()
+    in_process = world.is_active and world.entry is not How.RESTART
+    bringing = world.holder_set if in_process else frozenset()
     return [
         worker
         for worker in members(view, status)
@@ -83,14 +78,13 @@ def holders(view: View, status: JobState) -> list[Worker]:
     one. A restart leaves nothing in memory: after it only those have state who train.
     """
     world = status.world
-    if world is None:
-        return []
     present = generation(status)
-    keepers = () if world.switch and world.how is How.RESTART else ordered(world.trained)
-    trained = [n for n in ordered(world.members) if _trains_in(view, n, present)]
-    if trained and world.switch and view.job.spec.workers.per_replica > 1:
+    is_restarted = world.is_active and world.entry is How.RESTART
+    keepers = () if is_restarted else world.state_holders
+    trained = [n for n in world.members if _trains_in(view, n, present)]
+    if trained and world.is_active and view.job.spec.workers.per_replica > 1:
         # Who was left out is behind by now, and cannot stand in for a part that is lost.
-        keepers = tuple(n for n in keepers if n in ordered(world.members))
+        keepers = tuple(n for n in keepers if n in world.member_set)
     serials = dict.fromkeys((*keepers, *trained))
     alive = (view.by_serial[n] for n in serials if n in view.alive_serials)
     return [worker for worker in alive if not _is_broken(worker) and not _is_new(worker)]
@@ -99,9 +93,9 @@ def holders(view: View, status: JobState) -> list[Worker]:
 def missing(view: View, status: JobState) -> list[Worker]:
     """The members of the present world that have not arrived in it yet."""
     world = status.world
-    if world is None or not world.switch:
+    if not world.is_active:
         return []
-    return [worker for worker in members(view, status) if not has_arrived(worker, world.generation)]
+    return [worker for worker in members(view, status) if not has_arrived(worker, world.number)]
 
 
 def has_arrived(worker: Worker, generation: int) -> bool:
@@ -118,13 +112,13 @@ def has_failed_in(worker: Worker, generation: int) -> bool:
 def on_trial(view: View, status: JobState) -> frozenset[int]:
     """Who came with the present world and has made no step in it; the others need none of them."""
     world = status.world
-    if world is None or not world.switch or not world.joined or world.formed_at is None:
+    if not world.is_active or not world.joining or world.formed_at is None:
         return frozenset()
-    if view.now - world.formed_at.datetime > timedelta(seconds=TRIAL_SECONDS):
+    if view.now - world.formed_at > timedelta(seconds=TRIAL_SECONDS):
         return frozenset()
     crew = members(view, status)
-    stepped = {w.serial for w in crew if has_stepped_in(w, world.generation)}
-    new = numbers(world.joined) - stepped
+    stepped = {w.serial for w in crew if has_stepped_in(w, world.number)}
+    new = world.joining_set - stepped
     rest = [worker for worker in crew if worker.serial not in new]
     return new if whole(rest, view.job.spec.workers) else frozenset()
 
@@ -166,11 +160,9 @@ def breaks_in_a_row(view: View, status: JobState) -> int:
     When the present one was formed is not known while the next one is prepared.
     """
     world = status.world
-    if world is None or not world.breaks:
-        return 0
-    if not world.switch or world.formed_at is None:
+    if not world.is_active or world.formed_at is None:
         return world.breaks
-    trained_for = view.now - world.formed_at.datetime
+    trained_for = view.now - world.formed_at
     return 0 if trained_for >= timedelta(seconds=CALM_SECONDS) else world.breaks
 
 
@@ -192,17 +184,13 @@ def counted_on(status: JobState) -> frozenset[int]:
 
     A world that is prepared stands while nobody takes the places of those who were given up.
     """
-    if status.world is None:
-        return frozenset()
-    return relied_on(status) | (numbers(status.world.members) - given_up(status))
+    return relied_on(status) | (status.world.member_set - given_up(status))
 
 
 def relied_on(status: JobState) -> frozenset[int]:
     """Those who train, or hold the state while nobody does: none of them can be made anew."""
     world = status.world
-    if world is None:
-        return frozenset()
-    return numbers(world.members if world.switch else world.trained)
+    return world.member_set if world.is_active else world.holder_set
 
 
 def _is_broken(worker: Worker) -> bool:

@@ -4,14 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spotrun.api.field_types.text_values import Serials, Time
-from spotrun.api.status import How, World
+from spotrun.api.status import How
 from spotrun.state.conditions import record
-from spotrun.state.job_state import JobState
+from spotrun.state.job_state import JobState, World
 from spotrun.state.rank_order import in_rank_order
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import PATIENCE, View
-from spotrun.state.worker_ids import ordered
 from spotrun.state.world_members import (
     breaks_in_a_row,
     generation,
@@ -20,7 +18,7 @@ from spotrun.state.world_members import (
     training,
 )
 
-_SPENT_STORES = 16
+_USED_STORES = 16
 
 
 def publish(
@@ -49,49 +47,45 @@ def publish(
     if not switch or set(trained).isdisjoint(members):
         how = how if is_prepared else How.RESTART  # nobody brings the state along
     world = World(
-        generation=(old.generation if old else 0) + 1,
-        members=Serials.of(members),
-        switch=switch,
-        how=how,
+        number=old.number + 1,
+        members=members,
+        is_active=switch,
+        entry=how,
         store=store,
-        trained=Serials.of(trained) if trained else None,
-        spent=_spend(old, store),
+        state_holders=trained,
+        used_stores=_spend(old, store),
         restore=status.checkpoint.name if status.checkpoint is not None else None,
-        formed_at=Time.of(view.now),
-        trains=generation(status) if is_prepared else None,
+        formed_at=view.now,
+        training_number=generation(status) if is_prepared else None,
         late=_late(view, old, late),
-        joined=_joined(view, status, members),
-        breaks=(breaks_in_a_row(view, status) if is_prepared else breaks) or None,
-        planned=True if is_planned and how is How.RESTART else None,
+        joining=_joining(view, status, members),
+        breaks=breaks_in_a_row(view, status) if is_prepared else breaks,
+        is_planned=is_planned and how is How.RESTART,
     )
-    numbers = {"generation": str(world.generation), "size": str(len(members)), "how": how.value}
+    numbers = {"generation": str(world.number), "size": str(len(members)), "how": how.value}
     return record(view, replace(status, world=world), "World", why, numbers)
 
 
 def fill_in(view: View, status: JobState, *, switch: bool) -> JobState:
     """Add what was missing when the world was published: its store, and the word to enter."""
     world = status.world
-    assert world is not None, "there is one to complete"
-    update: dict[str, object] = {}
-    if switch and not world.switch:
-        update |= {"switch": True, "formed_at": Time.of(view.now), "trains": None}
-        if world.how is How.RESTART and status.checkpoint is not None:
-            update["restore"] = status.checkpoint.name  # those who train have saved meanwhile
-    rank0 = ordered(world.members)[:1]
-    is_bad = switch and not world.switch and not _is_at(view, world.store, rank0)
+    filled = world
+    if switch and not world.is_active:
+        filled = replace(world, is_active=True, formed_at=view.now, training_number=None)
+        if world.entry is How.RESTART and status.checkpoint is not None:
+            # Those who train have saved meanwhile.
+            filled = replace(filled, restore=status.checkpoint.name)
+    rank0 = world.members[:1]
+    is_bad = switch and not world.is_active and not _is_at(view, world.store, rank0)
     if (world.store is None or is_bad) and (store := spare_store(view, status, rank0)):
-        update |= {"store": store, "spent": _spend(world, store)}
-    if not update:
-        return status
-    return replace(status, world=world.model_copy(update=update))
+        filled = replace(filled, store=store, used_stores=_spend(world, store))
+    return status if filled is world else replace(status, world=filled)
 
 
 def give_up(view: View, status: JobState, workers: Sequence[Worker]) -> JobState:
     """Have workers replaced that no world counts on, as if they had been late that often."""
-    world = status.world
-    assert world is not None, "others train"
-    late = _late(view, world, [*workers] * PATIENCE)
-    return replace(status, world=world.model_copy(update={"late": late}))
+    late = _late(view, status.world, [*workers] * PATIENCE)
+    return replace(status, world=replace(status.world, late=late))
 
 
 def spare_store(view: View, status: JobState, rank0: tuple[int, ...]) -> str | None:
@@ -104,8 +98,7 @@ def spare_store(view: View, status: JobState, rank0: tuple[int, ...]) -> str | N
         return None
     address = worker.pod.address
     store = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-    spent = (status.world.spent or ()) if status.world is not None else ()
-    return None if store in spent else store
+    return None if store in status.world.used_stores else store
 
 
 def _is_at(view: View, store: str | None, rank0: tuple[int, ...]) -> bool:
@@ -115,23 +108,20 @@ def _is_at(view: View, store: str | None, rank0: tuple[int, ...]) -> bool:
     return store is not None and address is not None and address in store
 
 
-def _spend(world: World | None, store: str | None) -> tuple[str, ...]:
-    spent = (world.spent or ()) if world is not None else ()
-    return (*spent, *([store] if store else ()))[-_SPENT_STORES:]
+def _spend(world: World, store: str | None) -> tuple[str, ...]:
+    return (*world.used_stores, *([store] if store else ()))[-_USED_STORES:]
 
 
-def _joined(view: View, status: JobState, members: Sequence[int]) -> Serials | None:
+def _joining(view: View, status: JobState, members: Sequence[int]) -> tuple[int, ...]:
     """Who did not train before; nobody where nobody did."""
     before = set(training(status)) - on_trial(view, status)
     new = tuple(sorted(set(members) - before))
-    return Serials.of(new) if before and new else None
+    return new if before else ()
 
 
-def _late(view: View, old: World | None, late: Sequence[Worker]) -> Serials | None:
+def _late(view: View, old: World, late: Sequence[Worker]) -> tuple[int, ...]:
     """How often each was late who is still there: all of them, however many."""
-    known = ordered(old.late) if old is not None else ()
-    times = Counter(known)
+    times = Counter(old.late)
     times.update(worker.serial for worker in late)
     still = sorted(serial for serial in times if serial in view.alive_serials)
-    named = [serial for serial in still for _ in range(min(times[serial], PATIENCE))]
-    return Serials.of(named) if named else None
+    return tuple(serial for serial in still for _ in range(min(times[serial], PATIENCE)))

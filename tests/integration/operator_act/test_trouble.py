@@ -11,9 +11,7 @@ from spotrun.act.errors import SOON_SECONDS
 from spotrun.act.executor import EVENTS
 from spotrun.act.protection import POLICIES
 from spotrun.act.retries import UNSURE_SECONDS
-from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import LABEL_JOB_UID, Reason
-from spotrun.api.status import How, World
 from spotrun.kube.read_your_writes import OVERDUE_SECONDS
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client, Selection
@@ -21,7 +19,7 @@ from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.observe.kube_objects import PODS, TRAINING_JOBS
 from spotrun.policies.chain import decide
 from spotrun.state.actions import Announce, Create, Decision, Remove
-from spotrun.state.job_state import JobState
+from spotrun.state.job_state import NO_WORLD, JobState, World
 from spotrun.state.names import owned_name
 from spotrun.state.snapshot import JobSnapshot
 from tests.faults.proxy import FaultProxy
@@ -174,14 +172,14 @@ async def test_a_training_begins_only_behind_its_budget_unless_that_is_refused(
     await space.create_job()
     await hand.turn()
     seen = await hand.look()
-    world = World(generation=1, members=Serials.of((0,)), switch=True, how=How.RESTART)
+    world = World(number=1, members=(0,), is_active=True)
     begins = Decision(replace(seen.status, world=world))
     path = "/poddisruptionbudgets$"
 
     proxy.inject(Rule("drop", verb="create", path=path))
     outcome = await hand.executor.carry_out(seen, begins, hand.memory)
     assert (outcome.stored, outcome.again_seconds) == (False, UNSURE_SECONDS)
-    assert (await hand.look()).status.world is None
+    assert (await hand.look()).status.world is NO_WORLD
 
     hand.clock.ahead_seconds += UNSURE_SECONDS
     proxy.inject(Rule("reply", verb="create", path=path, status=403))

@@ -12,11 +12,11 @@ from typing import Any, Self
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Phase
-from spotrun.api.status import CheckpointStatus, How, World
+from spotrun.api.status import CheckpointStatus, How
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.policies.chain import decide
 from spotrun.state.actions import Decision
-from spotrun.state.job_state import JobState
+from spotrun.state.job_state import NO_WORLD, JobState, World
 from spotrun.state.snapshot import Agent, JobSnapshot, Node, Pod, PodEnd, PodPhase, Worker
 from spotrun.state.view import View
 from spotrun.wire import Checkpoint, Ending, Failure, LastWords, Progress, Report
@@ -151,18 +151,22 @@ class JobBuilder:
         *,
         switch: bool = True,
         how: How = How.RESTART,
-        trained: str | None = None,
+        trained: str = "",
+        late: str = "",
+        joining: str = "",
         formed: float = 60.0,
         **world: Any,
     ) -> Self:
         """With a published world, formed so many seconds ago."""
         made = World(
-            generation=generation,
-            members=Serials(members),
-            switch=switch,
-            how=how,
-            trained=None if trained is None else Serials(trained),
-            formed_at=Time.of(ago(formed)),
+            number=generation,
+            members=Serials(members).numbers,
+            is_active=switch,
+            entry=how,
+            state_holders=Serials(trained).numbers,
+            late=Serials(late).numbers,
+            joining=Serials(joining).numbers,
+            formed_at=ago(formed),
             **world,
         )
         return self.with_status(world=made)
@@ -231,17 +235,18 @@ def a_spot_node(name: str, zone: str = "") -> Node:
     return Node(name, capacity=Capacity.SPOT, zone=zone)
 
 
-def world(job: JobBuilder) -> World | None:
+def world(job: JobBuilder) -> World:
     """The world that is decided on."""
     return job.decide().status.world
 
 
 def told(job: JobBuilder) -> tuple[Any, ...] | None:
-    """Generation, members, switch, how and who has the state of the next world."""
+    """Number, members, whether it is active, entry and state holders of the next world."""
     new = world(job)
-    if new is None:
+    if new is NO_WORLD:
         return None
-    return (new.generation, new.members, new.switch, new.how, new.trained)
+    holders = Serials.of(new.state_holders) or None
+    return (new.number, Serials.of(new.members), new.is_active, new.entry, holders)
 
 
 def lost(job: JobBuilder, *serials: int, seen: float = 0.3) -> JobBuilder:

@@ -12,7 +12,6 @@ from datetime import timedelta
 from spotrun.state.actions import Action, Create, Remove
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import PodEnd, PodPhase, Worker
-from spotrun.state.worker_ids import ordered
 from spotrun.state.world_members import generation, training
 from spotrun.wire import Failure, Progress
 from tests.support.jobs.builders import NOW, JobBuilder, a_worker
@@ -116,15 +115,15 @@ class Joining:
     def _follow(self, serial: int, process: Process) -> None:
         """Into the newest world: in process who is up, anew who waits or has to start again."""
         world = self.job.status.world
-        if world is None or serial not in ordered(world.members) or process.has_ended:
+        if serial not in world.member_set or process.has_ended:
             return
-        if world.generation <= process.entered or not (world.switch or self.in_process):
+        if world.number <= process.entered or not (world.is_active or self.in_process):
             return
         if not (process.is_up and self.in_process):
             process.since, process.failed = self.seconds, None
-        elif not world.switch:
+        elif not world.is_active:
             return
-        process.entered = world.generation
+        process.entered = world.number
 
     def _crash(self, serial: int, process: Process) -> None:
         is_late = self.seconds - process.since >= self.crash_seconds

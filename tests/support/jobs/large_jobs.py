@@ -3,12 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Phase
 from spotrun.state.actions import Action, Remove, Withdraw
-from spotrun.state.job_state import JobState
+from spotrun.state.job_state import JobState, World
 from spotrun.state.snapshot import Worker
-from spotrun.state.worker_ids import numbers
 from spotrun.wire import Failure, Progress
 from tests.support.jobs.builders import JobBuilder, a_job, a_worker, ago, later
 
@@ -41,14 +39,13 @@ def worlds_until_replaced(workers: int, late: int, most: int = 12) -> int:
     job = job.with_status(phase=Phase.RUNNING)
     for _ in range(most):
         world = job.status.world
-        assert world is not None, "there is one from the beginning"
         if not broken:
-            return world.generation - 1
+            return world.number - 1
         absent = [
             a_worker(n, ready=True, ready_for=400.0, in_process=False) for n in sorted(broken)
         ]
-        present = [arrived(worker, world.generation) for worker in well]
-        long_ago = world.model_copy(update={"formed_at": Time.of(ago(700))})
+        present = [arrived(worker, world.number) for worker in well]
+        long_ago = replace(world, formed_at=ago(700))
         decision = with_all(job.with_status(world=long_ago), [*present, *absent]).decide()
         broken -= removed(decision.actions)
         # The others' replacements stay away: their numbers are not given out.
@@ -82,26 +79,24 @@ class FailingNewcomers:
         job = job.with_world(f"0-{self.well - 1}", formed=600, store="10.0.0.1:1")
         while self.seconds < until_seconds:
             world = job.status.world
-            assert world is not None, "some train all the time"
-            job = with_all(job, self._workers(world.members, world.generation, switch=world.switch))
+            job = with_all(job, self._workers(world))
             decision = job.decide(later(self.seconds))
             after = decision.status.world
-            assert after is not None, "none is taken back"
-            if after.switch and (after.generation, True) != (world.generation, world.switch):
+            if after.is_active and (after.number, True) != (world.number, world.is_active):
                 self.worlds.append(self.seconds)
             job = next_status(job, decision.status)
             self.seconds += max(min(decision.again_seconds, 5.0), 0.5)
 
-    def _workers(self, members: Serials, generation: int, *, switch: bool) -> Iterable[Worker]:
-        inside = numbers(members)
+    def _workers(self, world: World) -> Iterable[Worker]:
+        inside = world.member_set
         for n in range(self.well):
-            arrived = generation if switch and n in inside else 1
+            arrived = world.number if world.is_active and n in inside else 1
             told = Progress(arrived, 100 * arrived + 5, step_seconds=0.5)
             yield a_worker(
                 n, ready=True, arrived=arrived, arrived_for=30.0, ready_for=100.0, progress=told
             )
         for n in range(self.well, self.well + self.bad):
             if n in inside:
-                self._failed[n] = generation
+                self._failed[n] = world.number
             failure = Failure(self._failed[n], 1, "no device") if n in self._failed else None
             yield a_worker(n, ready=True, ready_for=100.0, failed=failure)

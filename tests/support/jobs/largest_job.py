@@ -19,7 +19,6 @@ from spotrun.api.status import (
     Newcomers,
     Rejections,
     Restarts,
-    World,
 )
 from spotrun.money.ledger import Segment, cost
 from spotrun.money.price_history import EVER, PriceHistory
@@ -27,7 +26,7 @@ from spotrun.money.shares import Resources
 from spotrun.money.units import NO_USD, Usd, UsdPerHour
 from spotrun.policies.chain import decide
 from spotrun.state.actions import Create, Decision, Release
-from spotrun.state.job_state import JobState
+from spotrun.state.job_state import JobState, World
 from spotrun.state.snapshot import Node, Worker
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, a_worker
 from tests.support.jobs.large_jobs import arrived, with_all
@@ -132,11 +131,10 @@ class LargeLife:
                 case Release(serial):
                     del self.pods[serial]
         world = decision.status.world
-        assert world is not None, "it trains all the time"
-        inside = world.members.set if world.switch else frozenset()
+        inside = world.member_set if world.is_active else frozenset()
         for serial in inside & self.pods.keys():
             if self.pods[serial].agent is not None:
-                self.pods[serial] = arrived(self.pods[serial], world.generation)
+                self.pods[serial] = arrived(self.pods[serial], world.number)
 
     def _make(self, serial: int, now: datetime) -> None:
         name = f"n{serial * 7919 % 1_000_003}"  # so that the ring goes through all of them
@@ -202,14 +200,14 @@ def _usd(number: int, time: int) -> UsdPerHour:
 def _status(serials: list[int], pods: dict[int, Worker]) -> JobState:
     ring = sorted(serials, key=lambda serial: (serial % 2, serial * 7919 % 1_000_003))
     world = World(
-        generation=GENERATION,
-        members=Serials.of(ring),
-        switch=True,
-        how=How.ABORT,
+        number=GENERATION,
+        members=tuple(ring),
+        is_active=True,
+        entry=How.ABORT,
         store="10.0.0.1:1",
-        trained=Serials.of(ring),
-        formed_at=Time.of(NOW - timedelta(hours=1)),
-        late=Serials.of(serials),
+        state_holders=tuple(ring),
+        formed_at=NOW - timedelta(hours=1),
+        late=tuple(serials),
     )
     names = [f"a-long-name-of-a-node-of-some-cloud-{n:05}.internal" for n in range(10_000)]
     blamed = (*names[:MOST_BLAMED_ONCE], *(name for name in names[-MOST_AVOIDED:] for _ in "ab"))

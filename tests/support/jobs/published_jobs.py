@@ -4,8 +4,8 @@ from spotrun.agents.answers import Peer, Published
 from spotrun.agents.long_poll import WorkerKey
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Phase
-from spotrun.api.status import CheckpointStatus, How, Orders, World
-from spotrun.state.job_state import JobState
+from spotrun.api.status import CheckpointStatus, How, Orders
+from spotrun.state.job_state import NO_WORLD, JobState, World
 
 KEY = b"the cluster's key"
 _MOMENT = Time("2026-03-01T08:00:00Z")
@@ -31,26 +31,26 @@ def world(
     *,
     generation: int = 1,
     switch: bool = True,
-    trained: str | None = None,
+    trained: str = "",
     how: How = How.ABORT,
     store: str | None = "10.0.0.0:29400",
     restore: str | None = None,
-    late: str | None = None,
+    late: str = "",
 ) -> World:
     return World(
-        generation=generation,
-        members=Serials(members),
-        switch=switch,
-        how=how,
+        number=generation,
+        members=Serials(members).numbers,
+        is_active=switch,
+        entry=how,
         store=store,
-        trained=Serials(trained) if trained is not None else None,
+        state_holders=Serials(trained).numbers,
         restore=restore,
-        late=Serials(late) if late is not None else None,
+        late=Serials(late).numbers,
     )
 
 
 def job(
-    placed: World | None = None,
+    placed: World = NO_WORLD,
     *,
     name: str = "job",
     namespace: str = "team",

@@ -11,12 +11,12 @@ from spotrun.api.status import How
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.policies.chain import decide
 from spotrun.state.actions import Action, Create, Decision, DeleteJob, Release, Remove, Resize
-from spotrun.state.job_state import JobState
+from spotrun.state.job_state import NO_WORLD, JobState
 from spotrun.state.replicas import slot_of
 from spotrun.state.sizes import allowed
 from spotrun.state.snapshot import Agent, JobSnapshot, Node, Pod, PodEnd, PodPhase, Worker
 from spotrun.state.view import View, holds_back
-from spotrun.state.worker_ids import numbers, ordered, ranges
+from spotrun.state.worker_ids import ranges
 from spotrun.state.worker_outcomes import fates
 from spotrun.state.world_members import relied_on, training
 from spotrun.wire import Checkpoint, Ending, Failure, LastWords, Progress, Report
@@ -141,7 +141,7 @@ class Cluster:
 
     def _agent(self, pod: SimPod) -> Agent:
         world = self.status.world
-        present = (world.generation if world.switch else world.trains or 0) if world else 0
+        present = world.number if world.is_active else world.training_number or 0
         crew = training(self.status)
         dead = [
             rank
@@ -247,29 +247,28 @@ class Cluster:
             pod = self.pods.get(serial)
             if pod is not None and (pod.end is None or pod.has_company):
                 assert pod.node is None or self._is_gone(pod), serial
-        was = old.world.generation if old.world else 0
+        was = old.world.number
         world = new.world
-        if world is None:
+        if world is NO_WORLD:
             return
-        assert world.generation in {was, was + 1}, "generations only grow"
-        members = ordered(world.members)
+        assert world.number in {was, was + 1}, "generations only grow"
+        members = world.members
         assert len(set(members)) == len(members), "nobody has two ranks"
-        if world.generation == was:
-            assert old.world is not None, "it was there"
+        if world.number == was:
             assert world.members == old.world.members, "a published world keeps its members"
-        newly = world.switch and (world.generation > was or not (old.world and old.world.switch))
+        newly = world.is_active and (world.number > was or not old.world.is_active)
         if newly:
             assert len(members) in allowed(view.job.spec.workers), "its size is allowed"
             assert set(members) <= view.alive_serials, "all are alive"
             templates = {view.by_serial[n].pod.template for n in members}
             assert len(templates) == 1, "a world has one template"
-            assert world.how is How.RESTART or set(ordered(world.trained)) & set(members)
+            assert world.entry is How.RESTART or world.holder_set & set(members)
             slots = [slot_of(view.by_serial[n], view.job.spec.workers) for n in members]
             per_replica = view.job.spec.workers.per_replica
             assert slots == [rank % per_replica for rank in range(len(members))], "whole replicas"
-        if world.store and (old.world is None or world.store != old.world.store):
-            known = self.used_stores.setdefault(world.store, world.generation)
-            assert known == world.generation, "a store serves one world"
+        if world.store and world.store != old.world.store:
+            known = self.used_stores.setdefault(world.store, world.number)
+            assert known == world.number, "a store serves one world"
 
     def _is_gone(self, pod: SimPod) -> bool:
         return pod.node is not None and self.nodes[pod.node].gone
@@ -334,7 +333,7 @@ class Cluster:
     def _follow(self, pod: SimPod) -> None:
         """Do as the operator says: enter a world, save a checkpoint, end."""
         world, status = self.status.world, self.status
-        if world is not None and world.store == f"{_address(pod)}:{pod.port}":
+        if world.store == f"{_address(pod)}:{pod.port}":
             self.ports += 1
             pod.port = self.ports  # its spare store is taken: it opens another
         if status.phase in {"Succeeded", "Failed"}:
@@ -344,29 +343,26 @@ class Cluster:
         if asked > pod.ordered and pod.step is not None and pod.serial in training(status):
             pod.ordered = asked
             pod.committed = f"step-{pod.step}.g{pod.state_generation}"
-        is_member = world is not None and pod.serial in numbers(world.members)
-        if world is None or not world.switch or not is_member or pod.stuck:
+        if not world.is_active or pod.serial not in world.member_set or pod.stuck:
             return
-        if pod.ready_at is None or pod.ready_at > self.now or pod.arrived >= world.generation:
+        if pod.ready_at is None or pod.ready_at > self.now or pod.arrived >= world.number:
             return
         if world.store is None:
             return
-        if pod.failed and world.how is not How.RESTART and pod.serial in numbers(world.trained):
+        if pod.failed and world.entry is not How.RESTART and pod.serial in world.holder_set:
             return  # it should bring the state along, and has none
-        pod.arrived, pod.arrived_at = world.generation, self.now
+        pod.arrived, pod.arrived_at = world.number, self.now
         pod.failed = None
 
     def _train(self) -> None:
         """A world whose members are all there and well trains on."""
         world = self.status.world
-        if world is None:
-            return
-        present = world.generation if world.switch else world.trains
+        present = world.number if world.is_active else world.training_number
         crew = [self.pods.get(n) for n in training(self.status)]
         inside = [p for p in crew if p and p.runs and not p.silent_since and p.arrived == present]
         if not inside or len(inside) < len(crew) or present is None:
             return
-        if self.formed < present and world.switch:
+        if self.formed < present and world.is_active:
             self._form(present, inside)
         if not self.makes_steps or any(pod.failed for pod in inside):
             return
@@ -378,12 +374,11 @@ class Cluster:
         """All are there: state goes from those who have it to the others."""
         self.formed = generation
         world = self.status.world
-        assert world is not None, "it forms"
-        if world.how is How.RESTART:
+        if world.entry is How.RESTART:
             restored = _checkpoint(world.restore)
             step = restored.step if restored else 0
         else:
-            keepers = numbers(world.trained)
+            keepers = world.holder_set
             sources = [pod for pod in crew if pod.serial in keepers and pod.step is not None]
             assert sources, "somebody who trained is there, and has the state"
             step = max(pod.step or 0 for pod in sources)

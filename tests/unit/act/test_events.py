@@ -16,10 +16,9 @@ from spotrun.api.status import (
     Newcomers,
     Rejections,
     Restarts,
-    World,
 )
 from spotrun.state.actions import Announce
-from spotrun.state.job_state import JobState
+from spotrun.state.job_state import JobState, World
 from tests.support.jobs.builders import NOW, a_job, later
 
 WHEN = Time.of(NOW)
@@ -30,7 +29,12 @@ def status(**fields: Any) -> JobState:
 
 
 def world(generation: int = 1, members: str = "0-1", *, switch: bool = True) -> World:
-    return World(generation=generation, members=Serials(members), switch=switch, how=How.ABORT)
+    return World(
+        number=generation,
+        members=Serials(members).numbers,
+        is_active=switch,
+        entry=How.ABORT,
+    )
 
 
 def condition(kind: str, holds: bool, reason: str, message: str) -> Condition:

@@ -8,15 +8,15 @@ import pytest
 
 from spotrun.act.executor import Executor, Outcome
 from spotrun.act.manifests.worker_settings import Settings
-from spotrun.api.field_types.text_values import Intervals, Serials
+from spotrun.api.field_types.text_values import Intervals
 from spotrun.api.names import Reason
-from spotrun.api.status import How, World
 from spotrun.kube.errors import Ambiguous, Forbidden, KubeError, Retryable, Unauthorized
 from spotrun.kube.read_your_writes import Horizon
 from spotrun.kube.resource import Key, Resource
 from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.state.actions import Action, Create, Decision, Release, Remove
+from spotrun.state.job_state import World
 from spotrun.state.snapshot import JobSnapshot, Undone
 from tests.support.jobs.builders import NOW, a_job
 from tests.unit.act.helpers import NoCaches
@@ -87,7 +87,7 @@ class Server:
 CREATE = Create(0)
 
 
-WORLD = World(generation=1, members=Serials.of((0,)), switch=True, how=How.RESTART)
+WORLD = World(number=1, members=(0,), is_active=True)
 
 
 def removal(serial: int) -> Remove:

@@ -10,7 +10,8 @@ from spotrun.api.cost import Cost
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Phase
-from spotrun.api.status import How, World
+from spotrun.api.status import How
+from spotrun.state.job_state import World
 from spotrun.wire import Answer, read_answer, write_answer
 from tests.support.jobs.published_jobs import KEY, UID, job, peer, world
 
@@ -104,7 +105,7 @@ def test_a_pending_world_is_told_to_all_and_a_leaving_worker_has_no_process_in_i
     "published",
     [
         pytest.param(job(world("1-3", trained="0-1")), id="left out of a world that has begun"),
-        pytest.param(job(None), id="no world yet"),
+        pytest.param(job(), id="no world yet"),
         pytest.param(job(world("", switch=False)), id="a world of nobody"),
         pytest.param(job(world("0-3"), phase=Phase.SUCCEEDED), id="succeeded"),
         pytest.param(job(world("0-3"), phase=Phase.FAILED), id="failed"),
@@ -113,7 +114,7 @@ def test_a_pending_world_is_told_to_all_and_a_leaving_worker_has_no_process_in_i
 def test_no_world(published: Published) -> None:
     answer, newest = Answers(published, KEY).answer(0), published.status.world
     assert answer.world is None
-    assert answer.generation == (newest.generation if newest is not None else 0)
+    assert answer.generation == newest.number
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def test_who_came_too_late_is_told_that_the_others_have_the_state(
     placed: World, expected: set[int]
 ) -> None:
     answers = Answers(job(placed), KEY)
-    unmarked = Answers(job(placed.model_copy(update={"late": None})), KEY)
+    unmarked = Answers(job(replace(placed, late=())), KEY)
     assert {serial for serial in range(3) if answers.answer(serial).left_out} == expected
     differ = {n for n in range(3) if answers.version(n) != unmarked.version(n)}
     assert differ == expected
@@ -184,7 +185,7 @@ CHANGES = {
     "acknowledged": job(world("0-2"), checkpoint="step-9.g1"),
     "processes": job(world("0-2"), processes=2),
     "job": job(world("0-2"), uid="another"),
-    "world": job(None),
+    "world": job(),
 }
 
 

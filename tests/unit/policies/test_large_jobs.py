@@ -69,7 +69,12 @@ def test_a_newcomer_that_has_failed_is_not_put_into_the_next_world_however_many_
             *(a_worker(n, ready=True, ready_for=100.0, failed=broken) for n in failed),
         ],
     )
-    world: dict[str, Any] = {"switch": False, "how": How.BOUNDARY, "trains": 1, "formed": 5.0}
+    world: dict[str, Any] = {
+        "switch": False,
+        "how": How.BOUNDARY,
+        "training_number": 1,
+        "formed": 5.0,
+    }
     job = job.with_world("0-199", 2, trained="0-99", store="10.0.0.1:1", **world)
     status = job.decide().status
     again = next_status(job, status).decide(later(0.1)).status

@@ -283,7 +283,6 @@ def expect_the_wanted_state(cluster: Cluster) -> None:
         return
     assert status.phase is Phase.RUNNING, status
     assert len(training(status)) == wanted(cluster.spec.workers), status
-    assert status.world is not None
     assert cluster.formed == generation(status), "it trains"
     living = {serial for serial, pod in cluster.pods.items() if pod.runs and not pod.killed_at}
     assert living == set(training(status)), "and nobody else is there"

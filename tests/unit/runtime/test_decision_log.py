@@ -2,18 +2,16 @@ from dataclasses import replace
 
 from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Phase, Reason
-from spotrun.api.status import How, World
+from spotrun.api.status import How
 from spotrun.runtime.decision_log import entries
 from spotrun.state.actions import Create, Decision, DeleteJob, Release, Remove, Withdraw
-from spotrun.state.job_state import JobState
+from spotrun.state.job_state import JobState, World
 
 RUNNING = JobState(phase=Phase.RUNNING, reason="Training", message="2 workers train")
 
 
 def world(generation: int, *members: int, switch: bool = True) -> World:
-    return World(
-        generation=generation, members=Serials.of(members), switch=switch, how=How.BOUNDARY
-    )
+    return World(number=generation, members=members, is_active=switch, entry=How.BOUNDARY)
 
 
 def test_nothing_new_is_nothing_to_say() -> None:

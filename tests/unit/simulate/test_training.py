@@ -1,16 +1,18 @@
 """The virtual training: steps, checkpoints, and what is left of them after a loss."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-from spotrun.api.field_types.text_values import Serials, Time
-from spotrun.api.status import How, Orders, World
+from spotrun.api.field_types.text_values import Time
+from spotrun.api.status import How, Orders
 from spotrun.simulate.cluster import Cluster
 from spotrun.simulate.scenario import Rules
 from spotrun.simulate.training import Training
 from spotrun.state.actions import Create, Placed
-from spotrun.state.job_state import JobState
+from spotrun.state.job_state import JobState, World
 from tests.unit.simulate.markets import ASKING, GAP, PUBLISHED, a_job, a_market
 
 
@@ -26,16 +28,17 @@ def begun(workers: int = 2, rules: Rules = PUBLISHED, picture: str = "44444") ->
     return training
 
 
-def a_status(workers: int, generation: int = 1, **world: object) -> JobState:
+def a_status(workers: int, number: int = 1, entry: How = How.RESTART, **world: Any) -> JobState:
     made = World(
-        generation=generation,
-        members=Serials.of(tuple(range(workers))),
-        switch=True,
-        how=How.RESTART,
+        number=number,
+        members=tuple(range(workers)),
+        is_active=True,
+        entry=entry,
         store="10.0.0.1:20000",
-        formed_at=Time("2026-01-01T00:10:00Z"),
+        formed_at=datetime(2026, 1, 1, 0, 10, tzinfo=UTC),
+        **world,
     )
-    return JobState(world=made.model_copy(update=world))
+    return JobState(world=made)
 
 
 def advance(training: Training, seconds: float) -> None:
@@ -128,7 +131,7 @@ def test_survivors_bring_the_state_along() -> None:
 
     training.follow(a_status(2))
     assert training.pace == 0
-    training.follow(a_status(1, 2, how=How.ABORT, trained=Serials("0")))
+    training.follow(a_status(1, 2, entry=How.ABORT, state_holders=(0,)))
 
     assert training.lost_steps == 0
     assert training._cluster.workers[0].state == 90

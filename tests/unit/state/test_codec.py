@@ -2,6 +2,7 @@ from dataclasses import fields, replace
 
 from hypothesis import given, settings
 
+from devcluster.client import Manifest
 from spotrun.api.names import Phase
 from spotrun.api.status import TrainingJobStatus
 from spotrun.state.codec import read, read_said, write
@@ -10,9 +11,21 @@ from tests.support.api.status_strategies import statuses
 from tests.support.jobs.stored_state import stored
 
 
+def normal_form(status: TrainingJobStatus) -> Manifest:
+    """Return the status as it is written: what says nothing is left out, and so is no world."""
+    manifest = status.manifest()
+    world = manifest.get("world", {})
+    for name in ("trained", "spent", "late", "joined", "breaks", "planned"):
+        if not world.get(name):
+            world.pop(name, None)
+    if world == {"generation": 0, "members": "", "switch": False, "how": "Restart"}:
+        del manifest["world"]
+    return manifest
+
+
 @given(statuses())
 def test_what_was_read_is_written_as_it_was(status: TrainingJobStatus) -> None:
-    assert write(read(status)).manifest() == status.manifest()
+    assert write(read(status)).manifest() == normal_form(status)
 
 
 @settings(max_examples=50)

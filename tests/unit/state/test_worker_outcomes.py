@@ -256,7 +256,7 @@ def test_suspects_are_ranks_of_the_world_that_trains_not_of_the_prepared_one() -
         .with_worker(0, ready=True, arrived=1, suspects=(1,))
         .with_worker(1, ready=True, arrived=1, heard=9.0)
         .with_worker(2, ready=False, heard=9.0)
-        .with_world("0,2", 2, switch=False, trained="0-1", trains=1)
+        .with_world("0,2", 2, switch=False, trained="0-1", training_number=1)
     )
     assert in_doubt(job.snapshot()) == {1}
     assert set(job.view().ends) == {1}
@@ -274,7 +274,7 @@ def test_a_world_that_broke_right_after_it_was_entered_tells_who_is_silent(
         a_job(2)
         .training(0, generation=3, broken=broken)
         .with_worker(1, ready=True, arrived=3, heard=heard)
-        .with_world("0-1", 3, how=How.BOUNDARY, trained="0", joined="1")
+        .with_world("0-1", 3, how=How.BOUNDARY, trained="0", joining="1")
     )
     assert in_doubt(job.snapshot()) == (frozenset((0, 1)) if broken == 3 else frozenset())
     assert fate(job, 1) == expected
@@ -297,7 +297,7 @@ def test_a_warm_newcomer_that_does_not_come_is_asked_whether_it_lives(
         a_job(2)
         .training(0, generation=3)
         .with_worker(1, ready=True, arrived=arrived, heard=heard)
-        .with_world("0-1", 3, how=how, trained="0", joined="1")
+        .with_world("0-1", 3, how=how, trained="0", joining="1")
     )
     assert fate(job, 1) == expected
 
@@ -308,7 +308,7 @@ def test_a_replacement_that_has_to_start_first_is_not_doubted_while_it_does() ->
         a_job(2)
         .training(0, generation=3)
         .with_worker(1, ready=True, in_process=False, heard=5.0)
-        .with_world("0-1", 3, how=How.ABORT, trained="0", joined="1")
+        .with_world("0-1", 3, how=How.ABORT, trained="0", joining="1")
     )
     assert in_doubt(job.snapshot()) == frozenset()
     assert fate(job, 1) is None

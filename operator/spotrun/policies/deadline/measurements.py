@@ -70,11 +70,11 @@ def _changeovers(view: View, status: JobState, old: Pace) -> dict[str, object]:
 def _took_seconds(view: View, status: JobState, worker: Worker) -> float | None:
     """From its launch until it was ready, and from the word to begin until it trained."""
     agent, world, launched = worker.agent, status.world, launched_at(view, worker)
-    if agent is None or agent.ready_seconds is None or world is None or launched is None:
+    if agent is None or agent.ready_seconds is None or launched is None:
         return None
-    if agent.arrived_seconds is None or agent.report.arrived != world.generation:
+    if agent.arrived_seconds is None or agent.report.arrived != world.number:
         return None
-    formed_at = world.formed_at.datetime if world.formed_at is not None else view.now
+    formed_at = world.formed_at or view.now
     until_ready = (view.now - launched) / timedelta(seconds=1) - agent.ready_seconds
     since_formed = (view.now - formed_at) / timedelta(seconds=1) - agent.arrived_seconds
     return max(until_ready, 0.0) + max(since_formed, 0.0)

@@ -60,12 +60,12 @@ def _since_a_sign(agents: list[Agent]) -> float | None:
 def _has_stepped(progress: Progress | None, status: JobState) -> bool:
     """Whether a process has finished a step in the world that trains."""
     world = status.world
-    if world is None or progress is None or progress.generation != generation(status):
+    if progress is None or progress.generation != generation(status):
         return False
-    if not world.switch:  # how the world that still trains was entered is not kept
+    if not world.is_active:  # how the world that still trains was entered is not kept
         return progress.step_seconds is not None
     restored = step_of(world.restore) if world.restore is not None else 0
-    return world.how is not How.RESTART or progress.step > restored
+    return world.entry is not How.RESTART or progress.step > restored
 
 
 def _limit_seconds(view: View, stepping: list[Agent]) -> float:

@@ -83,9 +83,9 @@ def retry_newcomers_again_seconds(view: View, status: JobState) -> float | None:
 def brought_down(status: JobState) -> bool:
     """Whether a newcomer failed in the world that trains: its peers' errors follow from that."""
     known, world = noted(status), status.world
-    if known is None or world is None or not world.switch:
+    if known is None or not world.is_active:
         return False
-    return any(one.generation == world.generation for one in known.held or ())
+    return any(one.generation == world.number for one in known.held or ())
 
 
 def _hold_back(view: View, status: JobState, new: Sequence[FailedNewcomer]) -> JobState:
@@ -178,17 +178,17 @@ def _newcomers(view: View, status: JobState) -> list[Worker]:
 def _failed(view: View, status: JobState, newcomers: list[Worker]) -> list[Worker]:
     """Whose processes failed on the way into the newest world; of those who are in it the first."""
     world, known = status.world, noted(status)
-    if world is None or not newcomers:
+    if not newcomers:
         return []
     before = _worlds(known)
     found = [
         worker
         for worker in newcomers
         if worker.serial in view.alive_serials
-        and has_failed_in(worker, world.generation)
-        and before.get(worker.serial) != world.generation
+        and has_failed_in(worker, world.number)
+        and before.get(worker.serial) != world.number
     ]
-    if not world.switch:
+    if not world.is_active:
         return found
     return [] if brought_down(status) else sorted(found, key=_ready_seconds)[-1:]
 
@@ -199,7 +199,7 @@ def _ready_seconds(worker: Worker) -> float:
 
 
 def _reported(status: JobState, failed: list[Worker]) -> Iterator[FailedNewcomer]:
-    newest = status.world.generation if status.world is not None else None
+    newest = status.world.number or None
     for worker in failed:
         failure = worker.agent.report.failed if worker.agent is not None else None
         if failure is not None:

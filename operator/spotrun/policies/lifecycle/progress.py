@@ -7,7 +7,7 @@ from spotrun.api.field_types.amounts import Amount, Percent
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.status import CheckpointStatus, Progress
 from spotrun.state.conditions import record
-from spotrun.state.job_state import JobState
+from spotrun.state.job_state import NO_WORLD, JobState
 from spotrun.state.view import View
 from spotrun.state.world_members import training
 from spotrun.wire import Checkpoint, Report, step_of
@@ -42,13 +42,13 @@ def _note_found(view: View, status: JobState, reports: Sequence[Report]) -> JobS
     From now on it is as if it had been told: what was done before it is not this job's work.
     """
     world, saved = status.world, status.checkpoint
-    if world is None or world.restore is not None or saved is None:
+    if world is NO_WORLD or world.restore is not None or saved is None:
         return status
     told = (report.progress for report in reports)
-    found = {one.restored for one in told if one and one.generation == world.generation}
+    found = {one.restored for one in told if one and one.generation == world.number}
     if saved.name not in found:
         return status
-    status = replace(status, world=world.model_copy(update={"restore": saved.name}))
+    status = replace(status, world=replace(world, restore=saved.name))
     why = f"training goes on from {saved.name}, which was in the job's folder"
     return record(view, status, "Restore", why, {"step": str(saved.step)})
 

@@ -90,11 +90,11 @@ def _may_move(view: View, status: JobState) -> bool:
     place, world = view.job.spec.checkpoint, status.world
     if not _can_hand_over(view, status):
         return False
-    if world is None or world.formed_at is None:
+    if world.formed_at is None:
         return True
     every = place.every.duration if place is not None else None
     interval_seconds = every.seconds if every is not None else CHECKPOINT_SECONDS
-    return (view.now - world.formed_at.datetime) / timedelta(seconds=1) >= interval_seconds
+    return (view.now - world.formed_at) / timedelta(seconds=1) >= interval_seconds
 
 
 def _can_hand_over(view: View, status: JobState) -> bool:

@@ -157,8 +157,8 @@ def _since(view: View, status: JobState) -> datetime | None:
     """Since when they wait: a node that comes, a world and asking again give hope anew."""
     placed = (worker.pod for worker in view.staying if worker.pod.node is not None)
     moments = [pod.scheduled_at or pod.created_at for pod in placed]
-    if status.world is not None and status.world.formed_at is not None:
-        moments.append(status.world.formed_at.datetime)
+    if status.world.formed_at is not None:
+        moments.append(status.world.formed_at)
     if status.unused is not None and status.unused.retried_at is not None:
         moments.append(status.unused.retried_at.datetime)
     return max((moment for moment in moments if moment is not None), default=None)

@@ -13,7 +13,6 @@ from spotrun.state.job_state import JobState
 from spotrun.state.replicas import holds_all, whole
 from spotrun.state.sizes import wanted
 from spotrun.state.view import FINISHED, View
-from spotrun.state.worker_ids import ordered
 from spotrun.state.world_members import can_be_asked_to_save, members, training
 
 AGAIN_SECONDS = 60.0
@@ -57,12 +56,12 @@ def is_saved(view: View, status: JobState) -> bool:
 def is_restart_planned(view: View, status: JobState) -> bool:
     """Whether a world is prepared that starts again from the last checkpoint, and all are ready."""
     world = status.world
-    if world is None or world.switch or world.how is not How.RESTART or not training(status):
+    if world.is_active or world.entry is not How.RESTART or not training(status):
         return False
     if view.job.spec.checkpoint is None:
         return False
     crew = training(status)
-    joining = [n for n in ordered(world.members) if n not in crew]
+    joining = [n for n in world.members if n not in crew]
     return bool(world.members) and all(
         n in view.by_serial and view.by_serial[n].is_ready for n in joining
     )

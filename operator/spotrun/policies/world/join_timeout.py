@@ -7,12 +7,11 @@ Where the others hold the newest state and are too few without it, they wait wit
 from collections.abc import Sequence
 from datetime import timedelta
 
-from spotrun.api.status import How, World
-from spotrun.state.job_state import JobState
+from spotrun.api.status import How
+from spotrun.state.job_state import JobState, World
 from spotrun.state.replicas import bring_all, holds_all, whole
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View, left_out
-from spotrun.state.worker_ids import numbers
 from spotrun.state.world_members import (
     all_outlive_a_break,
     has_arrived,
@@ -54,17 +53,17 @@ def is_overdue(view: View, status: JobState) -> bool:
 def arrival_again_seconds(view: View, status: JobState) -> float | None:
     """How long it is still waited for members; None if all are there, or it cannot be known."""
     world, absent = status.world, missing(view, status)
-    if world is None or not absent or some_unheard(view, absent):
+    if not absent or some_unheard(view, absent):
         return None
     formed_seconds = _formed_seconds(view, world)
-    present = [w for w in members(view, status) if has_arrived(w, world.generation)]
+    present = [w for w in members(view, status) if has_arrived(w, world.number)]
     starts = any(map(_is_starting, absent))
-    how = How.RESTART if starts and not _can_go_on(view, status, present) else world.how
+    how = How.RESTART if starts and not _can_go_on(view, status, present) else world.entry
     if not present:
         return NOBODY_SECONDS[how] + _step_allowance(view, status) - formed_seconds
     told = (w.agent.arrived_seconds for w in present if w.agent is not None)
     ages = [age for age in told if age is not None]
-    saves_seconds = view.job.grace_seconds if world.planned else 0.0
+    saves_seconds = view.job.grace_seconds if world.is_planned else 0.0
     if not ages:
         return RESTART_LATE_SECONDS + saves_seconds - formed_seconds
     if how is How.RESTART:
@@ -76,12 +75,11 @@ def arrival_again_seconds(view: View, status: JobState) -> float | None:
 def leave_out_the_late(view: View, status: JobState) -> JobState:
     """Try again, without the late ones or, where that leaves too few or nobody came, harder."""
     world, absent = status.world, missing(view, status)
-    assert world is not None, "somebody is late for it"
     everybody = members(view, status)
     late = {worker.serial for worker in absent}
     present = [worker for worker in everybody if worker.serial not in late]
-    how = How.RESTART if world.how is How.RESTART else How.ABORT
-    why = f"{len(late)} of {len(everybody)} workers did not arrive by {world.how}"
+    how = How.RESTART if world.entry is How.RESTART else How.ABORT
+    why = f"{len(late)} of {len(everybody)} workers did not arrive by {world.entry}"
     on_time = whole(present, view.job.spec.workers)
     if on_time and _can_enter(view, status, on_time, how):
         return publish(view, status, on_time, how, why, switch=True, late=absent)
@@ -89,14 +87,14 @@ def leave_out_the_late(view: View, status: JobState) -> JobState:
         why += "; too few are left to train, and they keep the state"
         return publish(view, status, [], How.RESTART, why, switch=False, late=absent)
     # Nobody is to blame where nobody came in process; whom a restart does not bring is broken.
-    blamed = absent if present or world.how is How.RESTART else []
-    late_before = numbers(world.late)
+    blamed = absent if present or world.entry is How.RESTART else []
+    late_before = frozenset(world.late)
     doomed = {worker.serial for worker in blamed if worker.serial in late_before}
     crew = [worker for worker in everybody if worker.serial not in doomed]
-    harder = _STRONGER[world.how]
+    harder = _STRONGER[world.entry]
     chosen = _with_spares(view, status, crew, in_process=harder is not How.RESTART)
     how = harder if _can_enter(view, status, chosen, harder) else How.RESTART
-    if not chosen and world.how is not How.RESTART:  # nobody goes on without who is late once
+    if not chosen and world.entry is not How.RESTART:  # nobody goes on without who is late once
         blamed = [worker for worker in blamed if worker.serial in doomed]
     return publish(view, status, chosen, how, why, switch=bool(chosen), late=blamed)
 
@@ -108,10 +106,9 @@ def just_left_out(view: View, status: JobState) -> frozenset[int]:
 
 def let_go_again_seconds(view: View, status: JobState) -> float | None:
     """How long it is still waited to hear whether those who were left out have let go."""
-    world = status.world
-    if world is None or not left_out(status):
+    if not left_out(status):
         return None
-    return max(LET_GO_SECONDS - _formed_seconds(view, world), 0.0) or None
+    return max(LET_GO_SECONDS - _formed_seconds(view, status.world), 0.0) or None
 
 
 def _can_wait(view: View, status: JobState, present: Sequence[Worker]) -> bool:
@@ -144,8 +141,7 @@ def _is_starting(worker: Worker) -> bool:
 
 
 def _formed_seconds(view: View, world: World) -> float:
-    formed_at = world.formed_at.datetime if world.formed_at is not None else view.now
-    return (view.now - formed_at) / timedelta(seconds=1)
+    return (view.now - (world.formed_at or view.now)) / timedelta(seconds=1)
 
 
 def _can_enter(view: View, status: JobState, chosen: Sequence[Worker], how: How) -> bool:
@@ -158,7 +154,7 @@ def _can_enter(view: View, status: JobState, chosen: Sequence[Worker], how: How)
 
 
 def _step_allowance(view: View, status: JobState) -> float:
-    steps_allowed = _ALLOWED_STEPS.get(status.world.how) if status.world is not None else None
+    steps_allowed = _ALLOWED_STEPS.get(status.world.entry)
     if steps_allowed is None:
         return 0.0
     reports = (w.agent.report for w in members(view, status) if w.agent is not None)

@@ -1,8 +1,8 @@
 """The world: which workers train together, and how they come to.
 
-A world without members stands for "nobody trains": its number is kept, for generations only grow,
-and so is who holds the newest state (`trained`). While `switch` is false the members of the last
-world train on, and the newcomers get warm.
+A world without members stands for "nobody trains": its number is kept, for numbers only grow, and
+so are the holders of the newest state. Until a world is active the members of the last one train,
+and the newcomers get warm.
 """
 
 from collections.abc import Callable
@@ -49,9 +49,9 @@ def is_restart(before: JobState, after: JobState) -> bool:
     what they restore from the same place.
     """
     old, new = before.world, after.world
-    if new is None or not new.switch or new.how is not How.RESTART or not training(before):
+    if not new.is_active or new.entry is not How.RESTART or not training(before):
         return False
-    return old is None or not old.switch or old.generation < new.generation
+    return not old.is_active or old.number < new.number
 
 
 def _next(view: View, status: JobState) -> JobState:
@@ -105,8 +105,8 @@ def again_seconds(view: View, status: JobState) -> float | None:
 def _disband(view: View, status: JobState) -> JobState:
     """Until its workers are gone a suspended job's world stands, and takes orders."""
     world = status.world
-    if world is None or not relied_on(status).isdisjoint(view.alive_serials):
+    if not relied_on(status).isdisjoint(view.alive_serials):
         return status
-    if not world.members and not world.trained:
+    if not world.members and not world.state_holders:
         return status
     return publish(view, status, [], How.RESTART, "no workers are wanted", switch=False)

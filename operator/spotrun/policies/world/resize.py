@@ -18,7 +18,6 @@ from spotrun.state.replicas import bring_all, led_by, whole
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View, leaves_at
-from spotrun.state.worker_ids import numbers, ordered
 from spotrun.state.world_members import (
     all_in_process,
     has_failed_in,
@@ -48,8 +47,6 @@ PREPARE_SECONDS = 300.0
 
 def follow_wishes(view: View, status: JobState) -> JobState:
     """Take in newcomers, let departing and surplus workers go."""
-    world = status.world
-    assert world is not None, "somebody trains"
     hurry = _somebody_must_leave_now(view, status)
     if some_unheard(view, members(view, status)):
         return status
@@ -70,9 +67,9 @@ def follow_wishes(view: View, status: JobState) -> JobState:
 def growth_again_seconds(view: View, status: JobState) -> float | None:
     """When those who are ready join without the others; 0: now. None: nothing is prepared."""
     world = status.world
-    if world is None or world.switch or not world.members or world.formed_at is None:
+    if world.is_active or not world.members or world.formed_at is None:
         return None
-    waited_seconds = (view.now - world.formed_at.datetime) / timedelta(seconds=1)
+    waited_seconds = (view.now - world.formed_at) / timedelta(seconds=1)
     # Others may come and fail meanwhile: each time another world is prepared, and those wait on.
     ready = _newcomers(view, status, set(training(status)), with_unready=False)
     ages = [w.agent.ready_seconds or 0.0 for w in ready if w.agent is not None]
@@ -88,9 +85,9 @@ def newcomers_again_seconds(view: View, status: JobState) -> float:
     if ages:
         last, first = NEWCOMERS_SECONDS - min(ages), NEWCOMERS_AT_MOST_SECONDS - max(ages)
         waits.append(min(last, first))
-    if world is not None and not world.switch and world.formed_at is not None:
+    if not world.is_active and world.formed_at is not None:
         # Those who are not ready are heard one after the other, too, and each would be a world.
-        prepared_seconds = (view.now - world.formed_at.datetime) / timedelta(seconds=1)
+        prepared_seconds = (view.now - world.formed_at) / timedelta(seconds=1)
         waits.append(NEWCOMERS_SECONDS - prepared_seconds)
     return max(waits)
 
@@ -114,12 +111,11 @@ def _are_more_to_come(view: View, status: JobState, chosen: list[Worker]) -> boo
 
 def _change_to(view: View, status: JobState, chosen: list[Worker]) -> JobState:
     world, crew = status.world, set(training(status))
-    assert world is not None, "somebody trains"
     serials = {worker.serial for worker in chosen}
     switch = _all_ready(view, status, chosen)
-    is_world = serials == numbers(world.members)
+    is_world = serials == world.member_set
     # A process that failed while it got warm comes to no world that it was in before.
-    if is_world and not any(has_failed_in(worker, world.generation) for worker in chosen):
+    if is_world and not any(has_failed_in(worker, world.number) for worker in chosen):
         waits = save_again_seconds(view, status) > 0
         return fill_in(view, status, switch=switch and not waits)
     if serials == crew:
@@ -149,11 +145,11 @@ def save_again_seconds(view: View, status: JobState) -> float:
     if not may_be_asked(view, status):
         return 0.0
     world, crew = status.world, set(training(status))
-    if world is None or world.formed_at is None or _somebody_must_leave_now(view, status):
+    if world.formed_at is None or _somebody_must_leave_now(view, status):
         return 0.0
-    joining = [view.by_serial[n] for n in ordered(world.members) if n not in crew]
+    joining = [view.by_serial[n] for n in world.members if n not in crew]
     ages = [w.agent.ready_seconds or 0.0 for w in joining if w.agent is not None]
-    waited_seconds = min([(view.now - world.formed_at.datetime) / timedelta(seconds=1), *ages])
+    waited_seconds = min([(view.now - world.formed_at) / timedelta(seconds=1), *ages])
     return max(CHECKPOINT_SECONDS - waited_seconds, 0.0)
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from spotrun.api.field_types.text_values import Serials
 from spotrun.api.status import How
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.world.join_timeout import just_left_out
@@ -10,7 +9,6 @@ from spotrun.state.job_state import JobState
 from spotrun.state.replicas import holds_all, whole
 from spotrun.state.sizes import smallest, wanted
 from spotrun.state.view import View
-from spotrun.state.worker_ids import numbers, ordered
 from spotrun.state.world_members import all_outlive_a_break, holders, some_unheard
 from spotrun.state.world_transitions import publish
 
@@ -52,11 +50,10 @@ def start(view: View, status: JobState) -> JobState:
 def _forget_the_dead(view: View, status: JobState) -> JobState:
     """Who held the state and is gone may be made anew, and holds nothing then."""
     world = status.world
-    if world is None or numbers(world.trained) <= view.alive_serials:
+    if world.holder_set <= view.alive_serials:
         return status
-    alive = tuple(n for n in ordered(world.trained) if n in view.alive_serials)
-    left = world.model_copy(update={"trained": Serials.of(alive) if alive else None})
-    return replace(status, world=left)
+    alive = tuple(n for n in world.state_holders if n in view.alive_serials)
+    return replace(status, world=replace(world, state_holders=alive))
 
 
 def start_again_seconds(view: View) -> float | None:

@@ -11,6 +11,7 @@ from spotrun.api.cost import Accumulators
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import Phase
 from spotrun.api.status import Pace
+from spotrun.state.job_state import NO_WORLD
 from spotrun.wire import Progress
 from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, later
 
@@ -75,7 +76,7 @@ def test_a_loss_at_the_very_beginning_makes_it_no_more_than_twice_as_long() -> N
             a_job(2).training(0, 1, progress=Progress(1, 100, 1000)), id="nor how long they take"
         ),
         pytest.param(a_training(suspend=True), id="its user suspends it"),
-        pytest.param(a_training().with_status(world=None), id="nobody trains"),
+        pytest.param(a_training().with_status(world=NO_WORLD), id="nobody trains"),
         pytest.param(a_training().with_status(phase=Phase.SUCCEEDED), id="it is over"),
         pytest.param(a_training(total=2**53 - 1), id="too far ahead to be foreseen"),
     ],

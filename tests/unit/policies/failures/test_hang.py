@@ -1,5 +1,7 @@
 """When a world counts as hung, and what is done about it."""
 
+from dataclasses import replace
+
 import pytest
 
 from spotrun.api.field_types.text_values import Time
@@ -90,7 +92,7 @@ def test_while_the_next_world_is_prepared_the_last_one_can_hang(
     step_seconds: float | None, expected: float | None
 ) -> None:
     job = standing(999.0, step_seconds=step_seconds).with_worker(1, ready=False)
-    job = job.with_world("0-1", 2, switch=False, trained="0", trains=1)
+    job = job.with_world("0-1", 2, switch=False, trained="0", training_number=1)
     assert left(job) == expected
 
 
@@ -108,9 +110,8 @@ def test_all_break_off_at_once_so_that_who_hangs_is_found() -> None:
     status = standing(999.0, 999.0, 999.0).decide().status
     assert status.restarts is not None
     assert (status.restarts.failures, status.restarts.last_reason) == (1, Reason.HUNG)
-    assert status.world is not None
     world = status.world
-    assert (world.how, world.members, world.trained) == (How.ABORT, "0-2", "0-2")
+    assert (world.entry, world.members, world.state_holders) == (How.ABORT, (0, 1, 2), (0, 1, 2))
     decision = (status.decisions or ())[-1]
     assert decision.why == "no step was finished for long; who hangs is left out"
 
@@ -119,8 +120,7 @@ def broken_off(*serials: int, workers: int = 3, least: int = 1) -> JobBuilder:
     """A hung world that all were told to leave, 4 s ago; these have."""
     job = standing(*[999.0] * workers, min=least)
     job = job.with_state(job.decide().status)
-    assert job.status.world is not None
-    job = job.with_status(world=job.status.world.model_copy(update={"formed_at": Time.of(ago(4))}))
+    job = job.with_status(world=replace(job.status.world, formed_at=ago(4)))
     for serial in serials:
         told = {"progress": Progress(1, 100, step_seconds=0.5), "progress_for": 999.0}
         job = job.with_worker(serial, ready=True, arrived=2, arrived_for=3.1, **told)
@@ -129,15 +129,22 @@ def broken_off(*serials: int, workers: int = 3, least: int = 1) -> JobBuilder:
 
 def test_who_hangs_is_left_out_and_the_others_keep_every_step() -> None:
     world = broken_off(0, 2).decide().status.world
-    assert world is not None
-    assert (world.how, world.members, world.trained, world.late) == (How.ABORT, "0,2", "0,2", "1")
+    assert (world.entry, world.members, world.state_holders, world.late) == (
+        How.ABORT,
+        (0, 2),
+        (0, 2),
+        (1,),
+    )
 
 
 def test_where_too_few_are_left_they_wait_with_the_state_for_who_hung() -> None:
     job = broken_off(0, 2, least=3)
     status = job.decide().status
-    assert status.world is not None
-    assert (status.world.members, status.world.trained, status.world.late) == ("", "0,2", "1")
+    assert (status.world.members, status.world.state_holders, status.world.late) == (
+        (),
+        (0, 2),
+        (1,),
+    )
     assert left_out(status) == {1}
 
     job = job.with_state(status).with_workers(0, 2, ready=True, arrived=2)
@@ -148,16 +155,13 @@ def test_where_too_few_are_left_they_wait_with_the_state_for_who_hung() -> None:
     assert stuck.decide(later(60)).status.world == status.world
     again = job.with_worker(1, ready=True, arrived=1, in_process=False)
     world = again.decide(later(60)).status.world
-    assert world is not None
-    assert (world.how, world.members, world.trained) == (How.ABORT, "0-2", "0,2")
+    assert (world.entry, world.members, world.state_holders) == (How.ABORT, (0, 1, 2), (0, 2))
 
 
 def test_where_nobody_breaks_off_all_start_again() -> None:
     job = broken_off()
-    assert job.status.world is not None
     world = job.decide(later(60)).status.world
-    assert world is not None
-    assert (world.how, world.members, world.late) == (How.RESTART, "0-2", None)
+    assert (world.entry, world.members, world.late) == (How.RESTART, (0, 1, 2), ())
 
 
 def test_a_world_that_hangs_again_though_all_broke_off_starts_again() -> None:
@@ -169,16 +173,14 @@ def test_a_world_that_hangs_again_though_all_broke_off_starts_again() -> None:
     assert first.status.restarts is not None
     assert first.status.restarts.failures == 2
     again = job.with_state(first.status).decide(later(1_100))
-    assert again.status.world is not None
-    assert (again.status.world.generation, again.status.world.how) == (3, How.RESTART)
+    assert (again.status.world.number, again.status.world.entry) == (3, How.RESTART)
 
 
 def test_who_hangs_alone_starts_again() -> None:
     job = standing(999.0)
     job = job.with_state(job.decide().status)
     world = job.decide(later(10)).status.world
-    assert world is not None
-    assert (world.generation, world.how) == (2, How.RESTART)
+    assert (world.number, world.entry) == (2, How.RESTART)
 
 
 @pytest.mark.parametrize("why", [{"in_process": False}, {"needs_boundary": True}])
@@ -191,15 +193,13 @@ def test_a_hang_is_a_failure_and_all_start_again_after_the_pause(why: dict[str, 
     assert (restarts.failures, restarts.last_reason) == (1, Reason.HUNG)
     assert restarts.retry_at == Time.of(later(10))
     assert restarts.blamed is None
-    assert world is not None
-    assert world.generation == 1
+    assert world.number == 1
 
     after = job.with_state(decision.status).decide(later(10))
 
     assert after.status.restarts == restarts, "it is counted once"
     world = after.status.world
-    assert world is not None
-    assert (world.generation, world.how, world.members) == (2, How.RESTART, "0-1")
+    assert (world.number, world.entry, world.members) == (2, How.RESTART, (0, 1))
 
 
 def test_a_hang_that_followed_from_a_lost_node_leaves_other_nodes_their_blame() -> None:
@@ -218,8 +218,7 @@ def test_a_step_finished_in_the_pause_ends_the_hang() -> None:
     stored = job.decide().status
     moved = that_start_again(standing(1.0, 1.0), in_process=False).with_state(stored)
     world = moved.decide(later(10)).status.world
-    assert world is not None
-    assert world.generation == 1
+    assert world.number == 1
 
 
 def test_it_is_looked_again_when_the_time_is_over() -> None:

@@ -92,14 +92,14 @@ def preparing(workers: int = 3, **newcomer: Any) -> JobBuilder:
     job = a_job(workers).training(0, 1, generation=4)
     job = job.with_worker(2, ready=True, in_process=False, **newcomer)
     world: dict[str, Any] = {"switch": False, "how": How.BOUNDARY, "trained": "0-1"}
-    return job.with_world("0-2", 5, trains=4, joined="2", **world)
+    return job.with_world("0-2", 5, training_number=4, joining="2", **world)
 
 
 def having_joined(how: How = How.BOUNDARY, **newcomer: Any) -> JobBuilder:
     """Worker 2 came with world 5, in which 0 and 1 train."""
     job = a_job(3).training(0, 1, generation=5, in_process=how is not How.RESTART)
     job = job.with_worker(2, **{"ready": True, "in_process": False, **newcomer})
-    return job.with_world("0-2", 5, how=how, trained="0-1", joined="2")
+    return job.with_world("0-2", 5, how=how, trained="0-1", joining="2")
 
 
 FAILED = Failure(5, 3, BOOM)
@@ -138,8 +138,12 @@ def test_its_failure_is_said_and_blames_its_node_and_counts_against_nothing(
 )
 def test_the_others_go_on_at_once_without_it(how: How, expected: How) -> None:
     world = having_joined(how, failed=FAILED).decide().status.world
-    assert world is not None
-    assert (world.generation, world.members, world.switch, world.how) == (6, "0-1", True, expected)
+    assert (world.number, world.members, world.is_active, world.entry) == (
+        6,
+        (0, 1),
+        True,
+        expected,
+    )
 
 
 def test_what_its_peers_report_follows_from_it() -> None:
@@ -151,7 +155,7 @@ def test_what_its_peers_report_follows_from_it() -> None:
 def test_of_several_newcomers_in_a_world_the_first_that_failed_is_the_cause() -> None:
     job = having_joined(How.RESTART, failed=FAILED, ready_for=0.1).with_spec(4)
     job = job.with_worker(3, ready=True, failed=Failure(5, 1, "boom"), ready_for=0.4)
-    job = job.with_world("0-3", 5, trained="0-1", joined="2-3")
+    job = job.with_world("0-3", 5, trained="0-1", joining="2-3")
     restarts = job.decide().status.restarts
     assert restarts is not None
     assert restarts.blamed == ("node-3",)
@@ -176,7 +180,7 @@ def test_who_has_made_steps_is_no_newcomer_any_more() -> None:
 def test_of_a_script_that_tells_no_steps_ten_minutes_are_taken_for_training(
     seconds: float, expected: set[int]
 ) -> None:
-    job = having_joined(How.RESTART).with_world("0-2", 5, joined="2", formed=seconds)
+    job = having_joined(How.RESTART).with_world("0-2", 5, joining="2", formed=seconds)
     assert on_trial(job.view(), job.status) == expected
 
 
@@ -243,8 +247,7 @@ def test_after_the_second_blame_it_is_replaced_though_a_world_was_prepared_for_i
 def test_where_another_one_trains_on_its_node_it_is_tried_there_again() -> None:
     job = again().with_worker(1, ready=True, arrived=4, node="node-2")
     status = job.decide().status
-    assert status.world is not None
-    assert status.world.late is None
+    assert status.world.late == ()
 
 
 def test_who_fails_within_a_pause_makes_it_no_longer() -> None:

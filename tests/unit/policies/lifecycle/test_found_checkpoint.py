@@ -34,7 +34,6 @@ def restores(status: JobState) -> list[str]:
 def test_what_was_found_is_acknowledged_and_said_once() -> None:
     status = going_on().decide().status
     assert status.checkpoint == CheckpointStatus(name=FOUND, step=9000, time=Time.of(NOW))
-    assert status.world is not None
     assert status.world.restore == FOUND
     assert restores(status) == [f"training goes on from {FOUND}, which was in the job's folder"]
     assert status.progress is not None
@@ -55,7 +54,6 @@ def test_what_was_found_is_acknowledged_and_said_once() -> None:
 )
 def test_nothing_was_found(job: JobBuilder) -> None:
     status = job.decide().status
-    assert status.world is not None
     assert (status.world.restore, restores(status)) == (None, [])
 
 
@@ -80,8 +78,7 @@ def test_the_next_world_is_told_of_it() -> None:
     for _ in range(3):  # without members, with new ones, and with its store
         lost = replace(lost, status=lost.decide().status).with_workers(2, 3, ready=True)
     world = lost.status.world
-    assert world is not None
-    assert (world.members, world.how, world.restore) == ("2-3", How.RESTART, FOUND)
+    assert (world.members, world.entry, world.restore) == ((2, 3), How.RESTART, FOUND)
 
 
 def test_a_training_that_was_complete_already_says_so() -> None:

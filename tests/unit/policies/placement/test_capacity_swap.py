@@ -28,8 +28,7 @@ def test_an_on_demand_worker_trains_until_the_one_from_spot_is_ready() -> None:
         1, ready=True, node=a_node_of(SPOT, 1, ago(60)), created_at=ago(60), ready_for=30.0
     )
     world = ready.decide().status.world
-    assert world is not None
-    assert (world.members, world.switch, world.restore) == ("1", True, f"step-{38 * 3600}.g1")
+    assert (world.members, world.is_active, world.restore) == ((1,), True, f"step-{38 * 3600}.g1")
     after = ready.with_state(ready.decide().status)
     assert removed(after) == [(0, "BackToSpot")]
 
@@ -96,5 +95,4 @@ def test_of_several_one_with_the_state_stays_until_the_others_have_it() -> None:
         node = a_node_of(SPOT, serial, ago(60))
         job = job.with_worker(serial, ready=True, node=node, ready_for=30.0, created_at=ago(60))
     world = job.decide().status.world
-    assert world is not None
-    assert (world.members, world.how) == ("0,2", "Boundary")
+    assert (world.members, world.entry) == ((0, 2), "Boundary")

@@ -12,16 +12,14 @@ from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.api.status import (
     CheckpointStatus,
-    How,
     Interruptions,
     Pace,
     Progress,
     WorkersStatus,
-    World,
 )
 from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
 from spotrun.state.conditions import state
-from spotrun.state.job_state import JobState
+from spotrun.state.job_state import JobState, World
 from tests.support.jobs.builders import ON_CLAIM, a_job
 
 SAVED = CheckpointStatus(name="step-3.g1", step=3, time=Time("2026-03-01T08:00:00Z"))
@@ -100,8 +98,8 @@ def test_first_steps_and_a_first_checkpoint_are_told_in_seconds_and_later_ones_w
 def test_the_empty_world_of_a_job_that_has_succeeded_is_written_with_the_ends_of_its_workers() -> (
     None
 ):
-    world = World(generation=1, members=Serials("0"), how=How.RESTART, switch=True)
-    empty = World(generation=2, members=Serials(""), how=How.RESTART, switch=False)
+    world = World(number=1, members=(0,), is_active=True)
+    empty = World(number=2)
     over = JobState(phase=Phase.SUCCEEDED, world=world, next_serial=3)
     assert seconds_to_write(over, replace(over, world=empty), 0.5) == 4.5
     for settled, seconds in (("0-1", 4.5), ("0-2", 1.5)):
@@ -129,7 +127,7 @@ def test_why_a_job_does_not_start_is_told_in_seconds_and_of_one_that_trains_with
     job = a_job(1)
     unplaced, turned_down = lacking("no node"), lacking("no node; no autoscaler makes one")
     assert seconds_to_write(unplaced, turned_down, 1.0) == 9.0
-    world = World(generation=1, members=Serials("0"), how=How.RESTART, switch=True)
+    world = World(number=1, members=(0,), is_active=True)
     both = (replace(unplaced, world=world), replace(turned_down, world=world))
     assert seconds_to_write(*both, 1.0) == 59.0
 

@@ -6,6 +6,7 @@ from spotrun.api.cost import Accumulators, Rate
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.field_types.text_values import Intervals, Serials
 from spotrun.policies.workers.hidden_pods import hidden
+from spotrun.state.job_state import NO_WORLD
 from tests.support.jobs.builders import JobBuilder, a_job
 
 TRAINING = a_job(3, min=1).training(0, 1, 2)
@@ -19,13 +20,13 @@ NEVER = frozenset[int]()
         pytest.param(TRAINING, {0, 1, 2}, set(), id="all are shown"),
         pytest.param(TRAINING.without(1), NEVER, {1}, id="a member of the world is not"),
         pytest.param(
-            TRAINING.without(1).with_status(world=None, accumulators=RATES),
+            TRAINING.without(1).with_status(world=NO_WORLD, accumulators=RATES),
             NEVER,
             {1},
             id="one that costs something is not",
         ),
         pytest.param(
-            TRAINING.without(1).with_status(world=None), {0, 1}, {1}, id="one was shown before"
+            TRAINING.without(1).with_status(world=NO_WORLD), {0, 1}, {1}, id="one was shown before"
         ),
         pytest.param(
             TRAINING.without(1).with_status(settled=Intervals("1")),

@@ -15,8 +15,7 @@ BROKEN = Failure(1, 1, "boom")
 
 
 def generation(job: JobBuilder) -> int:
-    world = job.decide().status.world
-    return world.generation if world is not None else 0
+    return job.decide().status.world.number
 
 
 def crowd(*ready_for: float, wanted: int = 10) -> JobBuilder:
@@ -65,9 +64,8 @@ def test_five_hundred_that_come_within_a_second_make_few_worlds() -> None:
     for serial in range(10, 510):
         job = job.with_worker(serial, ready=True, ready_for=1.0)
     status = job.decide(later).status
-    assert status.world is not None
-    assert len(status.world.members.numbers) == 510
-    assert status.world.switch
+    assert len(status.world.members) == 510
+    assert status.world.is_active
     assert made <= 2
 
 
@@ -87,17 +85,15 @@ def test_who_goes_on_in_process_waits_for_nobodys_turn() -> None:
 def test_a_first_world_is_no_restart() -> None:
     job = a_job(1).with_worker(0, ready=True).with_facts(restart_seconds=9.0)
     status = job.decide().status
-    assert status.world is not None
-    assert status.world.how is How.RESTART
+    assert status.world.entry is How.RESTART
     assert not is_restart(job.status, status)
 
 
 def test_a_restart_is_one_once() -> None:
     before = a_job(1).training(0).status
     world = before.world
-    assert world is not None
-    after = replace(before, world=world.model_copy(update={"generation": 2, "how": How.RESTART}))
+    after = replace(before, world=replace(world, number=2, entry=How.RESTART))
     assert is_restart(before, after)
     assert not is_restart(after, after)
-    abort = world.model_copy(update={"generation": 2, "how": How.ABORT})
+    abort = replace(world, number=2, entry=How.ABORT)
     assert not is_restart(before, replace(before, world=abort))

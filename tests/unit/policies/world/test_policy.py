@@ -7,13 +7,15 @@ from tests.support.jobs.builders import a_job, told, world
 
 
 def test_what_is_prepared_gets_its_store_when_there_is_one() -> None:
-    job = a_job(1).with_worker(0, ready=True, arrived=1).with_world("0", spent=("10.0.0.0:20000",))
+    job = (
+        a_job(1)
+        .with_worker(0, ready=True, arrived=1)
+        .with_world("0", used_stores=("10.0.0.0:20000",))
+    )
     new = world(job)
-    assert new is not None
     assert new.store is None
     new = world(job.with_worker(0, ready=True, arrived=1, store_port=20_001))
-    assert new is not None
-    assert (new.store, new.spent) == ("10.0.0.0:20001", ("10.0.0.0:20000", "10.0.0.0:20001"))
+    assert (new.store, new.used_stores) == ("10.0.0.0:20001", ("10.0.0.0:20000", "10.0.0.0:20001"))
 
 
 def test_nobody_trains_in_a_world_whose_workers_are_gone_for_a_suspension() -> None:

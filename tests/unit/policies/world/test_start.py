@@ -3,6 +3,7 @@ import pytest
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.status import How, Restarts
 from spotrun.policies.world.policy import again_seconds
+from spotrun.state.job_state import NO_WORLD
 from tests.support.jobs.builders import (
     a_job,
     later,
@@ -19,23 +20,22 @@ def test_a_world_forms_as_soon_as_all_are_ready() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ages", "members"), [((29.0, 29.0), None), ((30.0, 29.0), None), ((40.0, 30.0), "0-1")]
+    ("ages", "members"), [((29.0, 29.0), ()), ((30.0, 29.0), ()), ((40.0, 30.0), (0, 1))]
 )
 def test_the_smallest_world_waits_for_the_rest_of_its_gang(
-    ages: tuple[float, ...], members: str | None
+    ages: tuple[float, ...], members: tuple[int, ...]
 ) -> None:
     job = a_job(3, min=2).with_worker(2, ready=False)
     for serial, age in enumerate(ages):
         job = job.with_worker(serial, ready=True, ready_for=age)
-    new = world(job)
-    assert (new and new.members) == members
-    if members is None:
+    assert world(job).members == members
+    if not members:
         assert again_seconds(job.view(), job.status) == 30.0 - min(ages)
 
 
 def test_no_world_forms_in_the_pause_after_a_failure() -> None:
     job = a_job(1).with_worker(0, ready=True).with_status(restarts=PAUSING)
-    assert world(job) is None
+    assert world(job) is NO_WORLD
     assert job.decide().again_seconds == 5.0
 
 
@@ -46,8 +46,7 @@ def test_a_world_has_one_of_the_sizes_allowed() -> None:
 
 def test_a_first_world_restores_the_acknowledged_checkpoint_and_spends_a_store() -> None:
     new = world(a_job(1).with_worker(0, ready=True).with_checkpoint(7))
-    assert new is not None
-    assert (new.restore, new.store, new.spent) == (
+    assert (new.restore, new.store, new.used_stores) == (
         "step-7.g1",
         "10.0.0.0:20000",
         ("10.0.0.0:20000",),

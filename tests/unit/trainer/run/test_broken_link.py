@@ -14,7 +14,7 @@ from pathlib import Path
 from bench import chaos_links, chaos_training
 from bench.chaos import compare
 from bench.chaos_operator import Operated
-from spotrun.api.status import How, World
+from spotrun.api.status import How
 from spotrun_trainer.agent.state import BROKEN_SECONDS
 
 WORKERS = ("w0", "w1", "w2")
@@ -55,19 +55,19 @@ def test_all_go_on_in_process_at_once_and_nothing_is_lost(tmp_path: Path) -> Non
     job = Operated(folder, len(WORKERS), train, (folder,))
     try:
         until(lambda: all(num_steps(folder, each) > 2 for each in WORKERS))
-        before = world_of(job)
+        before = job.status.world
         near, far = a_link(folder)
         (folder / f"{near}-{far}.break").touch()
         broken_at = time.monotonic()
-        until(lambda: world_of(job).generation > before.generation)
+        until(lambda: job.status.world.number > before.number)
         after = {each: num_steps(folder, each) + 1 for each in WORKERS}
         until(lambda: all(num_steps(folder, each) > count for each, count in after.items()))
         stall_seconds = time.monotonic() - broken_at
-        world, restarts = world_of(job), job.status.restarts
+        world, restarts = job.status.world, job.status.restarts
     finally:
         errors = job.close()
     assert errors == []
-    assert (world.generation, world.how, world.breaks) == (before.generation + 1, How.ABORT, 1)
+    assert (world.number, world.entry, world.breaks) == (before.number + 1, How.ABORT, 1)
     assert world.members == before.members
     assert restarts is None
     assert stall_seconds < BROKEN_SECONDS  # nobody waited for what the agents do in the end
@@ -87,12 +87,6 @@ def a_link(folder: Path) -> Link:
         if any((far, near) in theirs for theirs in noted if theirs is not ours)
     ]
     return min(shared)
-
-
-def world_of(job: Operated) -> World:
-    world = job.status.world
-    assert world is not None
-    return world
 
 
 def num_steps(folder: Path, worker: str) -> int:

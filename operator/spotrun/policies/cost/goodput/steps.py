@@ -200,11 +200,10 @@ def first_step(view: View, status: JobState, step: int, seconds: Decimal) -> int
     Those are no others than its world did not restore, and no more than it can have done.
     """
     world = status.world
-    restored = step_of(world.restore) if world is not None and world.restore is not None else 0
-    formed_at = world.formed_at if world is not None else None
-    if formed_at is None or restored > step or not seconds:
+    restored = step_of(world.restore) if world.restore is not None else 0
+    if world.formed_at is None or restored > step or not seconds:
         return step
-    most = int(max(seconds_between(formed_at.datetime, view.now), Decimal(0)) // seconds)
+    most = int(max(seconds_between(world.formed_at, view.now), Decimal(0)) // seconds)
     return max(step - most, restored)
 
 
