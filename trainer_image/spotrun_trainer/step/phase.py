@@ -290,7 +290,7 @@ class Phase:
         ]
         sums = [gradient for _, gradient in pairs]
         # First, for squares of scaled gradients could overflow in the norm.
-        if context.scaler is not None:
+        if context.scaler is not None and sums:
             torch._foreach_mul_(sums, 1 / context.scaler.scale)
         norm = get_total_norm(sums) if clip is not None or context.looks_at_gradients else None
         # One wait for a GPU, for all of them.

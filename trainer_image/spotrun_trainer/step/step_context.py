@@ -17,7 +17,12 @@ from spotrun_trainer.step.buffers import Buffers
 from spotrun_trainer.step.commit import StepVote
 from spotrun_trainer.step.deterministic_reduce import TreeGradients
 from spotrun_trainer.step.gradient_buckets import Reducer, accumulation_dtype
-from spotrun_trainer.step.gradients import BucketedGradients, Gradients, LocalGradients
+from spotrun_trainer.step.gradients import (
+    BucketedGradients,
+    Gradients,
+    LocalGradients,
+    clear,
+)
 from spotrun_trainer.step.loss_guard import Scaler
 from spotrun_trainer.step.totals import Sums
 from spotrun_trainer.telemetry.meter import Meter
@@ -176,6 +181,8 @@ class StepContext:
         """
         self._follow_parameters()
         self.drop_gradients()
+        for optimizer in self._optimizers:
+            clear(_all_of(optimizer))  # it would apply also that of a parameter that is frozen
         self.buffers.keep()
         seed_all(self.seed, step)
 
@@ -225,7 +232,10 @@ def _registered(things: Sequence[object], optimizers: Sequence[Optimizer]) -> di
 
 def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:
     """Return the parameters that an optimizer updates."""
+    return [parameter for parameter in _all_of(optimizer) if parameter.requires_grad]
+
+
+def _all_of(optimizer: Optimizer) -> list[nn.Parameter]:
+    """Return its parameters, with those that are frozen."""
     groups: list[dict[str, Any]] = optimizer.param_groups
-    return [
-        parameter for group in groups for parameter in group["params"] if parameter.requires_grad
-    ]
+    return [parameter for group in groups for parameter in group["params"]]

@@ -233,6 +233,32 @@ def test_parameters_may_be_unfrozen_and_a_microbatch_may_have_several_backwards(
         assert ended.value == pytest.approx(alone, rel=1e-4)
 
 
+def frozen_after_a_look() -> list[float]:
+    """A part of the model has a gradient, of this process alone, and is frozen before any step."""
+    run = Run()
+    model = run.prepare(nn.Sequential(nn.Linear(FEATURES, 2), nn.Linear(2, 1)))
+    first = model.get_parameter("0.weight")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(torch.ones(1, FEATURES)).sum().backward()
+    model[0].requires_grad_(False)
+    before = first.clone()
+    run.track(model=model, optimizer=optimizer)
+    for step in run.steps(dataset(), global_batch=8, microbatch=2, total=2, num_workers=0):
+        with step:
+            for features, _ in step:
+                step.backward(model(features).square().sum(), weight=2)
+            step.update(optimizer)
+    values: list[float] = (first - before).flatten().tolist()
+    return values
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_what_is_frozen_rests_though_it_had_a_gradient_before(size: int) -> None:
+    for ended in run_world(size, frozen_after_a_look):
+        assert ended.error == "", ended.said
+        assert ended.value == [0.0] * 2 * FEATURES
+
+
 def trained_by(kind: str) -> list[float]:
     """Of microbatches of 2 samples each the loss as a sum, or as its mean."""
     run = Run()

@@ -158,6 +158,16 @@ def update_without_gradients(made: Made) -> None:
         step.update(optimizer)
 
 
+def update_without_scaled_gradients(made: Made) -> None:
+    run, _, optimizer = made
+    scaler = torch.amp.GradScaler("cpu")
+    run.track(scaler=scaler)
+    with first_step(run) as step:
+        for _ in step:
+            step.backward(torch.ones((), requires_grad=True), weight=2)
+        step.update(optimizer, scaler=scaler)
+
+
 def steps_twice(made: Made) -> None:
     run, _, _ = made
     first_step(run)
@@ -334,6 +344,7 @@ def test_a_place_that_is_not_built_is_refused_before_the_device_is_touched(
         (update_by_an_untracked_schedule, "a StepLR that is not tracked"),
         (update_of_an_untracked_module, r"shape \(1, 1\) of a module that is not tracked"),
         (update_without_gradients, "no parameter of the optimizer got a gradient"),
+        (update_without_scaled_gradients, "no parameter of the optimizer got a gradient"),
         (steps_twice, "run.steps was called twice"),
         (steps_without_track, "comes before run.steps"),
         (track_after_steps, "run.track came after run.steps"),
