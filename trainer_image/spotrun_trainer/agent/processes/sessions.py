@@ -11,6 +11,7 @@ from pathlib import Path
 
 PROC = Path("/proc")
 _KEPT_NOWHERE = ("/dev/", "/proc/", "/sys/", "/memfd:")
+_OURS = "SPOTRUN_DIR"  # the folder in which agent and processes speak to each other
 _STANDARD = 3  # input, output and errors: files that torchrun opens
 _STATE, _SESSION = 0, 3  # fields of /proc/PID/stat after the name in parentheses
 
@@ -59,11 +60,12 @@ def bytes_being_written(leader: int) -> dict[str, int]:
     Files opened for appending are logs, and so are those that torchrun opens for output.
     """
     found: dict[str, int] = {}
+    others = (*_KEPT_NOWHERE, *filter(None, [os.environ.get(_OURS)]))
     for pid in members(leader):
         for number in _numbers(PROC / str(pid) / "fd"):
             with suppress(OSError):
                 path = str((PROC / str(pid) / "fd" / str(number)).readlink())
-                if not path.startswith("/") or path.startswith(_KEPT_NOWHERE):
+                if not path.startswith("/") or path.startswith(others):
                     continue
                 if number >= _STANDARD and (written := _written(pid, number)) is not None:
                     found[f"{pid}:{path}"] = written

@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 TYPE_CHECKING = False  # as the one of typing, whose import takes longer than this file
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import ModuleType
+    from types import ModuleType, TracebackType
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib is an import more
 _AWAITED = {
@@ -90,6 +90,20 @@ def _run_the_one_before() -> None:
     spec.loader.exec_module(module)
 
 
+def _note_uncaught(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Note for torchrun what ends the script, and print it as ever."""
+    try:
+        from spotrun_trainer.hooks.uncaught import note_error  # noqa: PLC0415 - only then
+
+        note_error(error, trace)
+    except Exception as failure:
+        print(f"spotrun: the failure's message cannot say this: {failure!r}", file=sys.stderr)
+    sys.__excepthook__(kind, error, trace)
+
+
 if os.environ.get("SPOTRUN_COUNT_STEPS") != "0" and os.environ.get("SPOTRUN_DIR"):
     sys.meta_path.insert(0, _Waiting())
+    sys.excepthook = _note_uncaught
 _run_the_one_before()

@@ -136,3 +136,12 @@ def test_one_that_does_not_end_is_killed_when_its_time_is_over(stopped: Any) -> 
     seconds, code = stopped(DEAF, grace_seconds=0.5)
     assert code == -9
     assert 0.5 <= seconds < 3
+
+
+def test_a_file_between_agent_and_process_holds_nothing_up(
+    stopped: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPOTRUN_DIR", str(tmp_path))
+    seconds, code = stopped(LOGS)
+    assert code == -15
+    assert seconds < 1.5
