@@ -92,7 +92,7 @@ class Operated:
         """Hear a report."""
         with self.news:
             worker = self.workers[serial]
-            if not worker.is_gone and self.agents.heard(UID, serial, read_report(body)):
+            if not worker.is_gone and self.agents.take_report(UID, serial, read_report(body)):
                 self.news.notify_all()
             return self._answer(worker)
 

@@ -101,7 +101,7 @@ class Measured(Controller):
             uid, serial = pod.metadata.owner_uid, int(pod.metadata.name.rpartition("-")[2])
             runs = pod.status.phase == "Running" and pod.status.pod_ip is not None
             if uid is not None and runs and agents.facts(uid, serial) is None:
-                agents.heard(uid, serial, self._report())
+                agents.take_report(uid, serial, self._report())
 
     def progress(self) -> None:
         """Every agent that has arrived in a world is some steps further."""
@@ -113,7 +113,7 @@ class Measured(Controller):
                 if uid is not None and known is not None and known.report.progress is not None:
                     made = known.report.progress
                     further = replace(made, step=made.step + 10, samples=made.samples + 80)
-                    agents.heard(uid, serial, replace(known.report, progress=further))
+                    agents.take_report(uid, serial, replace(known.report, progress=further))
 
     def _enter(self, job: JobSnapshot, generation: int, members: tuple[int, ...]) -> None:
         """As soon as a world is published its members say that they train in it."""
@@ -121,7 +121,7 @@ class Measured(Controller):
         for serial in members:
             known = agents.facts(job.uid, serial)
             if known is not None and known.report.arrived < generation:
-                agents.heard(job.uid, serial, self._report(generation))
+                agents.take_report(job.uid, serial, self._report(generation))
                 self._queue.add(Key(job.namespace, job.name), urgent=True)
 
     def _report(self, generation: int = 0) -> Report:

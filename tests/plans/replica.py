@@ -152,7 +152,7 @@ class Replica:
         """Whether it leads, has seen all it did, and plans nothing for the next seconds."""
         if not self.leads or self.controller is None:
             return False
-        if self.controller._feed.unheard_seconds() > 0:
+        if self.controller._feed.unhandled_seconds() > 0:
             return False
         schedule = self.controller._queue._schedule
         alarm = schedule.next_alarm()

@@ -27,7 +27,7 @@ class WorkerKey(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkerRef:
     """The job and serial of a pod."""
 
     job_uid: str
@@ -119,13 +119,13 @@ class Board:
         """Whether a job of that name was deleted, and none was made since."""
         return key in self._gone
 
-    def place(self, worker: WorkerKey) -> Place | None:
+    def place(self, worker: WorkerKey) -> WorkerRef | None:
         """Return the job and serial of a pod; None if there is no such pod in the job."""
         entry = self._entries.get(Key(worker.namespace, worker.job))
         serial = entry.answers.serials.get(worker.pod) if entry else None
         if entry is None or serial is None:
             return None
-        return Place(entry.job.uid, serial, entry.job.peers[serial].uid)
+        return WorkerRef(entry.job.uid, serial, entry.job.peers[serial].uid)
 
     def answer(self, worker: WorkerKey) -> Answer | None:
         """Return that worker's present answer; None if there is no such worker."""

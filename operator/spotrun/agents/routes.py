@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from aiohttp import web
 
-from spotrun.agents.long_poll import Board, Place, WorkerKey
+from spotrun.agents.long_poll import Board, WorkerKey, WorkerRef
 from spotrun.agents.tokens import Bearer
 from spotrun.http.errors import SERVER, Refused
 from spotrun.http.rate_limit import Buckets, Clock, Rate
@@ -44,7 +44,7 @@ _SEEN_CHARACTERS = 64
 class Agents(Protocol):
     """The store of agents' reports and signs of life."""
 
-    def heard(self, uid: str, serial: int, report: Report) -> bool:
+    def take_report(self, uid: str, serial: int, report: Report) -> bool:
         """Take a report; return whether it is worth waking the job."""
 
     def touch(self, uid: str, serial: int) -> None:
@@ -172,7 +172,7 @@ class App:
         return answer
 
     async def _hold(
-        self, worker: WorkerKey, place: Place, seen: str, seconds: float
+        self, worker: WorkerKey, place: WorkerRef, seen: str, seconds: float
     ) -> Answer | None:
         """Wait for news; an open poll counts as a sign of life."""
         self._agents.hold(place.job_uid, place.serial)
@@ -181,7 +181,7 @@ class App:
         finally:
             self._agents.let_go(place.job_uid, place.serial)
 
-    async def _authenticate(self, request: web.BaseRequest, worker: WorkerKey) -> Place:
+    async def _authenticate(self, request: web.BaseRequest, worker: WorkerKey) -> WorkerRef:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise Refused(401, "show the pod's projected token: Authorization: Bearer <token>")
@@ -214,7 +214,9 @@ class App:
             )
         requests.take()
 
-    async def _take_report(self, request: web.BaseRequest, worker: WorkerKey, place: Place) -> None:
+    async def _take_report(
+        self, request: web.BaseRequest, worker: WorkerKey, place: WorkerRef
+    ) -> None:
         body = await _body(request, self._request_limits.body_seconds)
         try:
             report = read_report(body)
@@ -224,7 +226,7 @@ class App:
             raise Refused(400, str(error)) from error
         except ValueError as error:
             raise Refused(400, str(error)) from error
-        if self._agents.heard(place.job_uid, place.serial, report):
+        if self._agents.take_report(place.job_uid, place.serial, report):
             self._wake(Key(worker.namespace, worker.job))
 
     def _check_leads(self) -> None:

@@ -9,8 +9,8 @@ from spotrun.runtime.options import OWN_NAMESPACE, SERVICE_ACCOUNT, Options
 
 def is_in_pod(options: Options) -> bool:
     """Whether the pod's own service account is to be used."""
-    told = options.kubeconfig or options.context
-    return not told and "KUBERNETES_SERVICE_HOST" in os.environ
+    given = options.kubeconfig or options.context
+    return not given and "KUBERNETES_SERVICE_HOST" in os.environ
 
 
 def access(options: Options) -> Load:

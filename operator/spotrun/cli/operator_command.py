@@ -149,9 +149,9 @@ def _own_address(server: str) -> str:
     parts = urlsplit(server)
     try:
         found = socket.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_DGRAM)
-        family, kind, _, _, there = found[0]
+        family, kind, _, _, address = found[0]
         with socket.socket(family, kind) as probe:
-            probe.connect(there)
+            probe.connect(address)
             return str(probe.getsockname()[0])
     except (OSError, UnicodeError) as error:  # the latter: no name in the DNS is like that
         raise ValueError(

@@ -116,8 +116,8 @@ class OwnSecret:
         data = _write_contents(contents)
         try:
             if found is None:
-                there = {name: text for name, text in data.items() if text is not None}
-                body = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": there}
+                present = {name: text for name, text in data.items() if text is not None}
+                body = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": present}
                 await self._create(body)
             else:
                 meta["resourceVersion"] = found.metadata.resource_version

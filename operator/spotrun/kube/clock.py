@@ -79,7 +79,7 @@ class Clock:
         self._line = _Line(wall, seconds)
         return wall
 
-    def heard(self, date: str | None, sent_at: float) -> None:
+    def compare(self, date: str | None, sent_at: float) -> None:
         """Compare with an answer's Date; `sent_at` is the monotonic time of its request."""
         seconds = self._monotonic()
         if seconds - self._looked_at < _LOOK_SECONDS:

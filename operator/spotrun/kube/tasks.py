@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 async def running(work: Coroutine[object, object, None]) -> AsyncIterator[asyncio.Task[None]]:
     """Run a coroutine while the block lasts, and cancel it after; an error of it is logged."""
     task = asyncio.create_task(work, name=getattr(work, "__qualname__", None))
-    task.add_done_callback(_say_why)
+    task.add_done_callback(_log_error)
     try:
         yield task
     finally:
@@ -31,7 +31,7 @@ async def first_of(*waits: Coroutine[object, object, object]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _say_why(task: asyncio.Task[None]) -> None:
+def _log_error(task: asyncio.Task[None]) -> None:
     """Log the error that ended a task: nobody may be waiting for it."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error(

@@ -164,9 +164,9 @@ def _families(jobs: list[Published]) -> Iterator[Metric]:
     for job in jobs:
         labels, status = (job.namespace, job.name), job.status
         info.add_metric((*labels, _phase(job).value), 1)
-        there = status.workers or WorkersStatus()
-        wanted = there.allowed.size if there.allowed is not None else 0
-        states = {"desired": wanted, "ready": there.running or 0, "spot": there.spot or 0}
+        counts = status.workers or WorkersStatus()
+        wanted = counts.allowed.size if counts.allowed is not None else 0
+        states = {"desired": wanted, "ready": counts.running or 0, "spot": counts.spot or 0}
         for state, number in states.items():
             workers.add_metric((*labels, state), number)
         if (made := status.progress) is not None and made.step is not None and made.total_steps:

@@ -106,6 +106,6 @@ def history_of(price: Price | None, now: datetime) -> PriceHistory:
     changes: list[tuple[datetime, UsdPerHour | None]] = sorted(recent, key=lambda c: c[0])
     current = UsdPerHour.of(price.usd_per_hour) if price.usd_per_hour is not None else None
     if not changes or changes[-1][1] != current:
-        said_at = price.as_of.datetime if price.as_of else now
-        changes.append((max([said_at, *(moment for moment, _ in changes)]), current))
+        quoted_at = price.as_of.datetime if price.as_of else now
+        changes.append((max([quoted_at, *(moment for moment, _ in changes)]), current))
     return PriceHistory(((EVER, changes[0][1]), *changes[1:]))

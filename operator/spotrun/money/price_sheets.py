@@ -123,17 +123,17 @@ def _opencost(cells: _ByColumn) -> Row:
 
 def _which(cells: _ByColumn) -> tuple[str, str]:
     """Return the node, or else the type, that a row of OpenCost's is about."""
-    name, told_by = cells["instanceid"], cells["instanceidfield"]
+    name, id_field = cells["instanceid"], cells["instanceidfield"]
     if not name and cells.get("instancetype"):
         return "", cells["instancetype"]
-    if told_by == "metadata.name" and name:
+    if id_field == "metadata.name" and name:
         return name, ""
-    if told_by.removeprefix("metadata.labels.") in INSTANCE_TYPE_LABELS and name:
+    if id_field.removeprefix("metadata.labels.") in INSTANCE_TYPE_LABELS and name:
         return "", name
     raise ValueError(
         "names no node that can be found: give InstanceType and no InstanceID, or as "
         f"InstanceIDField metadata.name or metadata.labels.{INSTANCE_TYPE_LABELS[0]} "
-        f"(it is {told_by!r})"
+        f"(it is {id_field!r})"
     )
 
 

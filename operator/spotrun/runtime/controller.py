@@ -173,8 +173,8 @@ class Controller:
         )
         await enter(running(explain))
         if (only := self._settings.watch_namespace) is not None:
-            is_there = partial(caches.pools.has_namespace, only)
-            await enter(running(preflight.warn_if_missing(only, caches.synced, is_there)))
+            exists = partial(caches.pools.has_namespace, only)
+            await enter(running(preflight.warn_if_missing(only, caches.synced, exists)))
         await enter(running(gc_tuning.collect_rarely(caches.synced())))
 
     def _server_of(self, identity: Identity, leadership: Leadership) -> Server:

@@ -14,7 +14,7 @@ def entries(before: JobState, decision: Decision) -> Iterator[str]:
     if (before.phase, before.reason) != (after.phase, after.reason):
         yield f"{after.phase}: {after.message or after.reason or 'no reason given'}"
     new, old = after.world, before.world
-    if _told(old) != _told(new):
+    if _published_world(old) != _published_world(new):
         members = f"workers {Serials.of(new.members)}" if new.members else "nobody"
         yield f"world {new.number}: {members}{'' if new.is_active else ', being prepared'}"
     created = [action.serial for action in decision.actions if isinstance(action, Create)]
@@ -46,5 +46,5 @@ def _workers(serials: list[int]) -> str:
     return f"worker{'s' if len(serials) > 1 else ''} {Serials.of(tuple(sorted(serials)))}"
 
 
-def _told(world: World) -> tuple[int, bool]:
+def _published_world(world: World) -> tuple[int, bool]:
     return world.number, world.is_active

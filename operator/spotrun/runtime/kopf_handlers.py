@@ -71,12 +71,12 @@ def watch(registry: kopf.OperatorRegistry, feed: Feed, receiver: Receiver) -> No
     @kopf.on.event(*names(TRAINING_JOBS), registry=registry)
     async def training_job(namespace: str | None, name: str, **_: Any) -> None:  # noqa: ANN401
         key = Key(namespace or "", name)
-        feed.heard(TRAINING_JOBS, key)
+        feed.handled(TRAINING_JOBS, key)
         receiver.job_changed(key)
 
     @kopf.on.event(*names(CAPACITY_POOLS), registry=registry)
     async def capacity_pool(name: str, **_: Any) -> None:  # noqa: ANN401 - kopf's arguments
-        feed.heard(CAPACITY_POOLS, Key("", name))
+        feed.handled(CAPACITY_POOLS, Key("", name))
         receiver.pool_changed(name)
 
 

@@ -53,9 +53,9 @@ class OpeningService:
 
     def stalled(self) -> str | None:
         """Return the fault that only a restart may cure, in a sentence; None if there is none."""
-        unheard_seconds = self.feed.unheard_seconds()
-        if unheard_seconds > UNHEARD_SECONDS:
-            return f"kopf has not handled a change for {unheard_seconds:.0f} s"
+        unhandled_seconds = self.feed.unhandled_seconds()
+        if unhandled_seconds > UNHEARD_SECONDS:
+            return f"kopf has not handled a change for {unhandled_seconds:.0f} s"
         return None if self.service is None else self.service.stalled()
 
     def job_changed(self, key: Key) -> None:

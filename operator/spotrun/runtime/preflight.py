@@ -41,11 +41,11 @@ async def explain(client: Client, selections: Sequence[Selection]) -> None:
 
 
 async def warn_if_missing(
-    namespace: str, synced: Callable[[], Awaitable[None]], is_there: Callable[[], bool]
+    namespace: str, synced: Callable[[], Awaitable[None]], exists: Callable[[], bool]
 ) -> None:
     """Warn of a missing namespace: a misspelled one has no jobs, and never will have any."""
     await synced()
-    if not is_there():
+    if not exists():
         log.warning(
             "the namespace %s is not there: until it is made nothing is served; is it spelled as "
             "--watch-namespace has it?",

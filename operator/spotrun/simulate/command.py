@@ -44,7 +44,7 @@ def understand(chosen: Namespace) -> Question:
 def run(question: Question) -> int:
     """Replay and print."""
     starts = question.starts
-    outcomes = replay_runs.run(question.policy, question.case, starts, _told(starts))
+    outcomes = replay_runs.run(question.policy, question.case, starts, _progress(starts))
     answer = replay_runs.as_json(outcomes, starts)
     print(json.dumps(answer) if question.as_json else _table(answer))
     return 0
@@ -77,16 +77,16 @@ def _rules(chosen: Namespace) -> Rules:
     )
 
 
-def _told(starts: replay_runs.Starts) -> Callable[[int, Outcome], None]:
+def _progress(starts: replay_runs.Starts) -> Callable[[int, Outcome], None]:
     """Print progress: twelve starts may take half a minute, and somebody may watch."""
 
-    def tell(number: int, outcome: Outcome) -> None:
+    def show(number: int, outcome: Outcome) -> None:
         if starts.number > 1 and sys.stderr.isatty():
             end = "\n" if number == starts.number else ""
-            said = f"{number}/{starts.number} starts replayed, the last for ${outcome.cost_usd:.2f}"
-            print(f"\r{said}", end=end, file=sys.stderr, flush=True)
+            line = f"{number}/{starts.number} starts replayed, the last for ${outcome.cost_usd:.2f}"
+            print(f"\r{line}", end=end, file=sys.stderr, flush=True)
 
-    return tell
+    return show
 
 
 def _table(answer: Mapping[str, Any]) -> str:

@@ -57,7 +57,7 @@ class _Replay:
             for action in decision.actions:
                 self._cluster.do(action)
             acts = any(not isinstance(action, Annotate) for action in decision.actions)
-            is_news = acts or _told(decision.status) != _told(self._status)
+            is_news = acts or _acted_upon(decision.status) != _acted_upon(self._status)
             self._status = decision.status
             if not is_news or self._is_over:
                 return decision.again_seconds
@@ -85,6 +85,6 @@ def _known_before(job: Job, rules: Rules) -> JobState:
     )
 
 
-def _told(status: JobState) -> tuple[object, ...]:
+def _acted_upon(status: JobState) -> tuple[object, ...]:
     """Return the parts of status that workers, or the next decision, act upon."""
     return status.phase, status.world, status.next_serial, status.settled, status.orders

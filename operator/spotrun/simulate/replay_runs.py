@@ -38,16 +38,16 @@ def run(
     policy: str,
     case: Case,
     starts: Starts,
-    told: Callable[[int, Outcome], None] = lambda _number, _outcome: None,
+    on_outcome: Callable[[int, Outcome], None] = lambda _number, _outcome: None,
 ) -> list[Outcome]:
-    """Replay a job once from each start; `told` is called as each one ends."""
+    """Replay a job once from each start; `on_outcome` is called as each one ends."""
     play = player(policy)
     outcomes: list[Outcome] = []
     for tick in starts.ticks:
         market = case.recordings.market(tick)
         course = play(case.job, market, case.rules)
         outcomes.append(Outcome.of(policy, course, case.job, market))
-        told(len(outcomes), outcomes[-1])
+        on_outcome(len(outcomes), outcomes[-1])
     return outcomes
 
 

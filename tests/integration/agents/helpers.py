@@ -119,7 +119,7 @@ class Heard:
     woken: list[Key] = field(default_factory=list)
     is_news: bool = True
 
-    def heard(self, uid: str, serial: int, report: Report) -> bool:
+    def take_report(self, uid: str, serial: int, report: Report) -> bool:
         self.reports.append((uid, serial, report))
         return self.is_news
 

@@ -203,7 +203,7 @@ class Hand:
         return job
 
     def report(self, job: JobSnapshot, serial: int, report: Report) -> None:
-        self.agents.heard(job.uid, serial, report)
+        self.agents.take_report(job.uid, serial, report)
 
     @staticmethod
     def name(job: JobObject, serial: int) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 
 from spotrun.agents.answers import Peer
-from spotrun.agents.long_poll import Board, Place
+from spotrun.agents.long_poll import Board, WorkerRef
 from spotrun.kube.resource import Key
 from spotrun.wire import Answer
 from tests.support.jobs.published_jobs import KEY, UID, job, peer, worker, world
@@ -165,11 +165,11 @@ async def test_a_job_made_anew_is_another_one(board: Board) -> None:
     board.withdraw(JOB, version=20)  # the deletion of the first one, seen late
 
     assert not board.is_gone(JOB)
-    assert board.place(worker(0)) == Place("another", 0, "pod-uid-0")
+    assert board.place(worker(0)) == WorkerRef("another", 0, "pod-uid-0")
 
 
 async def test_the_place_of_a_pod(board: Board) -> None:
-    assert board.place(worker(2)) == Place(UID, 2, "pod-uid-2")
+    assert board.place(worker(2)) == WorkerRef(UID, 2, "pod-uid-2")
     assert board.place(worker(77)) is None
     assert board.place(worker(0, job="other")) is None
 
@@ -215,6 +215,6 @@ async def test_each_job_is_unseen_until_it_was_looked_at(board: Board) -> None:
 
     # The version that the former reign saw is no measure: it may have been that of another job.
     board.publish(job(pods=1), version=1)
-    assert board.place(worker(0)) == Place(UID, 0, "pod-uid-0")
+    assert board.place(worker(0)) == WorkerRef(UID, 0, "pod-uid-0")
     board.looked_at(OTHER)
     assert not board.is_unseen(OTHER)

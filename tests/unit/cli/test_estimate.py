@@ -285,7 +285,7 @@ def test_ctrl_c_ends_all_of_it(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sys.stdin", io.StringIO(a_manifest()))
-    monkeypatch.setattr("spotrun.simulate.estimate.command._tell", interrupted)
+    monkeypatch.setattr("spotrun.simulate.estimate.command._show_progress", interrupted)
 
     assert main(["estimate", "-f", "-", "--work-hours", "6", "--trace", str(trace)]) == 130
     printed = capsys.readouterr()

@@ -37,7 +37,7 @@ class Machines:
         """Time passes, and the API server answers."""
         self.seconds += seconds
         said = format_datetime(self._after(self.server_ahead), usegmt=True)
-        self.clock.heard(said, self.seconds - took)
+        self.clock.compare(said, self.seconds - took)
 
     @property
     def ahead(self) -> float:
@@ -121,7 +121,7 @@ def test_an_answer_that_took_long_was_dated_on_its_way() -> None:
 @pytest.mark.parametrize("date", [None, "yesterday"])
 def test_without_a_date_there_is_only_this_machine(date: str | None) -> None:
     machines = Machines(wall_ahead=HOUR)
-    machines.clock.heard(date, 0.0)
+    machines.clock.compare(date, 0.0)
     assert machines.tells == (HOUR, True)
 
 

@@ -64,14 +64,14 @@ async def test_what_happens_to_a_job_comes_to_its_handler(feed: Feed, told: Told
     for old, new in ((None, an_object()), (an_object(), an_object(version=2)), (an_object(), None)):
         tell(old, new)
         assert await told.next() == JOB
-    assert feed.unheard_seconds() == 0
+    assert feed.unhandled_seconds() == 0
 
 
 @pytest.mark.usefixtures("kopf_watches")
 async def test_what_happens_to_a_pool_comes_to_its_handler(feed: Feed, told: Told) -> None:
     feed.handler(CAPACITY_POOLS)(None, an_object("spot", namespace=""))
     assert await told.next() == "spot"
-    assert feed.unheard_seconds() == 0
+    assert feed.unhandled_seconds() == 0
 
 
 @pytest.mark.usefixtures("kopf_watches")
@@ -81,7 +81,7 @@ async def test_thousands_of_jobs_are_each_told(feed: Feed, told: Told) -> None:
     for name in names:
         tell(None, an_object(name, uid=name))
     assert {(await told.next())[1] for _ in names} == names
-    assert feed.unheard_seconds() == 0
+    assert feed.unhandled_seconds() == 0
 
 
 async def test_what_happened_before_kopf_listened_is_told_once(feed: Feed, told: Told) -> None:
@@ -124,7 +124,7 @@ async def test_kopf_is_given_a_few_of_many_changes_at_a_time(feed: Feed) -> None
         more = asyncio.ensure_future(anext(stream))
         await asyncio.sleep(0)
         for number in range(20):
-            feed.heard(TRAINING_JOBS, Key("ns", f"job-{number}"))
+            feed.handled(TRAINING_JOBS, Key("ns", f"job-{number}"))
         assert len((await more).splitlines()) == 20
 
 
@@ -136,9 +136,9 @@ async def test_a_change_that_nobody_handles_grows_old() -> None:
     now = 5.0
     feed.handler(TRAINING_JOBS)(None, an_object("second"))
     now = 70.0
-    assert feed.unheard_seconds() == 70
-    feed.heard(TRAINING_JOBS, Key("ns", "first"))
-    assert feed.unheard_seconds() == 65
+    assert feed.unhandled_seconds() == 70
+    feed.handled(TRAINING_JOBS, Key("ns", "first"))
+    assert feed.unhandled_seconds() == 65
 
 
 @pytest.mark.usefixtures("kopf_watches")
@@ -147,7 +147,7 @@ async def test_while_paused_nothing_is_told(feed: Feed, told: Told) -> None:
     tell(None, an_object("told too late", uid="0"))
     feed.pause()
     tell(None, an_object("told while paused", uid="1"))
-    assert feed.unheard_seconds() == 0
+    assert feed.unhandled_seconds() == 0
     feed.resume()
     tell(None, an_object("told", uid="2"))
     assert await told.next() == Key("ns", "told")

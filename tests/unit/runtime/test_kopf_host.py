@@ -164,7 +164,7 @@ async def test_what_the_service_tells_the_feed_comes_back_by_kopf(endpoint: Endp
 async def test_liveness_fails_where_kopf_handles_nothing(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Feed, "heard", lambda *_: None)
+    monkeypatch.setattr(Feed, "handled", lambda *_: None)
     monkeypatch.setattr(kopf_host, "UNHEARD_SECONDS", 0.0)
     service = Scripted()
     host = asyncio.create_task(kopf_host.host(service.open, liveness=endpoint))

@@ -52,7 +52,7 @@ class Creations:
     async def make(self, job: JobSnapshot, workers: list[Create], memory: Memory) -> list[Trouble]:
         """Create these workers; a refusal by Kubernetes is kept in the memory."""
         if not workers:
-            if not _gave_way(job, memory):
+            if not _waits_for_quota(job, memory):
                 memory.refused = None
             await self._protection.keep(job, memory)
             return []
@@ -128,7 +128,7 @@ def creation_of(job: JobSnapshot) -> str:
     return f"the creation of workers of template {job.template}"
 
 
-def _gave_way(job: JobSnapshot, memory: Memory) -> bool:
+def _waits_for_quota(job: JobSnapshot, memory: Memory) -> bool:
     """Whether a job waits for room in a quota, so that its last refusal still holds."""
     reason = memory.refused.refusal.reason if memory.refused is not None else None
     return reason == Reason.QUOTA_EXCEEDED and not job.may_hold_nodes

@@ -90,7 +90,7 @@ class Client:
         self.clock = clock or Clock()
         self._transport = transport
         self._manager = field_manager
-        transport.heard = self.clock.heard
+        transport.on_date = self.clock.compare
 
     async def get(
         self, resource: Resource, name: str, as_type: type[T], *, namespace: str | None = None

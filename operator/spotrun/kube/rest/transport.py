@@ -28,14 +28,14 @@ Params = Mapping[str, str]
 class Transport:
     """One pool of connections; to be used as `async with Transport(...) as transport`.
 
-    `heard` gets the Date of each answer, and the time when its request was sent.
+    `on_date` gets the Date of each answer, and the time when its request was sent.
     """
 
     def __init__(self, credentials: Credentials, *, user_agent: str = "spotrun") -> None:
         self._credentials = credentials
         self._user_agent = user_agent
         self._session: aiohttp.ClientSession | None = None
-        self.heard: Callable[[str | None, float], None] = lambda _date, _sent_at: None
+        self.on_date: Callable[[str | None, float], None] = lambda _date, _sent_at: None
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
@@ -76,7 +76,7 @@ class Transport:
                 method, path, params=params, limits=limits, headers=headers, body=body
             ) as response:
                 answer = await response.read()
-        self.heard(response.headers.get("Date"), sent_at)
+        self.on_date(response.headers.get("Date"), sent_at)
         if response.status >= 300:
             raise _refusal(response, answer, write=write)
         return answer
@@ -166,13 +166,13 @@ def _lost(method: str, path: str, *, write: bool) -> Iterator[None]:
     except AccessError as error:
         raise Retryable(f"{method} {path} was not sent: {error}") from error
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-        raise Retryable(f"{method} {path} was not sent: {_said(error)}") from error
+        raise Retryable(f"{method} {path} was not sent: {_message(error)}") from error
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         kind = Ambiguous if write else Retryable
-        raise kind(f"{method} {path} got no answer: {_said(error)}") from error
+        raise kind(f"{method} {path} got no answer: {_message(error)}") from error
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         # Its own text shows the TLS context as an object at an address, in every line of an outage.
         return f"cannot connect to {error.host}:{error.port}: {error.os_error}"

@@ -60,7 +60,7 @@ class Feed:
         self.headers: dict[str, str] = {}
         self._kinds = {kind.resource: kind for kind in kinds}
         self._streams = {resource: _Stream() for resource in self._kinds}
-        self._unheard: dict[tuple[Resource, Key], float] = {}
+        self._unhandled: dict[tuple[Resource, Key], float] = {}
         self._clock = clock
         self.is_paused = True
 
@@ -71,7 +71,7 @@ class Feed:
     def pause(self) -> None:
         """Send nothing more, for nobody is going to act on it."""
         self.is_paused = True
-        self._unheard.clear()
+        self._unhandled.clear()
         for stream in self._streams.values():
             stream.lines.clear()
             stream.in_hand.clear()
@@ -88,16 +88,16 @@ class Feed:
 
         return changed
 
-    def heard(self, resource: Resource, key: Key) -> None:
+    def handled(self, resource: Resource, key: Key) -> None:
         """Note that a change was handled."""
-        self._unheard.pop((resource, key), None)
+        self._unhandled.pop((resource, key), None)
         stream = self._streams[resource]
         stream.in_hand.discard(key)
         stream.news.set()
 
-    def unheard_seconds(self) -> float:
+    def unhandled_seconds(self) -> float:
         """Return how long the oldest change has waited to be handled."""
-        since = next(iter(self._unheard.values()), None)
+        since = next(iter(self._unhandled.values()), None)
         return 0.0 if since is None else self._clock() - since
 
     def _tell(self, resource: Resource, event: str, meta: Meta) -> None:
@@ -118,7 +118,7 @@ class Feed:
         line = msgspec.json.encode({"type": event, "object": content}) + b"\n"
         stream.lines[key, meta.uid] = line
         stream.news.set()
-        self._unheard.setdefault((resource, key), self._clock())
+        self._unhandled.setdefault((resource, key), self._clock())
 
     # ------------------------------------------------------------ as an `aiohttp.ClientSession`
 

@@ -30,25 +30,25 @@ class Agents:
         self._clock = clock
         self._jobs: dict[str, dict[int, _Record]] = {}
 
-    def heard(self, uid: str, serial: int, report: Report) -> bool:
+    def take_report(self, uid: str, serial: int, report: Report) -> bool:
         """Take in a report; return whether it is worth looking at the job again.
 
         How far the training is and how busy the workers are can wait for the next look, but for its
         first steps, for how long they take, and for when enough is known of this world.
         """
         now = self._clock()
-        heard = self._remembered(uid, serial)
-        before, heard.report, heard.heard_at, heard.is_old = heard.report, report, now, False
+        record = self._remembered(uid, serial)
+        before, record.report, record.heard_at, record.is_old = record.report, report, now, False
         if not report.ready:
-            heard.ready_at = None
+            record.ready_at = None
         elif before is None or not before.ready:
-            heard.ready_at = now
+            record.ready_at = now
         if before is None or before.arrived != report.arrived:
-            heard.arrived_at = now
+            record.arrived_at = now
         if report.progress is not None and (before is None or before.progress != report.progress):
-            heard.moved_at = now
+            record.moved_at = now
         progress = report.progress
-        is_measured = progress is not None and heard.windows.take(progress, report.utilization)
+        is_measured = progress is not None and record.windows.take(progress, report.utilization)
         if is_measured or before is None or before.news != report.news:
             return True
         return _first_news(report) > _first_news(before)
@@ -63,43 +63,43 @@ class Agents:
 
     def let_go(self, uid: str, serial: int) -> None:
         """Note that a poll was answered or lost: silence counts from now on."""
-        heard = self._jobs.get(uid, {}).get(serial)
-        if heard is not None:
-            heard.num_polls = max(heard.num_polls - 1, 0)
-            heard.heard_at = self._clock()
+        record = self._jobs.get(uid, {}).get(serial)
+        if record is not None:
+            record.num_polls = max(record.num_polls - 1, 0)
+            record.heard_at = self._clock()
 
     def too_old(self, uid: str, serial: int) -> bool:
         """Note a report refused for its wire version; return whether that is news."""
-        heard = self._remembered(uid, serial)
-        was_old, heard.is_old, heard.heard_at = heard.is_old, True, self._clock()
+        record = self._remembered(uid, serial)
+        was_old, record.is_old, record.heard_at = record.is_old, True, self._clock()
         return not was_old
 
     def facts(self, uid: str, serial: int) -> Agent | None:
         """Return the facts about a worker's agent; None until it has reported."""
-        heard = self._jobs.get(uid, {}).get(serial)
-        if heard is None or heard.report is None:
+        record = self._jobs.get(uid, {}).get(serial)
+        if record is None or record.report is None:
             return None
         now = self._clock()
         return Agent(
-            report=heard.report,
-            heard_seconds=0.0 if heard.num_polls else now - heard.heard_at,
-            ready_seconds=_since(heard.ready_at, now),
-            arrived_seconds=_since(heard.arrived_at, now),
-            progress_seconds=_since(heard.moved_at, now),
-            reading=heard.windows.reading() if heard.report.progress is not None else None,
+            report=record.report,
+            heard_seconds=0.0 if record.num_polls else now - record.heard_at,
+            ready_seconds=_since(record.ready_at, now),
+            arrived_seconds=_since(record.arrived_at, now),
+            progress_seconds=_since(record.moved_at, now),
+            reading=record.windows.reading() if record.report.progress is not None else None,
         )
 
     def speaks_old_wire(self, uid: str, serial: int) -> bool:
         """Whether its last report was refused for its version."""
-        heard = self._jobs.get(uid, {}).get(serial)
-        return heard is not None and heard.is_old
+        record = self._jobs.get(uid, {}).get(serial)
+        return record is not None and record.is_old
 
     def keep(self, uid: str, serials: Collection[int]) -> None:
         """Forget all other workers of a job: a number whose pod is made again starts anew."""
         job = self._jobs.get(uid)
         if job is None or job.keys() <= set(serials):
             return
-        self._jobs[uid] = {serial: heard for serial, heard in job.items() if serial in serials}
+        self._jobs[uid] = {serial: record for serial, record in job.items() if serial in serials}
 
     def forget(self, uid: str) -> None:
         """Forget a deleted job."""
@@ -107,12 +107,12 @@ class Agents:
 
     def _remembered(self, uid: str, serial: int) -> _Record:
         job = self._jobs.setdefault(uid, {})
-        heard = job.get(serial)
-        if heard is None:
+        record = job.get(serial)
+        if record is None:
             if len(job) >= MOST_WORKERS:
                 del job[next(iter(job))]
-            heard = job[serial] = _Record(self._clock())
-        return heard
+            record = job[serial] = _Record(self._clock())
+        return record
 
 
 def _first_news(report: Report) -> tuple[bool, bool]:

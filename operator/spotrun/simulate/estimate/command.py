@@ -85,8 +85,8 @@ def run(question: Question) -> int:
         Estimate.of(stage.market, question.job, stage.case, outcomes, stage.fewer)
         for stage, outcomes in zip(question.stages, _outcomes(question.stages), strict=True)
     ]
-    told = as_json if question.as_json else as_text
-    print(told(question.job, estimates, question.left_out))
+    render = as_json if question.as_json else as_text
+    print(render(question.job, estimates, question.left_out))
     return 0
 
 
@@ -121,7 +121,7 @@ def _outcomes(stages: Sequence[_Stage]) -> list[list[Outcome]]:
         with _ctrl_c_held_back():
             parts = [[pool.submit(_play, one.case, tick) for tick in one.ticks] for one in stages]
         try:
-            _tell(number, [future for futures in parts for future in futures])
+            _show_progress(number, [future for futures in parts for future in futures])
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -157,15 +157,15 @@ def _play(case: Case, tick: int) -> Outcome:
     return replay(_POLICY, case, Starts(tick))[0]
 
 
-def _tell(number: int, futures: Sequence["Future[Outcome]"]) -> None:
+def _show_progress(number: int, futures: Sequence["Future[Outcome]"]) -> None:
     """Wait, and print the progress for somebody who watches, from the start."""
-    _say(0, number)
+    _show(0, number)
     for done, future in enumerate(as_completed(futures), 1):
         future.result()
-        _say(done, number)
+        _show(done, number)
 
 
-def _say(done: int, number: int) -> None:
+def _show(done: int, number: int) -> None:
     if sys.stderr.isatty():
         end = "\n" if done == number else ""
         print(f"\r{done}/{number} replays", end=end, file=sys.stderr, flush=True)

@@ -16,7 +16,7 @@ from spotrun.api.trainingjob import TrainingJob
 
 _MOST_CHARACTERS = 4_000_000
 """More than the API server takes of one object."""
-_TOLD = ("progress", "pace", "cost")
+_KNOWN_FIELDS = ("progress", "pace", "cost")
 """What of a status is read: the rest may be of an operator that is newer than this."""
 _READ_OTHERWISE = ("int", "float", "timestamp", "value")
 """What PyYAML takes texts for and kubectl does not: `22:00` is a number to the base of 60."""
@@ -38,7 +38,7 @@ def read(name: str) -> TrainingJob:
     job = found[0]
     status = job.get("status")
     if isinstance(status, dict):
-        job = {**job, "status": _told(status)}
+        job = {**job, "status": _known_status(status)}
     try:
         loaded = load(job)
     except ValueError as error:
@@ -64,11 +64,11 @@ def _name(one: dict[str, Any]) -> object:
     return metadata.get("name") if isinstance(metadata, dict) else None
 
 
-def _told(status: dict[str, Any]) -> dict[str, Any]:
-    told = {key: status[key] for key in _TOLD if key in status}
-    if isinstance(told.get("cost"), dict):
-        told["cost"] = {"usd": told["cost"].get("usd")}
-    return told
+def _known_status(status: dict[str, Any]) -> dict[str, Any]:
+    known = {key: status[key] for key in _KNOWN_FIELDS if key in status}
+    if isinstance(known.get("cost"), dict):
+        known["cost"] = {"usd": known["cost"].get("usd")}
+    return known
 
 
 def _text(name: str) -> str:

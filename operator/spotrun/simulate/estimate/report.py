@@ -165,15 +165,15 @@ def _lines(estimate: Estimate, job: Replayed) -> Iterator[str]:
     yield _line("saved, %", estimate.saved_percent.shown(0), on_demand)
     late = estimate.late if _deadline_hours(job) is not None else None
     never = _of(estimate.unfinished or None, number, "not finished")
-    said = ", ".join(text for text in (_of(late, number, "late"), never) if text)
-    yield _line("done after, h", estimate.finish_hours.shown(1, unknown="never"), said)
+    note = ", ".join(text for text in (_of(late, number, "late"), never) if text)
+    yield _line("done after, h", estimate.finish_hours.shown(1, unknown="never"), note)
     yield _line("nodes taken away", estimate.interruptions.shown(0))
     yield _line("work lost, h", estimate.lost_work_hours.shown(1))
 
 
-def _line(name: str, figures: tuple[str, str, str], said: str = "") -> str:
+def _line(name: str, figures: tuple[str, str, str], note: str = "") -> str:
     columns = "".join(f"{figure:>11}" for figure in figures)
-    return f"  {name:16}{columns}  {said}".rstrip()
+    return f"  {name:16}{columns}  {note}".rstrip()
 
 
 def _of(some: int | None, number: int, what: str) -> str:

@@ -6,4 +6,4 @@ from spotrun.simulate.scenario import Job, Rules
 
 def wish(look: Look, _job: Job, _rules: Rules) -> Mode:
     """Choose spot if it is available, else wait."""
-    return Mode.SPOT if look.spot_is_there else Mode.IDLE
+    return Mode.SPOT if look.spot_is_available else Mode.IDLE

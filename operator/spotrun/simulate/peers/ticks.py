@@ -33,7 +33,7 @@ class Look:
     elapsed: float
     done: float  # and saved
     mode: Mode
-    spot_is_there: bool
+    spot_is_available: bool
 
 
 Wish = Callable[[Look, Job, Rules], Mode]
@@ -80,18 +80,20 @@ class _Gang:
         if self._pool is not None and self._mode is Mode.SPOT and not self._has_room(self._pool):
             self._lose()
         mode = self._mode
-        there = [pool for pool in self._market.spot if self._has_room(pool)]
-        wish = self._netted(self._wish(self._look(mode, bool(there)), self._job, self._rules), mode)
+        available = [pool for pool in self._market.spot if self._has_room(pool)]
+        wish = self._netted(
+            self._wish(self._look(mode, bool(available)), self._job, self._rules), mode
+        )
         if wish is not mode:
-            self._move(wish, there)
+            self._move(wish, available)
         self._work()
         self._number += 1
 
-    def _look(self, mode: Mode, is_there: bool) -> Look:
+    def _look(self, mode: Mode, is_available: bool) -> Look:
         waits = self._rules.observe is Observe.ATTEMPTS and mode is Mode.IDLE
         # Who asks waits for the answer, and may still hope meanwhile.
         hopes = waits and self.elapsed - self._idle_since < self._rules.provision_seconds
-        return Look(self.elapsed, self._saved, mode, is_there or hopes)
+        return Look(self.elapsed, self._saved, mode, is_available or hopes)
 
     @property
     def _mode(self) -> Mode:
@@ -117,8 +119,8 @@ class _Gang:
         time = self._job.deadline_seconds - self.elapsed
         return ceil(need / self._gap - _HAIR) >= floor(time / self._gap + _HAIR)
 
-    def _move(self, wish: Mode, there: list[Pool]) -> None:
-        chosen = there if wish is Mode.SPOT else self._on_demand_with_room()
+    def _move(self, wish: Mode, available: list[Pool]) -> None:
+        chosen = available if wish is Mode.SPOT else self._on_demand_with_room()
         if wish is not Mode.IDLE and not chosen:
             return
         self._leave(self.elapsed)

@@ -12,8 +12,8 @@ def wish(look: Look, job: Job, rules: Rules) -> Mode:
     if look.mode is Mode.ON_DEMAND:
         # The way back costs a changeover, and another one if that spot node is lost at once.
         ahead = _expected(look.elapsed + 2 * rules.changeover_seconds, job) < look.done
-        return Mode.SPOT if look.spot_is_there and ahead else Mode.ON_DEMAND
-    if look.spot_is_there:
+        return Mode.SPOT if look.spot_is_available and ahead else Mode.ON_DEMAND
+    if look.spot_is_available:
         return Mode.SPOT
     return Mode.ON_DEMAND if look.done < _expected(look.elapsed, job) else Mode.IDLE
 

@@ -112,8 +112,8 @@ class Bench:
 
 def test_a_job_with_its_pods_nodes_and_agents() -> None:
     bench = Bench()
-    bench.agents.heard(UID, 0, Report(ready=True))
-    bench.agents.heard(UID, 5, Report())  # of a pod that is no more
+    bench.agents.take_report(UID, 0, Report(ready=True))
+    bench.agents.take_report(UID, 5, Report())  # of a pod that is no more
     bench.seconds = 1003.0
     stranger = msgspec.structs.replace(
         pod(9), metadata=msgspec.structs.replace(pod(9).metadata, name="job-9")
@@ -197,13 +197,13 @@ def test_whom_both_neighbours_miss_is_missed_since_they_first_both_did() -> None
     world = {"generation": 1, "members": "0-2", "switch": True, "how": "Restart"}
     trains = job(status={"world": world, "nextSerial": 3})
     pods = (pod(0, "n0"), pod(1, "n0"), pod(2, "n0"))
-    bench.agents.heard(UID, 0, Report(arrived=1, suspects=(1,)))
+    bench.agents.take_report(UID, 0, Report(arrived=1, suspects=(1,)))
     assert bench.see(trains, *pods).missed_seconds == {}
-    bench.agents.heard(UID, 2, Report(arrived=1, suspects=(1,)))
+    bench.agents.take_report(UID, 2, Report(arrived=1, suspects=(1,)))
     assert bench.see(trains, *pods).missed_seconds == {1: 0.0}
     bench.seconds += 3
     assert bench.see(trains, *pods).missed_seconds == {1: 3.0}
-    bench.agents.heard(UID, 2, Report(arrived=1))
+    bench.agents.take_report(UID, 2, Report(arrived=1))
     assert bench.see(trains, *pods).missed_seconds == {}
 
 
@@ -211,7 +211,7 @@ def test_a_worker_that_is_being_deleted_is_lost_when_its_grace_ends() -> None:
     world = {"generation": 1, "members": "0", "switch": True, "how": "Restart"}
     trains = job(status={"world": world, "nextSerial": 1})
     bench = Bench()
-    bench.agents.heard(UID, 0, Report())
+    bench.agents.take_report(UID, 0, Report())
     going = pod(0, "n0")
     for killed_at, lost in (("2026-03-02T13:00:01Z", {}), ("2026-03-02T13:00:00Z", {0: 0.0})):
         meta = msgspec.structs.replace(going.metadata, deletion_timestamp=killed_at)

@@ -25,8 +25,8 @@ def agents(time: Time) -> Agents:
 
 
 def test_the_first_report_is_news(agents: Agents) -> None:
-    assert agents.heard("job", 0, Report())
-    assert not agents.heard("job", 0, Report())
+    assert agents.take_report("job", 0, Report())
+    assert not agents.take_report("job", 0, Report())
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ def test_the_first_report_is_news(agents: Agents) -> None:
 def test_what_is_worth_looking_at_the_job_again(
     agents: Agents, change: dict[str, Any], is_news: bool
 ) -> None:
-    agents.heard("job", 0, Report())
+    agents.take_report("job", 0, Report())
     changed = replace(Report(), **change)
-    assert agents.heard("job", 0, changed) is is_news
+    assert agents.take_report("job", 0, changed) is is_news
     facts = agents.facts("job", 0)
     assert facts is not None
     assert facts.report == changed
@@ -60,8 +60,13 @@ def test_what_is_worth_looking_at_the_job_again(
 def test_first_steps_are_worth_a_look_and_so_is_how_long_they_take(agents: Agents) -> None:
     told = (None, 2.0, 2.0, 2.5)
     reports = [Report(progress=Progress(1, 1 + n, step_seconds=s)) for n, s in enumerate(told)]
-    agents.heard("job", 0, Report())
-    assert [agents.heard("job", 0, report) for report in reports] == [True, True, False, False]
+    agents.take_report("job", 0, Report())
+    assert [agents.take_report("job", 0, report) for report in reports] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_any_change_of_progress_is_a_step_forward(agents: Agents, time: Time) -> None:
@@ -70,13 +75,13 @@ def test_any_change_of_progress_is_a_step_forward(agents: Agents, time: Time) ->
         assert facts is not None
         return facts.progress_seconds
 
-    agents.heard("job", 0, Report())
+    agents.take_report("job", 0, Report())
     assert stands() is None
-    agents.heard("job", 0, Report(progress=Progress(1, 5)))
+    agents.take_report("job", 0, Report(progress=Progress(1, 5)))
     time.now = 3
-    agents.heard("job", 0, Report(progress=Progress(1, 5), suspects=(1,)))
+    agents.take_report("job", 0, Report(progress=Progress(1, 5), suspects=(1,)))
     assert stands() == 3
-    agents.heard("job", 0, Report(progress=Progress(1, 5, samples=8)))
+    agents.take_report("job", 0, Report(progress=Progress(1, 5, samples=8)))
     assert stands() == 0
     time.now = 5
     assert stands() == 2
@@ -84,16 +89,16 @@ def test_any_change_of_progress_is_a_step_forward(agents: Agents, time: Time) ->
 
 def test_ages(agents: Agents, time: Time) -> None:
     assert agents.facts("job", 0) is None
-    agents.heard("job", 0, Report())
+    agents.take_report("job", 0, Report())
     time.now = 10
-    agents.heard("job", 0, Report(ready=True, arrived=1))
+    agents.take_report("job", 0, Report(ready=True, arrived=1))
     time.now = 15
-    agents.heard("job", 0, Report(ready=True, arrived=2))
+    agents.take_report("job", 0, Report(ready=True, arrived=2))
     time.now = 17
     facts = agents.facts("job", 0)
     assert facts is not None
     assert (facts.heard_seconds, facts.ready_seconds, facts.arrived_seconds) == (2, 7, 2)
-    agents.heard("job", 0, Report())
+    agents.take_report("job", 0, Report())
     facts = agents.facts("job", 0)
     assert facts is not None
     assert facts.ready_seconds is None
@@ -105,7 +110,7 @@ def test_an_open_poll_is_a_sign_of_life_until_it_is_answered(agents: Agents, tim
         assert facts is not None
         return facts.heard_seconds
 
-    agents.heard("job", 0, Report())
+    agents.take_report("job", 0, Report())
     agents.hold("job", 0)
     time.now = 20
     assert silent_seconds() == 0
@@ -126,7 +131,7 @@ def test_a_poll_before_the_first_report_is_not_a_report(agents: Agents) -> None:
     agents.touch("job", 0)
     agents.hold("job", 0)
     assert agents.facts("job", 0) is None
-    assert agents.heard("job", 0, Report())
+    assert agents.take_report("job", 0, Report())
 
 
 def test_an_agent_whose_reports_are_refused(agents: Agents) -> None:
@@ -135,14 +140,14 @@ def test_an_agent_whose_reports_are_refused(agents: Agents) -> None:
     assert not agents.too_old("job", 0)
     assert agents.speaks_old_wire("job", 0)
     assert agents.facts("job", 0) is None
-    agents.heard("job", 0, Report())
+    agents.take_report("job", 0, Report())
     assert not agents.speaks_old_wire("job", 0)
 
 
 def test_only_workers_that_there_are_are_remembered(agents: Agents) -> None:
     for serial in range(4):
-        agents.heard("job", serial, Report())
-    agents.heard("other", 0, Report())
+        agents.take_report("job", serial, Report())
+    agents.take_report("other", 0, Report())
     agents.keep("job", {1, 2, 9})
     assert [s for s in range(4) if agents.facts("job", s)] == [1, 2]
     assert agents.facts("other", 0) is not None
@@ -153,5 +158,5 @@ def test_only_workers_that_there_are_are_remembered(agents: Agents) -> None:
 def test_memory_is_bounded(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spotrun.observe.telemetry.agents.MOST_WORKERS", 3)
     for serial in range(10):
-        agents.heard("job", serial, Report())
+        agents.take_report("job", serial, Report())
     assert [serial for serial in range(10) if agents.facts("job", serial)] == [7, 8, 9]

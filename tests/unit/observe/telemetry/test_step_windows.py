@@ -68,7 +68,7 @@ def test_who_reports_rarely_fills_a_window_with_each_report() -> None:
 def test_a_job_is_looked_at_once_as_soon_as_its_world_is_measured() -> None:
     agents = Agents(lambda: 0.0)
     news = [
-        agents.heard("job", 0, Report(progress=progress(FIRST * n, seconds=1.0)))
+        agents.take_report("job", 0, Report(progress=progress(FIRST * n, seconds=1.0)))
         for n in range(ENOUGH_WINDOWS + 4)
     ]
     assert news == [True, True, False, True, False, False, False], "the second tells first steps"
@@ -80,7 +80,7 @@ def test_a_job_is_looked_at_once_as_soon_as_its_world_is_measured() -> None:
 
 def test_a_worker_that_does_not_train_has_no_reading() -> None:
     agents = Agents(lambda: 0.0)
-    agents.heard("job", 0, Report(ready=True))
+    agents.take_report("job", 0, Report(ready=True))
     known = agents.facts("job", 0)
     assert known is not None
     assert known.reading is None
