@@ -50,6 +50,7 @@ NAMED_IN_STATE: dict[tuple[str, str], str] = {
     ("World", "trains"): "training_number",
     ("World", "joined"): "joining",
     ("World", "planned"): "is_planned",
+    ("Orders", "time"): "asked_at",
 }
 """The names that fields of models have there, where these are others."""
 COPIED_BY = {"ScalingStatus": "changed"}

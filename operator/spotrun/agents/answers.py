@@ -58,7 +58,7 @@ class Answers:
         self._common = Answer(
             version="",
             phase=(job.status.phase or Phase.PENDING).value,
-            orders=Orders(checkpoint=job.status.orders.checkpoint if job.status.orders else 0),
+            orders=Orders(checkpoint=job.status.orders.checkpoint),
             stop_at=_stop_at(job.status),
             acknowledged=job.status.checkpoint.name if job.status.checkpoint else None,
             generation=world.number,

@@ -71,7 +71,7 @@ from spotrun.policies.workers.volume_check import check_volume
 from spotrun.policies.world.checkpoint_requests import order_checkpoint
 from spotrun.policies.world.policy import again_seconds, next_world
 from spotrun.state.actions import Action, Decision
-from spotrun.state.job_state import JobState
+from spotrun.state.job_state import NOTHING_UNUSED, JobState
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.view import FINISHED, Policy, View
@@ -162,7 +162,7 @@ def _depends_on_looks(view: View) -> bool:
     job, placed = view.job, there(view).num_placed
     is_mixed = job.spec.placement.capacity is CapacityPolicy.MIXED
     return (
-        job.status.unused is not None
+        job.status.unused != NOTHING_UNUSED
         or placed < wanted(job.spec.workers)
         or (is_mixed and bool(there(view).lasting))
         or any(has_just_lost(view, pool) for pool in job.market.pools)

@@ -76,7 +76,7 @@ class Training:
             if enters and worker.is_ready(now) and worker.arrived < world.number:
                 worker.arrived, worker.arrived_at = world.number, now
         self._assemble(status)
-        asked = status.orders.checkpoint if status.orders is not None else 0
+        asked = status.orders.checkpoint
         if self._members and any(asked > worker.ordered for worker in self._members):
             self._save()
             for worker in self._members:

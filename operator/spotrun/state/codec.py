@@ -6,7 +6,15 @@ from datetime import datetime
 from spotrun.api import status as stored
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.status import TrainingJobStatus
-from spotrun.state.job_state import NO_WORLD, JobState, World
+from spotrun.state.job_state import (
+    NO_ORDERS,
+    NO_WORLD,
+    NOTHING_UNUSED,
+    JobState,
+    Orders,
+    Unused,
+    World,
+)
 
 _SAID = ("phase", "reason", "message", "conditions")
 """What is written into a status that is kept unread."""
@@ -26,11 +34,11 @@ def read(status: TrainingJobStatus) -> JobState:
         checkpoint=status.checkpoint,
         pace=status.pace,
         scaling=status.scaling,
-        orders=status.orders,
+        orders=_read_orders(status.orders),
         interruptions=status.interruptions,
         restarts=status.restarts,
         rejections=status.rejections,
-        unused=status.unused,
+        unused=_read_unused(status.unused),
         cost=status.cost,
         decisions=status.decisions,
         conditions=status.conditions,
@@ -76,11 +84,11 @@ def write(state: JobState) -> TrainingJobStatus:
         checkpoint=state.checkpoint,
         pace=state.pace,
         scaling=state.scaling,
-        orders=state.orders,
+        orders=_write_orders(state.orders),
         interruptions=state.interruptions,
         restarts=state.restarts,
         rejections=state.rejections,
-        unused=state.unused,
+        unused=_write_unused(state.unused),
         cost=state.cost,
         decisions=state.decisions,
         conditions=state.conditions,
@@ -131,6 +139,43 @@ def _write_world(world: World) -> stored.World | None:
         joined=_serials(world.joining),
         breaks=world.breaks or None,
         planned=world.is_planned or None,
+    )
+
+
+def _read_orders(orders: stored.Orders | None) -> Orders:
+    if orders is None:
+        return NO_ORDERS
+    return Orders(checkpoint=orders.checkpoint, asked_at=orders.time.datetime)
+
+
+def _write_orders(orders: Orders) -> stored.Orders | None:
+    if orders.asked_at is None:
+        return None
+    time = Time.of(orders.asked_at)
+    return stored.Orders.model_construct(checkpoint=orders.checkpoint, time=time)
+
+
+def _read_unused(unused: stored.Unused | None) -> Unused:
+    if unused is None:
+        return NOTHING_UNUSED
+    return Unused(
+        count=unused.count,
+        size=unused.size,
+        room=unused.room,
+        retry_at=_moment(unused.retry_at),
+        retried_at=_moment(unused.retried_at),
+    )
+
+
+def _write_unused(unused: Unused) -> stored.Unused | None:
+    if unused == NOTHING_UNUSED:
+        return None
+    return stored.Unused.model_construct(
+        count=unused.count,
+        size=unused.size,
+        room=unused.room,
+        retry_at=_time(unused.retry_at),
+        retried_at=_time(unused.retried_at),
     )
 
 

@@ -18,13 +18,11 @@ from spotrun.api.status import (
     Decision,
     How,
     Interruptions,
-    Orders,
     Pace,
     Progress,
     Rejections,
     Restarts,
     TrainingJobStatus,
-    Unused,
     WorkersStatus,
 )
 
@@ -71,6 +69,33 @@ NO_WORLD = World()
 
 
 @dataclass(frozen=True, slots=True)
+class Orders:
+    """Requests to the workers beside training."""
+
+    checkpoint: int = 0  # how often a checkpoint out of turn was asked for; it only grows
+    asked_at: datetime | None = None  # the last time
+
+
+NO_ORDERS = Orders()
+"""Before a checkpoint was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """Nodes that no allowed size could use, since others did not come: they were given back."""
+
+    count: int = 0  # how often in a row
+    size: int = 0  # the workers that the job keeps to until `retry_at`
+    room: int = 0  # more workers that there seemed to be nodes for; for a further one it asks
+    retry_at: datetime | None = None
+    retried_at: datetime | None = None  # the last time that all were asked for again
+
+
+NOTHING_UNUSED = Unused()
+"""While no nodes were given back."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobState:
     """Everything that is stored about a job; each field is explained at its name in the CRD."""
 
@@ -85,11 +110,11 @@ class JobState:
     checkpoint: CheckpointStatus | None = None
     pace: Pace | None = None
     scaling: ScalingStatus | None = None
-    orders: Orders | None = None
+    orders: Orders = NO_ORDERS
     interruptions: Interruptions | None = None
     restarts: Restarts | None = None
     rejections: Rejections | None = None
-    unused: Unused | None = None
+    unused: Unused = NOTHING_UNUSED
     cost: Cost | None = None
     decisions: tuple[Decision, ...] | None = None
     conditions: tuple[Condition, ...] | None = None

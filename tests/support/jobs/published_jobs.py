@@ -4,8 +4,8 @@ from spotrun.agents.answers import Peer, Published
 from spotrun.agents.long_poll import WorkerKey
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Phase
-from spotrun.api.status import CheckpointStatus, How, Orders
-from spotrun.state.job_state import NO_WORLD, JobState, World
+from spotrun.api.status import CheckpointStatus, How
+from spotrun.state.job_state import NO_ORDERS, NO_WORLD, JobState, Orders, World
 
 KEY = b"the cluster's key"
 _MOMENT = Time("2026-03-01T08:00:00Z")
@@ -62,7 +62,7 @@ def job(
     checkpoint: str | None = None,
 ) -> Published:
     peers = pods if isinstance(pods, dict) else {n: peer(n, job=name) for n in range(pods)}
-    orders = Orders(checkpoint=ordered, time=_MOMENT) if ordered else None
+    orders = Orders(ordered, _MOMENT.datetime) if ordered else NO_ORDERS
     saved = None
     if checkpoint is not None:
         saved = CheckpointStatus(name=checkpoint, step=1, time=_MOMENT)

@@ -339,7 +339,7 @@ class Cluster:
         if status.phase in {"Succeeded", "Failed"}:
             pod.end = PodEnd(exit_code=0, words=LastWords(Ending.DEPARTED))
             return
-        asked = status.orders.checkpoint if status.orders else 0
+        asked = status.orders.checkpoint
         if asked > pod.ordered and pod.step is not None and pod.serial in training(status):
             pod.ordered = asked
             pod.committed = f"step-{pod.step}.g{pod.state_generation}"

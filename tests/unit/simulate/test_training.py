@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.field_types.text_values import Time
-from spotrun.api.status import How, Orders
+from spotrun.api.status import How
 from spotrun.simulate.cluster import Cluster
 from spotrun.simulate.scenario import Rules
 from spotrun.simulate.training import Training
 from spotrun.state.actions import Create, Placed
-from spotrun.state.job_state import JobState, World
+from spotrun.state.job_state import JobState, Orders, World
 from tests.unit.simulate.markets import ASKING, GAP, PUBLISHED, a_job, a_market
 
 
@@ -89,7 +88,7 @@ def test_what_comes_at_the_price_of_nothing_is_always_saved() -> None:
 def test_an_order_saves_at_once_and_only_once() -> None:
     training = begun(2, ASKING)
     advance(training, 60)
-    ordered = replace(a_status(2), orders=Orders(checkpoint=1, time=Time("2026-01-01T00:11:00Z")))
+    ordered = replace(a_status(2), orders=Orders(1, datetime(2026, 1, 1, 0, 11, tzinfo=UTC)))
 
     training.follow(ordered)
     first = training.saved

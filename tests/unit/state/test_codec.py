@@ -20,6 +20,8 @@ def normal_form(status: TrainingJobStatus) -> Manifest:
             world.pop(name, None)
     if world == {"generation": 0, "members": "", "switch": False, "how": "Restart"}:
         del manifest["world"]
+    if manifest.get("unused") == {"count": 0, "size": 0, "room": 0}:
+        del manifest["unused"]
     return manifest
 
 

@@ -24,7 +24,7 @@ from spotrun.policies.deadline.pacing import (
 )
 from spotrun.policies.placement.supply import SCALED_SECONDS, Supply, There
 from spotrun.policies.queueing.gang import lacks_since
-from spotrun.state.job_state import JobState
+from spotrun.state.job_state import NOTHING_UNUSED, JobState
 from spotrun.state.sizes import allowed
 from spotrun.state.view import View
 
@@ -118,10 +118,10 @@ def _asked_again_seconds(view: View, status: JobState) -> float:
     They were given back, since they were too few.
     """
     after, unused = view.job.spec.placement.fallback_after.seconds, status.unused
-    if unused is None:
+    if unused == NOTHING_UNUSED:
         return 0.0
     asked_at = unused.retried_at if unused.retry_at is None else None
-    waited = (view.now - asked_at.datetime) if asked_at is not None else timedelta(0)
+    waited = (view.now - asked_at) if asked_at is not None else timedelta(0)
     return min(after, SCALED_SECONDS) - waited / timedelta(seconds=1)
 
 

@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Reason
-from spotrun.api.status import Unused
 from spotrun.policies.deadline.course import full_size, full_step_seconds
 from spotrun.policies.placement.policy import fallback_again_seconds, missing
 from spotrun.policies.placement.supply import (
@@ -21,7 +20,7 @@ from spotrun.policies.placement.supply import (
     waits_seconds,
 )
 from spotrun.state.conditions import record
-from spotrun.state.job_state import JobState
+from spotrun.state.job_state import NOTHING_UNUSED, JobState, Unused
 from spotrun.state.replicas import holds_all, whole
 from spotrun.state.sizes import largest, smallest, wanted
 from spotrun.state.snapshot import JobSnapshot
@@ -53,7 +52,7 @@ def within_reach(view: View) -> JobSnapshot:
     """The job with as many workers as it keeps to for now."""
     job = view.job
     known, workers = _remembered(job), job.spec.workers
-    if known is None or not _is_pausing(view, known) or known.size >= wanted(workers):
+    if not _is_pausing(view, known) or known.size >= wanted(workers):
         return job
     fewer = max(known.size, smallest(workers))
     limited = job.limited_to(fewer, Reason.WAITING_FOR_CAPACITY)
@@ -64,11 +63,10 @@ def give_back_unused(view: View, status: JobState) -> JobState:
     """Keep to the workers that can train, once the others have had nodes in vain for long."""
     known, held = _remembered(view.job), _held(view, status)
     if holds_back(status) or held.usable >= full_size(view):
-        return _note(status, None)
-    if known is not None and known.retry_at is not None:
+        return _note(status, NOTHING_UNUSED)
+    if known.retry_at is not None:
         if not _is_pausing(view, known):
-            retried = {"retry_at": None, "retried_at": Time.of(view.now)}
-            return _note(status, known.model_copy(update=retried))
+            return _note(status, replace(known, retry_at=None, retried_at=view.now))
         if held.usable >= known.size:
             return _note(status, known)
     wait = _wait_seconds(view, status, held)
@@ -80,8 +78,8 @@ def give_back_unused(view: View, status: JobState) -> JobState:
 def unused_again_seconds(view: View, status: JobState) -> float | None:
     """When nodes that are of no use are given back, or asked for again."""
     known, waits = status.unused, [_wait_seconds(view, status, _held(view, status))]
-    if known is not None and known.retry_at is not None:
-        waits += [LOOK_SECONDS, (known.retry_at.datetime - view.now) / timedelta(seconds=1)]
+    if known.retry_at is not None:
+        waits += [LOOK_SECONDS, (known.retry_at - view.now) / timedelta(seconds=1)]
     return min((wait for wait in waits if wait is not None), default=None)
 
 
@@ -100,14 +98,15 @@ def _look_at(view: View, status: JobState) -> _Held:
     return _Held(max(len(placed), train), usable, wanted(workers))
 
 
-def _remembered(job: JobSnapshot) -> Unused | None:
+def _remembered(job: JobSnapshot) -> Unused:
     """What was learned of nodes; for another spec it says nothing."""
-    return job.status.unused if job.status.observed_generation == job.generation else None
+    is_of_this = job.status.observed_generation == job.generation
+    return job.status.unused if is_of_this else NOTHING_UNUSED
 
 
 def _is_pausing(view: View, known: Unused) -> bool:
     """Whether no more are asked for yet: it is too early, and no nodes have become free."""
-    if known.retry_at is None or view.now >= known.retry_at.datetime:
+    if known.retry_at is None or view.now >= known.retry_at:
         return False
     free = _room(view)
     return free <= known.room or largest(view.job.spec.workers, known.size + free) <= known.size
@@ -159,8 +158,7 @@ def _since(view: View, status: JobState) -> datetime | None:
     moments = [pod.scheduled_at or pod.created_at for pod in placed]
     if status.world.formed_at is not None:
         moments.append(status.world.formed_at)
-    if status.unused is not None and status.unused.retried_at is not None:
-        moments.append(status.unused.retried_at.datetime)
+    moments.append(status.unused.retried_at)
     return max((moment for moment in moments if moment is not None), default=None)
 
 
@@ -182,15 +180,15 @@ def _lost_seconds(view: View, status: JobState, held: _Held) -> float | None:
 
 def _give_back(view: View, status: JobState, held: _Held) -> JobState:
     before, size = _remembered(view.job), full_size(view)
-    is_in_vain = before is not None and held.usable <= before.size
-    times = before.count + 1 if before is not None and is_in_vain else 1
-    retry_at = Time.of(view.now + _pause(view, status, held, times))
+    is_in_vain = bool(before.count) and held.usable <= before.size
+    times = before.count + 1 if is_in_vain else 1
+    retry_at = view.now + _pause(view, status, held, times)
     status = _note(
         status,
         Unused(count=times, size=held.usable, room=_room(view) + held.unused, retry_at=retry_at),
     )
     others = f"{held.usable} of {held.nodes} workers with a node can train: the others go back"
-    why = f"{others}, and {size} are asked for again at {retry_at}"
+    why = f"{others}, and {size} are asked for again at {Time.of(retry_at)}"
     said = {"times": str(times), "nodes": str(held.unused)}
     return record(view, status, Reason.WAITING_FOR_CAPACITY.value, why, said)
 
@@ -207,5 +205,5 @@ def _pause(view: View, status: JobState, held: _Held, times: int) -> timedelta:
     return min(FIRST_PAUSE * (1 << min(times - 1, 10)), longest)
 
 
-def _note(status: JobState, known: Unused | None) -> JobState:
+def _note(status: JobState, known: Unused) -> JobState:
     return status if known == status.unused else replace(status, unused=known)

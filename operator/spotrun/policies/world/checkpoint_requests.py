@@ -3,13 +3,12 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType
-from spotrun.api.status import How, Orders
+from spotrun.api.status import How
 from spotrun.policies.placement.on_demand_need import checkpoint_would_help
 from spotrun.policies.placement.policy import retiring
 from spotrun.state.conditions import holds_since
-from spotrun.state.job_state import JobState
+from spotrun.state.job_state import JobState, Orders
 from spotrun.state.replicas import holds_all, whole
 from spotrun.state.sizes import wanted
 from spotrun.state.view import FINISHED, View
@@ -23,7 +22,7 @@ def order_checkpoint(view: View, status: JobState) -> JobState:
     """Ask for a checkpoint before a suspension, and before more leave than a world can spare."""
     if status.phase in FINISHED or not training(status) or not may_be_asked(view, status):
         return status
-    last = status.orders.time.datetime if status.orders is not None else None
+    last = status.orders.asked_at
     if since := holds_since(status, ConditionType.SUSPENDED):
         is_due = last is None or last < since
     else:
@@ -33,8 +32,8 @@ def order_checkpoint(view: View, status: JobState) -> JobState:
         is_due = is_wanted and (last is None or view.now - last >= timedelta(seconds=AGAIN_SECONDS))
     if not is_due:
         return status
-    count = (status.orders.checkpoint if status.orders is not None else 0) + 1
-    return replace(status, orders=Orders(checkpoint=count, time=Time.of(view.now)))
+    count = status.orders.checkpoint + 1
+    return replace(status, orders=Orders(checkpoint=count, asked_at=view.now))
 
 
 def may_be_asked(view: View, status: JobState) -> bool:
@@ -44,13 +43,14 @@ def may_be_asked(view: View, status: JobState) -> bool:
 
 def is_saved(view: View, status: JobState) -> bool:
     """Whether hardly anything would be lost if all went on from the last checkpoint."""
-    saved, done, order = status.checkpoint, status.progress, status.orders
+    saved, done = status.checkpoint, status.progress
     if saved is None:
         return False
     if done is None or saved.step >= (done.step or 0):
         return True
-    is_fresh = view.now - saved.time.datetime < timedelta(seconds=AGAIN_SECONDS)
-    return is_fresh and order is not None and saved.time.datetime >= order.time.datetime
+    asked_at, saved_at = status.orders.asked_at, saved.time.datetime
+    is_fresh = view.now - saved_at < timedelta(seconds=AGAIN_SECONDS)
+    return is_fresh and asked_at is not None and saved_at >= asked_at
 
 
 def is_restart_planned(view: View, status: JobState) -> bool:

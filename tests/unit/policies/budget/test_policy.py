@@ -81,7 +81,6 @@ def test_at_the_limit_a_checkpoint_is_ordered_before_anybody_goes() -> None:
     stopped = job.decide()
     assert stopped.status.suspended_by == (SuspendedBy.BUDGET,)
     assert (stopped.status.phase, stopped.status.reason) == (Phase.SUSPENDED, "BudgetExceeded")
-    assert stopped.status.orders is not None
     assert stopped.status.orders.checkpoint == 1
     assert not any(isinstance(action, Remove) for action in stopped.actions)
     saved = after(job, stopped).with_checkpoint(seconds_ago=-1.0).decide(later(2))

@@ -1,8 +1,9 @@
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Phase, SuspendedBy
-from spotrun.api.status import CheckpointStatus, Orders
+from spotrun.api.status import CheckpointStatus
 from spotrun.policies.report.write_rate import refresh_seconds
 from spotrun.state.actions import Remove
+from spotrun.state.job_state import NO_ORDERS, Orders
 from tests.support.jobs.builders import NOW, ON_CLAIM, a_job, later
 from tests.support.jobs.decided import phase
 
@@ -12,7 +13,7 @@ def test_a_suspension_waits_for_the_checkpoint_it_ordered() -> None:
     decision = job.decide()
     status = decision.status
     assert status.suspended_by == (SuspendedBy.USER,)
-    assert status.orders == Orders(checkpoint=1, time=Time.of(NOW))
+    assert status.orders == Orders(1, NOW)
     assert (decision.actions, decision.again_seconds) == ((), refresh_seconds(job.snapshot()))
     waiting = job.with_state(status)
     assert waiting.decide(later(109)).actions == ()
@@ -34,7 +35,7 @@ def test_a_script_that_follows_no_orders_is_not_waited_for() -> None:
     job = a_job(1, suspend=True, checkpoint=ON_CLAIM).training(0, in_process=False)
     script = job.with_worker(0, ready=False, arrived=1, in_process=False, saves_on_order=False)
     decision = script.decide()
-    assert decision.status.orders is None
+    assert decision.status.orders is NO_ORDERS
     assert [type(action) for action in decision.actions] == [Remove], "it saves when it is told"
 
 

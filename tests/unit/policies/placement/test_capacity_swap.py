@@ -58,7 +58,6 @@ def test_what_is_not_saved_is_saved_before_spot_takes_over() -> None:
         )
     )
     decision = job.decide()
-    assert decision.status.orders is not None
     assert (decision.status.orders.checkpoint, decision.status.world) == (1, job.status.world)
 
 

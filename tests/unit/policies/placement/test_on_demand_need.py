@@ -5,6 +5,7 @@ import pytest
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.status import Pace
 from spotrun.state.actions import Withdraw
+from spotrun.state.job_state import NO_ORDERS
 from tests.support.jobs.builders import JobBuilder, a_job, later
 from tests.support.jobs.placed_workers import (
     DRY,
@@ -110,7 +111,6 @@ def test_work_that_is_not_saved_is_saved_when_its_loss_would_miss_the_deadline()
     job = on_market(working(due(10.5, 10.1), SPOT, 0), SPOT, OD)
     unsaved = job.with_checkpoint(int(37.5 * HOUR))
     decision = unsaved.decide()
-    assert decision.status.orders is not None
     assert (decision.status.orders.checkpoint, asked(unsaved)) == (1, [])
 
 
@@ -142,8 +142,7 @@ def test_too_little_work_is_behind_also_where_it_is_not_saved_yet() -> None:
 def test_it_is_saved_before_its_loss_would_cost_the_time_to_wait_for_spot() -> None:
     calm = on_market(half_there(48.4, 38), SPOT, OD).decide()
     at_risk = on_market(half_there(48.2, 38), SPOT, OD).decide()
-    assert calm.status.orders is None
-    assert at_risk.status.orders is not None
+    assert calm.status.orders is NO_ORDERS
     assert at_risk.status.orders.checkpoint == 1
 
 

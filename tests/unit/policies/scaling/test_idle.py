@@ -138,7 +138,6 @@ def test_after_suspend_after_a_checkpoint_is_ordered_and_the_job_is_held_back() 
         Phase.SUSPENDED,
         Reason.IDLE.value,
     )
-    assert held.orders is not None
     assert held.orders.checkpoint == 1
     assert [action for action in decision.actions if isinstance(action, Remove)] == []
     after = replace(job, status=held).decide(later(7200 + 111))

@@ -8,9 +8,8 @@ import pytest
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.field_types.amounts import Amount
-from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType, Phase
-from spotrun.api.status import Pace, Progress, Unused
+from spotrun.api.status import Pace, Progress
 from spotrun.policies.deadline.course import course
 from spotrun.policies.placement.policy import missing
 from spotrun.policies.queueing.gang import is_incomplete
@@ -22,6 +21,7 @@ from spotrun.policies.workers.partial_capacity import (
 )
 from spotrun.state.actions import Create, Remove, Withdraw
 from spotrun.state.conditions import find
+from spotrun.state.job_state import NOTHING_UNUSED, Unused
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Refusal
 from spotrun.state.view import View
@@ -81,11 +81,11 @@ def made(job: JobBuilder) -> int:
 
 def in_vain(job: JobBuilder, **unused: Any) -> JobBuilder:
     """Its nodes were given back once."""
-    known = {"count": 1, "size": 0, "room": 5, "retry_at": Time.of(later(60)), **unused}
+    known = {"count": 1, "size": 0, "room": 5, "retry_at": later(60), **unused}
     return job.with_status(unused=Unused(**known))
 
 
-def kept_status(job: JobBuilder) -> Unused | None:
+def kept_status(job: JobBuilder) -> Unused:
     return job.decide().status.unused
 
 
@@ -107,7 +107,7 @@ def kept_status(job: JobBuilder) -> Unused | None:
 )
 def test_nodes_that_are_of_no_use_for_long_are_given_back(job: JobBuilder, gone: list[int]) -> None:
     assert going(job) == gone
-    assert (kept_status(job) is not None) == bool(gone)
+    assert (kept_status(job) is not NOTHING_UNUSED) == bool(gone)
 
 
 def test_a_decision_about_them_is_due_when_they_were_kept_long_enough() -> None:
@@ -120,13 +120,13 @@ def test_a_pool_whose_nodes_usually_take_longer_is_waited_for_longer() -> None:
     job = on_market(a_gang(KEPT, **SPOT_ONLY), slow)
     job = job.with_workers(5, 6, 7, **waiting, asked=slow.capacity, created_at=ago(KEPT))
     assert going(job) == []
-    assert job.decide(later(3000 - KEPT)).status.unused is not None
+    assert job.decide(later(3000 - KEPT)).status.unused is not NOTHING_UNUSED
 
 
 def test_it_is_said_how_many_and_when_they_are_asked_for_again() -> None:
     status = a_gang(KEPT).decide().status
     at = later(FIRST_PAUSE.total_seconds())
-    assert status.unused == Unused(count=1, size=0, room=5, retry_at=Time.of(at))
+    assert status.unused == Unused(count=1, size=0, room=5, retry_at=at)
     assert (status.phase, status.reason) == (Phase.STARTING, "WaitingForCapacity")
     assert status.message == (
         "the nodes that came were too few to train, and went back; "
@@ -159,10 +159,9 @@ def test_until_then_none_is_asked_for_and_then_all_are() -> None:
     rests = in_vain(a_job(8, min=8).with_status(next_serial=8, observed_generation=1))
     assert (made(rests), rests.decide().again_seconds) == (0, LOOK_SECONDS)
     assert rests.decide().status.next_serial == 8
-    again = in_vain(a_job(8, min=8).with_status(observed_generation=1), retry_at=Time.of(ago(0)))
+    again = in_vain(a_job(8, min=8).with_status(observed_generation=1), retry_at=ago(0))
     known = kept_status(again)
-    assert known is not None
-    assert (known.count, known.retry_at, known.retried_at) == (1, None, Time.of(ago(0)))
+    assert (known.count, known.retry_at, known.retried_at) == (1, None, ago(0))
     assert again.decide().status.next_serial == 8
 
 
@@ -178,14 +177,12 @@ def test_until_then_none_is_asked_for_and_then_all_are() -> None:
 )
 def test_the_pause_grows_while_it_is_in_vain(times: int, pause: timedelta) -> None:
     known = kept_status(in_vain(a_gang(KEPT), count=times, retry_at=None))
-    assert known is not None
-    assert (known.count, known.retry_at) == (times + 1, Time.of(later(pause.total_seconds())))
+    assert (known.count, known.retry_at) == (times + 1, later(pause.total_seconds()))
 
 
 def test_where_nobody_makes_nodes_the_pause_does_not_grow() -> None:
     known = kept_status(on_market(in_vain(a_gang(KEPT), count=5, retry_at=None), FIXED))
-    assert known is not None
-    assert known.retry_at == Time.of(later(FIRST_PAUSE.total_seconds()))
+    assert known.retry_at == later(FIRST_PAUSE.total_seconds())
 
 
 @pytest.mark.parametrize(
@@ -200,7 +197,6 @@ def test_nodes_that_become_free_are_asked_for_at_once(free: int, asks: bool) -> 
     job = a_job(8, min=8).with_status(observed_generation=1)
     rests = on_market(in_vain(job), an_on_demand_pool(free_slots=free))
     known = kept_status(rests)
-    assert known is not None
     assert (known.retry_at is None) == asks
     assert (rests.decide().status.next_serial or 0) == (8 if asks else 0)
 
@@ -208,7 +204,6 @@ def test_nodes_that_become_free_are_asked_for_at_once(free: int, asks: bool) -> 
 def test_room_that_was_there_all_the_time_is_not_asked_for_at_once() -> None:
     taken = a_spot_pool(free_slots=3)  # by the pods of others, which nobody watches
     known = kept_status(on_market(a_gang(KEPT, **SPOT_ONLY), taken))
-    assert known is not None
     assert known.room == 8
     rests = a_job(8, min=8, **SPOT_ONLY).with_status(observed_generation=1, unused=known)
     assert kept_status(on_market(rests, a_spot_pool(free_slots=8))) == known
@@ -233,7 +228,7 @@ def test_a_loss_that_is_not_answered_yet_gives_nothing_back() -> None:
     job = a_job(8, min=8, checkpoint=ON_CLAIM).training(*range(8), scheduled_at=ago(KEPT))
     job = at_step(100, job.with_world("0-7", formed=KEPT, store="10.0.0.1:1"))
     job = job.without(7).with_status(observed_generation=1)
-    assert (going(job), kept_status(job)) == ([], None)
+    assert (going(job), kept_status(job)) == ([], NOTHING_UNUSED)
 
 
 def test_nodes_are_kept_while_on_demand_is_about_to_fill_the_gap() -> None:
@@ -267,8 +262,8 @@ def test_spot_has_its_time_again_once_it_is_asked_again() -> None:
     pools = a_spot_pool(), an_on_demand_pool(declared=True)
     stated = a_gang(0).decide(ago(7200)).status.conditions
     job = on_market(a_job(8, min=8).with_status(conditions=stated), *pools)
-    view, rests = job.view(), in_vain(job, retry_at=Time.of(ago(1)))
-    asked_again = in_vain(job, retry_at=None, retried_at=Time.of(ago(1)))
+    view, rests = job.view(), in_vain(job, retry_at=ago(1))
+    asked_again = in_vain(job, retry_at=None, retried_at=ago(1))
     on_demand, spot, in_a_while = (
         {place.capacity for place in missing(view, one.status, 8)}
         for one in (job, asked_again, rests)
@@ -299,7 +294,7 @@ def test_that_there_are_too_few_is_said_all_the_time() -> None:
     ],
 )
 def test_what_was_in_vain_is_forgotten(job: JobBuilder) -> None:
-    assert kept_status(job) is None
+    assert kept_status(job) is NOTHING_UNUSED
 
 
 def test_who_asks_for_none_is_in_nobodys_way() -> None:
@@ -322,8 +317,8 @@ def test_who_trains_under_notice_is_of_use_to_its_end(sizes: dict[str, Any], not
     waits = {"node": None, "unschedulable": NO_NODE, "created_at": ago(3000)}
     job = a_crew(**sizes).with_workers(5, 6, 7, **leaving).with_workers(8, 9, 10, **waits)
     turned_down = job.with_facts(turned_down=dict.fromkeys((8, 9, 10), "no capacity"))
-    assert (going(job), kept_status(job)) == ([], None)
-    assert (going(turned_down), kept_status(turned_down)) == ([], None)
+    assert (going(job), kept_status(job)) == ([], NOTHING_UNUSED)
+    assert (going(turned_down), kept_status(turned_down)) == ([], NOTHING_UNUSED)
 
 
 def test_a_deadline_is_judged_at_the_size_that_is_wanted() -> None:
@@ -361,7 +356,7 @@ def test_survivors_whose_state_is_of_no_use_are_not_kept_for_it(
 def test_it_is_stored_at_once() -> None:
     before = a_gang(KEPT - 1).decide().status
     job = replace(a_gang(KEPT), status=before).with_facts(written_seconds=1.0)
-    assert kept_status(job) is not None
+    assert kept_status(job) is not NOTHING_UNUSED
 
 
 def test_one_place_after_the_other_is_not_asked_for_ever() -> None:
@@ -376,16 +371,14 @@ def test_who_loses_one_of_a_size_that_it_keeps_to_gives_the_others_back() -> Non
     job = in_vain(of_some_sizes(KEPT), size=6, count=3)
     assert going(job) == [2, 3, 4]
     known = kept_status(job)
-    assert known is not None
     assert (known.size, known.count) == (2, 4)
     again = in_vain(of_some_sizes(KEPT), size=2, count=3)
     assert kept_status(again) == again.status.unused, "once is enough"
 
 
 def test_who_asks_again_has_the_whole_time_again() -> None:
-    job = in_vain(of_some_sizes(KEPT), size=2, retry_at=Time.of(ago(0)))
+    job = in_vain(of_some_sizes(KEPT), size=2, retry_at=ago(0))
     known = kept_status(job)
-    assert known is not None
     assert (known.retry_at, known.count) == (None, 1)
     asked = job.with_status(unused=known).decide(later(60)).status
     assert asked.unused == known
@@ -394,5 +387,4 @@ def test_who_asks_again_has_the_whole_time_again() -> None:
 def test_the_pause_begins_anew_where_more_could_train_than_before() -> None:
     job = in_vain(of_some_sizes(KEPT), size=0, count=3, retry_at=None)
     known = kept_status(job)
-    assert known is not None
     assert (known.size, known.count) == (2, 1)

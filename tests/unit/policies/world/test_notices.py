@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.field_types.text_values import Serials, Time
-from spotrun.api.status import How, Orders
+from spotrun.api.field_types.text_values import Serials
+from spotrun.api.status import How
 from spotrun.policies.lifecycle.suspension import CHECKPOINT_SECONDS
 from spotrun.policies.world.join_timeout import arrival_again_seconds
 from spotrun.policies.world.policy import again_seconds
 from spotrun.policies.world.resize import SCRIPT_LEAD_SECONDS
 from spotrun.state.actions import Create, Remove
+from spotrun.state.job_state import NO_ORDERS, Orders
 from spotrun.wire import Progress
 from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, ago, later
 
@@ -116,10 +117,9 @@ def test_one_that_trains_alone_saves_for_its_replacement() -> None:
     job = a_notice(a_job(1, checkpoint=ON_CLAIM).training(0), 0, leaves_in=120)
     # Its process starts with the world: there is nothing to get warm with before that.
     job = job.with_worker(1, ready=True, ready_for=5, in_process=False)
-    ordered = job.decide().status
-    assert ordered.orders is not None
+    assert job.decide().status.orders.checkpoint == 1
     assert members(job) == "0"
-    order = Orders(checkpoint=1, time=Time.of(ago(3)))
+    order = Orders(1, ago(3))
     world = job.with_status(orders=order).with_checkpoint(100, 1).decide().status.world
     assert (world.members, world.entry, world.is_active) == ((1,), How.RESTART, True)
     assert world.restore == "step-100.g1"
@@ -149,10 +149,9 @@ def test_before_a_planned_restart_they_save() -> None:
     assert (world.members, world.entry, world.is_active) == ((0, 2), How.RESTART, False)
     told = a_script().with_checkpoint(50).with_status(world=world)
     ordered = told.decide().status
-    assert ordered.orders is not None
     assert ordered.orders.checkpoint == 1
     assert not ordered.world.is_active
-    order = Orders(checkpoint=1, time=Time.of(ago(3)))
+    order = Orders(1, ago(3))
     saved = told.with_status(orders=order).with_checkpoint(100, 1).decide().status.world
     assert (saved.is_active, saved.restore) == (True, "step-100.g1")
 
@@ -204,7 +203,7 @@ def a_plain_script(**worker: Any) -> JobBuilder:
 
 def test_a_script_that_follows_no_orders_is_told_when_it_is_ended() -> None:
     status = a_plain_script().decide().status
-    assert status.orders is None
+    assert status.orders is NO_ORDERS
     assert (status.world.members, status.world.is_active) == ((0, 2), True)
     assert status.world.is_planned
 
