@@ -12,7 +12,6 @@ from spotrun.policies.placement.score import (
     share_in,
     speed_of,
 )
-from spotrun.policies.pool.interruption_rate import PRIOR_PER_HOUR, interruptions_per_hour
 from tests.support.money.pool_builders import a_pool, a_spot_pool, an_on_demand_pool
 
 
@@ -69,24 +68,3 @@ def test_a_worker_pays_for_its_part_of_a_node() -> None:
 )
 def test_gpus_are_known_by_any_platforms_name(name: str, speed: float) -> None:
     assert speed_of(name) == pytest.approx(speed)
-
-
-def test_a_pool_that_nothing_is_known_of_is_taken_to_be_as_usual() -> None:
-    pool = a_spot_pool()
-    assert interruptions_per_hour(pool, (pool,)) == pytest.approx(PRIOR_PER_HOUR)
-    assert interruptions_per_hour(an_on_demand_pool(), (pool,)) == 0.0
-
-
-def test_a_calm_pool_is_told_from_a_stormy_one() -> None:
-    calm = a_spot_pool("calm", interruptions_24h=0, node_hours_24h=24.0)
-    stormy = a_spot_pool("stormy", interruptions_24h=8, node_hours_24h=12.0)
-    new = a_spot_pool("new")
-    market = (calm, stormy, new)
-    found = [interruptions_per_hour(pool, market) for pool in (calm, new, stormy)]
-    assert found == sorted(found)
-
-
-def test_pools_of_another_region_say_nothing() -> None:
-    new = a_spot_pool("new")
-    far = a_spot_pool("far", region="elsewhere", interruptions_24h=50, node_hours_24h=1.0)
-    assert interruptions_per_hour(new, (new, far)) == pytest.approx(PRIOR_PER_HOUR)

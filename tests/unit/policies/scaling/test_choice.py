@@ -124,13 +124,6 @@ def test_what_a_step_goes_into_is_renewed_though_it_takes_as_long() -> None:
     assert float(measured.compute or 0) == pytest.approx(whole.step.compute, abs=1e-4)
 
 
-def test_fewer_workers_that_save_nothing_are_only_slower() -> None:
-    """One process per worker that keeps a third of its CPUs busy: with half as many it is worse."""
-    idle = (Gauge(TargetResource.CPU, 0.7, told=(0.3,) * 4),)
-    choice = choose_size(facts_at(linear, 4, TO_16, gauges=idle, down_after_seconds=0.0), None, NOW)
-    assert (choice.size, choice.reason) == (4, ScalingReason.NO_BENEFIT)
-
-
 def test_more_and_fewer_have_to_be_justified_for_a_while() -> None:
     first = choose_size(facts_at(linear, 4, TO_16), None, NOW)
     assert (first.size, first.reason) == (4, Pause.STABILIZING)
@@ -251,15 +244,6 @@ def test_no_worker_is_given_back_that_the_deadline_needs() -> None:
     barely = 1.05 * step_at(half_idle, 2).samples_per_second
     spare = choose_size(replace(facts, needed_samples_per_second=barely), None, NOW)
     assert (spare.size, spare.reason) == (3, ScalingReason.NEEDED_FOR_DEADLINE)
-
-
-@pytest.mark.parametrize(("left_seconds", "size"), [(60.0, 4), (86_400.0, 8)])
-def test_a_growth_has_to_pay_for_itself_before_the_end(left_seconds: float, size: int) -> None:
-    facts = facts_at(linear, 4, TO_16, up_after_seconds=0.0)
-    left = left_seconds * step_at(linear, 4).samples_per_second
-    choice = choose_size(replace(facts, remaining_samples=left), None, NOW)
-    assert choice.size == size
-    assert (choice.reason is ScalingReason.NOT_REPAID) is (size == 4)
 
 
 def test_the_first_size_is_asked_for_before_anything_is_measured() -> None:

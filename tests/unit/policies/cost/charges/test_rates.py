@@ -1,0 +1,39 @@
+from spotrun.api.cost import Accumulators, Rate
+from spotrun.api.field_types.text_values import Intervals, Serials
+from spotrun.money.charges import Charge
+from spotrun.money.price_history import EVER
+from spotrun.money.units import UsdPerHour
+from spotrun.policies.cost.charges.rates import read_book, write_book
+from tests.support.jobs.builders import a_job, ago
+from tests.support.money.priced_nodes import at_work, ended
+
+
+def test_rates_as_older_operators_wrote_them_are_read() -> None:
+    old = Accumulators(
+        rates=(
+            Rate(workers=Serials("0-1"), usd_per_hour="1"),
+            Rate(workers=Serials("1"), usd_per_hour="2", since="2026-03-02T11:30:00Z"),
+        )
+    )
+    book = read_book(a_job().view(), old)
+    one = Charge(EVER, UsdPerHour(1))
+    assert book == {0: (one,), 1: (one, Charge(ago(1800), UsdPerHour(2)))}
+    assert read_book(a_job().view(), Accumulators(rates=write_book(book))) == book
+
+
+def test_a_worker_of_more_prices_than_an_entry_holds_keeps_nobody_from_being_settled() -> None:
+    job = at_work(at_work(a_job(2, min=1), 0, 1), 2, **ended())
+    old = tuple(
+        Rate(workers=Serials("0-2"), usd_per_hour="1", since=f"2026-03-02T11:{minute}:00Z")
+        for minute in range(10, 50)
+    )
+    job = job.with_status(accumulators=Accumulators(rates=old), next_serial=3)
+    before, after = job.status.accumulators, job.decide().status.accumulators
+    assert before is not None
+    assert after is not None
+    known, kept = (read_book(job.view(), sums) for sums in (before, after))
+    assert kept == {serial: known[serial] for serial in (0, 1)}
+    assert len(kept[0]) == 40
+    assert len(after.rates or ()) == 3
+    gone = job.with_facts(deleting=True).decide().status
+    assert gone.settled == Intervals("2"), "nor a job from being deleted"
