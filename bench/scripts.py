@@ -10,6 +10,9 @@ nodes under the operator's own code.
     planned_change_failures  failures counted against a script that writes its snapshot in place,
                              over the last one, and is hit by such changes
 
+    hook_overhead_percent   what it costs a step of 50 ms that a script's steps are counted, see
+                             bench/scripts_hook.py
+
 Run as `.venv/bin/python bench/scripts.py [--quick] [--repeats 3] [--only suspend]`.
 """
 
@@ -21,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.operator_bench import say
+from bench.scripts_hook import hook_overheads
 from devcluster.argument_types import how_many
 from devcluster.cluster import Cluster
 from tests.integration.trainer.helpers import Place, open_telling_place
@@ -50,10 +54,15 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="each change once, with small files")
     parser.add_argument("--repeats", type=how_many, default=3)
-    parser.add_argument("--only", default="", choices=["", *CHANGES, "failures"])
+    parser.add_argument("--only", default="", choices=["", *CHANGES, "failures", "hook"])
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.repeats = 1
+    if arguments.only in {"", "hook"}:
+        overheads = hook_overheads(rounds=1 if arguments.quick else 5)
+        say("hook_overhead_percent", [max(one, 0.0) for one in overheads], "%")
+    if arguments.only == "hook":
+        return
     with tempfile.TemporaryDirectory() as scratch, Cluster() as cluster:
         install_crds(cluster)
         asyncio.run(measure(cluster, Path(scratch), arguments))

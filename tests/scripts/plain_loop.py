@@ -16,6 +16,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--pause", type=float, default=0.0, help="seconds that a step takes longer")
+    parser.add_argument("--hang-at", type=int, help="the step at which rank 1 stops for good")
     parser.add_argument("--trace", type=Path, help="gets a line of JSON for every step")
     args = parser.parse_args()
 
@@ -24,6 +25,8 @@ def main() -> None:
     model = DistributedDataParallel(nn.Sequential(nn.Linear(10, 10), nn.ReLU(), nn.Linear(10, 5)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
     for step in range(args.steps):
+        if step == args.hang_at and dist.get_rank() == 1:
+            time.sleep(3600)
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(torch.randn(20, 10)), torch.randn(20, 5))
         loss.backward()  # type: ignore[no-untyped-call]

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from spotrun.wire import (
     LAST_WORDS_BYTES,
     MESSAGE_CHARACTERS,
+    MOST_METRIC,
+    MOST_METRICS,
     MOST_STEPS,
     MOST_SUSPECTS,
     REPORT_BYTES,
@@ -19,6 +21,7 @@ from spotrun.wire import (
     Failure,
     How,
     LastWords,
+    Notice,
     Orders,
     Progress,
     Report,
@@ -44,6 +47,11 @@ LINES = (
 SAVED = st.tuples(st.integers(0, 10**15), st.integers(0, 10**9)).map(
     lambda at: Checkpoint(f"step-{at[0]}.g{at[1]}", at[0])
 )
+METRICS = st.dictionaries(
+    st.text("abc/_ 1", min_size=1, max_size=64).map(str.strip).filter(bool),
+    st.floats(-MOST_METRIC, MOST_METRIC),
+    max_size=MOST_METRICS,
+).map(lambda values: tuple(values.items()))
 REPORTS = st.builds(
     Report,
     wire=st.integers(1, 1000),
@@ -69,6 +77,7 @@ REPORTS = st.builds(
         sync_bytes=st.none() | COUNTS,
         epoch_samples=st.none() | COUNTS,
         checkpoint_seconds=st.none() | st.floats(0, 1e9),
+        metrics=METRICS,
         restored=st.none() | SAVED.map(lambda saved: saved.name),
     ),
     committed=st.none() | SAVED,
@@ -103,6 +112,7 @@ ANSWERS = st.builds(
     acknowledged=st.none() | NAMES,
     generation=COUNTS,
     left_out=st.booleans(),
+    notice=st.none() | st.builds(Notice, st.floats(0, 1e12), LINES),
 )
 WORDS = st.builds(
     LastWords,

@@ -4,9 +4,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from spotrun_trainer.elastic.replica_group import random_of_part
+    from spotrun_trainer.hooks.notice import notice
+    from spotrun_trainer.hooks.progress import progress
     from spotrun_trainer.run import Run
 
-__all__ = ["Run", "random_of_part"]
+__all__ = ["Run", "notice", "progress", "random_of_part"]
 
 
 def __getattr__(name: str) -> object:
@@ -19,4 +21,12 @@ def __getattr__(name: str) -> object:
         from spotrun_trainer.elastic.replica_group import random_of_part  # noqa: PLC0415 - see above
 
         return random_of_part
+    if name == "notice":
+        from spotrun_trainer.hooks.notice import notice  # noqa: PLC0415 - see above
+
+        return notice
+    if name == "progress":
+        from spotrun_trainer.hooks.progress import progress  # noqa: PLC0415 - see above
+
+        return progress
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

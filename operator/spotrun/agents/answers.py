@@ -9,7 +9,7 @@ from decimal import Decimal
 from spotrun.api.names import Phase
 from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, left_out
-from spotrun.wire import Answer, How, Orders, World, write_answer
+from spotrun.wire import Answer, How, Notice, Orders, World, write_answer
 
 _VERSION_BYTES = 12  # of a hash that nobody attacks: who could is told the content itself
 
@@ -36,6 +36,8 @@ class Published:
     cost_labels: Mapping[str, str] = field(default_factory=dict)  # by which costs are grouped
     placed: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by pool and capacity
     budget_usd: Decimal | None = None
+    notice: Notice | None = None  # the earliest that a node of its world goes away by
+    metrics: tuple[tuple[str, float], ...] = ()  # the newest values that its script has told
     saves: bool = False  # there is a place for checkpoints
 
 
@@ -63,6 +65,7 @@ class Answers:
             acknowledged=job.status.checkpoint.name if job.status.checkpoint else None,
             generation=world.number,
             world=self._shared_world(key) if members else None,
+            notice=job.notice if members else None,
         )
         self._hash = hashlib.blake2b(write_answer(self._common), digest_size=_VERSION_BYTES)
 

@@ -9,6 +9,8 @@ from spotrun.agents.long_poll import Board
 from spotrun.observe.template_defaults import processes
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot, PodPhase
+from spotrun.state.world_members import training
+from spotrun.wire import Notice
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +45,8 @@ def published(job: JobSnapshot, status: JobState) -> Published:
         cost_labels=job.cost_labels,
         placed=_placed(job),
         budget_usd=_budget(job),
+        notice=_notice(job, status),
+        metrics=_metrics(job, status),
         saves=job.spec.checkpoint is not None,
     )
 
@@ -53,6 +57,28 @@ def _placed(job: JobSnapshot) -> Counter[tuple[str, str]]:
     return Counter(
         (node.pool, node.capacity.value) for node in nodes if node is not None and not node.gone
     )
+
+
+def _notice(job: JobSnapshot, status: JobState) -> Notice | None:
+    """Return the notice by which a node of those who train ends first; None if there is none."""
+    crew = set(training(status))
+    ends = [
+        (worker.node.leaves_at.timestamp(), worker.pod.name, worker.node.name)
+        for worker in job.workers
+        if worker.serial in crew and worker.node is not None and worker.node.leaves_at is not None
+    ]
+    if not ends:
+        return None
+    at, pod, node = min(ends)
+    return Notice(at, f"node {node} of {pod} goes away")
+
+
+def _metrics(job: JobSnapshot, status: JobState) -> tuple[tuple[str, float], ...]:
+    """Return what the first worker that tells of any has told."""
+    agents = {worker.serial: worker.agent for worker in job.workers if worker.agent is not None}
+    crew = (agents[serial] for serial in training(status) if serial in agents)
+    told = (one.report.progress.metrics for one in crew if one.report.progress is not None)
+    return next((metrics for metrics in told if metrics), ())
 
 
 def _budget(job: JobSnapshot) -> Decimal | None:

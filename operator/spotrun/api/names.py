@@ -123,6 +123,17 @@ ANNOTATION_DEVICES: Final = Name(
     "spotrun.dev/devices",
     "on worker pods: the number of devices that the container that trains claims (DRA)",
 )
+ANNOTATION_COUNT_STEPS: Final = Name(
+    "spotrun.dev/count-steps",
+    'on TrainingJobs: "false" leaves scripts without `Run` alone, else their steps are counted',
+)
+ANNOTATION_TOTAL_STEPS: Final = Name(
+    "spotrun.dev/total-steps", "on TrainingJobs: how many steps a script without `Run` makes in all"
+)
+ANNOTATION_NOTICE_SIGNAL: Final = Name(
+    "spotrun.dev/notice-signal",
+    "on TrainingJobs: the signal a script gets when a node is about to go away, such as SIGUSR1",
+)
 ANNOTATION_DO_NOT_DISRUPT: Final = Name(
     "karpenter.sh/do-not-disrupt", "on worker pods: Karpenter must not consolidate their nodes"
 )
@@ -165,6 +176,15 @@ ENV_CHECKPOINT_KEEP: Final = Name(
 )
 ENV_GRACE_SECONDS: Final = Name(
     "SPOTRUN_GRACE_SECONDS", "the time that a training process may take to end after SIGTERM"
+)
+ENV_COUNT_STEPS: Final = Name(
+    "SPOTRUN_COUNT_STEPS", "0 where steps of scripts without `Run` are not to be counted"
+)
+ENV_TOTAL_STEPS: Final = Name(
+    "SPOTRUN_TOTAL_STEPS", "how many steps there are in all, where the script does not say"
+)
+ENV_NOTICE_SIGNAL: Final = Name(
+    "SPOTRUN_NOTICE_SIGNAL", "the signal a script is to get when a node is about to go away"
 )
 ENV_TERMINATION_LOG: Final = Name(
     "SPOTRUN_TERMINATION_LOG", "the file in which a worker leaves its last words"

@@ -17,6 +17,7 @@ def progress_families(jobs: Iterable[Published]) -> Iterator[Metric]:
     yield from families(_FIGURES, LABELS, [((job.namespace, job.name), job) for job in known])
     yield _conditions(known)
     yield _placed(known)
+    yield _metrics(known)
 
 
 def _step(job: Published) -> float:
@@ -95,4 +96,16 @@ def _placed(jobs: Iterable[Published]) -> Metric:
     for job in jobs:
         for (pool, capacity), number in sorted(job.placed.items()):
             family.add_metric((job.namespace, job.name, pool, capacity), number)
+    return family
+
+
+def _metrics(jobs: Iterable[Published]) -> Metric:
+    family = GaugeMetricFamily(
+        "spotrun_trainingjob_metric",
+        "The newest value of what a job's script has told, such as its loss.",
+        labels=(*LABELS, "metric"),
+    )
+    for job in jobs:
+        for name, value in job.metrics:
+            family.add_metric((job.namespace, job.name, name), value)
     return family

@@ -12,8 +12,11 @@ from spotrun.api.names import (
     ANNOTATION_COST_SAVED_USD,
     ANNOTATION_COST_USD,
     ANNOTATION_COST_USD_PER_HOUR,
+    ANNOTATION_COUNT_STEPS,
     ANNOTATION_DEVICES,
+    ANNOTATION_NOTICE_SIGNAL,
     ANNOTATION_POOLS,
+    ANNOTATION_TOTAL_STEPS,
     ANNOTATION_TRAINER,
     ANNOTATION_ZONE,
     GROUP,
@@ -56,6 +59,14 @@ class CostAnnotations(msgspec.Struct, frozen=True):
     lost_work_usd: str | None = msgspec.field(default=None, name=str(ANNOTATION_COST_LOST_WORK_USD))
 
 
+class JobAnnotations(CostAnnotations, frozen=True):
+    """The annotations on cost, and those by which people say how to look after a script."""
+
+    count_steps: str | None = msgspec.field(default=None, name=str(ANNOTATION_COUNT_STEPS))
+    total_steps: str | None = msgspec.field(default=None, name=str(ANNOTATION_TOTAL_STEPS))
+    notice_signal: str | None = msgspec.field(default=None, name=str(ANNOTATION_NOTICE_SIGNAL))
+
+
 class CostLabels(msgspec.Struct, frozen=True):
     """The labels of a job by which people group costs."""
 
@@ -70,7 +81,7 @@ class JobMeta(Meta, frozen=True, rename="camel"):
     generation: int = 0
     creation_timestamp: str = ""
     deletion_timestamp: str | None = None
-    annotations: CostAnnotations = CostAnnotations()
+    annotations: JobAnnotations = JobAnnotations()
     labels: CostLabels = CostLabels()
 
 

@@ -234,6 +234,7 @@ class JobSnapshot:
     volume_zones: frozenset[str] | None = None  # where its claims can be mounted; None: anywhere
     market: Market = field(default_factory=Market)  # the pools that its workers may come from
     annotated: Mapping[str, str] = field(default_factory=dict)  # with its cost, by an earlier write
+    script: Mapping[str, str] = field(default_factory=dict)  # annotations on how to look after it
     cost_labels: Mapping[str, str] = field(default_factory=dict)  # by which costs are grouped
     limited_by: Reason | None = None  # why `spec` has fewer replicas here than were asked for
     asked_replicas: int | None = None  # how many that were, where they are limited

@@ -5,9 +5,11 @@ or newer than the operator, so readers ignore fields that they do not know; the 
 checked and bounded, for a report comes from a user's pod and ends up in decisions and sums.
 """
 
-from spotrun.wire.answer import Answer, How, Orders, World, read_answer, write_answer
+from spotrun.wire.answer import Answer, How, Notice, Orders, World, read_answer, write_answer
 from spotrun.wire.reading import MESSAGE_CHARACTERS, MOST_STEPS, one_line
 from spotrun.wire.report import (
+    MOST_METRIC,
+    MOST_METRICS,
     MOST_SUSPECTS,
     REPORT_BYTES,
     Checkpoint,
@@ -15,6 +17,8 @@ from spotrun.wire.report import (
     Progress,
     Report,
     Utilization,
+    metric_name,
+    read_metrics,
     read_report,
     step_of,
     write_report,
@@ -31,6 +35,8 @@ from spotrun.wire.words import (
 __all__ = [
     "LAST_WORDS_BYTES",
     "MESSAGE_CHARACTERS",
+    "MOST_METRIC",
+    "MOST_METRICS",
     "MOST_STEPS",
     "MOST_SUSPECTS",
     "REPORT_BYTES",
@@ -40,15 +46,18 @@ __all__ = [
     "Failure",
     "How",
     "LastWords",
+    "Notice",
     "OldWireError",
     "Orders",
     "Progress",
     "Report",
     "Utilization",
     "World",
+    "metric_name",
     "one_line",
     "read_answer",
     "read_last_words",
+    "read_metrics",
     "read_report",
     "step_of",
     "write_answer",

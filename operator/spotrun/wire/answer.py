@@ -12,6 +12,7 @@ from spotrun.wire.reading import (
     checkpoint_name,
     number,
     object_of,
+    one_line,
     shown,
     string,
     whole,
@@ -47,6 +48,14 @@ class World:
 
 
 @dataclass(frozen=True)
+class Notice:
+    """A notice that a node of the world goes away."""
+
+    at: float  # seconds since the epoch
+    reason: str
+
+
+@dataclass(frozen=True)
 class Orders:
     """Requests to the worker beside training; each number only grows."""
 
@@ -67,6 +76,7 @@ class Answer:
     left_out: bool = False
     """It came too late to a world, and others have the state: a process that still is in an older
     one does not count any more."""
+    notice: Notice | None = None  # the earliest one, of whichever worker
     wire: int = WIRE
 
 
@@ -86,6 +96,8 @@ def write_answer(answer: Answer) -> bytes:
         content["generation"] = answer.generation
     if answer.left_out:
         content["leftOut"] = True
+    if answer.notice is not None:
+        content["notice"] = vars(answer.notice)
     if answer.world is not None:
         content["world"] = {**answer.world.__dict__, "how": answer.world.how.value}
     return json.dumps(content, separators=(",", ":")).encode()
@@ -106,8 +118,17 @@ def read_answer(body: bytes) -> Answer:
         acknowledged=checkpoint_name(content.get("acknowledged")),
         generation=whole(content, "generation", default=0),
         left_out=content.get("leftOut") is True,
+        notice=_notice(content.get("notice")),
         wire=whole(content, "wire"),
     )
+
+
+def _notice(value: object) -> Notice | None:
+    if value is None:
+        return None
+    content = object_of(value, "notice")
+    at = number(content, "at", float(MOST_STEPS))
+    return None if at is None else Notice(at, one_line(string(content, "reason")))
 
 
 def _world(content: Mapping[str, Any]) -> World:

@@ -11,12 +11,16 @@ from spotrun.wire.reading import (
     message,
     number,
     object_of,
+    one_line,
     whole,
 )
 from spotrun.wire.version import OLDEST_SERVED, WIRE, OldWireError
 
 REPORT_BYTES = 16_384
 MOST_SUSPECTS = 8
+MOST_METRICS = 16
+MOST_METRIC = 1e300
+_NAME_CHARACTERS = 64
 MOST_EXIT_CODE = 255
 _MOST_SECONDS = 1e9  # thirty years
 
@@ -57,6 +61,7 @@ class Progress:
     sync_bytes: int | None = None  # of gradients that all processes add up in a step
     epoch_samples: int | None = None  # in an epoch, where the dataset says
     checkpoint_seconds: float | None = None  # of this generation, in which saving held steps up
+    metrics: tuple[tuple[str, float], ...] = ()  # the newest values of what the script measures
     restored: str | None = None  # the checkpoint it went on from, where its world named none
 
 
@@ -171,14 +176,7 @@ def write_report(report: Report) -> bytes:
         "suspects": list(report.suspects[:MOST_SUSPECTS]) or None,
         "storePort": report.store_port,
         "utilization": _present(used) or None,
-        "progress": progress
-        and _present(
-            progress,
-            step_seconds="stepSeconds",
-            sync_bytes="syncBytes",
-            epoch_samples="epochSamples",
-            checkpoint_seconds="checkpointSeconds",
-        ),
+        "progress": progress and _written_progress(progress),
         "committed": report.committed and {"checkpoint": report.committed.name},
         "completed": report.completed,
         "inProcess": report.in_process,
@@ -189,6 +187,18 @@ def write_report(report: Report) -> bytes:
     }
     known = {key: value for key, value in content.items() if value is not None}
     return json.dumps(known, separators=(",", ":")).encode()
+
+
+def _written_progress(progress: Progress) -> dict[str, Any]:
+    content = _present(
+        progress,
+        step_seconds="stepSeconds",
+        sync_bytes="syncBytes",
+        epoch_samples="epochSamples",
+        checkpoint_seconds="checkpointSeconds",
+    )
+    metrics = dict(content.pop("metrics"))
+    return {**content, "metrics": metrics} if metrics else content
 
 
 def _present(part: object, **renamed: str) -> dict[str, Any]:
@@ -234,8 +244,29 @@ def _progress(value: object) -> Progress | None:
         sync_bytes=_optional(content, "syncBytes"),
         epoch_samples=_optional(content, "epochSamples"),
         checkpoint_seconds=number(content, "checkpointSeconds", _MOST_SECONDS),
+        metrics=read_metrics(content.get("metrics") or {}),
         restored=checkpoint_name(content.get("restored")),
     )
+
+
+def read_metrics(value: object) -> tuple[tuple[str, float], ...]:
+    """Read numbers by their names; raises ValueError."""
+    content = object_of(value, "metrics")
+    if len(content) > MOST_METRICS or not all(map(_is_metric, content.items())):
+        raise ValueError(f"metrics are at most {MOST_METRICS} numbers with short names")
+    return tuple((name, float(value)) for name, value in content.items())
+
+
+def _is_metric(item: tuple[str, object]) -> bool:
+    name, value = item
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return abs(value) <= MOST_METRIC and metric_name(name) == name != ""
+
+
+def metric_name(text: str) -> str:
+    """Return a metric's name fit to be shown; empty if nothing of it is."""
+    return one_line(text)[:_NAME_CHARACTERS].strip()
 
 
 def _optional(content: Mapping[str, Any], key: str) -> int | None:

@@ -25,5 +25,5 @@ def test_a_change_that_was_planned_costs_a_script_no_failure() -> None:
     found = figures_of("scripts", "--quick", timeout_seconds=TIMEOUT_SECONDS)
     figures = [(line["metric"], line.get("change")) for line in found]
     changes = [("planned_change_seconds", change) for change in ("up", "down", "suspend")]
-    assert figures == [*changes, ("planned_change_failures", None)]
+    assert figures == [("hook_overhead_percent", None), *changes, ("planned_change_failures", None)]
     assert found[-1]["value"] == 0

@@ -1,6 +1,6 @@
 """Plain DDP scripts, which know nothing of spotrun, in pods of a real cluster."""
 
-from tests.integration.trainer.helpers import COMPLETED, Place
+from tests.integration.trainer.helpers import COMPLETED, FOR_LONG, Place
 
 
 async def test_a_plain_loop_succeeds(place: Place) -> None:
@@ -26,3 +26,24 @@ async def test_a_script_with_epochs_succeeds(place: Place) -> None:
         await place.until_phase("Succeeded")
     assert [line["step"] for line in place.trace()] == [0, 1, 2]
     assert place.trace()[-1]["accuracy"] > 0.8
+
+
+async def test_steps_of_a_script_arrive_in_status(place: Place) -> None:
+    await place.start("plain_loop.py", *FOR_LONG)
+    said = {"spotrun.dev/total-steps": "100000"}
+    await place.kube.patch(place.jobs("job"), {"metadata": {"annotations": said}})
+    async with place.operator():
+        job = await place.until_job(lambda it: it.get("progress", {}).get("step", 0) > 40)
+    progress = job["status"]["progress"]
+    assert progress["totalSteps"] == 100_000
+    assert progress["percent"] == "0%"
+
+
+async def test_a_script_that_hangs_is_found(place: Place) -> None:
+    hang = ("--steps", 100_000, "--pause", 0.02, "--hang-at", 40)
+    await place.start("plain_loop.py", *hang, failures={"hangAfter": "5s"})
+    async with place.operator():
+        job = await place.until_job(lambda it: it.get("restarts", {}).get("failures", 0) > 0)
+    restarts = job["status"]["restarts"]
+    assert restarts["lastReason"] == "Hung"
+    assert "no step was finished for" in restarts["lastMessage"]

@@ -81,6 +81,7 @@ def full_job() -> Published:
         processes=1,
         cost_labels={LABEL_TEAM: "vision"},
         placed={("g5-spot", "Spot"): 1},
+        metrics=(("loss", 2.5),),
         budget_usd=Decimal(50),
         saves=True,
     )

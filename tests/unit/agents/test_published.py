@@ -8,7 +8,8 @@ from spotrun.agents.long_poll import Board, WorkerKey
 from spotrun.agents.published import publish, published
 from spotrun.kube.resource import Key
 from spotrun.state.snapshot import Broken, JobSnapshot, PodPhase
-from tests.support.jobs.builders import JobBuilder, a_job, a_spot_node
+from spotrun.wire import Notice, Progress
+from tests.support.jobs.builders import JobBuilder, a_job, a_spot_node, later
 from tests.support.money.priced_nodes import a_node
 
 
@@ -40,6 +41,24 @@ def test_a_budget_is_told_where_there_is_one() -> None:
 def test_a_place_for_checkpoints_is_told() -> None:
     assert told(a_job(checkpoint={"uri": "s3://bucket/prefix"})).saves
     assert not told(a_job()).saves
+
+
+def test_the_first_notice_of_those_who_train_is_told() -> None:
+    job = a_job(3).training(0, 1).with_worker(0, ready=True, node="a", leaves_in=90.0)
+    assert told(a_job(2).training(0, 1)).notice is None
+    assert told(job).notice == Notice(later(90.0).timestamp(), "node a of job-0 goes away")
+    job = job.with_worker(1, ready=True, node="b", leaves_in=30.0)
+    job = job.with_worker(2, ready=True, node="c", leaves_in=10.0)  # it does not train yet
+    assert told(job).notice == Notice(later(30.0).timestamp(), "node b of job-1 goes away")
+
+
+def test_the_values_of_a_script_are_told() -> None:
+    values = (("loss", 2.5),)
+    job = (
+        a_job(2).training(0, 1).with_worker(1, ready=True, progress=Progress(1, 5, metrics=values))
+    )
+    assert told(job).metrics == values
+    assert told(a_job(1)).metrics == ()
 
 
 JOB = a_job(1).training(0).snapshot()

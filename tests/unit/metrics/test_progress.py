@@ -95,3 +95,12 @@ def test_workers_are_counted_where_they_run() -> None:
         "placed_workers capacity=OnDemand pool=": 1,
         "placed_workers capacity=Spot pool=g5-spot": 3,
     }
+
+
+def test_values_of_the_script_have_a_series_each() -> None:
+    found = figures(replace(job(), metrics=(("loss", 2.5), ("accuracy", 0.5))))
+
+    assert {name: value for name, value in found.items() if name.startswith("metric")} == {
+        "metric metric=loss": 2.5,
+        "metric metric=accuracy": 0.5,
+    }

@@ -3,7 +3,7 @@
 import ssl
 from collections.abc import Callable
 
-from spotrun.wire import Ending, LastWords, World
+from spotrun.wire import Ending, LastWords, Notice, World
 from spotrun_trainer.agent import next_action
 from spotrun_trainer.agent.exit_barrier import ExitBarrier
 from spotrun_trainer.agent.heartbeat import Heartbeats
@@ -74,6 +74,13 @@ class Agent:
         """Whether another world is likely to be one for new processes."""
         with self._state.news:
             return not self._known().progress.in_process
+
+    @property
+    def notice(self) -> Notice | None:
+        """The notice that a node of this job goes away; None without one."""
+        with self._state.news:
+            answer = self._known().answer
+        return answer.notice if answer is not None else None
 
     def fail(self, exit_code: int, message: str) -> None:
         """Note that a training process ended with an error."""

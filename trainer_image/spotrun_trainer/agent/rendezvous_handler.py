@@ -27,6 +27,8 @@ from spotrun_trainer.agent.agent import Agent
 from spotrun_trainer.agent.next_action import place, workers
 from spotrun_trainer.agent.processes.exit_codes import watch_failures, watch_success
 from spotrun_trainer.agent.processes.kill import kill_sessions
+from spotrun_trainer.agent.processes.notice_signal import NoticeSignal, signal_asked_for
+from spotrun_trainer.agent.processes.sessions import leaders
 from spotrun_trainer.agent.processes.signals import watch_signals
 from spotrun_trainer.agent.processes.stop import Stopping
 from spotrun_trainer.agent.processes.warm_pool import Interpreters, begin_ahead
@@ -53,9 +55,12 @@ class SpotrunRendezvous(RendezvousHandler):
         trace: Trace,
         interpreters: Interpreters,
         stopping: Stopping,
+        *,
+        notice_signal: NoticeSignal,
     ) -> None:
         self._agent = agent
         self._stopping = stopping
+        self._notice_signal = notice_signal
         self._interpreters = interpreters
         self._run_id = run_id
         self._trace = trace
@@ -80,6 +85,7 @@ class SpotrunRendezvous(RendezvousHandler):
     @override
     def num_nodes_waiting(self) -> int:
         """Return 1 if the processes are to be stopped; they are killed here already."""
+        self._notice_signal.look(self._agent.notice)
         if not self._agent.must_stop():
             self._interpreters.look(are_of_use=self._agent.may_restart())
             return 0
@@ -153,13 +159,16 @@ def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
     watch_processes(os.environ)
     interpreters = begin_ahead(os.environ, trace)
     stopping = Stopping(settings.grace_seconds, spared=lambda: interpreters.pids)
+    notices = NoticeSignal(signal_asked_for(os.environ), lambda: leaders(interpreters.pids))
     watch_signals(agent.leave, stopping.stop)
     # torchrun handles signals only once processes run; a spare worker would
     # die without last words, and as process 1 of a container not at all.
     signal.signal(signal.SIGTERM, _raise_signal)
     # A signal ends torchrun without `shutdown`.
     atexit.register(agent.end)
-    handler = SpotrunRendezvous(agent, parameters.run_id, trace, interpreters, stopping)
+    handler = SpotrunRendezvous(
+        agent, parameters.run_id, trace, interpreters, stopping, notice_signal=notices
+    )
     watch_success(handler.finish)
     watch_failures(agent.fail, end_siblings=handler.end_processes)
     return handler

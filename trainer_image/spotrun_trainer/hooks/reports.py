@@ -8,9 +8,9 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from time import monotonic, perf_counter_ns
-from typing import Any
+from typing import Any, SupportsFloat
 
-from spotrun.wire import Utilization
+from spotrun.wire import MOST_METRIC, MOST_METRICS, Utilization, metric_name
 from spotrun_trainer.hooks.step_counter import StepCounter
 from spotrun_trainer.hooks.time_shares import Moment, Shares, TimeShares, busy_nanoseconds
 from spotrun_trainer.telemetry.container_usage import Usage
@@ -35,6 +35,7 @@ class Reports:
         self._data = self._busy_with_data = 0
         self._signs = 0
         self._idle_looks = 0
+        self._values: dict[str, SupportsFloat] = {}
         self._lock_file: int | None = None
         self._asked_at = float("-inf")
 
@@ -51,6 +52,12 @@ class Reports:
             self._busy_with_data += worked
         self._signs += 1
         self.tell()
+
+    def take_values(self, values: Mapping[str, SupportsFloat]) -> None:
+        """Keep the newest values until they are told."""
+        for name, value in values.items():
+            # Without what it was computed from, which would stay in memory as long.
+            self._values[name] = value.detach() if hasattr(value, "detach") else value
 
     def tell(self, **facts: object) -> None:
         """Write what is known, at most twice a second, from the first step on."""
@@ -85,6 +92,7 @@ class Reports:
         return {
             **(shares._asdict() if shares is not None else {}),
             "step_seconds": self.counter.step_seconds(),
+            "metrics": values_told(self._values),
             "utilization": Utilization(
                 gpu=0.0 if self._is_gpu_idle() else gpu, cpu=sample.cpu, memory=sample.memory
             ),
@@ -101,6 +109,13 @@ class Reports:
     def _is_gpu_idle(self) -> bool:
         self._idle_looks = self._idle_looks + 1 if busiest_gpu() == 0 else 0
         return self._idle_looks >= IDLE_LOOKS
+
+
+def values_told(values: Mapping[str, SupportsFloat]) -> tuple[tuple[str, float], ...]:
+    """Return as many as are told, as numbers; those that are not finite are left out."""
+    numbers = {metric_name(name): float(value) for name, value in values.items()}
+    fit = [(name, value) for name, value in numbers.items() if name and abs(value) <= MOST_METRIC]
+    return tuple(fit[:MOST_METRICS])
 
 
 def open_reports(env: Mapping[str, str] = os.environ) -> Reports | None:

@@ -69,6 +69,7 @@ class TrainerProgress:
     sync_bytes: int | None = None  # of gradients that all processes add up in a step
     epoch_samples: int | None = None  # in an epoch, where the dataset says
     checkpoint_seconds: float | None = None  # of this generation, in which saving held steps up
+    metrics: tuple[tuple[str, float], ...] = ()  # the newest values of what the script measures
     checkpoint: str | None = None  # the newest durable checkpoint, by name (step-N.gG)
     restored: str | None = None  # the one that training went on from, where the world named none
     completed: bool = False  # training complete and the final checkpoint durable
@@ -193,7 +194,7 @@ def _camel(name: str) -> str:
 def _plain(value: object) -> object:
     if isinstance(value, wire.Utilization):
         return {name: share for name, share in vars(value).items() if share is not None}
-    return value
+    return dict(value) if isinstance(value, tuple) else value
 
 
 def _parse_progress(body: bytes) -> TrainerProgress:
@@ -222,6 +223,7 @@ def _parse_progress(body: bytes) -> TrainerProgress:
         sync_bytes=_optional(content, "syncBytes"),
         epoch_samples=_optional(content, "epochSamples"),
         checkpoint_seconds=_number(content, "checkpointSeconds", most=1e9),
+        metrics=wire.read_metrics(content.get("metrics") or {}),
         checkpoint=_checkpoint(content, "checkpoint"),
         restored=_checkpoint(content, "restored"),
         completed=_flag(content, "completed"),

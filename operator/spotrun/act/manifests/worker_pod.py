@@ -1,5 +1,7 @@
 """The pod of one worker. Pure: a function of the job, the worker's serial and the settings."""
 
+from collections.abc import Mapping
+
 from spotrun.act.manifests.affinity import affinity, tolerations
 from spotrun.act.manifests.plain_json import Manifest, plain
 from spotrun.act.manifests.security import container_security, pod_security
@@ -196,11 +198,24 @@ def _environment(job: JobSnapshot, serial: int, settings: Settings) -> dict[str,
         names.ENV_CA: settings.ca_pem,
         names.ENV_TOKEN_FILE: f"{TOKEN_DIRECTORY}/token",
     }
+    values |= _script_settings(job.script)
     place = job.spec.checkpoint
     if place is not None:
         values[names.ENV_CHECKPOINT] = place.uri or f"{CHECKPOINTS}/{job.namespace}/{job.name}"
         values[names.ENV_CHECKPOINT_EVERY] = _seconds_or_auto(place.every)
         values[names.ENV_CHECKPOINT_KEEP] = str(place.keep)
+    return values
+
+
+def _script_settings(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables for what the job's annotations say of its script."""
+    values: dict[str, str] = {}
+    if annotations.get(names.ANNOTATION_COUNT_STEPS) == "false":
+        values[names.ENV_COUNT_STEPS] = "0"
+    if total := annotations.get(names.ANNOTATION_TOTAL_STEPS):
+        values[names.ENV_TOTAL_STEPS] = total
+    if signal := annotations.get(names.ANNOTATION_NOTICE_SIGNAL):
+        values[names.ENV_NOTICE_SIGNAL] = signal
     return values
 
 

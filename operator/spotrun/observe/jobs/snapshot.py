@@ -7,6 +7,7 @@ from datetime import datetime
 from operator import itemgetter
 
 import msgspec
+import msgspec.structs
 from pydantic import ValidationError
 
 from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS
@@ -20,7 +21,13 @@ from spotrun.observe.jobs.partial_spec import salvage
 from spotrun.observe.jobs.pods import pod_facts, serial_in
 from spotrun.observe.jobs.template_check import wrong_type
 from spotrun.observe.jobs.volumes import UNKNOWN, Storage
-from spotrun.observe.kube_objects import CostAnnotations, CostLabels, JobObject, PodObject
+from spotrun.observe.kube_objects import (
+    CostAnnotations,
+    CostLabels,
+    JobAnnotations,
+    JobObject,
+    PodObject,
+)
 from spotrun.observe.telemetry.agents import Agents
 from spotrun.policies.fallback_chain import undecided
 from spotrun.state.codec import read, read_said
@@ -31,6 +38,9 @@ from spotrun.state.worker_outcomes import fates, missed_by_both
 from spotrun.state.world_members import training
 
 MOST_SERIALS = 2**31
+_COST = frozenset(one.encode_name for one in msgspec.structs.fields(CostAnnotations))
+_LABELS = frozenset(one.encode_name for one in msgspec.structs.fields(CostLabels))
+_SCRIPT = frozenset(one.encode_name for one in msgspec.structs.fields(JobAnnotations)) - _COST
 _CANNOT_READ = "this operator cannot read the job"
 
 
@@ -140,8 +150,9 @@ def job_snapshot(
         undone=memory.undone,
         written_seconds=now_seconds - memory.written_at,
         leading_seconds=now_seconds - leading_since,
-        annotated=_present(meta.annotations),
-        cost_labels=_present(meta.labels),
+        annotated=_present(meta.annotations, _COST),
+        script=_present(meta.annotations, _SCRIPT),
+        cost_labels=_present(meta.labels, _LABELS),
         volume_is_shared=storage.is_shared,
         volume_zones=storage.zones,
         sync_bytes_per_step=_sync_bytes(workers),
@@ -173,10 +184,10 @@ def _broken(spec: _Spec, status: _Status) -> Broken | None:
     )
 
 
-def _present(named: CostAnnotations | CostLabels) -> dict[str, str]:
+def _present(named: CostAnnotations | CostLabels, wanted: frozenset[str]) -> dict[str, str]:
     """Return the entries that are set, by their names in manifests."""
     found: dict[str, str | None] = msgspec.to_builtins(named)
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in found.items() if name in wanted and value is not None}
 
 
 def _worker_pods(

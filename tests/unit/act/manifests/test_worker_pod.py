@@ -294,6 +294,19 @@ def test_our_variables_come_first_and_cannot_be_replaced() -> None:
     assert [one["value"] for one in env if one["name"] == "SPOTRUN_SERVER"] == [SETTINGS.server]
 
 
+def test_what_annotations_say_of_the_script_is_passed_on() -> None:
+    said = {
+        "spotrun.dev/count-steps": "false",
+        "spotrun.dev/total-steps": "2000",
+        "spotrun.dev/notice-signal": "SIGUSR1",
+    }
+    pod = pod_of(replace(a_job_of(), script=said))
+    env = {one["name"]: one.get("value") for one in pod["spec"]["containers"][0]["env"]}
+    assert env["SPOTRUN_COUNT_STEPS"] == "0"
+    assert env["SPOTRUN_TOTAL_STEPS"] == "2000"
+    assert env["SPOTRUN_NOTICE_SIGNAL"] == "SIGUSR1"
+
+
 def test_a_users_own_shared_memory_is_kept() -> None:
     mount = {"name": "mine", "mountPath": f"{SHARED_MEMORY}/"}
     job = {

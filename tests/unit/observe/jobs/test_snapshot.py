@@ -347,3 +347,9 @@ def test_a_ledger_of_millions_that_are_settled_is_true() -> None:
     seen = Bench().look(job(status=status))
     assert isinstance(seen, JobSnapshot)
     assert seen.status.lost == live
+
+
+def test_annotations_on_the_script_are_kept_apart_from_those_on_its_cost() -> None:
+    cost, script = {"spotrun.dev/cost-usd": "1.50"}, {"spotrun.dev/total-steps": "2000"}
+    seen = Bench().see(job(annotations={**cost, **script, "other": "x"}))
+    assert (seen.annotated, seen.script) == (cost, script)

@@ -10,8 +10,9 @@ from torch.distributed.elastic.rendezvous import rendezvous_handler_registry
 from torch.distributed.elastic.rendezvous.api import RendezvousParameters
 from torch.distributed.elastic.utils.store import barrier
 
-from spotrun.wire import Ending, LastWords, World, read_last_words
+from spotrun.wire import Ending, LastWords, Notice, World, read_last_words
 from spotrun_trainer.agent import rendezvous_handler as handlers
+from spotrun_trainer.agent.processes.notice_signal import NoticeSignal
 from spotrun_trainer.agent.processes.stop import Stopping
 from spotrun_trainer.agent.processes.warm_pool import Interpreters
 from spotrun_trainer.agent.rendezvous_handler import SpotrunRendezvous
@@ -30,6 +31,7 @@ class PlayedAgent:
     def __init__(self, *found: World | LastWords) -> None:
         self.found = list(found)
         self.stops = self.saves = False
+        self.given_notice: Notice | None = None
         self.asked: list[Any] = []
 
     def next_world(self) -> World | LastWords:
@@ -37,6 +39,10 @@ class PlayedAgent:
 
     def must_stop(self) -> bool:
         return self.stops
+
+    @property
+    def notice(self) -> Notice | None:
+        return self.given_notice
 
     def may_save(self) -> bool:
         return self.saves
@@ -65,7 +71,14 @@ def handler_of(
 ) -> tuple[SpotrunRendezvous, PlayedAgent]:
     agent = PlayedAgent(*found)
     trace = Trace(traces)
-    made = SpotrunRendezvous(agent, "uid", trace, Interpreters(trace), Stopping(0.0))  # type: ignore[arg-type]
+    made = SpotrunRendezvous(
+        agent,  # type: ignore[arg-type]
+        "uid",
+        trace,
+        Interpreters(trace),
+        Stopping(0.0),
+        notice_signal=NoticeSignal(None),
+    )
     return made, agent
 
 

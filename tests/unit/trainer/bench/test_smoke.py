@@ -33,3 +33,8 @@ def test_bench_ends_well_and_prints_its_figures(name: str) -> None:
     figures = figures_of(name, "--quick", timeout_seconds=TIMEOUT_SECONDS)
     assert {line["metric"] for line in figures} >= PRINTED[name]
     assert all(line["unit"] for line in figures)
+
+
+def test_what_counting_a_scripts_steps_costs_needs_no_cluster() -> None:
+    figures = figures_of("scripts", "--quick", "--only=hook", timeout_seconds=TIMEOUT_SECONDS)
+    assert [line["metric"] for line in figures] == ["hook_overhead_percent"]

@@ -39,10 +39,15 @@ def is_held(pid: int) -> bool:
 
 def handles_sigterm(pid: int) -> bool:
     """Whether a process has a handler for SIGTERM."""
+    return handles(pid, signal.SIGTERM)
+
+
+def handles(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has a handler for a signal."""
     with suppress(OSError):
         for line in (PROC / str(pid) / "status").read_text().splitlines():
             if line.startswith("SigCgt:"):
-                return bool(int(line.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+                return bool(int(line.split()[1], 16) >> (number - 1) & 1)
     return False
 
 
