@@ -8,18 +8,17 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from spotrun_trainer.checkpoint import CheckpointError
 from spotrun_trainer.data.source import Source
 from spotrun_trainer.elastic.errors import LeftError, PeerLostError
 from spotrun_trainer.elastic.membership import Membership
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.world_context import Context
-from spotrun_trainer.loop import reproducibility, state_sync
+from spotrun_trainer.loop import completion, reproducibility, state_sync
 from spotrun_trainer.loop.restore import naming, restore
-from spotrun_trainer.loop.saving import FINISH_SECONDS, MARGIN_SECONDS, Saving
+from spotrun_trainer.loop.saving import Saving
 from spotrun_trainer.loop.step_votes import Voter
 from spotrun_trainer.process.interrupt import InterruptedStepError
-from spotrun_trainer.step import commit, loss_guard, phase_results
+from spotrun_trainer.step import commit, phase_results
 from spotrun_trainer.step.batch import Batch
 from spotrun_trainer.step.buffers import Buffers
 from spotrun_trainer.step.commit import StepVote
@@ -28,9 +27,6 @@ from spotrun_trainer.step.phase import Outcome
 from spotrun_trainer.step.step import Step
 from spotrun_trainer.step.step_context import StepContext
 from spotrun_trainer.telemetry.console import say
-
-_LOOK_SECONDS = 0.1
-AGAIN_SECONDS = 5.0
 
 
 class Loop:
@@ -89,7 +85,9 @@ class Loop:
             is_logged = self._context.group.rank == 0
             self._streak.note(skipped, step=self._context.step, is_logged=is_logged)
         except NotFiniteError:
-            self._finish_saving()  # of an earlier step, which the next start goes on from
+            completion.finish_in_time(
+                self._context, self._saving
+            )  # of an earlier step, which the next start goes on from
             raise
 
     def discarded(self, error: Exception) -> None:
@@ -98,9 +96,15 @@ class Loop:
             self.membership.change(error)
         elif isinstance(error, InterruptedStepError):
             # Only if no phase of it was applied; and no process of several saves alone.
-            if not self.settled and self._context.group.size == 1 and self._is_sound():
+            if (
+                not self.settled
+                and self._context.group.size == 1
+                and completion.are_weights_finite(self._context)
+            ):
                 self._saving.begin_alone(self._extra())
-            self._leave(f"step {self._context.step + 1} is dropped: {error}")
+            completion.leave(
+                self._context, self._saving, f"step {self._context.step + 1} is dropped: {error}"
+            )
 
     def sum(self, values: Mapping[str, float | Tensor]) -> None:
         """Add up numbers of a microbatch for the present step."""
@@ -174,7 +178,9 @@ class Loop:
     def wait(self) -> None:
         """Look after saves while waiting for a world: they may become durable."""
         if self._context.interrupt.reason() is not None:
-            self._leave("told to end while waiting for the next world")
+            completion.leave(
+                self._context, self._saving, "told to end while waiting for the next world"
+            )
         self._saving.look_while_waiting()
 
     def met(self) -> None:
@@ -280,14 +286,16 @@ class Loop:
         self._saving.look(self.voter.step_seconds)
         # Non-finite numbers may come from the weights, which must not replace a good checkpoint.
         is_wanted = votes.leave or (votes.save and not self._streak.steps)
-        if is_wanted and not votes.hopeless and self._is_sound():
+        if is_wanted and not votes.hopeless and completion.are_weights_finite(self._context):
             self.voter.orders = context.orders()
             self._saving.begin(self._extra())
         if votes.leave and (
             context.interrupt.reason() is not None or not context.rank_info.elastic
         ):
             hurry = ", with too little time to save it" if votes.hopeless and context.place else ""
-            self._leave(f"told to end, after step {context.step}{hurry}")
+            completion.leave(
+                self._context, self._saving, f"told to end, after step {context.step}{hurry}"
+            )
         elif votes.leave:
             self.membership.change(LeftError("a process of it was told to end"))
         elif votes.change:
@@ -299,61 +307,12 @@ class Loop:
         context.reporter.update(step=context.step, total=self._total, samples=self._samples)
 
     def _leave(self, why: str) -> NoReturn:
-        self._finish_saving()
-        self._context.leave(f"{why}; {self._saving.what_is_durable()}")
-
-    def _finish_saving(self) -> None:
-        """Wait for the last save as long as there is time."""
-        interrupt = self._context.interrupt
-        seconds = min(interrupt.seconds_left(), interrupt.grace_seconds) - MARGIN_SECONDS
-        try:
-            self._saving.finish(seconds)
-        except CheckpointError as error:  # earlier checkpoints stay durable
-            say(str(error))
+        completion.leave(self._context, self._saving, why)
 
     def _complete(self) -> None:
         """Complete the training: save its last state until it is durable."""
-        context = self._context
         self.membership.finish_giving()
-        if not self._is_sound():
-            self._finish_saving()  # of an earlier step, which the next start goes on from
-            raise NotFiniteError(
-                "the weights are not finite, so nothing is saved: go on from the last checkpoint "
-                "with clip= or a lower learning rate"
-            )
-        until, again_at, is_durable = time.monotonic() + FINISH_SECONDS, 0.0, False
-        while not is_durable:
-            try:
-                if time.monotonic() >= again_at:
-                    self._saving.begin(self._extra())
-                    is_durable = self._saving.finish(_LOOK_SECONDS)
-            except CheckpointError as error:  # a full disk may be enlarged, a server may come back
-                say(f"{error}; it is tried again")
-                self._saving.drop()
-                again_at = time.monotonic() + AGAIN_SECONDS
-            context.reporter.sign()  # there are no more steps, and this is no hang
-            context.check_world()  # a lost process does not write its part any more
-            if not is_durable and time.monotonic() > until:
-                raise TimeoutError(
-                    "the training is complete, but its last checkpoint was not durable after "
-                    f"{FINISH_SECONDS:.0f} s; start it again, and it goes on from the one before"
-                )
-            time.sleep(0.0 if is_durable or time.monotonic() >= again_at else _LOOK_SECONDS)
-        self._saving.is_complete = True
-        context.reporter.update(step=context.step, completed=True)
-
-    def _is_sound(self) -> bool:
-        """Whether the weights are finite, for all processes alike; logged if not."""
-        context = self._context
-        optimizers = [one for one in context.things if isinstance(one, Optimizer)]
-        is_sound = loss_guard.are_finite(state_sync.weights_of(optimizers))
-        if context.rank_info.shards > 1:  # the other processes hold other parts of them
-            flag = torch.tensor([float(not is_sound)], dtype=torch.float64, device=context.device)
-            context.group.all_reduce(flag).wait()
-            is_sound = flag.item() == 0
-        if not is_sound and context.group.rank == 0:
-            say(f"step {context.step} is not saved: the weights are not finite")
-        return is_sound
+        completion.complete(self._context, self._saving, self._extra)
 
     def _extra(self) -> dict[str, Any]:
         context = self._context

@@ -7,28 +7,21 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 from torch.amp import GradScaler
-from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from spotrun_trainer.data.sharding import deal
 from spotrun_trainer.process.device import moved
 from spotrun_trainer.process.rng import seed_all
 from spotrun_trainer.step import commit
+from spotrun_trainer.step.apply import apply
 from spotrun_trainer.step.commit import StepVote
 from spotrun_trainer.step.deterministic_reduce import sum_over
-from spotrun_trainer.step.gradients import Gradients
-from spotrun_trainer.step.loss_guard import (
-    check_scaler,
-    is_of_numbers,
-    why_not_by_norm,
-    why_not_by_sums,
-)
+from spotrun_trainer.step.loss_guard import check_scaler, is_of_numbers
 from spotrun_trainer.step.schedule_check import check_schedules
 from spotrun_trainer.step.step_context import StepContext
 from spotrun_trainer.step.totals import Sums
 from spotrun_trainer.step.tree_sum import Node, TreeSum
 
-_CLIP_EPSILON = 1e-6  # as torch's clip_grad_norm_
 _OUTSIDE = -1  # outside of microbatches draws are the same on every rank
 
 
@@ -163,7 +156,8 @@ class Phase:
             missing = context.reduce(self._number, optimizers)
             votes, totals = self._commit(missing)
         context.before_change()
-        norm, skipped = self._apply(gradients, totals, clip, some_missing=votes.missing > 0)
+        some_missing = votes.missing > 0
+        norm, skipped = apply(context, gradients, totals, clip, some_missing=some_missing)
         for moving in () if skipped else (*optimizers, *schedules):
             moving.step()
         if context.scaler is not None:
@@ -266,60 +260,6 @@ class Phase:
         context = self._context
         like = Sums(context.device, context.sum_names).vector(context.buffers)
         return sum_over(context.group.peers, tree.nodes, context.batch.microbatches, like=like)
-
-    def _apply(
-        self,
-        gradients: Sequence[Gradients],
-        totals: Tensor,
-        clip: float | None,
-        *,
-        some_missing: bool,
-    ) -> tuple[Tensor | None, str]:
-        """Set the gradients for the optimizer, and update buffers.
-
-        Return the gradient's norm, and why nothing is to be applied, if so.
-        """
-        context = self._context
-        pairs = [
-            (parameter, gradient)
-            for one in gradients
-            for parameter, gradient in zip(
-                one.parameters, one.sums(some_missing=some_missing), strict=True
-            )
-            if gradient is not None
-        ]
-        sums = [gradient for _, gradient in pairs]
-        # First, for squares of scaled gradients could overflow in the norm.
-        if context.scaler is not None and sums:
-            torch._foreach_mul_(sums, 1 / context.scaler.scale)
-        norm = get_total_norm(sums) if clip is not None or context.looks_at_gradients else None
-        # One wait for a GPU, for all of them.
-        known = (
-            totals[:2]
-            if norm is None
-            else torch.cat([totals[:2], norm.reshape(1).to(totals.device)])
-        )
-        loss, weight, *norms = known.tolist()
-        if skipped := why_not_by_sums(loss, weight):
-            return (norm / weight if norm is not None and weight else norm), skipped
-        # Parts of a model have norms of their own, and would not agree.
-        if norms and context.group.replica is None and (skipped := why_not_by_norm(norms[0])):
-            return norm, skipped
-        if not sums:
-            raise ValueError(
-                "no parameter of the optimizer got a gradient: give step.backward a loss that "
-                "depends on them"
-            )
-        factor: float | Tensor = 1 / weight
-        if norm is not None:
-            norm = norm / weight
-        if norm is not None and clip is not None:  # in the same pass as the division
-            factor = (clip / (norm + _CLIP_EPSILON)).clamp(max=1) / weight
-        torch._foreach_mul_(sums, factor)
-        for parameter, gradient in pairs:
-            parameter.grad = gradient.to(parameter.dtype)
-        context.buffers.apply(totals[2 + len(context.sum_names) :], context.batch.microbatches)
-        return norm, ""
 
 
 def _check_equal(outcome: StepVote, own: StepVote, size: int) -> None:

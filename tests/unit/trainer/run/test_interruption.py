@@ -18,7 +18,7 @@ from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.writer import Part
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.membership import Membership
-from spotrun_trainer.loop import loop
+from spotrun_trainer.loop import completion
 from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.scripts import (
     Nuisance,
@@ -309,7 +309,7 @@ def train_on_a_full_disk(plan: Plan, times: int) -> Trained:
         return whole(place, part, content)
 
     saver.write_part = full  # type: ignore[attr-defined,assignment]
-    loop.AGAIN_SECONDS = 0.2
+    completion.AGAIN_SECONDS = 0.2
     return train(plan)
 
 

@@ -1,0 +1,78 @@
+"""The end of a process's training: complete with a durable last checkpoint, or left early."""
+
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import torch
+from torch.optim import Optimizer
+
+from spotrun_trainer.checkpoint import CheckpointError
+from spotrun_trainer.elastic.world_context import Context
+from spotrun_trainer.loop import state_sync
+from spotrun_trainer.loop.saving import FINISH_SECONDS, MARGIN_SECONDS, Saving
+from spotrun_trainer.step import loss_guard
+from spotrun_trainer.step.loss_guard import NotFiniteError
+from spotrun_trainer.telemetry.console import say
+
+_LOOK_SECONDS = 0.1
+AGAIN_SECONDS = 5.0
+
+
+def complete(context: Context, saving: Saving, extra: Callable[[], dict[str, Any]]) -> None:
+    """Save the last state of a training until it is durable, and report that it is complete."""
+    if not are_weights_finite(context):
+        finish_in_time(context, saving)  # of an earlier step, which the next start goes on from
+        raise NotFiniteError(
+            "the weights are not finite, so nothing is saved: go on from the last checkpoint "
+            "with clip= or a lower learning rate"
+        )
+    until, again_at, is_durable = time.monotonic() + FINISH_SECONDS, 0.0, False
+    while not is_durable:
+        try:
+            if time.monotonic() >= again_at:
+                saving.begin(extra())
+                is_durable = saving.finish(_LOOK_SECONDS)
+        except CheckpointError as error:  # a full disk may be enlarged, a server may come back
+            say(f"{error}; it is tried again")
+            saving.drop()
+            again_at = time.monotonic() + AGAIN_SECONDS
+        context.reporter.sign()  # there are no more steps, and this is no hang
+        context.check_world()  # a lost process does not write its part any more
+        if not is_durable and time.monotonic() > until:
+            raise TimeoutError(
+                "the training is complete, but its last checkpoint was not durable after "
+                f"{FINISH_SECONDS:.0f} s; start it again, and it goes on from the one before"
+            )
+        time.sleep(0.0 if is_durable or time.monotonic() >= again_at else _LOOK_SECONDS)
+    saving.is_complete = True
+    context.reporter.update(step=context.step, completed=True)
+
+
+def leave(context: Context, saving: Saving, why: str) -> NoReturn:
+    """End this process before the training is complete, with a save that is in flight."""
+    finish_in_time(context, saving)
+    context.leave(f"{why}; {saving.what_is_durable()}")
+
+
+def finish_in_time(context: Context, saving: Saving) -> None:
+    """Wait for the save in flight as long as there is time."""
+    interrupt = context.interrupt
+    seconds = min(interrupt.seconds_left(), interrupt.grace_seconds) - MARGIN_SECONDS
+    try:
+        saving.finish(seconds)
+    except CheckpointError as error:  # earlier checkpoints stay durable
+        say(str(error))
+
+
+def are_weights_finite(context: Context) -> bool:
+    """Whether the weights are finite, for all processes alike; logged if not."""
+    optimizers = [one for one in context.things if isinstance(one, Optimizer)]
+    are_finite = loss_guard.are_finite(state_sync.weights_of(optimizers))
+    if context.rank_info.shards > 1:  # the other processes hold other parts of them
+        flag = torch.tensor([float(not are_finite)], dtype=torch.float64, device=context.device)
+        context.group.all_reduce(flag).wait()
+        are_finite = flag.item() == 0
+    if not are_finite and context.group.rank == 0:
+        say(f"step {context.step} is not saved: the weights are not finite")
+    return are_finite
