@@ -38,8 +38,8 @@ class Sums:
         for name, value in values.items():
             if name not in self._numbers:
                 raise ValueError(
-                    f"run.sum got {name}, which is not in run.steps(..., sums=): name it there, "
-                    f'sums=["{name}"], for all processes add up the same'
+                    f"run.sum got {name}, which run.steps does not know: give it "
+                    f'run.steps(..., sums=["{name}"]), for all processes add up the same'
                 )
             number = torch.as_tensor(value, dtype=torch.float64, device=self._loss.device)
             self._numbers[name] = self._numbers[name] + number.detach().reshape(())
