@@ -98,9 +98,9 @@ class World(Model):
     )
     breaks: Count | None = Field(
         None,
-        description="Number of worlds in a row, each of the same members, were followed by another "
-        "one because their connections broke though no worker was lost. After three it counts as "
-        "a failure; a world that trains for two minutes begins the count anew.",
+        description="Number of worlds in a row, each of the same members, that were followed by "
+        "another one because their connections broke though no worker was lost. After three it "
+        "counts as a failure; a world that trains for two minutes begins the count anew.",
     )
 
 
