@@ -1,1 +1,1 @@
-"""What every policy reads: a job's snapshot, its workers and world, the actions there are."""
+"""The data of every policy: a job's snapshot, its workers and world, the actions there are."""

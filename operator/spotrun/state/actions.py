@@ -1,4 +1,4 @@
-"""What can be done to the cluster, each with its reason."""
+"""Actions on the cluster, each with its reason."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from spotrun.state.job_state import JobState
 
 @dataclass(frozen=True)
 class Placed:
-    """Which pools a new worker is asked from: a set, so that autoscalers keep their freedom."""
+    """The pools a new worker is asked from: a set, so that autoscalers keep their freedom."""
 
     required: tuple[str, ...] = ()  # names of pools, the best first; none: any node will do
     preferred: tuple[tuple[str, int], ...] = ()  # (name, weight from 1 to 100)

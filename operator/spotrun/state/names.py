@@ -1,4 +1,4 @@
-"""What our objects are called, and which template a worker was made from: functions, never state.
+"""Names of our objects, and the hash of a worker's template: functions, never state.
 
 A creation whose answer was lost is simply repeated, for it has the same name.
 """
@@ -35,7 +35,7 @@ def serial_of(name: str, job: str, uid: str) -> int | None:
 
 
 def template_hash(spec: TrainingJobSpec) -> str:
-    """What all workers of a world have in common: from what they were made.
+    """Return the hash of the template that all workers of a world were made from.
 
     Defaults are left out, so that an operator that knows a new field replaces nobody's workers.
     """

@@ -1,4 +1,4 @@
-"""Who gets which rank: the safest worker is rank 0, and the ring seldom crosses zones."""
+"""The order of ranks: the safest worker is rank 0, and the ring seldom crosses zones."""
 
 from collections.abc import Iterable
 

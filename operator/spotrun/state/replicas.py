@@ -34,7 +34,7 @@ def whole(candidates: Sequence[Worker], workers: Workers) -> list[Worker]:
 
 
 def led_by(keepers: Sequence[Worker], others: Sequence[Worker], workers: Workers) -> list[Worker]:
-    """Of the keepers the first of each slot, and then the others."""
+    """Put the first state holder of each slot first, and then the other workers."""
     first = [slot[0] for slot in by_slot(keepers, workers) if slot]
     known = {worker.serial for worker in first}
     return [*first, *(worker for worker in others if worker.serial not in known)]

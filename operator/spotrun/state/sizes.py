@@ -1,4 +1,4 @@
-"""How many workers: what the user allows, and the largest of that which can be had."""
+"""Sizes of a job: those that the user allows, and the largest of them that can be had."""
 
 from spotrun.api.spec.workers import Workers
 

@@ -21,7 +21,7 @@ _GRACE_SECONDS = 120  # that every worker has at least, to end
 
 
 class PodPhase(StrEnum):
-    """As Kubernetes says it."""
+    """The phase of a pod, in Kubernetes' words."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -31,7 +31,7 @@ class PodPhase(StrEnum):
 
 @dataclass(frozen=True)
 class PodEnd:
-    """How a pod's trainer container ended, or why the pod did without it."""
+    """The end of a pod's trainer container, or the reason why the pod ended without it."""
 
     exit_code: int | None = None
     container_reason: str = ""  # OOMKilled, Error, Completed
@@ -120,7 +120,7 @@ ENOUGH_WINDOWS = 3
 
 @dataclass(frozen=True)
 class Reading:
-    """What a worker told in the world it is in: medians over windows of 20 steps."""
+    """Measurements that a worker reports in its world: medians over windows of 20 steps."""
 
     generation: int
     windows: int = 0  # that do not overlap; the first steps after a change are in none
@@ -140,7 +140,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Agent:
-    """What is heard from a worker; the ages are measured on the operator's own clock."""
+    """The newest report of a worker; ages are measured on the operator's own clock."""
 
     report: Report
     # Since the last sign of life. A held poll is one for as long as it is open; of a worker that is
@@ -165,7 +165,7 @@ class Worker:
 
     @cached_property
     def serial(self) -> int:
-        """Its number in the job, for ever."""
+        """The worker's number in the job, which never changes."""
         return self.pod.serial
 
     @property
@@ -262,7 +262,7 @@ class JobSnapshot:
 
     @property
     def processes(self) -> int:
-        """How many each of its workers runs."""
+        """The number of training processes of each worker."""
         return self.spec.workers.processes or self.requests.gpus or self.claimed or 1
 
     @property

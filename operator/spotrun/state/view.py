@@ -1,4 +1,4 @@
-"""What every policy looks at: the snapshot, the moment, and what became of each worker."""
+"""The view of every policy: the snapshot, the moment, and what became of each worker."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable
@@ -61,7 +61,7 @@ class View:
 
     @cached_property
     def staying(self) -> tuple[Worker, ...]:
-        """Those of them that nothing calls away."""
+        """The alive workers that are current, not under notice and not to be replaced."""
         replaced = given_up(self.job.status)
         return tuple(
             worker
@@ -118,7 +118,7 @@ Policy = Callable[[View, JobState], JobState]
 
 
 def leaves_at(worker: Worker) -> datetime | None:
-    """When a worker has to be gone: its node was given notice, or its pod is being deleted.
+    """Return when a worker has to be gone: its node was given notice, or its pod is being deleted.
 
     At once where it was told to end by a signal, whoever sent it.
     """
@@ -130,13 +130,13 @@ def leaves_at(worker: Worker) -> datetime | None:
 
 
 def given_up(status: JobState) -> frozenset[int]:
-    """Who was late so often that it is replaced."""
+    """Return the workers that were late so often that they are replaced."""
     times = Counter(status.world.late)
     return frozenset(serial for serial, count in times.items() if count >= PATIENCE)
 
 
 def left_out(status: JobState) -> frozenset[int]:
-    """Who came too late to a world and is in none since, while others have the newest state."""
+    """Return who came too late to a world and is in none since, while others have the state."""
     world = status.world
     if not world.late:
         return frozenset()

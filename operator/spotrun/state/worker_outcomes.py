@@ -1,4 +1,4 @@
-"""What became of each worker: alive, or ended and why.
+"""The outcome of each worker: alive, or ended and why.
 
 What the platform did to a worker (Reclaimed, NodeLost, Drained, Preempted) is an interruption and
 never counts as a failure; what the worker did itself does. Whom a node did not take in the first
@@ -163,7 +163,7 @@ def _out_of_touch(job: JobSnapshot) -> tuple[int, ...]:
 
 
 def _awaited(job: JobSnapshot) -> Iterator[int]:
-    """Those who join a world in process, are warm, and do not come at once."""
+    """Yield the warm workers that join a world in process and do not come at once."""
     world = job.status.world
     if not world.is_active or world.entry is How.RESTART:
         return
@@ -184,7 +184,7 @@ def _has_time_left(worker: Worker, now: datetime | None) -> bool:
 
 
 def _why_lost(worker: Worker, job: JobSnapshot, doubted: frozenset[int]) -> str | None:
-    """What the doubts about a worker come to; who was given up once is not believed again."""
+    """Return why a worker in doubt counts as lost; one that was given up is not believed again."""
     if worker.serial in numbers(job.status.lost):
         return f"{worker.pod.name} was given up"
     if worker.serial not in doubted:
@@ -230,7 +230,7 @@ def _suspects(job: JobSnapshot) -> dict[int, set[int]]:
 
 
 def _crew(job: JobSnapshot) -> tuple[tuple[int, ...], int]:
-    """Who trains, by rank, and in which world; while another is prepared in the one before.
+    """Return the workers that train, by rank, and their world's number, not that of a prepared one.
 
     Once the job has succeeded nobody does: who has ended by itself is missed by the others for a
     moment, and is not lost.
@@ -244,7 +244,7 @@ def _crew(job: JobSnapshot) -> tuple[tuple[int, ...], int]:
 
 
 def _end_of(pod: Pod, end: PodEnd, *, is_told_to_end: bool) -> Fate:
-    """What the platform did comes first, then the worker's own words, then the exit code."""
+    """Return why a worker ended: the platform's reason, else its own words, else the exit code."""
     if end.container_reason == "OOMKilled":
         return Fate(Reason.OOM_KILLED, end.exit_code, "a container exceeded its memory limit")
     cause, said = _by_the_platform(pod, end), end.pod_message

@@ -1,4 +1,4 @@
-"""The crew: who trains now, who of them is gone, failed or late, and who holds the newest state."""
+"""Members of a world: who trains now, is gone, failed or late, and who holds the newest state."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -33,29 +33,29 @@ def generation(status: JobState) -> int:
 
 
 def members(view: View, status: JobState) -> list[Worker]:
-    """Those who train and are alive, by rank."""
+    """Return the workers that train and are alive, by rank."""
     return [view.by_serial[n] for n in training(status) if n in view.alive_serials]
 
 
 def progress_told(view: View, status: JobState) -> list[Progress]:
-    """How far those who train say that they are; who has said nothing is left out."""
+    """Return the progress that those who train report; who has reported none is left out."""
     told = (w.agent.report.progress for w in members(view, status) if w.agent is not None)
     return [progress for progress in told if progress is not None]
 
 
 def last_crew(view: View, status: JobState) -> list[Worker]:
-    """Who trains, and who has ended: the last steps may be told when the processes are gone."""
+    """Return who trains or has ended: last steps may be reported when the processes are gone."""
     return [view.by_serial[serial] for serial in training(status) if serial in view.by_serial]
 
 
 def last_told(view: View, status: JobState) -> list[Progress]:
-    """How far those say that they are, or were at their end."""
+    """Return the progress that these report, or last reported."""
     told = (w.agent.report.progress for w in last_crew(view, status) if w.agent is not None)
     return [progress for progress in told if progress is not None]
 
 
 def gone(view: View, status: JobState) -> tuple[int, ...]:
-    """Those who trained and are not alive any more."""
+    """Return the workers that trained and are not alive any more."""
     return tuple(n for n in training(status) if n not in view.alive_serials)
 
 
@@ -110,7 +110,7 @@ def has_failed_in(worker: Worker, generation: int) -> bool:
 
 
 def on_trial(view: View, status: JobState) -> frozenset[int]:
-    """Who came with the present world and has made no step in it; the others need none of them."""
+    """Return who joined the present world and made no step in it; the others need none of them."""
     world = status.world
     if not world.is_active or not world.joining or world.formed_at is None:
         return frozenset()
@@ -155,7 +155,7 @@ def can_be_asked_to_save(view: View, status: JobState) -> bool:
 
 
 def breaks_in_a_row(view: View, status: JobState) -> int:
-    """How many worlds before the present one broke though nobody was lost, each soon after another.
+    """Return how many worlds in a row broke, each soon after another, though nobody was lost.
 
     When the present one was formed is not known while the next one is prepared.
     """
@@ -188,7 +188,7 @@ def counted_on(status: JobState) -> frozenset[int]:
 
 
 def relied_on(status: JobState) -> frozenset[int]:
-    """Those who train, or hold the state while nobody does: none of them can be made anew."""
+    """Return who trains, or holds the state while nobody trains: none of them can be made anew."""
     world = status.world
     return world.member_set if world.is_active else world.holder_set
 

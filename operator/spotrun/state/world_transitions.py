@@ -113,14 +113,14 @@ def _spend(world: World, store: str | None) -> tuple[str, ...]:
 
 
 def _joining(view: View, status: JobState, members: Sequence[int]) -> tuple[int, ...]:
-    """Who did not train before; nobody where nobody did."""
+    """Return the members that did not train before; none where nobody did."""
     before = set(training(status)) - on_trial(view, status)
     new = tuple(sorted(set(members) - before))
     return new if before else ()
 
 
 def _late(view: View, old: World, late: Sequence[Worker]) -> tuple[int, ...]:
-    """How often each was late who is still there: all of them, however many."""
+    """Name each worker that is still there once for each time that it was late."""
     times = Counter(old.late)
     times.update(worker.serial for worker in late)
     still = sorted(serial for serial in times if serial in view.alive_serials)

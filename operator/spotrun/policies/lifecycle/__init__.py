@@ -1,1 +1,1 @@
-"""From start to success: progress, suspension, hours, interruptions, completion."""
+"""The life of a job: progress, suspension, hours, interruptions, completion."""

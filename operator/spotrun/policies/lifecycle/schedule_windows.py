@@ -54,7 +54,7 @@ def opens_again_seconds(schedule: Schedule, now: datetime) -> float | None:
 
 
 def open_seconds(schedule: Schedule, start: datetime, end: datetime) -> float:
-    """How much of the time between two moments lies in windows."""
+    """Return how much of the time between two moments lies in windows."""
     total, at = 0.0, start
     while at + _WEEK <= end:
         total += _open_week_seconds(schedule, at)
@@ -126,7 +126,7 @@ def _ahead(left: timedelta) -> tuple[str, timedelta]:
 
 
 def _in_utc(clock: datetime, zone: ZoneInfo) -> datetime:
-    """What the clock on the wall shows, as a moment.
+    """Return the moment at which the wall clock shows this.
 
     Arithmetic above is on the clock, not in elapsed time, so an end stays the end that is written
     whatever happened to the clock in between.

@@ -35,7 +35,7 @@ def suspend(view: View, status: JobState) -> JobState:
 
 
 def who_holds(view: View, status: JobState) -> tuple[SuspendedBy, ...]:
-    """Who holds the job back, or would if it were not over."""
+    """Return who holds the job back, or would if it were not over."""
     spec, before = view.job.spec, status.suspended_by or ()
     holds = {
         SuspendedBy.USER: spec.suspend,
@@ -71,7 +71,7 @@ def what_holds(view: View, status: JobState) -> str:
 
 
 def schedule_again_seconds(view: View) -> float | None:
-    """When the schedule suspends the job or lets it go on, or more exact words say when it will."""
+    """Return when the schedule suspends or resumes the job, or its message becomes more exact."""
     schedule = view.job.spec.schedule
     if schedule is None:
         return None
@@ -87,7 +87,7 @@ def may_remove(view: View, status: JobState) -> bool:
 
 
 def checkpoint_again_seconds(view: View, status: JobState) -> float:
-    """How long it is still waited for the checkpoint that comes before a suspension."""
+    """Return how long the checkpoint before a suspension is still waited for."""
     if not status.suspended_by or view.job.spec.checkpoint is None:
         return 0.0
     if not can_be_asked_to_save(view, status):

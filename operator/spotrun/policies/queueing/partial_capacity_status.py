@@ -18,7 +18,7 @@ def rests(status: JobState) -> bool:
 
 
 def why_fewer(status: JobState) -> str | None:
-    """What is to be said of a job that keeps to fewer workers."""
+    """Return the message of a job that keeps to fewer workers."""
     kept = status.unused
     if kept.retry_at is None:
         return None

@@ -33,7 +33,7 @@ def over_quota_since(job: JobSnapshot) -> datetime | None:
 
 
 def need(words: str, workers: int) -> str:
-    """What so many workers need of a quota: `pods=8`, by the words in which it refused one.
+    """Return what so many workers need of a quota: `pods=8`, by the words in which it refused one.
 
     Nothing if it has used other words.
     """

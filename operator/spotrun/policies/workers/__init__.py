@@ -1,1 +1,1 @@
-"""Which workers there should be, and who has to go."""
+"""The workers there should be, and those that have to go."""

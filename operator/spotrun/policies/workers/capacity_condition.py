@@ -46,7 +46,7 @@ def _why_no_other_node(view: View, status: JobState, wanted: int) -> str:
 
 
 def no_node(view: View) -> str | None:
-    """How many workers find no node, and why; None if that is said of none."""
+    """Say how many workers find no node, and why; None if that is said of none."""
     waiting = [worker for worker in view.alive if worker.pod.node is None]
     refusals = (view.job.turned_down.get(worker.serial, "") for worker in waiting)
     said = (
@@ -68,12 +68,12 @@ def not_asked(view: View) -> str | None:
 
 
 def no_start(view: View) -> str | None:
-    """How many workers cannot be started, and why; None if that is said of none."""
+    """Say how many workers cannot be started, and why; None if that is said of none."""
     return _said("cannot start", [w.pod.stuck for w in view.alive if not w.is_ready])
 
 
 def _said(what: str, words: Iterable[str]) -> str | None:
-    """What concerns most of them: a gang mostly has one trouble, not hundreds."""
+    """Say what concerns most of them: a gang mostly has one trouble, not hundreds."""
     counted = Counter(filter(None, words))
     if not counted:
         return None

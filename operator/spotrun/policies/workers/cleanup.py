@@ -26,7 +26,7 @@ of 100 GB at 200 MB/s takes 8 min; whatever never ends should not cost for much 
 
 
 def over_since(status: JobState) -> datetime | None:
-    """When the job ended; None while it has not."""
+    """Return when the job ended; None while it has not."""
     return holds_since(status, ConditionType.COMPLETE) or holds_since(status, ConditionType.FAILED)
 
 
@@ -39,7 +39,7 @@ def departures(view: View, status: JobState) -> tuple[Remove | Withdraw, ...]:
 
 
 def goodbye_again_seconds(view: View, status: JobState) -> float | None:
-    """When the next of them is removed, if it has not ended by then; None: there is none."""
+    """Return when the next of them is removed, if it has not ended by then; None: there is none."""
     return min((one for one in _goodbyes(view, status).values() if one > 0), default=None)
 
 
@@ -52,7 +52,7 @@ def deletions(view: View, status: JobState) -> tuple[DeleteJob, ...]:
 
 
 def deletion_again_seconds(view: View, status: JobState) -> float | None:
-    """When a finished job is to be deleted; None: never."""
+    """Return when a finished job is to be deleted; None: never."""
     finished, end = view.job.spec.finished, over_since(status)
     if status.phase not in FINISHED or end is None:
         return None
@@ -83,7 +83,7 @@ def _ends_by_itself(worker: Worker) -> bool:
 
 
 def _goes_at(worker: Worker, end: datetime, *, is_busy: bool) -> datetime:
-    """When a worker is removed that still runs; sooner where its node goes away, and waits for it.
+    """Return when a worker that runs is removed; sooner if its node goes away and waits for it.
 
     Who has ended, and whose side containers run on, has no last work to do.
     """

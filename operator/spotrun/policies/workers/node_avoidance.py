@@ -60,13 +60,13 @@ def kept_away_in_vain(view: View, status: JobState) -> tuple[Withdraw, ...]:
 
 
 def kept_away_again_seconds(view: View, status: JobState) -> float | None:
-    """When the next of them has waited for so long that it is taken back."""
+    """Return when the next of them has waited for so long that it is taken back."""
     waits = (seconds for _, seconds in _kept_away_in_vain(view, status))
     return min((seconds for seconds in waits if seconds > 0), default=None)
 
 
 def _kept_away_in_vain(view: View, status: JobState) -> list[tuple[Worker, float]]:
-    """Who waits for a node, and for how long it still may."""
+    """Yield the workers that wait for a node, and how long each still may."""
     waiting = [w for w in view.staying if w.node is None and w.pod.unschedulable and w.pod.avoids]
     if not waiting:
         return []
@@ -79,7 +79,7 @@ def _kept_away_in_vain(view: View, status: JobState) -> list[tuple[Worker, float
 
 
 def _dead(view: View, status: JobState) -> set[str]:
-    """Where a worker was lost, and nothing has been heard since: neither its end nor another's."""
+    """Return the nodes where a worker was lost and no end has been heard of since."""
     lost = (view.by_serial[n] for n in numbers(status.lost) if n in view.by_serial)
     dead = set(_hosts(w for w in lost if w.pod.end is None and not w.pod.is_over))
     return dead.difference(_hosts(filter(_gives_signs_of_life, view.alive))) if dead else dead

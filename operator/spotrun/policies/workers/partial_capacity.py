@@ -37,7 +37,7 @@ _PLACES = 3.0
 
 @dataclass(frozen=True)
 class _Held:
-    """How many workers have a node, and how many of these may train together."""
+    """The number of workers with a node, and how many of these may train together."""
 
     nodes: int
     usable: int
@@ -76,7 +76,7 @@ def give_back_unused(view: View, status: JobState) -> JobState:
 
 
 def unused_again_seconds(view: View, status: JobState) -> float | None:
-    """When nodes that are of no use are given back, or asked for again."""
+    """Return when nodes that are of no use are given back, or asked for again."""
     known, waits = status.unused, [_wait_seconds(view, status, _held(view, status))]
     if known.retry_at is not None:
         waits += [LOOK_SECONDS, (known.retry_at - view.now) / timedelta(seconds=1)]
@@ -88,7 +88,7 @@ def _held(view: View, status: JobState) -> _Held:
 
 
 def _look_at(view: View, status: JobState) -> _Held:
-    """Who trains is of use to its end, also under notice."""
+    """Count the workers with a node; who trains is of use to its end, also under notice."""
     workers = view.job.spec.workers
     placed = [worker for worker in view.staying if worker.pod.node is not None]
     if not view.job.may_hold_nodes:
@@ -99,7 +99,7 @@ def _look_at(view: View, status: JobState) -> _Held:
 
 
 def _remembered(job: JobSnapshot) -> Unused:
-    """What was learned of nodes; for another spec it says nothing."""
+    """Return what was learned of nodes; for another spec it says nothing."""
     is_of_this = job.status.observed_generation == job.generation
     return job.status.unused if is_of_this else NOTHING_UNUSED
 
@@ -113,12 +113,12 @@ def _is_pausing(view: View, known: Unused) -> bool:
 
 
 def _room(view: View) -> int:
-    """For how many more workers there seems to be room on nodes that are there."""
+    """Return for how many more workers there seems to be room on nodes that are there."""
     return sum(pool.free_slots for pool in (*offered(view).spot, *offered(view).lasting))
 
 
 def _wait_seconds(view: View, status: JobState, held: _Held) -> float | None:
-    """How long nodes are kept yet that are of no use; None: as long as nothing changes."""
+    """Return how long useless nodes are still kept; None: as long as nothing changes."""
     if not held.unused or gone(view, status):
         return None
     if not view.job.market.pools:
@@ -139,7 +139,7 @@ def _wait_seconds(view: View, status: JobState, held: _Held) -> float | None:
 
 
 def _hoped_seconds(view: View, status: JobState, held: _Held, waited_seconds: float) -> float:
-    """How long yet nodes may usually take to come for those who wait for one, or are to be made.
+    """Return how long nodes may usually still take to come for workers that wait or are to be made.
 
     They may be asked for in one place after the other, but not for ever.
     """
@@ -163,7 +163,7 @@ def _since(view: View, status: JobState) -> datetime | None:
 
 
 def _lost_seconds(view: View, status: JobState, held: _Held) -> float | None:
-    """How long the unused nodes cost as much as it would to do again what is not saved."""
+    """Return how long unused nodes cost as much as doing unsaved steps again."""
     keepers, workers = holders(view, status), view.job.spec.workers
     if some_unheard(view, keepers):
         return None
@@ -194,7 +194,7 @@ def _give_back(view: View, status: JobState, held: _Held) -> JobState:
 
 
 def _pause(view: View, status: JobState, held: _Held, times: int) -> timedelta:
-    """Until it is asked again: no longer than spot may be waited for.
+    """Return the pause until all are asked for again: no longer than spot may be waited for.
 
     Where nobody makes nodes asking costs nothing.
     """

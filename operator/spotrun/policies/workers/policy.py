@@ -45,7 +45,7 @@ def give_numbers(view: View, status: JobState) -> JobState:
 
 
 def wants(view: View, status: JobState) -> int:
-    """How many workers there should be now."""
+    """Return how many workers there should be now."""
     if holds_back(status) or must_wait(view, status):
         return 0
     if is_refused(view, status) or lacks_processes(view, status):
@@ -102,7 +102,7 @@ def _leaving(view: View, status: JobState) -> Iterable[Remove]:
 
 
 def _surplus(view: View, status: JobState) -> Iterable[Remove]:
-    """Who is replaced by other capacity, and who is one too many."""
+    """Return who is replaced by other capacity, and who is one too many."""
     needed = relied_on(status)  # newcomers for whom a world is prepared may be too many
     size = wants(view, status)
     replaced = retiring(view, status, size)
@@ -126,7 +126,7 @@ def _replaced(worker: Worker) -> Remove:
 
 
 def _fenced(view: View, status: JobState) -> Iterable[Remove]:
-    """Who was given up but may still run: it must not come back beside its replacement.
+    """Return who was given up but may still run: it must not come back beside its replacement.
 
     Or it trains no more, and side containers keep its pod, and its node, busy. That it has failed
     is stored before: of a pod that is being deleted nobody could tell any more.

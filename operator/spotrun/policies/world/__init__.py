@@ -1,1 +1,1 @@
-"""Which workers train together: start, loss, resize, and checkpoints out of turn."""
+"""The workers that train together: start, loss, resize, and checkpoints out of turn."""

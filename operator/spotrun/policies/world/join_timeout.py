@@ -51,7 +51,7 @@ def is_overdue(view: View, status: JobState) -> bool:
 
 
 def arrival_again_seconds(view: View, status: JobState) -> float | None:
-    """How long it is still waited for members; None if all are there, or it cannot be known."""
+    """Return how long members are waited for; None if all are there, or it cannot be known."""
     world, absent = status.world, missing(view, status)
     if not absent or some_unheard(view, absent):
         return None
@@ -100,12 +100,12 @@ def leave_out_the_late(view: View, status: JobState) -> JobState:
 
 
 def just_left_out(view: View, status: JobState) -> frozenset[int]:
-    """Who was left out a moment ago: what it said before tells nothing of where its process is."""
+    """Return who was left out a moment ago: earlier reports tell nothing of where a process is."""
     return left_out(status) if let_go_again_seconds(view, status) else frozenset()
 
 
 def let_go_again_seconds(view: View, status: JobState) -> float | None:
-    """How long it is still waited to hear whether those who were left out have let go."""
+    """Return how long to wait until those who were left out say that they have let go."""
     if not left_out(status):
         return None
     return max(LET_GO_SECONDS - _formed_seconds(view, status.world), 0.0) or None
@@ -145,7 +145,7 @@ def _formed_seconds(view: View, world: World) -> float:
 
 
 def _can_enter(view: View, status: JobState, chosen: Sequence[Worker], how: How) -> bool:
-    """In process only together with those who have the state, all of it."""
+    """Whether these can enter: in process only together with those who have all of the state."""
     if how is How.RESTART:
         return True
     inside = {worker.serial for worker in chosen}

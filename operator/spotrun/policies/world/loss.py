@@ -74,7 +74,7 @@ def _hangs_again(view: View, status: JobState) -> bool:
 
 
 def loss_again_seconds(view: View, status: JobState) -> float:
-    """How long it is still waited for further losses after the first."""
+    """Return how long to wait for further losses after the first."""
     seen = (view.job.lost_seconds.get(serial, 0.0) for serial in gone(view, status))
     in_process = _goes_on_in_process(view, holders(view, status))
     wait = DEBOUNCE_IN_PROCESS_SECONDS if in_process else DEBOUNCE_SECONDS

@@ -76,7 +76,7 @@ _TROUBLES: tuple[tuple[Callable[[View, JobState], object], Policy], ...] = (
 
 
 def again_seconds(view: View, status: JobState) -> float | None:
-    """When the world may change though nothing happens."""
+    """Return when the world may change though nothing happens."""
     if holds_back(status):
         return None
     waits: list[float | None] = [
@@ -103,7 +103,7 @@ def again_seconds(view: View, status: JobState) -> float | None:
 
 
 def _disband(view: View, status: JobState) -> JobState:
-    """Until its workers are gone a suspended job's world stands, and takes orders."""
+    """End the world of a suspended job once its workers are gone; until then it takes orders."""
     world = status.world
     if not relied_on(status).isdisjoint(view.alive_serials):
         return status

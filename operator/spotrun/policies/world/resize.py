@@ -65,7 +65,7 @@ def follow_wishes(view: View, status: JobState) -> JobState:
 
 
 def growth_again_seconds(view: View, status: JobState) -> float | None:
-    """When those who are ready join without the others; 0: now. None: nothing is prepared."""
+    """Return when who is ready joins without the others; 0: now. None: nothing is prepared."""
     world = status.world
     if world.is_active or not world.members or world.formed_at is None:
         return None
@@ -77,7 +77,7 @@ def growth_again_seconds(view: View, status: JobState) -> float | None:
 
 
 def newcomers_again_seconds(view: View, status: JobState) -> float:
-    """How long it is still waited for more newcomers; 0: no longer."""
+    """Return how long more newcomers are waited for; 0: no longer."""
     world, crew = status.world, set(training(status))
     outside = [w.agent for w in view.staying if w.serial not in crew and w.is_ready]
     ages = [agent.ready_seconds or 0.0 for agent in outside if agent is not None]
@@ -93,7 +93,7 @@ def newcomers_again_seconds(view: View, status: JobState) -> float:
 
 
 def leave_again_seconds(view: View, status: JobState) -> float | None:
-    """When the next departing worker has to be left out."""
+    """Return when the next departing worker has to be left out."""
     moments = (leaves_at(worker) for worker in view.alive)
     lead_seconds = _lead_seconds(view, status)
     waits = [(at - view.now) / timedelta(seconds=1) - lead_seconds for at in moments if at]
@@ -135,7 +135,7 @@ def _change_to(view: View, status: JobState, chosen: list[Worker]) -> JobState:
 
 
 def save_again_seconds(view: View, status: JobState) -> float:
-    """How long a restart that is planned still waits for the checkpoint it was ordered to await.
+    """Return how long a planned restart still waits for its checkpoint.
 
     Not longer than saving may take, and not for a script that follows no orders: it is told when
     it is ended, and has its time then.
@@ -159,7 +159,7 @@ def _should_save_first(view: View, status: JobState) -> bool:
 
 
 def _choose(view: View, status: JobState, *, with_unready: bool) -> list[Worker]:
-    """Who trains keeps its place; newcomers come before workers that are about to leave."""
+    """Choose the next world: members keep their place, newcomers come before departing workers."""
     crew = members(view, status)
     inside = {worker.serial for worker in crew}
     newcomers = _newcomers(view, status, inside, with_unready=with_unready)
@@ -184,7 +184,7 @@ def _choose(view: View, status: JobState, *, with_unready: bool) -> list[Worker]
 
 
 def _parted(workers: list[Worker], serials: frozenset[int]) -> tuple[list[Worker], list[Worker]]:
-    """Those whose number is none of these, and those whose number is."""
+    """Return the workers without these numbers, and those with them."""
     others = [worker for worker in workers if worker.serial not in serials]
     return others, [worker for worker in workers if worker.serial in serials]
 
@@ -192,7 +192,7 @@ def _parted(workers: list[Worker], serials: frozenset[int]) -> tuple[list[Worker
 def _hand_over(
     view: View, status: JobState, chosen: list[Worker], keepers: list[Worker]
 ) -> list[Worker] | None:
-    """How nobody but newcomers can go on: who has the state stays a while, or a checkpoint does.
+    """Let newcomers alone go on: a state holder stays a while, or a checkpoint has the state.
 
     None while that cannot be: then those who train go on.
     """
@@ -222,7 +222,7 @@ def _lead_seconds(view: View, status: JobState) -> float:
 def _newcomers(
     view: View, status: JobState, inside: set[int], *, with_unready: bool
 ) -> list[Worker]:
-    """Who may join: not who failed just now, and while failures repeat themselves nobody."""
+    """Return who may join: not who failed just now, and while failures repeat themselves nobody."""
     restarts = status.restarts
     if waits_for_retry(view, status) and restarts is not None and (restarts.failures or 0) > 1:
         return []
@@ -262,7 +262,7 @@ def _somebody_must_leave_now(view: View, status: JobState) -> bool:
 
 
 def _who_can_stay(view: View, status: JobState, others: list[Worker]) -> list[Worker]:
-    """Those of the departing who have some time left yet; as they leave together where they may."""
+    """Return the departing members that have time left; they leave together where they may."""
     crew = [w for w in members(view, status) if w.serial not in view.staying_serials]
     seconds = _lead_seconds(view, status)
     stay = [worker for worker in crew if not _leaves_within(view, worker, seconds)]

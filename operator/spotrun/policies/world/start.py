@@ -48,7 +48,7 @@ def start(view: View, status: JobState) -> JobState:
 
 
 def _forget_the_dead(view: View, status: JobState) -> JobState:
-    """Who held the state and is gone may be made anew, and holds nothing then."""
+    """Forget state holders that are gone: one that is made anew holds nothing."""
     world = status.world
     if world.holder_set <= view.alive_serials:
         return status
@@ -57,7 +57,7 @@ def _forget_the_dead(view: View, status: JobState) -> JobState:
 
 
 def start_again_seconds(view: View) -> float | None:
-    """When the gather window ends; None while too few are ready for one."""
+    """Return when the gather window ends; None while too few are ready for one."""
     ready = sum(worker.is_ready for worker in view.staying)
     return _gathers_seconds(view) if ready >= smallest(view.job.spec.workers) else None
 
