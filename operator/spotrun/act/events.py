@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from spotrun.act.manifests.plain_json import Manifest, plain
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.meta import Condition, ConditionStatus
 from spotrun.api.names import (
     API_VERSION,
@@ -19,7 +20,6 @@ from spotrun.api.names import (
     Phase,
     Reason,
 )
-from spotrun.api.status import Restarts
 from spotrun.policies.failures.backoff import pause_after
 from spotrun.policies.failures.joining_workers import noted
 from spotrun.state.actions import Announce
@@ -137,13 +137,13 @@ def _interruption(old: JobState, new: JobState) -> Iterable[Announce]:
 
 
 def _failure(old: JobState, new: JobState) -> Iterable[Announce]:
-    before, now = old.restarts or Restarts(), new.restarts
-    if now is None or not now.failures or new.phase is Phase.FAILED:
+    before, now = old.restarts, new.restarts
+    if not now.count or now.retry_at is None or new.phase is Phase.FAILED:
         return
     if (now.failures, now.counted_since) == (before.failures, before.counted_since):
         return
     code = f", exit code {now.last_exit_code}" if now.last_exit_code is not None else ""
-    message = f"failure {now.failures}{code}; the next attempt is at {now.retry_at}"
+    message = f"failure {now.failures}{code}; the next attempt is at {Time.of(now.retry_at)}"
     yield Announce(_reason(now.last_reason, Reason.EXIT_CODE), message, is_warning=True)
 
 
@@ -163,7 +163,7 @@ def _newcomers(old: JobState, new: JobState) -> Iterable[Announce]:
     decision = next(one for one in reversed(new.decisions or ()) if one.what == "HoldBack")
     reason = _reason((decision.numbers or {}).get("reason"), Reason.EXIT_CODE)
     yield Announce(
-        reason, f"{decision.why}; the next attempt is at {now.retry_at}", is_warning=True
+        reason, f"{decision.why}; the next attempt is at {Time.of(now.retry_at)}", is_warning=True
     )
 
 

@@ -175,7 +175,7 @@ def _families(jobs: list[Published]) -> Iterator[Metric]:
             generation.add_metric(labels, status.world.number)
         count = status.interruptions.count if status.interruptions is not None else None
         interruptions.add_metric(labels, count or 0)
-        failures.add_metric(labels, (status.restarts.failures if status.restarts else None) or 0)
+        failures.add_metric(labels, status.restarts.count)
     yield from (info, workers, progress, generation, interruptions, failures)
 
 

@@ -15,6 +15,12 @@ from spotrun.state.job_state import (
     Unused,
     World,
 )
+from spotrun.state.stored.failures_codec import (
+    read_rejections,
+    read_restarts,
+    write_rejections,
+    write_restarts,
+)
 
 _SAID = ("phase", "reason", "message", "conditions")
 """What is written into a status that is kept unread."""
@@ -36,8 +42,8 @@ def read(status: TrainingJobStatus) -> JobState:
         scaling=status.scaling,
         orders=_read_orders(status.orders),
         interruptions=status.interruptions,
-        restarts=status.restarts,
-        rejections=status.rejections,
+        restarts=read_restarts(status.restarts),
+        rejections=read_rejections(status.rejections),
         unused=_read_unused(status.unused),
         cost=status.cost,
         decisions=status.decisions,
@@ -86,8 +92,8 @@ def write(state: JobState) -> TrainingJobStatus:
         scaling=state.scaling,
         orders=_write_orders(state.orders),
         interruptions=state.interruptions,
-        restarts=state.restarts,
-        rejections=state.rejections,
+        restarts=write_restarts(state.restarts),
+        rejections=write_rejections(state.rejections),
         unused=_write_unused(state.unused),
         cost=state.cost,
         decisions=state.decisions,

@@ -20,11 +20,10 @@ from spotrun.api.status import (
     Interruptions,
     Pace,
     Progress,
-    Rejections,
-    Restarts,
     TrainingJobStatus,
     WorkersStatus,
 )
+from spotrun.state.stored.failures import NO_RESTARTS, Rejections, Restarts
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ class JobState:
     scaling: ScalingStatus | None = None
     orders: Orders = NO_ORDERS
     interruptions: Interruptions | None = None
-    restarts: Restarts | None = None
+    restarts: Restarts = NO_RESTARTS
     rejections: Rejections | None = None
     unused: Unused = NOTHING_UNUSED
     cost: Cost | None = None

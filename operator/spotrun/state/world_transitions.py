@@ -7,7 +7,7 @@ from dataclasses import replace
 from spotrun.api.status import How
 from spotrun.state.conditions import record
 from spotrun.state.job_state import JobState, World
-from spotrun.state.rank_order import in_rank_order
+from spotrun.state.replicas import in_rank_order
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import PATIENCE, View
 from spotrun.state.world_members import (

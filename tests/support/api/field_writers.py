@@ -81,9 +81,9 @@ class Code:
         """Whether some module looks at an attribute of that name."""
         return any(name in one.read for one in self.modules.values())
 
-    def without(self, path: str) -> "Code":
-        """Return the code but for one module."""
-        return Code({known: one for known, one in self.modules.items() if known != path})
+    def without(self, *paths: str) -> "Code":
+        """Return the code but for these modules."""
+        return Code({known: one for known, one in self.modules.items() if known not in paths})
 
     def that_call(self, *names: str) -> "Code":
         """Only the modules that mention one of these."""

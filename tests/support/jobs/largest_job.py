@@ -8,18 +8,9 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.field_types.text_values import Intervals, Serials, Time
+from spotrun.api.field_types.text_values import Intervals, Time
 from spotrun.api.names import Phase
-from spotrun.api.status import (
-    MOST_AVOIDED,
-    MOST_BLAMED_ONCE,
-    CheckpointStatus,
-    HeldBack,
-    How,
-    Newcomers,
-    Rejections,
-    Restarts,
-)
+from spotrun.api.status import MOST_AVOIDED, MOST_BLAMED_ONCE, CheckpointStatus, How
 from spotrun.money.ledger import Segment, cost
 from spotrun.money.price_history import EVER, PriceHistory
 from spotrun.money.shares import Resources
@@ -28,6 +19,7 @@ from spotrun.policies.chain import decide
 from spotrun.state.actions import Create, Decision, Release
 from spotrun.state.job_state import JobState, World
 from spotrun.state.snapshot import Node, Worker
+from spotrun.state.stored.failures import HeldBack, Newcomers, Rejections, Restarts
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, a_worker
 from tests.support.jobs.large_jobs import arrived, with_all
 from tests.support.jobs.stored_state import stored, text_of
@@ -213,8 +205,8 @@ def _status(serials: list[int], pods: dict[int, Worker]) -> JobState:
     blamed = (*names[:MOST_BLAMED_ONCE], *(name for name in names[-MOST_AVOIDED:] for _ in "ab"))
     held = Newcomers(
         failures=3,
-        retry_at=Time.of(NOW + timedelta(days=300)),
-        held=(HeldBack(workers=Serials.of(serials), generation=3),),
+        retry_at=NOW + timedelta(days=300),
+        held=(HeldBack(tuple(serials), world=3),),
     )
     end = serials[-1] + 1
     gaps = zip([-1, *serials], [*serials, end], strict=True)
@@ -226,7 +218,7 @@ def _status(serials: list[int], pods: dict[int, Worker]) -> JobState:
         rejections=Rejections(
             count=9,
             worker=0,
-            retry_at=Time.of(NOW - timedelta(hours=1)),
+            retry_at=NOW - timedelta(hours=1),
             nodes=tuple(names[:MOST_AVOIDED]),
             message="no GPU",
         ),

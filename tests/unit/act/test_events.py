@@ -7,18 +7,10 @@ from spotrun.act.events import announcements, event, may_announce
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.meta import Condition, ConditionStatus, ReasonText
 from spotrun.api.names import Phase, Reason, SuspendedBy
-from spotrun.api.status import (
-    Decision,
-    HeldBack,
-    How,
-    Interruption,
-    Interruptions,
-    Newcomers,
-    Rejections,
-    Restarts,
-)
+from spotrun.api.status import Decision, How, Interruption, Interruptions
 from spotrun.state.actions import Announce
 from spotrun.state.job_state import JobState, World
+from spotrun.state.stored.failures import HeldBack, Newcomers, Rejections, Restarts
 from tests.support.jobs.builders import NOW, a_job, later
 
 WHEN = Time.of(NOW)
@@ -54,14 +46,14 @@ def interruptions(count: int) -> Interruptions:
 
 
 def rejections(worker: int) -> Rejections:
-    return Rejections(count=1, worker=worker, retry_at=WHEN, message="OutOfcpu: no")
+    return Rejections(count=1, worker=worker, retry_at=NOW, message="OutOfcpu: no")
 
 
 def held_back(times: int, seconds: float, **restarts: Any) -> Restarts:
     newcomers = Newcomers(
         failures=times,
-        retry_at=Time.of(later(seconds)),
-        held=(HeldBack(workers=Serials("3"), generation=2),),
+        retry_at=later(seconds),
+        held=(HeldBack((3,), world=2),),
     )
     return Restarts(newcomers=newcomers, blamed=("n1",) * times, **restarts)
 
@@ -99,16 +91,14 @@ CHANGES = [
     pytest.param(
         status(),
         status(
-            restarts=Restarts(
-                failures=1, last_reason="OOMKilled", last_exit_code=137, retry_at=WHEN
-            )
+            restarts=Restarts(failures=1, last_reason="OOMKilled", last_exit_code=137, retry_at=NOW)
         ),
         [(Reason.OOM_KILLED, f"failure 1, exit code 137; the next attempt is at {WHEN}", True)],
         id="a failure",
     ),
     pytest.param(
-        status(restarts=Restarts(failures=1, counted_since=WHEN)),
-        status(restarts=held_back(1, 10, failures=1, counted_since=WHEN), decisions=HOLD_BACK),
+        status(restarts=Restarts(failures=1, counted_since=NOW)),
+        status(restarts=held_back(1, 10, failures=1, counted_since=NOW), decisions=HOLD_BACK),
         [
             (
                 Reason.OOM_KILLED,

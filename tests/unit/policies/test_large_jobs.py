@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from spotrun.api.names import Phase
-from spotrun.api.status import MOST_AVOIDED, MOST_BLAMED_ONCE, How, Restarts
+from spotrun.api.status import MOST_AVOIDED, MOST_BLAMED_ONCE, How
 from spotrun.policies.failures.backoff import blamed_with
 from spotrun.policies.failures.joining_workers import held_back
+from spotrun.state.stored.failures import Restarts
 from spotrun.state.world_members import training
 from spotrun.wire import Failure
 from tests.support.jobs.builders import a_job, a_worker, later

@@ -234,8 +234,7 @@ def live(spec: TrainingJobSpec, *, in_process: bool, life: list[tuple[Fault, int
 
 
 def num_failures(cluster: Cluster) -> int:
-    restarts = cluster.status.restarts
-    return (restarts.failures or 0) if restarts is not None else 0
+    return cluster.status.restarts.count
 
 
 def heal(cluster: Cluster) -> None:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.field_types.text_values import Serials, Time
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Phase
-from spotrun.api.status import Restarts
 from spotrun.state.actions import Remove
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Node, PodEnd, PodPhase
+from spotrun.state.stored.failures import Restarts
 from spotrun.wire import Ending, LastWords
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago, later
 
@@ -32,9 +32,9 @@ def counted(seconds_ago: float, **status: Any) -> JobBuilder:
     """Its failure is known; its pod is being deleted, for which it has two minutes."""
     restarts = Restarts(
         failures=1,
-        counted_since=Time.of(ago(seconds_ago)),
-        retry_at=Time.of(later(10 - seconds_ago)),
-        last_generation=1,
+        counted_since=ago(seconds_ago),
+        retry_at=later(10 - seconds_ago),
+        last_world=1,
         last_reason="ExitCode",
     )
     job = a_crew(deleting=True, killed_at=later(120 - seconds_ago))
@@ -42,7 +42,7 @@ def counted(seconds_ago: float, **status: Any) -> JobBuilder:
 
 
 def failures(status: JobState) -> int | None:
-    return status.restarts.failures if status.restarts is not None else None
+    return status.restarts.failures
 
 
 @pytest.mark.parametrize("end", [OOM, ERROR])

@@ -22,7 +22,17 @@ def normal_form(status: TrainingJobStatus) -> Manifest:
         del manifest["world"]
     if manifest.get("unused") == {"count": 0, "size": 0, "room": 0}:
         del manifest["unused"]
+    _drop_empty(manifest, "rejections", "nodes")
+    _drop_empty(manifest, "restarts", "blamed")
+    _drop_empty(manifest.get("restarts", {}), "newcomers", "held")
+    if not manifest.get("restarts"):
+        manifest.pop("restarts", None)
     return manifest
+
+
+def _drop_empty(parent: Manifest, block: str, name: str) -> None:
+    if not parent.get(block, {}).get(name):
+        parent.get(block, {}).pop(name, None)
 
 
 @given(statuses())

@@ -1,4 +1,4 @@
-from spotrun.state.rank_order import along_the_ring
+from spotrun.state.replicas import along_the_ring
 from spotrun.state.snapshot import Node
 from tests.support.jobs.builders import (
     a_spot_node,

@@ -9,8 +9,7 @@ from spotrun.api.status import How, Progress
 from spotrun.policies.placement.policy import retiring
 from spotrun.state.actions import Create, Remove, Withdraw
 from spotrun.state.conditions import state
-from spotrun.state.rank_order import in_rank_order
-from spotrun.state.replicas import new_slots, whole
+from spotrun.state.replicas import in_rank_order, new_slots, whole
 from spotrun.state.snapshot import Node
 from spotrun.wire import Failure
 from tests.support.jobs.builders import (

@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from spotrun.api.field_types.text_values import Time
-from spotrun.api.status import MOST_AVOIDED, MOST_BLAMED_ONCE, Restarts
+from spotrun.api.status import MOST_AVOIDED, MOST_BLAMED_ONCE
 from spotrun.state.job_state import JobState
+from spotrun.state.stored.failures import Restarts
 from spotrun.state.view import View
 
 FIRST_PAUSE = timedelta(seconds=10)
@@ -14,25 +14,25 @@ LONGEST_PAUSE = timedelta(minutes=5)
 
 
 def pause_after(failures: int) -> timedelta:
-    """10 s, doubled with every failure, up to 5 min."""
+    """Return 10 s, doubled with every failure, up to 5 min."""
     doublings = min(failures - 1, 10)
     return min(FIRST_PAUSE * (1 << doublings), LONGEST_PAUSE)
 
 
-def pause_seconds(view: View, retry_at: Time | None) -> float | None:
-    """How long a pause still is; None if there is none."""
-    if retry_at is None or retry_at.datetime <= view.now:
+def pause_seconds(view: View, retry_at: datetime | None) -> float | None:
+    """Return how long a pause still is; None if there is none."""
+    if retry_at is None or retry_at <= view.now:
         return None
-    return (retry_at.datetime - view.now) / timedelta(seconds=1)
+    return (retry_at - view.now) / timedelta(seconds=1)
 
 
-def blamed_with(restarts: Restarts, nodes: Iterable[str]) -> tuple[str, ...] | None:
-    """Return the nodes that are blamed when these are as well; None: there are none.
+def blamed_with(restarts: Restarts, nodes: Iterable[str]) -> tuple[str, ...]:
+    """Return the nodes that are blamed when these are as well.
 
     Where they are too many, who is blamed once does not push out who is blamed twice: of nodes that
     fail together none would ever be avoided.
     """
-    named = (*(restarts.blamed or ()), *nodes)
+    named = (*restarts.blamed, *nodes)
     times = Counter(named)
     newest_first = dict.fromkeys(reversed(named))
     twice = [node for node in newest_first if times[node] > 1][:MOST_AVOIDED]
@@ -43,10 +43,10 @@ def blamed_with(restarts: Restarts, nodes: Iterable[str]) -> tuple[str, ...] | N
         if left.get(node, 0):
             left[node] -= 1
             kept.append(node)
-    return tuple(reversed(kept)) or None
+    return tuple(reversed(kept))
 
 
 def nodes_to_avoid(status: JobState) -> tuple[str, ...]:
     """The nodes on which more than one failure began."""
-    blamed = (status.restarts.blamed or ()) if status.restarts is not None else ()
-    return tuple(sorted(node for node, times in Counter(blamed).items() if times > 1))
+    times = Counter(status.restarts.blamed)
+    return tuple(sorted(node for node in times if times[node] > 1))

@@ -8,9 +8,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
-from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Reason
-from spotrun.api.status import MOST_HELD_WORLDS, HeldBack, Newcomers, Restarts
+from spotrun.api.status import MOST_HELD_WORLDS
 from spotrun.policies.failures.backoff import (
     blamed_with,
     nodes_to_avoid,
@@ -21,8 +20,9 @@ from spotrun.state.conditions import record
 from spotrun.state.job_state import JobState
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Worker
+from spotrun.state.stored.failures import HeldBack, Newcomers, Restarts
 from spotrun.state.view import View
-from spotrun.state.worker_ids import numbers, ordered, ranges
+from spotrun.state.worker_ids import numbers, ranges
 from spotrun.state.world_members import generation, has_failed_in, on_trial, training
 from spotrun.state.world_transitions import give_up
 
@@ -60,10 +60,9 @@ def count_newcomers(view: View, status: JobState, but: Collection[int]) -> JobSt
         new = ended  # the others of its world follow from that
     if new:
         return _hold_back(view, status, new)
-    restarts = status.restarts
-    if restarts is None or restarts.newcomers is None or not _are_well(view, status):
+    if status.restarts.newcomers is None or not _are_well(view, status):
         return status
-    return replace(status, restarts=restarts.model_copy(update={"newcomers": None}))
+    return replace(status, restarts=replace(status.restarts, newcomers=None))
 
 
 def held_back(view: View, status: JobState) -> frozenset[int]:
@@ -71,7 +70,7 @@ def held_back(view: View, status: JobState) -> frozenset[int]:
     known = noted(status)
     if known is None or pause_seconds(view, known.retry_at) is None:
         return frozenset()
-    return frozenset(_worlds(known))
+    return frozenset(known.worlds)
 
 
 def retry_newcomers_again_seconds(view: View, status: JobState) -> float | None:
@@ -85,17 +84,17 @@ def brought_down(status: JobState) -> bool:
     known, world = noted(status), status.world
     if known is None or not world.is_active:
         return False
-    return any(one.generation == world.number for one in known.held or ())
+    return any(one.world == world.number for one in known.held)
 
 
 def _hold_back(view: View, status: JobState, new: Sequence[FailedNewcomer]) -> JobState:
-    restarts = status.restarts or Restarts()
-    held = _held(view, restarts.newcomers, new)
+    held = _held(view, status.restarts.newcomers, new)
     nodes = [one.node for one in new if one.node is not None]
-    update: dict[str, object] = {"newcomers": held, "blamed": blamed_with(restarts, nodes)}
+    blamed = blamed_with(status.restarts, nodes)
+    restarts = replace(status.restarts, newcomers=held, blamed=blamed)
     if ended := [one for one in new if one.has_ended]:
-        update |= _pause_for_all(restarts, held, ended[0])
-    status = replace(status, restarts=restarts.model_copy(update=update))
+        restarts = _pause_for_all(restarts, held, ended[0])
+    status = replace(status, restarts=restarts)
     said = {
         "failures": str(held.failures),
         "pauseSeconds": f"{pause_seconds(view, held.retry_at) or 0.0:.0f}",
@@ -112,41 +111,36 @@ def _held(view: View, known: Newcomers | None, new: Sequence[FailedNewcomer]) ->
     """The pause and those in it; who fails while it lasts makes it no longer."""
     if known is None or pause_seconds(view, known.retry_at) is None:
         failures = (known.failures if known is not None else 0) + 1
-        retry_at = Time.of(view.now + pause_after(failures))
+        retry_at = view.now + pause_after(failures)
     else:
         failures, retry_at = known.failures, known.retry_at
-    worlds = _worlds(known) | {one.serial: one.generation for one in new}
+    worlds = (known.worlds if known is not None else {}) | {
+        one.serial: one.generation for one in new
+    }
     dead = sorted(worlds.keys() - view.alive_serials)[:-_KEPT_DEAD]
     kept = {serial: worlds[serial] for serial in sorted(worlds.keys() - set(dead))}
-    return Newcomers(failures=failures, retry_at=retry_at, held=_by_world(kept))
-
-
-def _worlds(known: Newcomers | None) -> dict[int, int | None]:
-    """In which world each failed that is held back."""
-    held = (known.held or ()) if known is not None else ()
-    return {serial: one.generation for one in held for serial in ordered(one.workers)}
+    return Newcomers(failures, retry_at, held=_by_world(kept))
 
 
 def _by_world(worlds: Mapping[int, int | None]) -> tuple[HeldBack, ...]:
-    """The same as status holds it."""
+    """Group the workers by world, those of older worlds in one group."""
     newest = sorted({n for n in worlds.values() if n is not None})[-MOST_HELD_WORLDS:]
     found: dict[int | None, list[int]] = {}
     for serial, world in worlds.items():
         found.setdefault(world if world in newest else None, []).append(serial)
     return tuple(
-        HeldBack(workers=Serials.of(serials), generation=world)
+        HeldBack(workers=tuple(serials), world=world)
         for world, serials in sorted(found.items(), key=lambda one: one[0] or 0)
     )
 
 
-def _pause_for_all(restarts: Restarts, held: Newcomers, one: FailedNewcomer) -> dict[str, object]:
-    """Nor are other workers made in the place of one whose pod has ended."""
-    update: dict[str, object] = {}
-    if restarts.retry_at is None or restarts.retry_at.datetime < held.retry_at.datetime:
-        update["retry_at"] = held.retry_at
-    if not restarts.failures:
-        update |= {"failures": 0, "last_reason": one.reason.value}
-    return update
+def _pause_for_all(restarts: Restarts, held: Newcomers, one: FailedNewcomer) -> Restarts:
+    """Make no other worker either in the place of one whose pod has ended."""
+    if restarts.retry_at is None or restarts.retry_at < held.retry_at:
+        restarts = replace(restarts, retry_at=held.retry_at)
+    if not restarts.count:
+        restarts = replace(restarts, failures=0, last_reason=one.reason.value)
+    return restarts
 
 
 def _is_for_its_node(view: View, status: JobState, one: FailedNewcomer) -> bool:
@@ -162,7 +156,7 @@ def _are_well(view: View, status: JobState) -> bool:
     known, trains = noted(status), set(training(status)) - on_trial(view, status)
     if known is None or len(trains) >= wanted(view.job.spec.workers):
         return True
-    those = _worlds(known).keys()
+    those = known.worlds.keys()
     is_replaced = those.isdisjoint(view.alive_serials) and max(trains, default=0) > max(
         those, default=0
     )
@@ -180,7 +174,7 @@ def _failed(view: View, status: JobState, newcomers: list[Worker]) -> list[Worke
     world, known = status.world, noted(status)
     if not newcomers:
         return []
-    before = _worlds(known)
+    before = known.worlds if known is not None else {}
     found = [
         worker
         for worker in newcomers
@@ -223,4 +217,4 @@ def _ended(view: View, status: JobState, newcomers: list[Worker]) -> Iterator[Fa
 
 def noted(status: JobState) -> Newcomers | None:
     """What is remembered of newcomers that failed."""
-    return status.restarts.newcomers if status.restarts is not None else None
+    return status.restarts.newcomers

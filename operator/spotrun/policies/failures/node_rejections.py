@@ -11,12 +11,13 @@ from datetime import datetime, timedelta
 from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Reason
-from spotrun.api.status import MOST_AVOIDED, Rejections
+from spotrun.api.status import MOST_AVOIDED
 from spotrun.policies.failures.backoff import pause_after, pause_seconds
 from spotrun.state.conditions import record
 from spotrun.state.job_state import JobState
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import PodPhase, Worker
+from spotrun.state.stored.failures import Rejections
 from spotrun.state.view import View, holds_back
 from spotrun.state.worker_ids import ranges
 from spotrun.state.worker_outcomes import is_rejected
@@ -49,7 +50,7 @@ def waits_after_rejection(view: View, status: JobState) -> bool:
 def nodes_that_reject(view: View, status: JobState) -> tuple[str, ...]:
     """The host names of the nodes that have rejected workers of late."""
     known = status.rejections
-    return (known.nodes or ()) if known is not None and view.now < _avoided_until(known) else ()
+    return known.nodes if known is not None and view.now < _avoided_until(known) else ()
 
 
 def rejection_again_seconds(view: View, status: JobState) -> float | None:
@@ -57,7 +58,7 @@ def rejection_again_seconds(view: View, status: JobState) -> float | None:
     known = status.rejections
     if known is None:
         return None
-    moments = (known.retry_at.datetime, _avoided_until(known))
+    moments = (known.retry_at, _avoided_until(known))
     waits = ((moment - view.now) / timedelta(seconds=1) for moment in moments)
     return min((wait for wait in waits if wait > 0), default=None)
 
@@ -69,7 +70,7 @@ def why_rejected(view: View, status: JobState) -> str | None:
         return None
     if sum(worker.pod.node is not None for worker in view.staying) >= wanted(view.job.spec.workers):
         return None
-    return f"{known.message}; the next one is made at {known.retry_at}, for another node"
+    return f"{known.message}; the next one is made at {Time.of(known.retry_at)}, for another node"
 
 
 def _noted(view: View, status: JobState, new: list[Worker]) -> Rejections:
@@ -79,8 +80,8 @@ def _noted(view: View, status: JobState, new: list[Worker]) -> Rejections:
     else:
         is_first = known is None or _is_one_taken_after(view, known.worker)
         count = 1 if is_first or known is None else known.count + 1
-        retry_at = Time.of(view.now + pause_after(count))
-    before = (known.nodes or ()) if known is not None else ()
+        retry_at = view.now + pause_after(count)
+    before = known.nodes if known is not None else ()
     said = view.ends[last.serial].message
     return Rejections(
         count=count,
@@ -106,4 +107,4 @@ def _host(worker: Worker) -> str:
 
 
 def _avoided_until(known: Rejections) -> datetime:
-    return known.retry_at.datetime + AVOIDED_FOR
+    return known.retry_at + AVOIDED_FOR

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS, MAX_MESSAGE_CHARS
-from spotrun.api.field_types.text_values import Serials, Time
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.api.status import Restarts
 from spotrun.policies.failures.backoff import LONGEST_PAUSE, blamed_with, pause_after, pause_seconds
 from spotrun.policies.failures.hang import is_hung, stands_seconds
 from spotrun.policies.failures.hang_report import standstill
@@ -21,6 +20,7 @@ from spotrun.policies.failures.joining_workers import (
 )
 from spotrun.state.conditions import record, state
 from spotrun.state.job_state import JobState
+from spotrun.state.stored.failures import Restarts
 from spotrun.state.view import FINISHED, View
 from spotrun.state.worker_ids import numbers, ranges
 from spotrun.state.worker_outcomes import FAILURES, INTERRUPTIONS
@@ -86,35 +86,34 @@ def retry_again_seconds(view: View, status: JobState) -> float | None:
 
 
 def _pause_seconds(view: View, status: JobState) -> float | None:
-    return pause_seconds(view, status.restarts.retry_at if status.restarts is not None else None)
+    return pause_seconds(view, status.restarts.retry_at)
 
 
 def verdict_again_seconds(view: View, status: JobState) -> float | None:
     """When the job is to be ended, unless the failure turns out to be none."""
     restarts = status.restarts
-    if status.phase in FINISHED or restarts is None or restarts.counted_since is None:
+    if status.phase in FINISHED or restarts.counted_since is None:
         return None
     if _verdict(view, restarts) is None:
         return None
-    return (restarts.counted_since.datetime + VERDICT_AFTER - view.now).total_seconds()
+    return (restarts.counted_since + VERDICT_AFTER - view.now).total_seconds()
 
 
 def _count(view: View, status: JobState, failure: Failure) -> JobState:
-    restarts = status.restarts or Restarts()
-    failures = 1 if _is_forgiven(status) else (restarts.failures or 0) + 1
+    restarts = status.restarts
+    failures = 1 if _is_forgiven(status) else restarts.count + 1
     pause = pause_after(failures)
     code = failure.exit_code
-    counted = restarts.model_copy(
-        update={
-            "failures": failures,
-            "counted_since": Time.of(view.now),
-            "retry_at": Time.of(view.now + pause),
-            "last_generation": generation(status),
-            "last_reason": failure.reason.value,
-            "last_exit_code": code if code is not None and 0 <= code <= 255 else None,
-            "last_message": failure.message[:MAX_DETAIL_CHARS],
-            "blamed": blamed_with(restarts, (failure.node,) if failure.node else ()),
-        }
+    counted = replace(
+        restarts,
+        failures=failures,
+        counted_since=view.now,
+        retry_at=view.now + pause,
+        last_world=generation(status),
+        last_reason=failure.reason.value,
+        last_exit_code=code if code is not None and 0 <= code <= 255 else None,
+        last_message=failure.message[:MAX_DETAIL_CHARS],
+        blamed=blamed_with(restarts, (failure.node,) if failure.node else ()),
     )
     status = replace(status, restarts=counted)
     said = {"failures": str(failures), "pauseSeconds": f"{pause.total_seconds():.0f}"}
@@ -134,8 +133,7 @@ def _new_failure(view: View, status: JobState) -> Failure | None:
         return None  # peers follow the first within the pause, also where no world has formed
     if _somebody_was_taken(view, status) is not None:
         return _ended(view, but=frozenset(training(status)))
-    last = status.restarts.last_generation if status.restarts is not None else None
-    if training(status) and last == generation(status):
+    if training(status) and status.restarts.last_world == generation(status):
         return _ended(view, but=frozenset(training(status)))
     return _reported(view, status) or _ended(view) or _hung(view, status)
 
@@ -193,56 +191,55 @@ def _somebody_was_taken(view: View, status: JobState) -> Reason | None:
 
 def _was_a_consequence(view: View, status: JobState) -> bool:
     restarts = status.restarts
-    if restarts is None or not restarts.failures or restarts.last_reason in INTERRUPTIONS:
+    if not restarts.count or restarts.last_reason in INTERRUPTIONS:
         return False
-    if restarts.last_generation != generation(status) or restarts.counted_since is None:
+    if restarts.last_world != generation(status) or restarts.counted_since is None:
         return False
-    if view.now - restarts.counted_since.datetime > LONGEST_PAUSE:
+    if view.now - restarts.counted_since > LONGEST_PAUSE:
         return False
     return _somebody_was_taken(view, status) is not None
 
 
 def _take_back(view: View, status: JobState) -> JobState:
     restarts, cause = status.restarts, _somebody_was_taken(view, status)
-    assert restarts is not None, "there is something to take back"
     assert cause is not None, "there is a reason to"
-    blamed = restarts.blamed or ()
-    if restarts.last_reason != Reason.HUNG:  # for that no node was blamed
-        blamed = blamed[:-1]
-    update = {
-        "failures": max((restarts.failures or 0) - 1, 0),
-        "retry_at": None,
-        "last_reason": cause.value,
-        "last_exit_code": None,
-        "blamed": blamed or None,
-    }
-    status = replace(status, restarts=restarts.model_copy(update=update))
+    was_hung = restarts.last_reason == Reason.HUNG  # for that no node was blamed
+    failures = max(restarts.count - 1, 0)
+    forgiven = replace(
+        restarts,
+        failures=failures,
+        retry_at=None,
+        last_reason=cause.value,
+        last_exit_code=None,
+        blamed=restarts.blamed if was_hung else restarts.blamed[:-1],
+    )
+    status = replace(status, restarts=forgiven)
     why = f"the failure followed from {cause}: {cause.purpose}"
-    return record(view, status, "Forgive", why, {"failures": str(update["failures"])})
+    return record(view, status, "Forgive", why, {"failures": str(failures)})
 
 
 def _is_forgiven(status: JobState) -> bool:
-    since = status.restarts.counted_since if status.restarts is not None else None
+    since = status.restarts.counted_since
     if since is None or status.checkpoint is None:
         return False
-    return status.checkpoint.time.datetime - since.datetime >= FORGIVEN_AFTER
+    return status.checkpoint.time.datetime - since >= FORGIVEN_AFTER
 
 
 def _verdict(view: View, restarts: Restarts) -> Reason | None:
     """Why the last failure ends the job; None if it does not."""
-    if not restarts.failures or restarts.last_reason not in FAILURES:
+    if not restarts.count or restarts.last_reason not in FAILURES:
         return None
     limits = view.job.spec.failures
     if restarts.last_exit_code is not None and restarts.last_exit_code in (
         limits.fatal_exit_codes or ()
     ):
         return Reason.FATAL_EXIT_CODE
-    return Reason.TOO_MANY_RESTARTS if restarts.failures > limits.max_restarts else None
+    return Reason.TOO_MANY_RESTARTS if restarts.count > limits.max_restarts else None
 
 
 def _judge(view: View, status: JobState) -> JobState:
     seconds, restarts = verdict_again_seconds(view, status), status.restarts
-    if seconds is None or seconds > 0 or restarts is None:
+    if seconds is None or seconds > 0:
         return status
     reason = _verdict(view, restarts)
     assert reason is not None, "there is a verdict"

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import LABEL_JOB_UID, ConditionType, Phase, Reason
-from spotrun.api.status import Allowed, Restarts, WorkersStatus
+from spotrun.api.status import Allowed, WorkersStatus
 from spotrun.policies.failures.node_rejections import why_rejected
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.lifecycle.suspension import what_holds, why_suspended
@@ -21,6 +22,7 @@ from spotrun.state.conditions import find, read_reason, state
 from spotrun.state.job_state import JobState
 from spotrun.state.sizes import largest, smallest, wanted
 from spotrun.state.snapshot import PodPhase, Refusal
+from spotrun.state.stored.failures import Restarts
 from spotrun.state.view import FINISHED, View
 from spotrun.state.worker_outcomes import FAILURES
 from spotrun.state.world_members import failed, generation, progress_told, training
@@ -64,10 +66,9 @@ def _waits_to_start_again(view: View, status: JobState) -> bool:
 def _what_they_do(view: View, status: JobState) -> str:
     """Say that they train, unless they were started after a failure and no step is seen yet."""
     number, restarts = len(training(status)), status.restarts
-    last = restarts.last_generation if restarts is not None else None
-    has_failed = restarts is not None and restarts.failures and restarts.last_reason in FAILURES
-    is_later = last is not None and last < generation(status)
-    if restarts is None or not has_failed or not is_later or _has_stepped(view, status):
+    has_failed = restarts.count > 0 and restarts.last_reason in FAILURES
+    is_later = restarts.last_world is not None and restarts.last_world < generation(status)
+    if not has_failed or not is_later or _has_stepped(view, status):
         return f"{number} workers train"
     return (
         f"{number} workers run after {restarts.last_reason} ({_attempts(view, restarts)}), "
@@ -79,9 +80,9 @@ def _has_stepped(view: View, status: JobState) -> bool:
     """Whether one of those who train has made a step, in this world or since the failure."""
     present = generation(status)
     told = progress_told(view, status)
-    since = status.restarts.counted_since if status.restarts is not None else None
+    since = status.restarts.counted_since
     saved = status.checkpoint.time if status.checkpoint is not None else None
-    if saved is not None and since is not None and saved.datetime > since.datetime:
+    if saved is not None and since is not None and saved.datetime > since:
         return True
     return any(one.generation >= present and one.step_seconds is not None for one in told)
 
@@ -99,8 +100,8 @@ def _waits_for(view: View, status: JobState) -> tuple[Reason, str]:
         return held_up
     if waits_for_retry(view, status):
         restarts = status.restarts
-        assert restarts is not None, "it waits for a retry"
-        again = f"{_attempts(view, restarts)}, the next try at {restarts.retry_at}"
+        assert restarts.retry_at is not None, "it waits for a retry"
+        again = f"{_attempts(view, restarts)}, the next try at {Time.of(restarts.retry_at)}"
         message = f"after {restarts.last_reason}: {again}; {restarts.last_message or ''}"
         message = message.rstrip("; ")
         return read_reason(restarts.last_reason, Reason.EXIT_CODE), message

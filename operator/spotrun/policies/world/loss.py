@@ -67,10 +67,10 @@ def after_hang(view: View, status: JobState) -> JobState:
 def _hangs_again(view: View, status: JobState) -> bool:
     """Whether the world before this one hung as well, and nobody was found who does."""
     before, now = view.job.status.restarts, status.restarts
-    if before is None or now is None or before.last_reason != Reason.HUNG:
+    if before.last_reason != Reason.HUNG:
         return False
     is_forgiven = now.failures == 1 and now.counted_since != before.counted_since
-    return not is_forgiven and (before.last_generation or 0) >= generation(status) - 1
+    return not is_forgiven and (before.last_world or 0) >= generation(status) - 1
 
 
 def loss_again_seconds(view: View, status: JobState) -> float:

@@ -223,8 +223,7 @@ def _newcomers(
     view: View, status: JobState, inside: set[int], *, with_unready: bool
 ) -> list[Worker]:
     """Return who may join: not who failed just now, and while failures repeat themselves nobody."""
-    restarts = status.restarts
-    if waits_for_retry(view, status) and restarts is not None and (restarts.failures or 0) > 1:
+    if waits_for_retry(view, status) and status.restarts.count > 1:
         return []
     in_process, held = _is_in_process(view, status), held_back(view, status)
     if held and not in_process:

@@ -15,7 +15,7 @@ from spotrun.money.transfer import Place, ring_usd
 from spotrun.money.units import Usd
 from spotrun.policies.placement.ranking import rank
 from spotrun.state.actions import Decision
-from spotrun.state.rank_order import along_the_ring
+from spotrun.state.replicas import along_the_ring
 from spotrun.state.snapshot import Node
 from spotrun.wire import MOST_STEPS, Progress
 from tests.support.jobs.builders import JobBuilder, a_job, a_worker, later

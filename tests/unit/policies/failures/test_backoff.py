@@ -1,8 +1,8 @@
 import pytest
 
-from spotrun.api.status import Restarts
 from spotrun.policies.failures.backoff import nodes_to_avoid, pause_after
 from spotrun.state.actions import Create
+from spotrun.state.stored.failures import Restarts
 from tests.support.jobs.builders import a_job
 
 

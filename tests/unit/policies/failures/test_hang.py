@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Phase, Reason
-from spotrun.api.status import How, Restarts
+from spotrun.api.status import How
 from spotrun.policies.failures.hang import hang_again_seconds, is_hung
 from spotrun.state.snapshot import Node
+from spotrun.state.stored.failures import Restarts
 from spotrun.state.view import left_out
 from spotrun.wire import Progress
 from tests.support.jobs.builders import JobBuilder, a_job, ago, later
@@ -108,7 +108,6 @@ def that_start_again(job: JobBuilder, **why: bool) -> JobBuilder:
 
 def test_all_break_off_at_once_so_that_who_hangs_is_found() -> None:
     status = standing(999.0, 999.0, 999.0).decide().status
-    assert status.restarts is not None
     assert (status.restarts.failures, status.restarts.last_reason) == (1, Reason.HUNG)
     world = status.world
     assert (world.entry, world.members, world.state_holders) == (How.ABORT, (0, 1, 2), (0, 1, 2))
@@ -170,7 +169,6 @@ def test_a_world_that_hangs_again_though_all_broke_off_starts_again() -> None:
         told = {"progress": Progress(2, 100, step_seconds=1.0), "progress_for": 999.0}
         job = job.with_worker(serial, ready=True, arrived=2, **told)
     first = job.decide(later(999))
-    assert first.status.restarts is not None
     assert first.status.restarts.failures == 2
     again = job.with_state(first.status).decide(later(1_100))
     assert (again.status.world.number, again.status.world.entry) == (3, How.RESTART)
@@ -189,10 +187,9 @@ def test_a_hang_is_a_failure_and_all_start_again_after_the_pause(why: dict[str, 
     job = that_start_again(standing(999.0, 999.0), **why)
     decision = job.decide()
     restarts, world = decision.status.restarts, decision.status.world
-    assert restarts is not None
     assert (restarts.failures, restarts.last_reason) == (1, Reason.HUNG)
-    assert restarts.retry_at == Time.of(later(10))
-    assert restarts.blamed is None
+    assert restarts.retry_at == later(10)
+    assert not restarts.blamed
     assert world.number == 1
 
     after = job.with_state(decision.status).decide(later(10))
@@ -205,10 +202,9 @@ def test_a_hang_is_a_failure_and_all_start_again_after_the_pause(why: dict[str, 
 def test_a_hang_that_followed_from_a_lost_node_leaves_other_nodes_their_blame() -> None:
     """It blamed none itself; the last one blamed is that of an earlier failure."""
     job = that_start_again(standing(999.0, 999.0), in_process=False)
-    job = job.with_status(restarts=Restarts(failures=1, last_generation=0, blamed=("node-9",)))
+    job = job.with_status(restarts=Restarts(failures=1, last_world=0, blamed=("node-9",)))
     job = job.with_state(job.decide().status)
     restarts = job.with_worker(1, node=Node("n", gone=True)).decide(later(4)).status.restarts
-    assert restarts is not None
     assert (restarts.failures, restarts.last_reason) == (1, Reason.NODE_LOST)
     assert restarts.blamed == ("node-9",)
 
@@ -226,7 +222,7 @@ def test_it_is_looked_again_when_the_time_is_over() -> None:
 
 
 def test_one_hang_too_many_ends_the_job() -> None:
-    before = Restarts(failures=4, counted_since=Time.of(ago(5)), last_reason="Hung")
+    before = Restarts(failures=4, counted_since=ago(5), last_reason="Hung")
     job = standing(0.0).with_status(restarts=before)
     status = job.decide().status
     assert (status.phase, status.reason) == (Phase.FAILED, Reason.TOO_MANY_RESTARTS)

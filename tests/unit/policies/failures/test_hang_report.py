@@ -16,8 +16,7 @@ STOOD = "no step was finished for"
 
 def message(job: JobBuilder) -> str:
     restarts = job.decide().status.restarts
-    assert restarts is not None
-    assert restarts.blamed is None, "whoever stopped first"
+    assert not restarts.blamed, "whoever stopped first"
     return restarts.last_message or ""
 
 

@@ -1,16 +1,17 @@
 """A newcomer that fails while others train: held back, replaced elsewhere, no end of the job."""
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Phase, Reason
-from spotrun.api.status import HeldBack, How, Newcomers, Restarts
+from spotrun.api.status import How
 from spotrun.policies.failures.joining_workers import held_back
 from spotrun.policies.world.resize import PREPARE_SECONDS
 from spotrun.state.actions import Remove
+from spotrun.state.stored.failures import HeldBack, Newcomers, Restarts
 from spotrun.state.world_members import counted_on, on_trial, training
 from spotrun.wire import Failure, Progress
 from tests.support.jobs.builders import JobBuilder, a_job, ago, an_end, later
@@ -44,7 +45,6 @@ def test_a_newcomer_on_a_bad_node_is_replaced_elsewhere_and_then_all_train(
     assert {0, 1, 2} < set(training(status))
     assert "node-3" not in {process.node for process in life.processes.values()}
     restarts = status.restarts
-    assert restarts is not None
     assert (restarts.failures or 0, restarts.blamed) == (0, ("node-3", "node-3"))
     assert restarts.newcomers is None, "it is forgotten"
     assert life.num_worlds <= 8
@@ -103,9 +103,7 @@ def having_joined(how: How = How.BOUNDARY, **newcomer: Any) -> JobBuilder:
 
 
 FAILED = Failure(5, 3, BOOM)
-HELD = Newcomers(
-    failures=1, retry_at=Time.of(later(10)), held=(HeldBack(workers=Serials("2"), generation=5),)
-)
+HELD = Newcomers(failures=1, retry_at=later(10), held=(HeldBack((2,), world=5),))
 
 
 @pytest.mark.parametrize(
@@ -157,14 +155,12 @@ def test_of_several_newcomers_in_a_world_the_first_that_failed_is_the_cause() ->
     job = job.with_worker(3, ready=True, failed=Failure(5, 1, "boom"), ready_for=0.4)
     job = job.with_world("0-3", 5, trained="0-1", joining="2-3")
     restarts = job.decide().status.restarts
-    assert restarts is not None
     assert restarts.blamed == ("node-3",)
 
 
 def test_the_others_failures_stay_failures() -> None:
     job = having_joined().with_worker(1, ready=True, arrived=5, failed=FAILED)
     restarts = job.decide().status.restarts
-    assert restarts is not None
     assert (restarts.failures, restarts.newcomers) == (1, None)
 
 
@@ -172,7 +168,6 @@ def test_who_has_made_steps_is_no_newcomer_any_more() -> None:
     stepping = Progress(5, 7, step_seconds=1.0)
     job = having_joined(failed=FAILED, progress=stepping, arrived=5)
     restarts = job.decide().status.restarts
-    assert restarts is not None
     assert (restarts.failures, restarts.newcomers) == (1, None)
 
 
@@ -187,7 +182,6 @@ def test_of_a_script_that_tells_no_steps_ten_minutes_are_taken_for_training(
 def test_without_whom_too_few_would_train_is_no_newcomer() -> None:
     job = having_joined(How.RESTART, failed=FAILED).with_spec(3, min=3)
     restarts = job.decide().status.restarts
-    assert restarts is not None
     assert (restarts.failures, restarts.newcomers) == (1, None)
 
 
@@ -205,8 +199,7 @@ def test_a_newcomer_whose_pod_ends_is_made_anew_after_the_pause() -> None:
     )
     decision = job.decide()
     restarts = decision.status.restarts
-    assert restarts is not None
-    assert (restarts.failures, restarts.retry_at) == (0, Time.of(later(10)))
+    assert (restarts.failures, restarts.retry_at) == (0, later(10))
     assert restarts.newcomers is not None
     assert decision.status.next_serial == 4
     assert [type(action).__name__ for action in decision.actions] == ["Release"]
@@ -214,13 +207,7 @@ def test_a_newcomer_whose_pod_ends_is_made_anew_after_the_pause() -> None:
 
 def again() -> JobBuilder:
     """It has failed before, and on that node."""
-    known = HELD.model_copy(
-        update={
-            "retry_at": Time.of(ago(30)),
-            "held": (HeldBack(workers=Serials("2"), generation=4),),
-            "failures": 4,
-        }
-    )
+    known = replace(HELD, retry_at=ago(30), held=(HeldBack((2,), world=4),), failures=4)
     return preparing(failed=FAILED).with_status(
         restarts=Restarts(blamed=("node-2",), newcomers=known)
     )
@@ -229,11 +216,10 @@ def again() -> JobBuilder:
 def test_after_the_second_blame_it_is_replaced_though_a_world_was_prepared_for_it() -> None:
     job = again()
     first = job.decide().status
-    assert first.restarts is not None
     assert first.restarts.newcomers is not None
     assert (first.restarts.newcomers.failures, first.restarts.newcomers.retry_at) == (
         5,
-        Time.of(later(160)),
+        later(160),
     )
     decision = job.with_state(first).decide(later(1))
     assert [type(action).__name__ for action in decision.actions] == ["Remove", "Create"]
@@ -254,18 +240,16 @@ def test_who_fails_within_a_pause_makes_it_no_longer() -> None:
     job = preparing(4, failed=FAILED).with_worker(3, ready=True, failed=Failure(5, 1, "boom"))
     job = job.with_status(restarts=Restarts(newcomers=HELD))
     restarts = job.decide(later(4)).status.restarts
-    assert restarts is not None
     assert restarts.newcomers is not None
     held = restarts.newcomers
-    assert (held.failures, held.retry_at) == (1, Time.of(later(10)))
-    assert held.held == (HeldBack(workers=Serials("2-3"), generation=5),)
+    assert (held.failures, held.retry_at) == (1, later(10))
+    assert held.held == (HeldBack((2, 3), world=5),)
     assert restarts.blamed == ("node-3",)
 
 
 def test_while_nobody_trains_there_are_no_newcomers() -> None:
     job = a_job(2, min=2).with_worker(0, ready=True).with_worker(1, **an_end(exit_code=1))
     restarts = job.decide().status.restarts
-    assert restarts is not None
     assert (restarts.failures, restarts.newcomers) == (1, None)
 
 
@@ -274,7 +258,7 @@ def test_it_is_looked_at_again_when_the_pause_is_over() -> None:
 
 
 def test_what_it_says_after_a_failure_of_another_one_follows_from_that() -> None:
-    pausing = Restarts(failures=1, retry_at=Time.of(later(5)), last_generation=5)
+    pausing = Restarts(failures=1, retry_at=later(5), last_world=5)
     job = having_joined(How.RESTART, failed=FAILED).with_status(restarts=pausing)
     assert job.decide().status.restarts == pausing
 
@@ -293,8 +277,7 @@ def test_what_it_says_after_a_failure_of_another_one_follows_from_that() -> None
 def test_when_the_pause_is_forgotten(
     wanted: int, crew: tuple[int, ...], outside: tuple[int, ...], is_forgotten: bool
 ) -> None:
-    over = HELD.model_copy(update={"retry_at": Time.of(ago(30))})
+    over = replace(HELD, retry_at=ago(30))
     job = a_job(wanted).training(*crew, generation=6).with_workers(*outside, ready=False)
     restarts = job.with_status(restarts=Restarts(newcomers=over)).decide().status.restarts
-    assert restarts is not None
     assert restarts.newcomers == (None if is_forgotten else over)

@@ -9,10 +9,11 @@ import pytest
 
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Phase, Reason
-from spotrun.api.status import MOST_AVOIDED, Rejections
+from spotrun.api.status import MOST_AVOIDED
 from spotrun.policies.failures.node_rejections import AVOIDED_FOR, nodes_that_reject
 from spotrun.state.actions import Create, Release, Withdraw
 from spotrun.state.snapshot import Node, PodEnd, PodPhase
+from spotrun.state.stored.failures import NO_RESTARTS, Rejections
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, a_worker, ago, later
 
 WORDS = "Pod was rejected: Node didn't have enough resource: cpu"
@@ -34,7 +35,7 @@ def a_crew(**restarts: Any) -> JobBuilder:
 def noted(seconds: float = 0.0, count: int = 1, worker: int = 2, **fields: Any) -> Rejections:
     """That the last one was noted so many seconds ago."""
     pause = {1: 10, 2: 20, 3: 40}[count]
-    retry_at = Time.of(later(pause - seconds))
+    retry_at = later(pause - seconds)
     given = {"nodes": ("node-2",), "message": SAID, **fields}
     return Rejections(count=count, worker=worker, retry_at=retry_at, **given)
 
@@ -52,7 +53,8 @@ def made(job: JobBuilder) -> list[Create]:
 def test_a_rejected_worker_is_neither_a_failure_nor_an_interruption() -> None:
     decision = a_crew(failures={"maxRestarts": 0}).decide()
     status = decision.status
-    assert (status.restarts, status.interruptions, status.phase) == (None, None, Phase.RUNNING)
+    assert (status.restarts, status.interruptions) == (NO_RESTARTS, None)
+    assert status.phase is Phase.RUNNING
     assert status.rejections == noted()
     assert (status.settled, status.next_serial) == ("2", 4)
     assert decision.actions == (Release(2, "uid-2"),), "the next one is made after a pause"
@@ -103,7 +105,7 @@ def test_the_pause_grows_until_one_is_taken(
     rejections = job.decide().status.rejections
     assert rejections is not None
     assert (rejections.count, rejections.worker) == (count, 2)
-    assert rejections.retry_at.datetime == later(pause)
+    assert rejections.retry_at == later(pause)
 
 
 def test_a_gang_that_is_rejected_together_begins_one_pause() -> None:
@@ -163,7 +165,7 @@ def test_a_member_that_its_kubelet_does_not_take_back_was_taken_from_the_job() -
     """A kubelet that has started again looks at all its pods anew."""
     job = a_job(2, min=1, failures={"maxRestarts": 0}).training(0, 1).with_worker(1, **rejected())
     counted = job.with_facts(lost_seconds={1: 1.0}).decide().status
-    assert counted.restarts is None
+    assert counted.restarts == NO_RESTARTS
     assert counted.world.members == (0,)
 
 
@@ -197,4 +199,4 @@ def test_however_long_all_nodes_reject_them_the_job_goes_on_and_asks_less_and_le
     pauses = [after - before for before, after in itertools.pairwise(times)]
     # A second passes before a rejection is seen.
     assert pauses[:8] == [11, 21, 41, 81, 161, 301, 301, 301]
-    assert job.status.restarts is None
+    assert job.status.restarts == NO_RESTARTS

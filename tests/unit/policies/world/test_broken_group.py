@@ -8,6 +8,7 @@ from spotrun.api.names import Reason
 from spotrun.api.status import How
 from spotrun.policies.world.broken_group import MOST_BREAKS
 from spotrun.state.snapshot import Node
+from spotrun.state.stored.failures import NO_RESTARTS
 from spotrun.state.world_members import CALM_SECONDS
 from spotrun.wire import Failure, Progress
 from tests.support.jobs.builders import JobBuilder, a_job, told, world
@@ -29,7 +30,7 @@ def test_the_same_members_meet_anew_and_go_on_in_process() -> None:
     assert told(job) == (3, "0-2", True, How.ABORT, "0-2")
     decided = job.decide().status
     assert decided.world.breaks == 1
-    assert decided.restarts is None  # it is no failure
+    assert decided.restarts == NO_RESTARTS  # it is no failure
     assert decided.decisions is not None
     assert decided.decisions[-1].why == (
         "the workers lost touch with each other, and none of them is lost"
@@ -107,6 +108,5 @@ def test_a_link_that_stays_broken_ends_in_a_failure_though_newcomers_are_prepare
     failure = Failure(present, 1, "the workers lost touch with each other, but none is missed")
     job = job.with_workers(0, 1, 2, ready=True, arrived=present, failed=failure)
     restarts = job.decide().status.restarts
-    assert restarts is not None
     assert (restarts.failures, restarts.last_reason) == (1, Reason.EXIT_CODE)
     assert num_worlds <= 2 * MOST_BREAKS

@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 import pytest
 
-from spotrun.api.field_types.text_values import Time
-from spotrun.api.status import How, Restarts
+from spotrun.api.status import How
+from spotrun.state.stored.failures import Restarts
 from spotrun.wire import Failure
 from tests.support.jobs.builders import (
     a_job,
@@ -12,7 +14,7 @@ from tests.support.jobs.builders import (
     world,
 )
 
-PAUSING = Restarts(failures=1, retry_at=Time.of(later(5)), last_generation=1)
+PAUSING = Restarts(failures=1, retry_at=later(5), last_world=1)
 
 
 BROKEN = Failure(1, 1, "boom")
@@ -88,5 +90,5 @@ def test_where_none_has_state_left_all_start_again_after_the_pause() -> None:
     job = a_job(2, min=2).training(0, 1, in_process=False, failed=BROKEN)
     job = job.with_status(restarts=PAUSING)
     assert told(job) == (1, "0-1", True, How.RESTART, None)
-    after = job.with_status(restarts=PAUSING.model_copy(update={"retry_at": Time.of(ago(1))}))
+    after = job.with_status(restarts=replace(PAUSING, retry_at=ago(1)))
     assert told(after) == (2, "0-1", True, How.RESTART, None)

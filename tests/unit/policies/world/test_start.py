@@ -1,9 +1,9 @@
 import pytest
 
-from spotrun.api.field_types.text_values import Time
-from spotrun.api.status import How, Restarts
+from spotrun.api.status import How
 from spotrun.policies.world.policy import again_seconds
 from spotrun.state.job_state import NO_WORLD
+from spotrun.state.stored.failures import Restarts
 from tests.support.jobs.builders import (
     a_job,
     later,
@@ -11,7 +11,7 @@ from tests.support.jobs.builders import (
     world,
 )
 
-PAUSING = Restarts(failures=1, retry_at=Time.of(later(5)), last_generation=1)
+PAUSING = Restarts(failures=1, retry_at=later(5), last_world=1)
 
 
 def test_a_world_forms_as_soon_as_all_are_ready() -> None:

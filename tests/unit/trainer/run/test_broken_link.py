@@ -15,6 +15,7 @@ from bench import chaos_links, chaos_training
 from bench.chaos import compare
 from bench.chaos_operator import Operated
 from spotrun.api.status import How
+from spotrun.state.stored.failures import NO_RESTARTS
 from spotrun_trainer.agent.state import BROKEN_SECONDS
 
 WORKERS = ("w0", "w1", "w2")
@@ -69,7 +70,7 @@ def test_all_go_on_in_process_at_once_and_nothing_is_lost(tmp_path: Path) -> Non
     assert errors == []
     assert (world.number, world.entry, world.breaks) == (before.number + 1, How.ABORT, 1)
     assert world.members == before.members
-    assert restarts is None
+    assert restarts == NO_RESTARTS
     assert stall_seconds < BROKEN_SECONDS  # nobody waited for what the agents do in the end
     for each in WORKERS:
         steps = steps_of(folder, each)

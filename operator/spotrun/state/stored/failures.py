@@ -1,0 +1,60 @@
+"""The failures of a job so far, and the pauses that follow from them, as decisions carry them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """Workers that failed before they trained, in one world."""
+
+    workers: tuple[int, ...]
+    world: int | None = None  # the one that they were in, or got ready for; None: in none
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomers:
+    """Workers that failed before they trained, while others did: that ends no job."""
+
+    failures: int
+    retry_at: datetime
+    held: tuple[HeldBack, ...] = ()
+
+    @property
+    def worlds(self) -> dict[int, int | None]:
+        """The world in which each worker failed that is held back."""
+        return {worker: one.world for one in self.held for worker in one.workers}
+
+
+@dataclass(frozen=True, slots=True)
+class Restarts:
+    """Failures, and what was done about them."""
+
+    failures: int | None = None
+    counted_since: datetime | None = None
+    retry_at: datetime | None = None
+    last_world: int | None = None
+    last_reason: str | None = None
+    last_exit_code: int | None = None
+    last_message: str | None = None
+    blamed: tuple[str, ...] = ()
+    newcomers: Newcomers | None = None
+
+    @property
+    def count(self) -> int:
+        """The failures that are counted; none where nothing has failed yet."""
+        return self.failures or 0
+
+
+NO_RESTARTS = Restarts()
+
+
+@dataclass(frozen=True, slots=True)
+class Rejections:
+    """Workers that were bound to a node and not taken there, which is nobody's failure."""
+
+    count: int
+    worker: int
+    retry_at: datetime
+    message: str
+    nodes: tuple[str, ...] = ()

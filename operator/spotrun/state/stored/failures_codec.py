@@ -1,0 +1,87 @@
+"""The storage format of a job's failures, a part of what `codec.py` reads and writes."""
+
+from spotrun.api import status as api
+from spotrun.api.field_types.text_values import Serials, Time
+from spotrun.state.stored.failures import NO_RESTARTS, HeldBack, Newcomers, Rejections, Restarts
+from spotrun.state.worker_ids import ordered
+
+
+def read_restarts(stored: api.Restarts | None) -> Restarts:
+    """Read the failures so far."""
+    if stored is None:
+        return NO_RESTARTS
+    return Restarts(
+        failures=stored.failures,
+        counted_since=stored.counted_since.datetime if stored.counted_since else None,
+        retry_at=stored.retry_at.datetime if stored.retry_at else None,
+        last_world=stored.last_generation,
+        last_reason=stored.last_reason,
+        last_exit_code=stored.last_exit_code,
+        last_message=stored.last_message,
+        blamed=stored.blamed or (),
+        newcomers=_read_newcomers(stored.newcomers),
+    )
+
+
+def write_restarts(restarts: Restarts) -> api.Restarts | None:
+    """Write the failures so far; None where there were none."""
+    if restarts == NO_RESTARTS:
+        return None
+    return api.Restarts.model_construct(
+        failures=restarts.failures,
+        counted_since=Time.of(restarts.counted_since) if restarts.counted_since else None,
+        retry_at=Time.of(restarts.retry_at) if restarts.retry_at else None,
+        last_generation=restarts.last_world,
+        last_reason=restarts.last_reason,
+        last_exit_code=restarts.last_exit_code,
+        last_message=restarts.last_message,
+        blamed=restarts.blamed or None,
+        newcomers=_write_newcomers(restarts.newcomers),
+    )
+
+
+def read_rejections(stored: api.Rejections | None) -> Rejections | None:
+    """Read which nodes did not take workers."""
+    if stored is None:
+        return None
+    return Rejections(
+        count=stored.count,
+        worker=stored.worker,
+        retry_at=stored.retry_at.datetime,
+        message=stored.message,
+        nodes=stored.nodes or (),
+    )
+
+
+def write_rejections(rejections: Rejections | None) -> api.Rejections | None:
+    """Write which nodes did not take workers."""
+    if rejections is None:
+        return None
+    return api.Rejections.model_construct(
+        count=rejections.count,
+        worker=rejections.worker,
+        retry_at=Time.of(rejections.retry_at),
+        message=rejections.message,
+        nodes=rejections.nodes or None,
+    )
+
+
+def _read_newcomers(stored: api.Newcomers | None) -> Newcomers | None:
+    if stored is None:
+        return None
+    held = tuple(HeldBack(ordered(one.workers), one.generation) for one in stored.held or ())
+    return Newcomers(stored.failures, stored.retry_at.datetime, held)
+
+
+def _write_newcomers(newcomers: Newcomers | None) -> api.Newcomers | None:
+    if newcomers is None:
+        return None
+    return api.Newcomers.model_construct(
+        failures=newcomers.failures,
+        retry_at=Time.of(newcomers.retry_at),
+        held=tuple(
+            api.HeldBack.model_construct(workers=Serials.of(one.workers), generation=one.world)
+            for one in newcomers.held
+        )
+        or None,
+    )
