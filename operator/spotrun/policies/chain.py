@@ -65,7 +65,7 @@ from spotrun.policies.workers.partial_capacity import (
     unused_again_seconds,
     within_reach,
 )
-from spotrun.policies.workers.policy import creations, give_numbers, wants
+from spotrun.policies.workers.policy import creations, give_numbers, target_size
 from spotrun.policies.workers.settlement import releases, settle
 from spotrun.policies.workers.volume_check import check_volume
 from spotrun.policies.world.checkpoint_requests import order_checkpoint
@@ -215,7 +215,7 @@ def _again(view: View, status: JobState, refresh: float | None) -> float:
             checkpoint_again_seconds(view, status),
             budget_again_seconds(view, status),
             schedule_again_seconds(view),
-            placement_again_seconds(view, status, wants(view, status)),
+            placement_again_seconds(view, status, target_size(view, status)),
             scaling_again_seconds(view, status),
             idle_again_seconds(view, status),
             unused_again_seconds(view, status),

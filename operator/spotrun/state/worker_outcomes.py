@@ -157,7 +157,7 @@ def _out_of_touch(job: JobSnapshot) -> tuple[int, ...]:
     Whoever is lost right after a world was entered is missed by no neighbour: none has heard a
     heartbeat of it in that world.
     """
-    members, generation = _crew(job)
+    members, generation = _who_trains(job)
     reports = (worker.agent.report for worker in job.workers if worker.agent is not None)
     return members if any(report.broken == generation for report in reports) else ()
 
@@ -201,7 +201,7 @@ def _is_silent(worker: Worker, job: JobSnapshot) -> bool:
     if not _has_come(worker, job) and job.leading_seconds < _time_to_come(job):
         return False
     if agent is None:  # it trained under another leader, and has not come over to this one
-        return worker.serial in _crew(job)[0]
+        return worker.serial in _who_trains(job)[0]
     return agent.heard_seconds > _SILENT_SECONDS
 
 
@@ -217,7 +217,7 @@ def _time_to_come(job: JobSnapshot) -> float:
 
 def _suspects(job: JobSnapshot) -> dict[int, set[int]]:
     """The workers whose heartbeats are missed in the present world, and who misses them."""
-    members, generation = _crew(job)
+    members, generation = _who_trains(job)
     found: dict[int, set[int]] = {}
     for worker in job.workers:
         report = worker.agent.report if worker.agent is not None else None
@@ -229,7 +229,7 @@ def _suspects(job: JobSnapshot) -> dict[int, set[int]]:
     return found
 
 
-def _crew(job: JobSnapshot) -> tuple[tuple[int, ...], int]:
+def _who_trains(job: JobSnapshot) -> tuple[tuple[int, ...], int]:
     """Return the workers that train, by rank, and their world's number, not that of a prepared one.
 
     Once the job has succeeded nobody does: who has ended by itself is missed by the others for a

@@ -35,7 +35,7 @@ def give_numbers(view: View, status: JobState) -> JobState:
     A worker under notice is replaced while it still trains, so for a while there may be more
     workers than `max`.
     """
-    size = wants(view, status)
+    size = target_size(view, status)
     new = len(missing(view, status, size)) - len(owed(view, status)) if size else 0
     if new <= 0:
         return status
@@ -44,7 +44,7 @@ def give_numbers(view: View, status: JobState) -> JobState:
     return record(view, status, reason.value, why, {"workers": str(new)}) if why else status
 
 
-def wants(view: View, status: JobState) -> int:
+def target_size(view: View, status: JobState) -> int:
     """Return how many workers there should be now."""
     if holds_back(status) or must_wait(view, status):
         return 0
@@ -59,7 +59,7 @@ def creations(view: View, status: JobState) -> tuple[Create, ...]:
     A member whose pod has vanished is made again only when no world counts on it any more: the new
     one knows nothing of what the old one had.
     """
-    size = wants(view, status)
+    size = target_size(view, status)
     if not size or waits_for_retry(view, status) or waits_after_rejection(view, status):
         return ()
     new = [serial for serial in owed(view, status) if serial not in relied_on(status)]
@@ -78,7 +78,7 @@ def creations(view: View, status: JobState) -> tuple[Create, ...]:
 def removals(view: View, status: JobState) -> tuple[Remove | Withdraw, ...]:
     """Remove the workers that are not wanted, once no world counts on them."""
     gone = [remove for remove in _leaving(view, status) if not _is_going(view, remove)]
-    known, size = {remove.serial for remove in gone}, wants(view, status)
+    known, size = {remove.serial for remove in gone}, target_size(view, status)
     taken = [*withdrawals(view, status, size), *kept_away_in_vain(view, status)] if size else []
     once = {one.serial: one for one in taken if one.serial not in known}
     return (*gone, *once.values())
@@ -104,7 +104,7 @@ def _leaving(view: View, status: JobState) -> Iterable[Remove]:
 def _surplus(view: View, status: JobState) -> Iterable[Remove]:
     """Return who is replaced by other capacity, and who is one too many."""
     needed = relied_on(status)  # newcomers for whom a world is prepared may be too many
-    size = wants(view, status)
+    size = target_size(view, status)
     replaced = retiring(view, status, size)
     free = [worker for worker in view.staying if worker.serial not in needed]
     workers, why = view.job.spec.workers, "the job needs fewer workers"

@@ -18,10 +18,10 @@ from spotrun.policies.world.join_timeout import (
 )
 from spotrun.policies.world.loss import after_failure, after_hang, after_loss, loss_again_seconds
 from spotrun.policies.world.resize import (
-    follow_wishes,
     growth_again_seconds,
     leave_again_seconds,
     newcomers_again_seconds,
+    resize,
     save_again_seconds,
 )
 from spotrun.policies.world.start import start, start_again_seconds
@@ -62,7 +62,7 @@ def _next(view: View, status: JobState) -> JobState:
     for has_happened, answer in _TROUBLES:
         if has_happened(view, status):
             return answer(view, status)
-    return follow_wishes(view, status)
+    return resize(view, status)
 
 
 _TROUBLES: tuple[tuple[Callable[[View, JobState], object], Policy], ...] = (

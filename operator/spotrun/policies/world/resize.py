@@ -45,7 +45,7 @@ PREPARE_SECONDS = 300.0
 """So long newcomers that are ready wait for others that are not."""
 
 
-def follow_wishes(view: View, status: JobState) -> JobState:
+def resize(view: View, status: JobState) -> JobState:
     """Take in newcomers, let departing and surplus workers go."""
     hurry = _somebody_must_leave_now(view, status)
     if some_unheard(view, members(view, status)):

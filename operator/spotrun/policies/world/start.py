@@ -22,7 +22,7 @@ def start(view: View, status: JobState) -> JobState:
     Where the last world became too small its survivors keep its state: they go on as soon as there
     are enough, and the rest joins later.
     """
-    status = _forget_the_dead(view, status)
+    status = _forget_lost_holders(view, status)
     keepers = holders(view, status)
     if waits_for_retry(view, status) or some_unheard(view, keepers):
         return status
@@ -47,7 +47,7 @@ def start(view: View, status: JobState) -> JobState:
     return publish(view, status, chosen, How.RESTART, why, switch=True)
 
 
-def _forget_the_dead(view: View, status: JobState) -> JobState:
+def _forget_lost_holders(view: View, status: JobState) -> JobState:
     """Forget state holders that are gone: one that is made anew holds nothing."""
     world = status.world
     if world.holder_set <= view.alive_serials:
