@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from spotrun_trainer.agent.processes.warm_pool import Interpreters
 from spotrun_trainer.hooks.python_path import watch_processes, with_site
 from spotrun_trainer.process.ipc_files import read_progress
+from spotrun_trainer.telemetry.trace import Trace
 
 TRAINING = """
     import torch
@@ -109,3 +111,22 @@ def test_the_folder_is_put_before_the_others_once(before: str) -> None:
     once = with_site({"PYTHONPATH": before})
     assert once.endswith(before)
     assert with_site({"PYTHONPATH": once}) == once
+
+
+def test_an_interpreter_that_was_begun_ahead_counts_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPOTRUN_DIR", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", with_site(os.environ))
+    file = tmp_path / "script.py"
+    file.write_text(textwrap.dedent(TRAINING))
+    interpreters = Interpreters(Trace(None), room=lambda: 1e12)
+    interpreters._not_before = 0.0
+    interpreters.look()
+    env = {**os.environ, "SPOTRUN_GENERATION": "4"}
+    process = interpreters.start([sys.executable, "-u", str(file)], env, 1, 2)
+    assert process is not None
+    assert process.wait(timeout=120) == 0
+    interpreters.close()
+    told = read_progress(tmp_path)
+    assert (told.generation, told.step) == (4, 5)
