@@ -50,8 +50,8 @@ def read(status: TrainingJobStatus) -> JobState:
         conditions=status.conditions,
         next_serial=status.next_serial,
         settled=status.settled,
-        lost=status.lost,
-        failed=status.failed,
+        lost=_set(status.lost),
+        failed=_set(status.failed),
         accumulators=status.accumulators,
     )
 
@@ -100,8 +100,8 @@ def write(state: JobState) -> TrainingJobStatus:
         conditions=state.conditions,
         next_serial=state.next_serial,
         settled=state.settled,
-        lost=state.lost,
-        failed=state.failed,
+        lost=_serials(sorted(state.lost)),
+        failed=_serials(sorted(state.failed)),
         accumulators=state.accumulators,
     )
 
@@ -187,6 +187,10 @@ def _write_unused(unused: Unused) -> stored.Unused | None:
 
 def _numbers(serials: Serials | None) -> tuple[int, ...]:
     return serials.numbers if serials is not None else ()
+
+
+def _set(serials: Serials | None) -> frozenset[int]:
+    return serials.set if serials is not None else frozenset()
 
 
 def _serials(numbers: Iterable[int]) -> Serials | None:

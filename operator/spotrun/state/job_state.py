@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cached_property
 
 from spotrun.api.cost import Accumulators, Cost
-from spotrun.api.field_types.text_values import Intervals, Serials
+from spotrun.api.field_types.text_values import Intervals
 from spotrun.api.meta import Condition
 from spotrun.api.names import Phase, SuspendedBy
 from spotrun.api.scaling import ScalingStatus
@@ -119,8 +119,8 @@ class JobState:
     conditions: tuple[Condition, ...] | None = None
     next_serial: int | None = None
     settled: Intervals | None = None
-    lost: Serials | None = None
-    failed: Serials | None = None
+    lost: frozenset[int] = frozenset()
+    failed: frozenset[int] = frozenset()
     accumulators: Accumulators | None = None
     # A status that no operator can have written: it stays as it is, except for what is said of it.
     unread: TrainingJobStatus | None = None

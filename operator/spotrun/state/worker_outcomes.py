@@ -12,7 +12,7 @@ from datetime import datetime
 from spotrun.api.names import Phase, Reason
 from spotrun.api.status import How
 from spotrun.state.snapshot import JobSnapshot, Pod, PodEnd, PodPhase, Worker
-from spotrun.state.worker_ids import numbers, ranges
+from spotrun.state.worker_ids import ranges
 from spotrun.wire import Ending
 
 INTERRUPTIONS = frozenset({Reason.RECLAIMED, Reason.NODE_LOST, Reason.DRAINED, Reason.PREEMPTED})
@@ -67,14 +67,13 @@ class Fate:
 def fates(job: JobSnapshot, now: datetime | None = None) -> dict[int, Fate]:
     """The ends of those workers that have ended, by serial; without a time a deletion is an end."""
     doubted, settled = _doubted(job), ranges(job.status.settled)
-    failed = numbers(job.status.failed)
     found = {
         worker.serial: _fate(
             worker,
             now,
             lost=_why_lost(worker, job, doubted),
             is_settled=worker.serial in settled,
-            has_failed=worker.serial in failed,
+            has_failed=worker.serial in job.status.failed,
         )
         for worker in job.workers
     }
@@ -185,7 +184,7 @@ def _has_time_left(worker: Worker, now: datetime | None) -> bool:
 
 def _why_lost(worker: Worker, job: JobSnapshot, doubted: frozenset[int]) -> str | None:
     """Return why a worker in doubt counts as lost; one that was given up is not believed again."""
-    if worker.serial in numbers(job.status.lost):
+    if worker.serial in job.status.lost:
         return f"{worker.pod.name} was given up"
     if worker.serial not in doubted:
         return None

@@ -3,6 +3,7 @@ from dataclasses import fields, replace
 from hypothesis import given, settings
 
 from devcluster.client import Manifest
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Phase
 from spotrun.api.status import TrainingJobStatus
 from spotrun.state.codec import read, read_said, write
@@ -12,7 +13,7 @@ from tests.support.jobs.stored_state import stored
 
 
 def normal_form(status: TrainingJobStatus) -> Manifest:
-    """Return the status as it is written: what says nothing is left out, and so is no world."""
+    """Return the status as it is written: sets ascend, and what says nothing is left out."""
     manifest = status.manifest()
     world = manifest.get("world", {})
     for name in ("trained", "spent", "late", "joined", "breaks", "planned"):
@@ -20,6 +21,10 @@ def normal_form(status: TrainingJobStatus) -> Manifest:
             world.pop(name, None)
     if world == {"generation": 0, "members": "", "switch": False, "how": "Restart"}:
         del manifest["world"]
+    for name in manifest.keys() & {"lost", "failed"}:
+        manifest[name] = Serials.of(sorted(Serials(manifest[name]).set))
+        if not manifest[name]:
+            del manifest[name]
     if manifest.get("unused") == {"count": 0, "size": 0, "room": 0}:
         del manifest["unused"]
     _drop_empty(manifest, "rejections", "nodes")

@@ -114,18 +114,18 @@ def test_whoever_was_told_to_end_has_not_failed(reason: Ending | None) -> None:
 @pytest.mark.parametrize(
     ("failed", "disrupted", "cause"),
     [
-        ("0", None, Reason.EXIT_CODE),
-        ("1", None, None),
-        (None, None, None),
-        ("0", "DeletionByPodGC", Reason.NODE_LOST),
+        ({0}, None, Reason.EXIT_CODE),
+        ({1}, None, None),
+        (set(), None, None),
+        ({0}, "DeletionByPodGC", Reason.NODE_LOST),
     ],
 )
 def test_who_had_failed_before_it_was_told_to_end_has_failed(
-    failed: str | None, disrupted: str | None, cause: Reason | None
+    failed: set[int], disrupted: str | None, cause: Reason | None
 ) -> None:
     pod = {"deleting": True, "end": PodEnd(exit_code=1), "disrupted": disrupted}
     job = a_job().with_worker(0, **pod)
-    ended = fate(job.with_status(failed=Serials(failed) if failed else None))
+    ended = fate(job.with_status(failed=frozenset(failed)))
     assert ended is not None
     assert ended.cause is cause
 
@@ -160,9 +160,9 @@ FORCED = {"deleting": True, "killed_at": NOW, "is_forced": True}
         ),
     ],
 )
-@pytest.mark.parametrize("lost", [None, Serials("0")])
+@pytest.mark.parametrize("lost", [frozenset[int](), frozenset({0})])
 def test_a_pod_is_over_that_is_given_up_by_force_on_a_node_that_does_not_answer(
-    lost: Serials | None, node: Node, pod: dict[str, Any], is_over: bool
+    lost: frozenset[int], node: Node, pod: dict[str, Any], is_over: bool
 ) -> None:
     job = a_job().with_worker(0, ready=True, heard=60.0, node=node, **pod).with_status(lost=lost)
     found = fate(job)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS, MAX_MESSAGE_CHARS
-from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.policies.failures.backoff import LONGEST_PAUSE, blamed_with, pause_after, pause_seconds
 from spotrun.policies.failures.hang import is_hung, stands_seconds
@@ -22,7 +21,7 @@ from spotrun.state.conditions import record, state
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.failures import Restarts
 from spotrun.state.view import FINISHED, View
-from spotrun.state.worker_ids import numbers, ranges
+from spotrun.state.worker_ids import ranges
 from spotrun.state.worker_outcomes import FAILURES, INTERRUPTIONS
 from spotrun.state.world_members import failed, generation, gone, training
 
@@ -61,7 +60,7 @@ def note_failed(view: View, status: JobState) -> JobState:
     Also while the world that it failed in trains, though its pod may have gone by then: nobody took
     it away.
     """
-    known = numbers(status.failed)
+    known = status.failed
     there = {
         serial
         for serial, fate in view.ends.items()
@@ -70,8 +69,7 @@ def note_failed(view: View, status: JobState) -> JobState:
     failed = there | known.intersection(training(status))
     if failed == known:
         return status
-    new = Serials.of(tuple(sorted(failed))) if failed else None
-    return replace(status, failed=new)
+    return replace(status, failed=frozenset(failed))
 
 
 def waits_for_retry(view: View, status: JobState) -> bool:
@@ -163,7 +161,7 @@ def _ended(view: View, but: frozenset[int] = frozenset()) -> Failure | None:
     if not view.ends:
         return None
     before = view.job.status
-    settled, known = ranges(before.settled), numbers(before.failed) | but
+    settled, known = ranges(before.settled), before.failed | but
     return next(
         (
             Failure(fate.cause, fate.exit_code, fate.message, view.by_serial[serial].pod.node)
@@ -179,10 +177,9 @@ def _ended(view: View, but: frozenset[int] = frozenset()) -> Failure | None:
 
 def _somebody_was_taken(view: View, status: JobState) -> Reason | None:
     """Why a member of the world went that did not fail itself; None if there is no such member."""
-    failed = numbers(status.failed)
     for serial in gone(view, status):
         fate = view.ends.get(serial)
-        if fate is None and serial in failed:
+        if fate is None and serial in status.failed:
             continue  # its pod has gone since
         if fate is None or not fate.is_failure:
             return (fate.cause if fate is not None else None) or Reason.NODE_LOST

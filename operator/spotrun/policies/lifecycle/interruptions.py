@@ -13,7 +13,7 @@ from spotrun.state.conditions import holds_since, state
 from spotrun.state.job_state import JobState
 from spotrun.state.sizes import wanted
 from spotrun.state.view import View, holds_back
-from spotrun.state.worker_ids import numbers, ranges
+from spotrun.state.worker_ids import ranges
 from spotrun.state.world_members import training
 
 
@@ -44,7 +44,7 @@ def _taken(view: View, status: JobState) -> list[int]:
     if (status.settled, status.lost) == (before.settled, before.lost):
         return []
     settled, settled_before = ranges(status.settled), ranges(before.settled)
-    lost, lost_before = numbers(status.lost), numbers(before.lost)
+    lost, lost_before = status.lost, before.lost
     return [
         n
         for n in sorted(view.ends)

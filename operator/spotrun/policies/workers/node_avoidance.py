@@ -8,7 +8,6 @@ node is taken back once it may go where it was not to go.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Reason
 from spotrun.api.status import MOST_AVOIDED
 from spotrun.policies.failures.backoff import nodes_to_avoid
@@ -18,7 +17,7 @@ from spotrun.state.actions import Withdraw
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
-from spotrun.state.worker_ids import numbers, ranges
+from spotrun.state.worker_ids import ranges
 
 _ALIVE_SECONDS = 0.5
 """Who is asked for a sign of life, and lives, gives it within milliseconds."""
@@ -29,16 +28,14 @@ def note_lost(view: View, status: JobState) -> JobState:
 
     Once the others train without it nobody misses it any more, so nothing else would tell.
     """
-    known, settled = numbers(status.lost), ranges(status.settled)
+    known, settled = status.lost, ranges(status.settled)
     given_up = {
         serial
         for serial, fate in view.ends.items()
         if fate.cause is Reason.NODE_LOST and not fate.is_final
     }
-    lost = {n for n in known | given_up if n in view.by_serial and n not in settled}
-    if lost == known:
-        return status
-    return replace(status, lost=Serials.of(tuple(sorted(lost))) if lost else None)
+    lost = frozenset(n for n in known | given_up if n in view.by_serial and n not in settled)
+    return status if lost == known else replace(status, lost=lost)
 
 
 def avoided(view: View, status: JobState) -> tuple[str, ...]:
@@ -80,7 +77,7 @@ def _kept_away_in_vain(view: View, status: JobState) -> list[tuple[Worker, float
 
 def _dead(view: View, status: JobState) -> set[str]:
     """Return the nodes where a worker was lost and no end has been heard of since."""
-    lost = (view.by_serial[n] for n in numbers(status.lost) if n in view.by_serial)
+    lost = (view.by_serial[n] for n in sorted(status.lost) if n in view.by_serial)
     dead = set(_hosts(w for w in lost if w.pod.end is None and not w.pod.is_over))
     return dead.difference(_hosts(filter(_gives_signs_of_life, view.alive))) if dead else dead
 

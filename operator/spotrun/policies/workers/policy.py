@@ -23,7 +23,6 @@ from spotrun.state.replicas import by_slot, new_slots
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View, holds_back, leaves_at
-from spotrun.state.worker_ids import numbers
 from spotrun.state.world_members import counted_on, relied_on
 
 _OF_NO_USE = "no others came with whom it could train"
@@ -131,10 +130,9 @@ def _fenced(view: View, status: JobState) -> Iterable[Remove]:
     Or it trains no more, and side containers keep its pod, and its node, busy. That it has failed
     is stored before: of a pod that is being deleted nobody could tell any more.
     """
-    failed = numbers(status.failed)
     for serial, fate in view.ends.items():
         worker = view.by_serial[serial]
-        if worker.pod.is_over or (fate.is_failure and serial not in failed):
+        if worker.pod.is_over or (fate.is_failure and serial not in status.failed):
             continue
         reason = Reason.RESIZING if worker.pod.end is None else Reason.COMPLETED
         yield _remove(worker, fate.cause or reason, fate.message or "its training has ended")

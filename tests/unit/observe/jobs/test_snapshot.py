@@ -346,7 +346,7 @@ def test_a_ledger_of_millions_that_are_settled_is_true() -> None:
     status = {"nextSerial": 920_000, "settled": others, "lost": live}
     seen = Bench().look(job(status=status))
     assert isinstance(seen, JobSnapshot)
-    assert seen.status.lost == live
+    assert seen.status.lost == live.set
 
 
 def test_annotations_on_the_script_are_kept_apart_from_those_on_its_cost() -> None:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Cost
-from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Phase, Reason
 from spotrun.state.actions import Create, Decision
 from spotrun.state.job_state import JobState
@@ -98,7 +97,7 @@ def test_it_is_not_charged_with_what_another_turns_out_not_to_owe(is_gone: bool)
 
 
 def test_one_that_was_noted_to_cost_no_more_is_paid_once_when_its_pod_vanishes() -> None:
-    job = a_trained_job("finished").with_status(next_serial=2, lost=Serials("1"))
+    job = a_trained_job("finished").with_status(next_serial=2, lost=frozenset({1}))
     job = at_work(job, 0, node=a_node("a"), ready=True, arrived=1)
     lost = at_work(job, 1, node=UNREACHABLE, ready=True, heard=45.0).decide(later(1))
     assert lost.status.accumulators is not None

@@ -62,7 +62,7 @@ STARTING = {"phase": Phase.STARTING, "workers": WorkersStatus(summary="3/8")}
         pytest.param({**STARTING, "reason": "CannotStart"}, 0.0, id="its image is not there"),
         pytest.param({**STARTING, "phase": Phase.RUNNING}, 0.0, id="it trains"),
         pytest.param({**STARTING, "next_serial": 9}, 0.0, id="one more is to be made"),
-        pytest.param({**STARTING, "failed": Serials("0")}, 1.0, id="one of them has failed"),
+        pytest.param({**STARTING, "failed": frozenset({0})}, 1.0, id="one of them has failed"),
     ],
 )
 def test_how_far_a_gang_is_that_starts_is_told_in_seconds_and_not_at_each_step(

@@ -207,11 +207,11 @@ def test_it_is_looked_at_again_when_the_budget_is_spent() -> None:
 
 def test_who_ends_by_itself_is_not_lost_because_others_miss_it() -> None:
     job = a_job(3).training(0, 1, 2, suspects=(2,)).with_worker(2, ready=True, arrived=1, heard=5)
-    assert job.decide().status.lost == "2"
+    assert job.decide().status.lost == {2}
     over_now = succeeded(100).with_spec(3).with_workers(0, 1, ready=True, arrived=1, suspects=(2,))
     over_now = over_now.with_world("0-2").with_worker(2, ready=True, arrived=1, heard=5)
     decision = over_now.decide()
-    assert (decision.status.lost, decision.status.interruptions) == (None, None)
+    assert (decision.status.lost, decision.status.interruptions) == (frozenset(), None)
     assert decision.actions == ()
 
 

@@ -34,7 +34,7 @@ def after_the_loss() -> JobBuilder:
     """The others train without it and miss nobody; its pod is being deleted."""
     lost = {"ready": True, "arrived": 1, "heard": 20.0, "deleting": True, "killed_at": later(100)}
     job = a_job(3).training(0, 2, generation=2).with_worker(1, **lost)
-    return job.with_status(lost=Serials("1"))
+    return job.with_status(lost=frozenset({1}))
 
 
 def test_a_replacement_keeps_away_from_the_node_of_a_worker_that_fell_silent() -> None:
@@ -53,14 +53,14 @@ def test_who_was_given_up_stays_lost_though_nobody_misses_it_any_more() -> None:
 
 def test_a_loss_is_remembered_until_the_worker_is_settled() -> None:
     status = a_crew().decide().status
-    assert status.lost == "1"
+    assert status.lost == {1}
     ended = after_the_loss().with_worker(1, ready=True, **an_end(None, 143), deleting=True)
     settled = ended.decide().status
-    assert (settled.settled, settled.lost) == ("1", None)
+    assert (settled.settled, settled.lost) == ("1", frozenset())
 
 
 def test_a_number_whose_pod_vanished_is_no_longer_lost_so_that_it_can_be_made_again() -> None:
-    assert after_the_loss().without(1).decide().status.lost is None
+    assert not after_the_loss().without(1).decide().status.lost
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_it_is_given_the_time_that_a_new_node_takes() -> None:
 
 
 def test_it_waits_on_while_nothing_is_heard_from_there() -> None:
-    job = a_waiting_worker(created_at=ago(601)).with_status(settled=None, lost=Serials("1"))
+    job = a_waiting_worker(created_at=ago(601)).with_status(settled=None, lost=frozenset({1}))
     lost = after_the_loss().workers[1]
     assert taken_back(replace(job, workers={**job.workers, 1: lost})) == []
 

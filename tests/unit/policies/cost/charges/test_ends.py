@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotrun.api.cost import Accumulators, Cost
-from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Phase, Reason
 from spotrun.policies.cost.charges.ends import MOST_ENDS, read_ends, write_ends
 from spotrun.state.actions import Announce, Decision
@@ -50,7 +49,7 @@ LATER_TOLD = {"phase": PodPhase.FAILED, "ended_at": later(1800), "end": PodEnd(1
 def a_trained_job(phase: str) -> JobBuilder:
     """Both train, or did so until the job was over or held back."""
     job = at_work(a_job(2, min=1, suspend=phase == "suspended").with_facts(**DUE), 0, ready=True)
-    job = job.training(0, 1).with_status(next_serial=2, lost=Serials("1"))
+    job = job.training(0, 1).with_status(next_serial=2, lost=frozenset({1}))
     return job.with_status(phase=Phase.SUCCEEDED) if phase == "finished" else job
 
 
