@@ -38,7 +38,7 @@ class Panel:
     is_name: bool = False  # what is shown is the legend, and the value of no interest
 
     def json(self, number: int, x: int, y: int) -> Json:
-        """As Grafana stores it."""
+        """Return the panel as Grafana stores it."""
         is_now = self.kind != "timeseries"
         panel: Json = {
             "id": number,
@@ -109,14 +109,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Variable:
-    """What is chosen at the top of a dashboard: the values of a label."""
+    """A choice at the top of a dashboard: the values of a label."""
 
     name: str
     query: str
     has_all: bool = False
 
     def json(self) -> Json:
-        """As Grafana stores it."""
+        """Return the variable as Grafana stores it."""
         return {
             "name": self.name,
             "type": "query",
@@ -141,7 +141,7 @@ class Dashboard:
     since: str
 
     def json(self) -> Json:
-        """As Grafana stores it."""
+        """Return the dashboard as Grafana stores it."""
         choose = {
             "name": "datasource",
             "type": "datasource",

@@ -28,7 +28,7 @@ def version() -> str:
 
 
 def ensure(progress: Progress) -> Path:
-    """Where Helm is: on PATH if it is of the pinned minor, which renders alike; else our own."""
+    """Return Helm's path: on PATH if it is of the pinned minor, which renders alike; else ours."""
     on_path = shutil.which("helm")
     if on_path is not None and _is_good_version(Path(on_path)):
         return Path(on_path)
@@ -39,7 +39,7 @@ def ensure(progress: Progress) -> Path:
 
 
 def run(helm: Path, *arguments: str | Path) -> str:
-    """What a command of Helm prints; raises HelmError if it fails."""
+    """Return what a command of Helm prints; raises HelmError if it fails."""
     ran = subprocess.run([helm, *arguments], capture_output=True, text=True, check=False)
     if ran.returncode:
         raise HelmError(ran.stderr.strip() or ran.stdout.strip())

@@ -35,17 +35,17 @@ def version() -> str:
 
 
 def promtool(progress: Progress) -> Path:
-    """Where promtool is."""
+    """Return the path of promtool."""
     return _ensure("promtool", progress)
 
 
 def server(progress: Progress) -> Path:
-    """Where Prometheus itself is."""
+    """Return the path of Prometheus itself."""
     return _ensure("prometheus", progress)
 
 
 def _ensure(name: _Name, progress: Progress) -> Path:
-    """On PATH if it is of the pinned major; else our own."""
+    """Return the path from PATH if that program is of the pinned major; else of our own build."""
     on_path = shutil.which(name)
     if on_path is not None and _is_good_version(Path(on_path)):
         return Path(on_path)

@@ -81,7 +81,7 @@ def _as_ctrl_c(_number: int, _frame: FrameType | None) -> None:
 
 
 def _usual_steps() -> int:
-    """So many that it lasts longer than a worker takes to start, also where cores are many."""
+    """Return steps enough to last longer than a worker takes to start, even on many cores."""
     return _STEPS_PER_CORE * min(os.cpu_count() or 1, _MOST_CORES)
 
 

@@ -1,4 +1,4 @@
-"""What is said at the end: how to look around, and what went wrong if something did. Pure."""
+"""The last lines of a demo: how to look around, and what went wrong if something did. Pure."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ from demo.perform import Outcome
 
 
 def commands(job: Job) -> list[str]:
-    """What kubectl can show of it."""
+    """Return the kubectl commands that show the job and its surroundings."""
     return [
         "    kubectl get trainingjobs -o wide",
         f"    kubectl describe trainingjob {job.name}",

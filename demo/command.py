@@ -1,4 +1,4 @@
-"""What `python -m demo` does, from a job to an exit code."""
+"""The command `python -m demo`, from a job to an exit code."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ _ERRORS = (
 
 @dataclass(frozen=True)
 class Options:
-    """How it was asked for."""
+    """The options that the demo was started with."""
 
     job: Job
     keep: bool = False

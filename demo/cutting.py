@@ -1,4 +1,4 @@
-"""Which of the many moments of a demo a recording shows, and for how long. Pure."""
+"""The choice of moments for a recording of a demo, and how long each is shown. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ LONGEST_PAUSE_SECONDS = 15.0
 
 @dataclass(frozen=True)
 class Shot:
-    """What the screen showed from a moment on."""
+    """The lines that the screen showed from a moment on."""
 
     at_seconds: float
     lines: tuple[Line, ...]

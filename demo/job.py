@@ -31,7 +31,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The job's name."""
         return str(self.manifest["metadata"]["name"])
 
     @property
@@ -56,7 +56,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Local:
-    """What is different here from the cluster that an example is written for."""
+    """The differences between this cluster and the one that an example is written for."""
 
     scripts: Path  # what an image would bring: process nodes pull none
     steps: int  # so many that the demo is over within two minutes

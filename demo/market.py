@@ -38,7 +38,7 @@ class NewNode:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """What the platform marks it with."""
+        """The labels that the platform puts on the node."""
         pool = self.pool
         return pool_labels(
             PLATFORM,
@@ -50,7 +50,7 @@ class NewNode:
 
     @property
     def annotations(self) -> dict[str, Any]:
-        """Its price."""
+        """The annotation with the node's price."""
         return {USD_PER_HOUR: self.pool.usd_per_hour}
 
 
@@ -61,7 +61,7 @@ def first_nodes() -> tuple[NewNode, ...]:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a pod asks of its node: one line of its affinity."""
+    """A requirement of a pod for its node: one line of its affinity."""
 
     label: str
     operator: str  # In or NotIn; any other is taken to hold

@@ -1,4 +1,4 @@
-"""What is new between two moments, as sentences for the plain output and the diary. Pure."""
+"""The news between two moments, as sentences for the plain output and the diary. Pure."""
 
 from collections.abc import Iterator
 
@@ -52,7 +52,7 @@ def ticker(scene: Scene) -> str:
 
 
 def cost(scene: Scene) -> str:
-    """What the operator says that the job has cost."""
+    """Say the job's cost, as the operator has published it."""
     if scene.usd is None:
         return "not metered yet"
     rate = f", ${scene.usd_per_hour}/h now" if scene.usd_per_hour else ""

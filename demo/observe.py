@@ -62,7 +62,7 @@ class Observer:
         return time.monotonic() - self._began
 
     def scene(self) -> Scene:
-        """What is to be seen now."""
+        """Return the scene that is to be seen now."""
         return compose(self._seen, self.seconds)
 
     async def news(self, timeout_seconds: float) -> None:

@@ -118,7 +118,7 @@ def _is_held(lease: dict[str, Any] | None) -> bool:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """In order, else by force."""
+    """End a process in order, else by force."""
     if process.returncode is not None:
         return
     process.terminate()

@@ -32,7 +32,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 @dataclass(frozen=True)
 class Frame:
-    """What the terminal shows for some time."""
+    """The lines that the terminal shows for some time."""
 
     lines: tuple[Line, ...]
     seconds: float
@@ -101,7 +101,7 @@ def _run(found: re.Match[str], column: int, look: str) -> str:
 
 
 def _look(style: Style) -> str:
-    """What differs from plain text, as attributes."""
+    """Return as SVG attributes what differs from plain text."""
     colour = f' fill="{style.color.get_truecolor(THEME).hex}"' if style.color else ""
     return colour + (f" {_DIM}" if style.dim else "") + (f" {_BOLD}" if style.bold else "")
 

@@ -1,4 +1,4 @@
-"""What a user of the cluster sees at one moment, and how it is read from its objects. Pure."""
+"""The cluster as its user sees it at one moment, and how that is read from its objects. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -103,7 +103,7 @@ class Scene:
         return next((node for node in self.nodes if node.name == name), None)
 
     def workers_on(self, node: str) -> tuple[Worker, ...]:
-        """Who is, or was until its pod is removed, on a node."""
+        """Return the workers of a node, those that have ended too until their pods are removed."""
         return tuple(worker for worker in self.workers if worker.node == node)
 
 
@@ -241,7 +241,7 @@ def read_step(line: str) -> Step | None:
 
 
 def read_event(event: Manifest, job: str) -> tuple[str, str] | None:
-    """What an event is about, and its words; None if it is about something else."""
+    """Return the kind of object that an event is about, and its words; None if it is unrelated."""
     regarding = event.get("regarding") or {}
     kind = regarding.get("kind", "")
     if (kind, regarding.get("name")) == ("TrainingJob", job) or (

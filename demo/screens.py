@@ -1,4 +1,4 @@
-"""Where the demo shows itself: lines with times, or a live view where there is a terminal."""
+"""The output of the demo: lines with times, or a live view if there is a terminal."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ _TICK_SECONDS = 5.0
 
 
 class Screen(Protocol):
-    """What the performance needs."""
+    """An output as the performance needs it."""
 
     def tell(self, text: str) -> None:
         """Say what happens, with the time."""
@@ -31,7 +31,7 @@ class Screen(Protocol):
 
 
 class Diary:
-    """What was told, and what is new in each scene, with the times."""
+    """A record of all that was told and of what is new in each scene, with the times."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.entries: list[Entry] = []
@@ -41,7 +41,7 @@ class Diary:
 
     @property
     def seconds(self) -> float:
-        """Since it was begun."""
+        """The seconds since the diary was begun."""
         return self._now() - self._began
 
     def write(self, text: str) -> Entry:

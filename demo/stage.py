@@ -1,4 +1,4 @@
-"""What the demo plays on: a Kubernetes, its nodes, and the operator with no rights but its own."""
+"""The stage of the demo: a Kubernetes, its nodes, and the operator with no rights but its own."""
 
 import asyncio
 import json
@@ -82,7 +82,7 @@ async def open_stage(cluster: Cluster, job: Job, tell: Tell) -> AsyncIterator[St
 
 
 async def _until_known(operator: Operator, client: Client) -> None:
-    """Until the operator has found each pool: it places workers by what it knows by then."""
+    """Wait until the operator has found each pool: it places workers by what it knows by then."""
     pools = at("capacitypools", group="spotrun.dev/v1alpha1")
     found: set[str] = set()
     try:

@@ -1,4 +1,4 @@
-"""What befalls the nodes, and when: a pure plan, told by what is seen and what was done before.
+"""The events that happen to nodes, and when: a pure plan, from what is seen and what was done.
 
 1. A spot node gets a notice; when its worker is gone, or the notice has run out, so is the node.
 2. Later another spot node loses its power, and nobody says so; its object goes some seconds after.

@@ -1,4 +1,4 @@
-"""What the demo has shown, in figures: from what was watched, and only from that. Pure."""
+"""The figures that a demo has shown: from what was watched, and only from that. Pure."""
 
 import statistics
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class Stall:
 
 @dataclass(frozen=True)
 class Loss:
-    """What one of the events did to the training."""
+    """The effect of one event on the training."""
 
     act: Act
     stalls: tuple[Stall, ...]
@@ -35,7 +35,7 @@ class Loss:
 
     @property
     def stalled_seconds(self) -> float:
-        """All its stalls together."""
+        """All stalls after the event together."""
         return sum(stall.seconds for stall in self.stalls)
 
 
@@ -80,7 +80,7 @@ def find_stalls(steps: Sequence[Sighting]) -> list[Stall]:
 
 
 def find_repeats(steps: Sequence[Sighting]) -> list[tuple[float, int]]:
-    """When the training went back in its steps, and by how many."""
+    """Return each time at which the training went back in its steps, and by how many."""
     return [
         (at, before.number - after.number + 1)
         for (_, before), (at, after) in pairwise(steps)

@@ -73,7 +73,7 @@ def _up(options: argparse.Namespace) -> int:
 
 
 def _env_command(options: argparse.Namespace) -> str:
-    """What prints the variables of this cluster, with the Python that can."""
+    """Return the command that prints this cluster's variables, with a Python that can do so."""
     python = os.path.relpath(sys.executable)
     told = {"--name": options.name != "dev" and options.name, "--directory": options.directory}
     which = [f"{flag}={value}" for flag, value in told.items() if value]

@@ -1,4 +1,4 @@
-"""Who talks to the API server, and how."""
+"""Clients' access to the API server: its address, and certificates."""
 
 import json
 import ssl
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Access:
-    """How to reach the API server as somebody."""
+    """The address of the API server and the certificate to show it, as one user."""
 
     server: str
     ca_file: Path

@@ -19,7 +19,7 @@ these by chance before the one for whom it was chosen listens."""
 
 @dataclass(frozen=True)
 class Ports:
-    """What a control plane and its kubelets listen on, all at the block's first address."""
+    """The ports of a control plane and its kubelets, all at the block's first address."""
 
     etcd: int = 2379
     etcd_peers: int = 2380
@@ -42,7 +42,7 @@ class AddressBlock:
 
     @property
     def host(self) -> str:
-        """Where the control plane and the kubelets' server listen."""
+        """The address at which the control plane and the kubelets' server listen."""
         return f"127.{self.number}.0.1"
 
     def pod_address(self) -> str:

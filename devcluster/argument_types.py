@@ -1,6 +1,6 @@
-"""What command lines are given, for `type` of argparse, and why something else will not do.
+"""Types of command line arguments, for `type` of argparse, which say why a value will not do.
 
-For benches and the demo as well, whose `--help` comes at once: no library is imported here.
+Benches and the demo use them as well, whose `--help` comes at once: no library is imported here.
 """
 
 import argparse
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def how_many(text: str) -> int:
-    """How many, from 1 on: nothing can be said of none."""
+    """Read a count from 1 on: nothing can be said of none."""
     if not (text.isascii() and text.isdigit() and int(text)):
         raise argparse.ArgumentTypeError(f"{text!r} is not how many: use 1, 2, 3 ...")
     return int(text)

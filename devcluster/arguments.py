@@ -25,7 +25,7 @@ What it is, what it is not, and how it works: devcluster/README.md
 
 
 class Commands(Protocol):
-    """What `add_subparsers` returns."""
+    """The object that `add_subparsers` returns."""
 
     def add_parser(self, name: str, *, help: str) -> argparse.ArgumentParser: ...  # noqa: A002
 
@@ -144,7 +144,10 @@ def _add_kubernetes(command: argparse.ArgumentParser) -> None:
 
 
 def _name(text: str) -> str:
-    """It is that of a folder, which `down` removes: no way out of where clusters live."""
+    """Read a cluster's name.
+
+    It is that of a folder, which `down` removes: no way out of where clusters live.
+    """
     if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]{0,62}", text):
         raise argparse.ArgumentTypeError(f"{text!r} is no name: use letters, digits, '-' and '_'")
     return text
@@ -189,7 +192,7 @@ def _component_flag(text: str) -> str:
 
 
 def _writable_folder(text: str) -> Path:
-    """It is made if it is missing, so what counts is the nearest folder that there is."""
+    """Read a folder: it is made if it is missing, so the nearest folder that there is counts."""
     folder = Path(text)
     places = (folder.absolute(), *folder.absolute().parents)
     there = next(place for place in places if os.access(place, os.F_OK))

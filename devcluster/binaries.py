@@ -74,7 +74,7 @@ def _required(go_mod: str, module: str) -> str:
 
 
 def ensure(wanted: Pin, progress: Progress) -> dict[str, Path]:
-    """Where each binary is, after building what is neither on the machine nor in the cache."""
+    """Return each binary's path, after building what is neither on the machine nor in the cache."""
     cached = cache_root() / wanted.key
     found = {name: _existing(name, wanted, cached) for name in ("etcd", *KUBERNETES)}
     missing = [name for name in (*KUBERNETES, "etcd") if found[name] is None]

@@ -17,7 +17,7 @@ _SKEW = datetime.timedelta(hours=1)  # clocks that tests move backwards still fi
 
 @dataclass(frozen=True)
 class KeyPair:
-    """Where a certificate and its key are."""
+    """The files of a certificate and its key."""
 
     cert_file: Path
     key_file: Path

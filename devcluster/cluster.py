@@ -93,7 +93,7 @@ class Cluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a shell needs to work with this cluster."""
+        """Return the variables that a shell needs to work with this cluster."""
         return {
             "KUBECONFIG": str(self.kubeconfig),
             "KUBECACHEDIR": str(self.directory / "kubectl-cache"),
@@ -122,7 +122,7 @@ class Cluster:
         return ran
 
     def kubelet_tls(self) -> ssl.SSLContext:
-        """What the kubelets' server shows; it lets in only the API server."""
+        """Return the TLS settings of the kubelets' server, which lets in only the API server."""
         identities = self.control.layout.identities
         return server_context(identities.kubelet, identities.ca_file)
 

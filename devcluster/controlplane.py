@@ -43,7 +43,7 @@ class Identities:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where one control plane lives."""
+    """The folders, addresses and certificates of one control plane."""
 
     directory: Path
     logs: Path
@@ -62,7 +62,7 @@ class Layout:
         return Access(self.server, self.identities.ca_file, who.cert_file, who.key_file)
 
     def log(self, component: str) -> Path:
-        """Where a component writes."""
+        """Return the file that a component logs to."""
         return self.logs / f"{component}.log"
 
 

@@ -26,7 +26,7 @@ class BuildError(Exception):
 
 @dataclass(frozen=True)
 class Program:
-    """What to build: a main package of the modules that a folder's go.mod pins."""
+    """A program to build: a main package of the modules that a folder's go.mod pins."""
 
     name: str
     package: str

@@ -1,4 +1,4 @@
-"""What the supervisor of a cluster can be told: the commands that need it running."""
+"""Commands to the supervisor of a cluster: those that need it running."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

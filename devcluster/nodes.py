@@ -166,7 +166,7 @@ class Nodes:
 
     @property
     def num_pod_writes(self) -> int:
-        """How often the kubelet has written a status or confirmed a deletion."""
+        """The number of times that the kubelet has written a status or confirmed a deletion."""
         return self._kubelet.api.num_pod_writes
 
     async def add(

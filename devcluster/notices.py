@@ -1,4 +1,4 @@
-"""How a node says that it is going away, in each dialect, as API writes. Pure.
+"""Notices that a node is going away, in each dialect, as API writes. Pure.
 
 Emulated: the writes are those that the named component is documented to make, made by us.
 """
@@ -20,7 +20,7 @@ NTH = "aws-node-termination-handler"
 
 
 class Dialect(StrEnum):
-    """What a node that is going away looks like, named by who makes it look so."""
+    """The marks of a node that is going away, named by the component that puts them there."""
 
     CORDON = "cordon"  # kubectl drain, node upgrades, the termination handler by default
     KARPENTER_DISRUPTED = "karpenter-disrupted"  # the taint, with the hard end as annotation
@@ -50,7 +50,7 @@ class Write:
 
 @dataclass(frozen=True)
 class Marks:
-    """What a dialect leaves on a node."""
+    """The traces that a dialect leaves on a node."""
 
     taints: tuple[Manifest, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""How each platform marks its nodes: the labels and taints of spot and on-demand capacity. Pure.
+"""The marks of each platform's nodes: labels and taints of spot and on-demand capacity. Pure.
 
 Emulated: these are the marks as the platforms document them, not the platforms.
 """
@@ -13,7 +13,7 @@ Capacity = Literal["spot", "on-demand"]
 
 
 class Platform(StrEnum):
-    """Who makes the nodes."""
+    """The platform that makes the nodes."""
 
     EKS = "eks"  # managed node groups
     KARPENTER = "karpenter"
@@ -25,7 +25,7 @@ class Platform(StrEnum):
 
 @dataclass(frozen=True)
 class Marks:
-    """What a pool's nodes carry."""
+    """The labels and taints of a pool's nodes."""
 
     labels: Mapping[str, str]
     taints: tuple[Manifest, ...] = field(default_factory=tuple)

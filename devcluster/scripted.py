@@ -25,7 +25,7 @@ OOM_KILLED = Exit(137, "OOMKilled")
 
 @dataclass(frozen=True)
 class Context:
-    """What a container played by a coroutine knows and can do."""
+    """The knowledge and means of a container that is played by a coroutine."""
 
     pod: Manifest
     container: Manifest
@@ -41,7 +41,7 @@ Play = Callable[[Context], Awaitable[Exit]]
 
 @dataclass(frozen=True)
 class Script:
-    """How the containers of a pod behave."""
+    """The behaviour of the containers of a pod."""
 
     start_seconds: float = 0
     start_error: StartError | None = None  # it does not start; None: it does

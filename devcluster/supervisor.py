@@ -31,7 +31,7 @@ class NotRunningError(Exception):
 
 @dataclass(frozen=True)
 class State:
-    """What `down` must know to clean up after everything was killed."""
+    """The facts that `down` needs to clean up after everything was killed."""
 
     marker: str
     pid: int
@@ -50,7 +50,7 @@ def require_own(directory: Path) -> None:
 
 
 def read_state(directory: Path) -> State | None:
-    """What a supervisor left in the directory, running or not."""
+    """Return the state that a supervisor left in the directory, running or not."""
     try:
         return State(**json.loads((directory / STATE).read_text()))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What kubelets write to the API server, with the patience of kubelets."""
+"""Writes of kubelets to the API server, with the patience of kubelets."""
 
 import asyncio
 import logging

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 
 
 class ClosedError(Exception):
-    """What was waited for is not wanted any more."""
+    """Raised where somebody waits for a thing that is not wanted any more."""
 
 
 class Closing:

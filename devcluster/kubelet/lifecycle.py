@@ -1,4 +1,4 @@
-"""When containers are restarted, and after how long. Pure."""
+"""Restarts of containers: whether, and after how long. Pure."""
 
 from dataclasses import dataclass
 

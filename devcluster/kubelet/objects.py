@@ -14,7 +14,7 @@ LEASE_NAMESPACE = "kube-node-lease"
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """What is asked of a node; quantities are Kubernetes' own, e.g. {"nvidia.com/gpu": "8"}."""
+    """A node as it is asked for; quantities are Kubernetes' own, e.g. {"nvidia.com/gpu": "8"}."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class NodeSpec:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where the kubelet API of a node is served."""
+    """The address and port at which the kubelet API of a node is served."""
 
     address: str
     port: int

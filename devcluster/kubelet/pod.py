@@ -23,7 +23,7 @@ from devcluster.kubelet.status import not_initialized, rejected_status
 
 
 class Host(Protocol):
-    """What a pod needs of its node; stays silent while the node is cut off."""
+    """A node as its pods need it; stays silent while the node is cut off."""
 
     runtime: Runtime
     timing: Timing

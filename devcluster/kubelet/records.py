@@ -1,4 +1,4 @@
-"""What a kubelet remembers of a pod: plain data, from which its status is computed."""
+"""A kubelet's memory of a pod: plain data, from which its status is computed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,7 +48,10 @@ class ContainerRecord:
 
     @property
     def exit_code(self) -> int | None:
-        """How the newest run ended, also while the next one is awaited; None if there is none."""
+        """The exit code of the newest run that has ended, kept while the next one is awaited.
+
+        None if there is none, or the next one runs.
+        """
         if isinstance(self.state, Terminated):
             return self.state.exit.code
         if isinstance(self.state, Waiting) and self.last is not None:

@@ -1,4 +1,4 @@
-"""What a kubelet asks of the thing that runs containers, be it a script or real processes."""
+"""The interface by which a kubelet has containers run, be it by a script or as real processes."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True)
 class Exit:
-    """How a container ended, in the words of `containerStatuses[].state.terminated`."""
+    """The end of a container, in the words of `containerStatuses[].state.terminated`."""
 
     code: int
     reason: str = ""  # default: Completed for 0, Error otherwise; OOMKilled and the like are said

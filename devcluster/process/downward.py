@@ -1,4 +1,4 @@
-"""What a pod may ask about itself: the downward API's fields and resources."""
+"""The downward API: the fields and resources that a pod may ask about itself."""
 
 import json
 import re

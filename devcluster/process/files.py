@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class File:
-    """What a file of a volume holds."""
+    """The content and mode of a file of a volume."""
 
     content: bytes
     mode: int

@@ -1,4 +1,4 @@
-"""What exactly is run for a container: a pure function of its spec and its surroundings."""
+"""The command that is run for a container: a pure function of its spec and its surroundings."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ _TERMINATION_LOG = "/dev/termination-log"
 
 @dataclass(frozen=True)
 class Files:
-    """What one attempt at a container writes besides its volumes."""
+    """The files that one attempt at a container writes besides its volumes."""
 
     log: Path
     termination_log: Path

@@ -19,7 +19,7 @@ _AFTER = r"""/=:,;\s"'`()\]}<>|&?#"""
 
 @dataclass(frozen=True)
 class Mount:
-    """What a container sees at `path` lies at `target`."""
+    """A mount: the content that a container sees at `path` lies at `target`."""
 
     path: str
     target: Path

@@ -15,7 +15,7 @@ SINGULAR: dict[Kind, str] = {"configmaps": "configmap", "secrets": "secret"}
 
 
 class Api(Protocol):
-    """As much of an API client as this runtime needs."""
+    """The part of an API client that this runtime needs."""
 
     async def get(self, path: str) -> Manifest:
         """Read one object; raises ApiError."""

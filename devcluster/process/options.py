@@ -1,4 +1,4 @@
-"""What can be chosen about process nodes."""
+"""The options of process nodes."""
 
 import os
 from collections.abc import Mapping, Sequence

@@ -20,7 +20,7 @@ _KINDS: dict[str, Kind] = {"configMap": "configmaps", "secret": "secrets"}
 
 @dataclass(frozen=True)
 class Filling:
-    """What a volume made of API objects holds; tokens are asked for once the files are there."""
+    """The content of a volume made of API objects; tokens are requested once the files exist."""
 
     files: Mapping[str, File] = field(default_factory=dict)
     tokens: tuple[TokenFile, ...] = ()
