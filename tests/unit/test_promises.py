@@ -19,7 +19,7 @@ from tests.support.money.priced_nodes import at_work
 from tests.unit.policies.scaling.test_idle import an_idle_job
 
 # Codecs write every field, whether anybody has ever said anything there or not.
-CODECS = ("state/codec.py", "state/stored/failures_codec.py")
+CODECS = ("state/codec.py", "state/stored/failures_codec.py", "state/stored/cost_codec.py")
 DECIDING = Code.within("policies", "state", "money", "act", "observe").without(*CODECS)
 ALL = Code.within("")
 
@@ -54,12 +54,11 @@ NAMED_IN_STATE: dict[tuple[str, str], str] = {
     ("Orders", "time"): "asked_at",
     ("Restarts", "last_generation"): "last_world",
     ("HeldBack", "generation"): "world",
+    ("Mark", "step"): "steps",
 }
 """The names that fields of models have there, where these are others."""
 COPIED_BY = {"ScalingStatus": "changed"}
 """Functions that copy a model with their keywords."""
-PARTS_MADE_IN = {"Cost": "policies/cost/goodput/steps.py"}
-"""Modules that make keys of a model for another module, which puts them into it."""
 
 
 def is_written(model: str, name: str, code: Code = DECIDING) -> bool:
@@ -67,10 +66,7 @@ def is_written(model: str, name: str, code: Code = DECIDING) -> bool:
     field = NAMED_IN_STATE.get((model, name), name)
     if code.writes(IN_STATE.get(model, model), field, is_unique=owners == {model}):
         return True
-    if code.writes(COPIED_BY.get(model, model), name, is_unique=False):
-        return True
-    part_of = code.modules.get(PARTS_MADE_IN.get(model, ""))
-    return part_of is not None and name in part_of.keys
+    return code.writes(COPIED_BY.get(model, model), name, is_unique=False)
 
 
 def test_every_field_of_a_status_has_a_writer() -> None:

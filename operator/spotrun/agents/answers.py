@@ -137,8 +137,7 @@ def world_secret(key: bytes, uid: str, generation: int) -> str:
 
 def _stop_at(status: JobState) -> float | None:
     """Return the time to stop at; it moves once a minute, with the cost, and answers every poll."""
-    cost = status.cost
-    return cost.stop_at.datetime.timestamp() if cost is not None and cost.stop_at else None
+    return status.cost.stop_at.timestamp() if status.cost.stop_at is not None else None
 
 
 def _leaving(status: JobState) -> frozenset[int]:

@@ -7,10 +7,12 @@ from typing import NamedTuple
 from prometheus_client.core import Metric
 
 from spotrun.agents.answers import Published
-from spotrun.api.cost import Accumulators, Cost, PoolCost, Pricing, Waste
-from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
+from spotrun.api.cost import Pricing
+from spotrun.api.field_types.amounts import Percent
 from spotrun.api.names import LABEL_COST_CENTER, LABEL_PROJECT, LABEL_TEAM
 from spotrun.metrics.per_job_numbers import Figure, Value, families
+from spotrun.money.units import Usd, UsdPerHour
+from spotrun.state.stored.cost import NO_COST, Accumulators, Cost, PoolCost
 
 LABELS = ("namespace", "name", "team", "cost_center", "project")
 _FROM = (LABEL_TEAM, LABEL_COST_CENTER, LABEL_PROJECT)
@@ -27,9 +29,9 @@ def money_families(jobs: Iterable[Published]) -> Iterator[Metric]:
     """Yield the known figures of each job; an unknown figure has no series."""
     every = [(_labels(job), job) for job in jobs]
     known = [
-        (labels, _Money(job.status.cost, job.status.accumulators or Accumulators()))
+        (labels, _Money(job.status.cost, job.status.accumulators))
         for labels, job in every
-        if job.status.cost is not None
+        if job.status.cost != NO_COST
     ]
     yield from families(_OF_MONEY, LABELS, known)
     yield from families(_OF_JOBS, LABELS, every)
@@ -38,23 +40,19 @@ def money_families(jobs: Iterable[Published]) -> Iterator[Metric]:
     ]
     yield from families(_OF_WASTE, (*LABELS, "what"), wasted)
     pools = [
-        ((*labels, spent.pool), spent)
-        for labels, money in known
-        for spent in money.cost.by_pool or ()
+        ((*labels, spent.pool), spent) for labels, money in known for spent in money.cost.by_pool
     ]
     yield from families(_OF_POOLS, (*LABELS, "pool"), pools)
 
 
 def _num_unpriced(job: Published) -> int:
     """Count workers with an address but no rate: they have a node, and its price is unknown."""
-    sums = job.status.accumulators or Accumulators()
-    priced = {number for rate in sums.rates or () for number in rate.workers.numbers}
     placed = {serial for serial, peer in job.peers.items() if peer.address is not None}
-    return len(placed - priced)
+    return len(placed - job.status.accumulators.rates.keys())
 
 
-def _wasted(cost: Cost) -> Iterator[tuple[str, Amount | None]]:
-    waste = cost.waste or Waste()
+def _wasted(cost: Cost) -> Iterator[tuple[str, Usd | None]]:
+    waste = cost.waste
     yield "redone", waste.redone_usd
     yield "standstill", waste.standstill_usd
     yield "peers", waste.peers_usd
@@ -62,15 +60,19 @@ def _wasted(cost: Cost) -> Iterator[tuple[str, Amount | None]]:
     yield "checkpoint", waste.checkpoint_usd
 
 
-def _as_first_shown(usd: Amount | None, corrected: SignedAmount | None) -> Decimal | None:
+def _number(money: Usd | UsdPerHour | None) -> Decimal | None:
+    return money.decimal if money is not None else None
+
+
+def _as_first_shown(usd: Usd | None, corrected: Usd | None) -> Decimal | None:
     """Return the sum before corrections: Prometheus takes a falling counter for a restart."""
     if usd is None or corrected is None:
-        return usd.decimal if usd is not None else None
-    return usd.decimal - corrected.decimal
+        return _number(usd)
+    return (usd - corrected).decimal
 
 
-def _corrected(usd: Amount | None, corrected: SignedAmount | None) -> Value:
-    return corrected or (0.0 if usd is not None else None)
+def _corrected(usd: Usd | None, corrected: Usd | None) -> Value:
+    return corrected.decimal if corrected else (0.0 if usd is not None else None)
 
 
 def _ratio(percent: Percent | None) -> Decimal | None:
@@ -106,30 +108,30 @@ _OF_MONEY: tuple[Figure[_Money], ...] = (
         False,
         lambda of: _corrected(of.cost.spot_usd, of.cost.spot_corrected_usd),
     ),
-    Figure("cost_rate_usd_per_hour", "Spent now.", False, lambda of: of.cost.usd_per_hour),
+    Figure("cost_rate_usd_per_hour", "Spent now.", False, lambda of: _number(of.cost.usd_per_hour)),
     Figure(
         "on_demand_cost_usd",
         "The same useful work on the cheapest fitting on-demand capacity.",
         True,
-        lambda of: of.cost.on_demand_usd,
+        lambda of: _number(of.cost.on_demand_usd),
     ),
     Figure(
         "saved_usd",
         "On-demand cost minus the money spent; negative where spot cost more.",
         False,
-        lambda of: of.cost.saved_usd,
+        lambda of: _number(of.cost.saved_usd),
     ),
     Figure(
         "lost_work_cost_usd",
         "Spent on steps done twice and on stalls; contained in the money spent.",
         True,
-        lambda of: of.cost.lost_work_usd,
+        lambda of: _number(of.cost.lost_work_usd),
     ),
     Figure(
         "useful_cost_usd",
         "Spent on steps that were new and stay; contained in the money spent.",
         True,
-        lambda of: of.sums.useful_usd,
+        lambda of: _number(of.sums.useful_usd),
     ),
     Figure(
         "goodput_ratio",
@@ -141,19 +143,19 @@ _OF_MONEY: tuple[Figure[_Money], ...] = (
         "idle_cost_usd",
         "Unused parts of nodes on which no other job runs; not in the money spent.",
         True,
-        lambda of: of.cost.idle_usd,
+        lambda of: _number(of.cost.idle_usd),
     ),
     Figure(
         "estimated_transfer_cost_usd",
         "Traffic of gradients between zones, as estimated; not in the money spent.",
         True,
-        lambda of: of.cost.estimated_transfer_usd,
+        lambda of: _number(of.cost.estimated_transfer_usd),
     ),
     Figure(
         "forecast_cost_usd",
         "Expected cost of the job at its end.",
         False,
-        lambda of: of.cost.forecast_usd,
+        lambda of: _number(of.cost.forecast_usd),
     ),
     Figure(
         "budget_used_ratio",
@@ -175,13 +177,13 @@ _OF_MONEY: tuple[Figure[_Money], ...] = (
     ),
 )
 
-_OF_WASTE: tuple[Figure[Amount | None], ...] = (
+_OF_WASTE: tuple[Figure[Usd | None], ...] = (
     Figure(
         "wasted_cost_usd",
         "Spent on steps done again, standstills, waiting for peers or data inside of steps, and on "
         "saving between them.",
         True,
-        lambda usd: usd,
+        _number,
     ),
 )
 

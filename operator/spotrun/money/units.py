@@ -57,6 +57,13 @@ class _Money:
         """The amount in the API's form; beyond its range it is its largest number."""
         return Amount.of(min(self.decimal, _MOST))
 
+    @property
+    def as_stored(self) -> Self:
+        """The money as exact as the API's form is; beyond its range it is its largest number."""
+        if not _TRILLION % self.exact.denominator and abs(self.exact) <= _MOST:
+            return self
+        return type(self)(max(min(self.decimal, _MOST), -_MOST))
+
     def __add__(self, other: Self) -> Self:
         return type(self)(self.exact + self._same(other))
 

@@ -15,6 +15,7 @@ from spotrun.state.job_state import (
     Unused,
     World,
 )
+from spotrun.state.stored.cost_codec import read_cost, read_sums, write_cost, write_sums
 from spotrun.state.stored.failures_codec import (
     read_rejections,
     read_restarts,
@@ -45,14 +46,14 @@ def read(status: TrainingJobStatus) -> JobState:
         restarts=read_restarts(status.restarts),
         rejections=read_rejections(status.rejections),
         unused=_read_unused(status.unused),
-        cost=status.cost,
+        cost=read_cost(status.cost),
         decisions=status.decisions,
         conditions=status.conditions,
         next_serial=status.next_serial,
         settled=status.settled,
         lost=_set(status.lost),
         failed=_set(status.failed),
-        accumulators=status.accumulators,
+        accumulators=read_sums(status.accumulators),
     )
 
 
@@ -95,14 +96,14 @@ def write(state: JobState) -> TrainingJobStatus:
         restarts=write_restarts(state.restarts),
         rejections=write_rejections(state.rejections),
         unused=_write_unused(state.unused),
-        cost=state.cost,
+        cost=write_cost(state.cost),
         decisions=state.decisions,
         conditions=state.conditions,
         next_serial=state.next_serial,
         settled=state.settled,
         lost=_serials(sorted(state.lost)),
         failed=_serials(sorted(state.failed)),
-        accumulators=state.accumulators,
+        accumulators=write_sums(state.accumulators),
     )
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from spotrun.api.cost import Accumulators, Cost
 from spotrun.api.field_types.text_values import Intervals
 from spotrun.api.meta import Condition
 from spotrun.api.names import Phase, SuspendedBy
@@ -23,6 +22,7 @@ from spotrun.api.status import (
     TrainingJobStatus,
     WorkersStatus,
 )
+from spotrun.state.stored.cost import NO_COST, NO_SUMS, Accumulators, Cost
 from spotrun.state.stored.failures import NO_RESTARTS, Rejections, Restarts
 
 
@@ -114,13 +114,13 @@ class JobState:
     restarts: Restarts = NO_RESTARTS
     rejections: Rejections | None = None
     unused: Unused = NOTHING_UNUSED
-    cost: Cost | None = None
+    cost: Cost = NO_COST
     decisions: tuple[Decision, ...] | None = None
     conditions: tuple[Condition, ...] | None = None
     next_serial: int | None = None
     settled: Intervals | None = None
     lost: frozenset[int] = frozenset()
     failed: frozenset[int] = frozenset()
-    accumulators: Accumulators | None = None
+    accumulators: Accumulators = NO_SUMS
     # A status that no operator can have written: it stays as it is, except for what is said of it.
     unread: TrainingJobStatus | None = None

@@ -35,8 +35,7 @@ class View:
 
         Not while clocks disagree, or where it was later already when the cost was stored.
         """
-        cost = self.job.status.cost
-        stored = cost.as_of.datetime if cost is not None and cost.as_of is not None else _AT_ONCE
+        stored = self.job.status.cost.as_of or _AT_ONCE
         return self.job.is_time_sure and self.now + _CLOCKS_APART >= stored
 
     @cached_property

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from hypothesis import strategies as st
 from pydantic.fields import FieldInfo
 
+from spotrun.api.cost import ChargeEnd, EarlierRate, Rate
 from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
 from spotrun.api.field_types.text_values import Intervals, Serials, Text, Time
 from spotrun.api.meta import ReasonText
@@ -33,13 +34,26 @@ _TEXTS: dict[type[Text], st.SearchStrategy[Any]] = {
 }
 
 
+_TEXTS_OF_FIELDS: dict[tuple[type[Model], str], st.SearchStrategy[Any]] = {
+    (Rate, "usd_per_hour"): _DECIMALS.map(Amount.of),
+    (Rate, "since"): _TIMES.map(Time.of),
+    (EarlierRate, "usd_per_hour"): _DECIMALS.map(Amount.of),
+    (EarlierRate, "since"): _TIMES.map(Time.of),
+    (ChargeEnd, "at"): _TIMES.map(Time.of),
+}
+"""The fields whose form the API server does not check, with what their writer writes there."""
+
+
 def statuses() -> st.SearchStrategy[TrainingJobStatus]:
     """Return statuses of which each field may be there or not."""
     return _model(TrainingJobStatus).map(TrainingJobStatus.model_validate)
 
 
 def _model(model: type[Model]) -> st.SearchStrategy[Any]:
-    given = {name: _field(info) for name, info in model.model_fields.items()}
+    given = {
+        name: _TEXTS_OF_FIELDS[model, name] if (model, name) in _TEXTS_OF_FIELDS else _field(info)
+        for name, info in model.model_fields.items()
+    }
     required = {n: one for n, one in given.items() if model.model_fields[n].is_required()}
     optional = {name: one for name, one in given.items() if name not in required}
     return st.fixed_dictionaries(required, optional=optional).map(model.model_validate)

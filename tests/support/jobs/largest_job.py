@@ -182,7 +182,7 @@ class LargeLife:
 
 
 def _sum(status: JobState) -> Decimal:
-    return Usd.of(status.accumulators.usd if status.accumulators is not None else None).decimal
+    return (status.accumulators.usd or NO_USD).decimal
 
 
 def _usd(number: int, time: int) -> UsdPerHour:

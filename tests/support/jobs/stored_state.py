@@ -1,5 +1,6 @@
 """A job's state as the API server has it."""
 
+from spotrun.api.cost import Accumulators, Cost
 from spotrun.api.status import TrainingJobStatus
 from spotrun.state.codec import read, write
 from spotrun.state.job_state import JobState
@@ -18,3 +19,17 @@ def read_text(text: str) -> JobState:
 def stored(state: JobState) -> JobState:
     """Return the state as it comes back."""
     return read_text(text_of(state))
+
+
+def cost_of(state: JobState) -> Cost:
+    """Return the cost as users read it in the status."""
+    found = write(state).cost
+    assert found is not None, "some cost is shown"
+    return found
+
+
+def sums_of(state: JobState) -> Accumulators:
+    """Return the sums as they are stored."""
+    found = write(state).accumulators
+    assert found is not None, "something was added up"
+    return found

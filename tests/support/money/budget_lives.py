@@ -49,8 +49,7 @@ class PricedCluster(Cluster):
     @property
     def stop_at(self) -> datetime | None:
         """What workers were told last: they hear of every write."""
-        cost = self.status.cost
-        return cost.stop_at.datetime if cost is not None and cost.stop_at is not None else None
+        return self.status.cost.stop_at
 
     @override
     def _follow(self, pod: SimPod) -> None:

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.core import Metric
 
 from spotrun.agents.answers import Published
-from spotrun.api.cost import Accumulators, Cost, PoolCost, Pricing, Waste
+from spotrun.api.cost import Cost, PoolCost, Pricing, Waste
 from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.meta import Condition, ConditionStatus, ReasonText
@@ -19,6 +19,9 @@ from spotrun.api.status import CheckpointStatus, Interruptions, Progress
 from spotrun.kube.errors import Forbidden
 from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.registry import Meter
+from spotrun.money.units import Usd
+from spotrun.state.stored.cost import Accumulators
+from spotrun.state.stored.cost_codec import read_cost
 from tests.support.jobs.published_jobs import job, peer, world
 
 _MOMENT = Time("2026-03-01T08:00:00Z")
@@ -68,9 +71,9 @@ def full_job() -> Published:
         checkpoint=CheckpointStatus(name="step-400.g1", step=400, time=_MOMENT),
         interruptions=Interruptions(count=2, lost_steps=7),
         conditions=(_condition(ConditionType.WITHIN_BUDGET),),
-        cost=_COST,
+        cost=read_cost(_COST),
         scaling=_SCALING,
-        accumulators=Accumulators(unpriced_seconds=Amount("60"), useful_usd=Amount("11.2")),
+        accumulators=Accumulators(unpriced_seconds=Decimal(60), useful_usd=Usd(Decimal("11.2"))),
     )
     return Published(
         namespace=bare.namespace,

@@ -1,17 +1,17 @@
 import json
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spotrun.agents.answers import Answers, Published, world_secret
-from spotrun.api.cost import Cost
-from spotrun.api.field_types.amounts import Amount
-from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Phase
 from spotrun.api.status import How
+from spotrun.money.units import Usd
 from spotrun.state.job_state import World
+from spotrun.state.stored.cost import Cost
 from spotrun.wire import Answer, read_answer, write_answer
 from tests.support.jobs.published_jobs import KEY, UID, job, peer, world
 
@@ -249,7 +249,7 @@ def test_answers_survive_the_wire() -> None:
 
 def test_under_a_budget_workers_are_told_when_to_stop() -> None:
     published = job(world("0-1"))
-    cost = Cost(usd=Amount("1"), stop_at=Time("2026-03-01T09:00:00.5Z"))
+    cost = Cost(usd=Usd(1), stop_at=datetime.fromisoformat("2026-03-01T09:00:00.5+00:00"))
     limited = replace(published, status=replace(published.status, cost=cost))
     answers, without = Answers(limited, KEY).answer(0), Answers(published, KEY).answer(0)
 

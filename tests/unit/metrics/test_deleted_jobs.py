@@ -1,12 +1,13 @@
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 from prometheus_client import generate_latest
 
 from spotrun.agents.answers import Published
-from spotrun.api.cost import Cost
-from spotrun.api.field_types.amounts import Amount
 from spotrun.metrics.deleted_jobs import HANDOVER_SECONDS, SHOWN_SECONDS, DeletedJobs
 from spotrun.metrics.registry import Meter
+from spotrun.money.units import Usd
+from spotrun.state.stored.cost import Cost
 from tests.support.jobs.published_jobs import job
 
 
@@ -20,7 +21,7 @@ class Clock:
 
 def that_cost(usd: str, name: str = "job") -> Published:
     made = replace(job(pods=0), name=name)
-    return replace(made, status=replace(made.status, cost=Cost(usd=Amount(usd))))
+    return replace(made, status=replace(made.status, cost=Cost(usd=Usd(Decimal(usd)))))
 
 
 def costs_told(meter: Meter) -> list[float]:

@@ -17,6 +17,7 @@ from spotrun.api.cost import (
 from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
 from spotrun.api.field_types.text_values import Serials
 from spotrun.metrics.registry import Meter
+from spotrun.state.stored.cost_codec import read_cost, read_sums
 from tests.support.jobs.published_jobs import job, peer
 from tests.support.jobs.stored_state import stored
 
@@ -47,7 +48,7 @@ def costs(cost: Cost | None, **labels: str) -> dict[str, float]:
     published = job(pods=0)
     known = Accumulators(unpriced_seconds=Amount("60"), useful_usd=Amount("11.2"))
     sums = known if cost is not None else None
-    status = replace(published.status, cost=cost, accumulators=sums)
+    status = replace(published.status, cost=read_cost(cost), accumulators=read_sums(sums))
     found = series(replace(published, status=status, cost_labels=labels))
     return {
         name.partition("{")[0].removeprefix("spotrun_trainingjob_"): v for name, v in found.items()
@@ -87,7 +88,7 @@ def test_what_is_known_of_a_jobs_money_has_a_series() -> None:
 def test_what_was_wasted_is_told_apart_as_far_as_it_is_known() -> None:
     waste = Waste(redone_usd=Amount("0.3"), peers_usd=Amount("0.6"), checkpoint_usd=Amount("0.1"))
     published = job(pods=0)
-    status = replace(published.status, cost=Cost(waste=waste))
+    status = replace(published.status, cost=read_cost(Cost(waste=waste)))
 
     found = series(replace(published, status=status))
 
@@ -100,7 +101,7 @@ def test_what_was_spent_is_told_by_pool() -> None:
     spent = [("", "0.5"), (OTHER_POOLS, "1"), ("spot-g5", "11")]
     by_pool = tuple(PoolCost(pool=pool, usd=Amount(usd)) for pool, usd in spent)
     published = job(pods=0)
-    status = replace(published.status, cost=Cost(by_pool=by_pool))
+    status = replace(published.status, cost=read_cost(Cost(by_pool=by_pool)))
 
     found = series(replace(published, status=status))
 
@@ -111,8 +112,9 @@ def test_what_was_spent_is_told_by_pool() -> None:
 
 def test_an_operator_that_restarts_says_what_was_said_before() -> None:
     before = job()
-    sums = Accumulators(useful_usd=Amount("11.2"))
-    before = replace(before, status=replace(before.status, cost=COST, accumulators=sums))
+    sums = read_sums(Accumulators(useful_usd=Amount("11.2")))
+    status = replace(before.status, cost=read_cost(COST), accumulators=sums)
+    before = replace(before, status=status)
 
     after = replace(before, status=stored(before.status))
 
@@ -146,7 +148,7 @@ def test_workers_without_a_price_are_those_with_a_node_and_no_rate() -> None:
     pods = {0: peer(0), 1: peer(1), 2: peer(2), 3: peer(3, address=None)}
     published = job(pods=pods)
     rates = (Rate(workers=Serials("0-1"), usd_per_hour="2"),)
-    status = replace(published.status, accumulators=Accumulators(rates=rates))
+    status = replace(published.status, accumulators=read_sums(Accumulators(rates=rates)))
 
     found = series(replace(published, status=status))
 
@@ -161,7 +163,7 @@ def one(found: dict[str, float], figure: str) -> float:
 def test_money_can_be_added_up_by_who_pays() -> None:
     labels = {"team": "vision", "cost-center": "4711"}
     published = replace(job(), cost_labels=labels)
-    status = replace(published.status, cost=COST)
+    status = replace(published.status, cost=read_cost(COST))
     found = series(replace(published, status=status))
     of_costs = [name for name in found if name.startswith("spotrun_trainingjob_cost_usd_total")]
     labels_of_it = 'cost_center="4711",name="job",namespace="team",project="",team="vision"'

@@ -18,6 +18,7 @@ from spotrun.state.snapshot import Broken, Node, PodPhase
 from spotrun.state.view import Policy, View
 from spotrun.wire import Ending
 from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, an_end, later
+from tests.support.jobs.stored_state import cost_of, sums_of
 from tests.support.money.priced_nodes import at_work, ended
 
 TRAINING = at_work(a_job(2).training(0, 1), 0, 1, ready=True, arrived=1)
@@ -57,8 +58,8 @@ def test_a_job_that_cannot_be_read_says_so_trains_on_and_is_charged() -> None:
     assert status.message == UNREADABLE.message
     said = stated(status, ConditionType.TEMPLATE_ACCEPTED)
     assert said == ("False", "TemplateRefused", UNREADABLE.message)
-    assert status.cost is not None
-    assert (status.cost.usd, status.cost.usd_per_hour) == ("2", "2")
+    cost = cost_of(status)
+    assert (cost.usd, cost.usd_per_hour) == ("2", "2")
     kept = ("world", "next_serial", "settled")
     assert all(getattr(status, name) == getattr(TRAINING.status, name) for name in kept)
     assert decision.again_seconds <= 60
@@ -143,8 +144,7 @@ def test_who_has_ended_is_charged_and_released() -> None:
     job = broken(at_work(TRAINING, 1, **ended(1800)))
     status = job.decide().status
     assert status.settled == "1"
-    assert status.accumulators is not None
-    assert status.accumulators.usd == "0.5"
+    assert sums_of(status).usd == "0.5"
     stored = job.with_state(status).decide()
     assert released(stored) == [1]
 

@@ -30,7 +30,7 @@ from spotrun.wire import (
     write_report,
 )
 from tests.support.jobs.builders import NOW, JobBuilder, a_job
-from tests.support.jobs.stored_state import stored
+from tests.support.jobs.stored_state import cost_of, stored, sums_of
 from tests.support.money.priced_nodes import a_node, at_work
 
 NODE = replace(a_node(), on_demand_usd_per_hour=UsdPerHour(12), capacity=Capacity.SPOT)
@@ -110,8 +110,7 @@ def at(step: int, step_seconds: float = 86_400.0) -> tuple[Report, Report]:
 
 
 def money(status: JobState) -> Accumulators:
-    assert status.accumulators is not None
-    return status.accumulators
+    return sums_of(status)
 
 
 def usd(amount: Amount | None) -> Decimal:
@@ -126,8 +125,8 @@ def test_nobody_saves_more_than_on_demand_capacity_would_have_cost() -> None:
 
 def test_no_more_work_is_lost_than_was_paid_for() -> None:
     *_, last = lives(at(1), at(MOST_STEPS), at(1))
-    assert last.cost is not None
-    assert usd(last.cost.lost_work_usd) == usd(last.cost.usd) > 0
+    shown = cost_of(last)
+    assert usd(shown.lost_work_usd) == usd(shown.usd) > 0
 
 
 def test_steps_done_again_are_counted_up_to_the_largest_number_that_can_be_stored() -> None:
@@ -145,5 +144,5 @@ def test_a_megabyte_of_last_words_ends_in_a_message_that_can_be_stored() -> None
 
 
 def test_a_sum_beyond_what_can_be_written_is_the_largest_that_can() -> None:
-    assert to_show(Usd(10**30)) == "999999999999.999999999999"
-    assert to_show(Usd(Decimal("999999999999.99996"))) == "999999999999.999999999999"
+    assert to_show(Usd(10**30)).amount == "999999999999.999999999999"
+    assert to_show(Usd(Decimal("999999999999.99996"))).amount == "999999999999.999999999999"

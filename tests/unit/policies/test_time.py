@@ -1,6 +1,7 @@
 """A time that cannot be trusted: nothing irreversible follows from it, and no sum suffers."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -8,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.api.cost import Cost
-from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.policies.cost.bill import bill
 from spotrun.state.actions import Decision, DeleteJob
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState
 from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, ago, later
+from tests.support.jobs.stored_state import cost_of
 from tests.support.money.priced_nodes import at_work
 
 Verdict = tuple[JobBuilder, Callable[[Decision], bool]]
@@ -76,8 +76,7 @@ def test_it_waits_where_it_was_later_already(
     verdict: Callable[[], Verdict], ahead_seconds: float, *, is_known: bool
 ) -> None:
     job, is_final = verdict()
-    cost = job.status.cost or Cost()
-    stored = cost.model_copy(update={"as_of": Time.of(later(5 + ahead_seconds))})
+    stored = replace(job.status.cost, as_of=later(5 + ahead_seconds))
 
     decision = job.with_status(cost=stored).decide(later(5))
 
@@ -135,6 +134,6 @@ def test_a_clock_that_jumps_and_comes_back_charges_nothing_twice(steps: list[Loo
 
 
 def shown(job: JobBuilder) -> dict[str, Decimal]:
-    cost: Any = job.status.cost
+    cost: Any = cost_of(job.status)
     names = ("usd", "idle_usd", "lost_work_usd")
     return {name: Decimal(str(getattr(cost, name) or 0)) for name in names}

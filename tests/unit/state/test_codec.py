@@ -1,20 +1,39 @@
 from dataclasses import fields, replace
+from datetime import timedelta
 
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from devcluster.client import Manifest
 from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Phase
 from spotrun.api.status import TrainingJobStatus
+from spotrun.money.charges import Charge, Charges
+from spotrun.money.price_history import EVER
+from spotrun.money.units import Usd, UsdPerHour
 from spotrun.state.codec import read, read_said, write
 from spotrun.state.job_state import JobState
+from spotrun.state.stored.cost import Accumulators
+from spotrun.state.stored.cost_codec import read_sums, write_sums
 from tests.support.api.status_strategies import statuses
+from tests.support.jobs.builders import NOW
 from tests.support.jobs.stored_state import stored
 
 
 def normal_form(status: TrainingJobStatus) -> Manifest:
-    """Return the status as it is written: sets ascend, and what says nothing is left out."""
+    """Return the status as it is written: sets ascend, and what says nothing is left out.
+
+    Charges, their ends and sums by pool are written by worker and by pool, see their own test.
+    """
     manifest = status.manifest()
+    for block in ("cost", "accumulators"):
+        manifest[block] = {k: v for k, v in manifest.get(block, {}).items() if v}
+    by_name = manifest["accumulators"]
+    written = write(read(status)).manifest().get("accumulators", {})
+    for name in ("rates", "ends", "byPool"):
+        by_name.pop(name, None)
+        by_name |= {name: written[name]} if name in written else {}
+    manifest = {k: v for k, v in manifest.items() if v or k not in {"cost", "accumulators"}}
     world = manifest.get("world", {})
     for name in ("trained", "spent", "late", "joined", "breaks", "planned"):
         if not world.get(name):
@@ -43,6 +62,23 @@ def _drop_empty(parent: Manifest, block: str, name: str) -> None:
 @given(statuses())
 def test_what_was_read_is_written_as_it_was(status: TrainingJobStatus) -> None:
     assert write(read(status)).manifest() == normal_form(status)
+
+
+prices = st.decimals(0, 10**6, places=12).map(UsdPerHour)
+moments = st.integers(0, 7200).map(lambda seconds: NOW + timedelta(seconds=seconds))
+charges = st.builds(Charge, st.just(EVER) | moments, prices, st.booleans(), st.sampled_from("ab"))
+lists = st.lists(charges, min_size=1, max_size=40).map(Charges)
+sums = st.builds(
+    Accumulators,
+    rates=st.dictionaries(st.integers(0, 20), lists),
+    ends=st.dictionaries(st.integers(0, 20), moments),
+    by_pool=st.dictionaries(st.sampled_from(("", "a", "b")), st.integers(0, 9).map(Usd)),
+)
+
+
+@given(sums)
+def test_charges_their_ends_and_sums_by_pool_come_back_worker_by_worker(sums: Accumulators) -> None:
+    assert read_sums(write_sums(sums)) == sums
 
 
 @settings(max_examples=50)

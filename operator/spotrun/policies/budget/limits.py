@@ -19,7 +19,6 @@ from spotrun.policies.budget.projected_rate import (
     rate_of_missing,
 )
 from spotrun.policies.cost.bill import Bill, bill
-from spotrun.policies.cost.charges.rates import read_book
 from spotrun.policies.cost.charges.times import started_at
 from spotrun.policies.cost.meter import meter
 from spotrun.policies.cost.pricing import why_unpriced
@@ -107,7 +106,7 @@ def _size_within(view: View, status: JobState, budget: Budget, now: Bill) -> int
     Who leaves is paid until then, so a replacement may have to wait.
     """
     assert budget.max_usd_per_hour is not None, "there is a limit"
-    limit, book = UsdPerHour.of(budget.max_usd_per_hour), read_book(view, status.accumulators)
+    limit, book = UsdPerHour.of(budget.max_usd_per_hour), status.accumulators.rates
     staying = [worker for worker in now.running if worker.serial in view.staying_serials]
     rates = sorted(_rates(staying, book))
     if not rates:

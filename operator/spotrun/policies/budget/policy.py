@@ -9,14 +9,12 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
-from spotrun.api.cost import Accumulators
 from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
-from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
 from spotrun.api.spec.limits import Budget, OnExceeded
 from spotrun.money.budget import levels_crossed, stop_at, used_percent
 from spotrun.money.budget import reserve as reserve_for
-from spotrun.money.units import Usd, UsdPerHour
+from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour
 from spotrun.policies.budget.limits import (
     Verdict,
     is_held,
@@ -30,6 +28,7 @@ from spotrun.policies.lifecycle.suspension import CHECKPOINT_SECONDS, may_remove
 from spotrun.state.actions import Announce
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState
+from spotrun.state.stored.cost import Cost
 from spotrun.state.view import FINISHED, View
 
 _LATE_SECONDS = 60  # what workers were told last may be so old: it is written once a minute
@@ -70,8 +69,8 @@ def keep_limit(view: View, status: JobState) -> JobState:
     return _follow(view, status, budget, verdict, now)
 
 
-def budget_shown(view: View, now: Bill) -> dict[str, object]:
-    """What of a job's cost says how much is used, and until when workers go on by themselves."""
+def with_budget(cost: Cost, view: View, now: Bill) -> Cost:
+    """Show how much of the budget is used, and until when workers go on by themselves."""
     budget = view.job.spec.budget
     percent = stops = None
     if budget is not None and budget.max_cost_usd is not None:
@@ -81,7 +80,7 @@ def budget_shown(view: View, now: Bill) -> dict[str, object]:
             kept = _reserve(view, rate)
             stops = stop_at(limit=limit, spent=now.usd, reserved=kept, rate=rate, now=view.now)
             stops = stops and max(stops, view.now + _TOLD_AT_LEAST)
-    return {"budget_used_percent": percent, "stop_at": Time.of(stops) if stops else None}
+    return replace(cost, budget_used_percent=percent, stop_at=stops)
 
 
 def is_spent(view: View, status: JobState) -> bool:
@@ -111,14 +110,14 @@ def budget_again_seconds(view: View, status: JobState) -> float | None:
 
 def budget_news(old: JobState, new: JobState, budget: Budget | None) -> tuple[Announce, ...]:
     """The warning that has just come due: of several levels the highest says it all."""
-    if budget is None or budget.max_cost_usd is None or new.cost is None:
+    if budget is None or budget.max_cost_usd is None:
         return ()
-    before, after = (Usd.of(one.cost.usd if one.cost else None) for one in (old, new))
+    before, after = (one.cost.usd or NO_USD for one in (old, new))
     limit = Usd.of(budget.max_cost_usd)
     levels = levels_crossed(before, after, limit, budget.warn_at_percent)
     if not levels:
         return ()
-    rate = UsdPerHour.of(new.cost.usd_per_hour)
+    rate = new.cost.usd_per_hour or NO_RATE
     message = f"{levels[-1]}% of the budget is used: {after} of {limit}; now {rate} is spent"
     return (Announce(Reason.BUDGET_WARNING, message, is_warning=True),)
 
@@ -161,9 +160,8 @@ def _kept_back(view: View, status: JobState, budget: Budget, now: Bill) -> Usd:
     """Of the limit; who only warns needs nothing for an end."""
     if budget.on_exceeded is OnExceeded.WARN:
         return Usd()
-    sums = status.accumulators
-    known = Usd.of(sums.reserved_usd if sums is not None and is_held(status) else None)
-    return max(known, _reserve(view, now.usd_per_hour))
+    known = status.accumulators.reserved_usd if is_held(status) else None
+    return max(known or NO_USD, _reserve(view, now.usd_per_hour))
 
 
 def _reserve(view: View, rate: UsdPerHour) -> Usd:
@@ -175,15 +173,13 @@ def _reserve(view: View, rate: UsdPerHour) -> Usd:
 
 def _reserving(view: View, status: JobState, verdict: Verdict, now: Bill) -> JobState:
     """Remember what was kept back when the limit was reached, for as long as it holds the job."""
-    sums = status.accumulators or Accumulators()
-    kept = None
+    sums, kept = status.accumulators, None
     if verdict.reason is Reason.BUDGET_EXCEEDED and verdict.holds_back:
-        known = Usd.of(sums.reserved_usd if is_held(status) else None)
-        kept = max(known, _reserve(view, now.usd_per_hour)).amount
+        known = sums.reserved_usd if is_held(status) else None
+        kept = max(known or NO_USD, _reserve(view, now.usd_per_hour)).as_stored
     if kept == sums.reserved_usd:
         return status
-    sums = sums.model_copy(update={"reserved_usd": kept})
-    return replace(status, accumulators=sums)
+    return replace(status, accumulators=replace(sums, reserved_usd=kept))
 
 
 def _held(status: JobState, *, holds: bool) -> JobState:

@@ -1,9 +1,9 @@
 """Workers whose pod nobody shows: it is hidden, or gone without a word of when it ended.
 
 When such a worker got its node is not known any more. What it had cost when the cost was stored
-last is: what was told of the job, less what the others had cost by then. From then on it costs its
+last is: what was shown of the job, less what the others had cost by then. From then on it costs its
 last price, until its charge was noted to end, or its pod was missed. Of one that went while no
-operator watched it is not known how long it ran on: what was told stays.
+operator watched it is not known how long it ran on: what was shown stays.
 """
 
 from collections.abc import Mapping
@@ -11,11 +11,9 @@ from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 
-from spotrun.api.cost import Accumulators, Cost
 from spotrun.money.charges import Charge
 from spotrun.money.ledger import Spent
 from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour, seconds_between
-from spotrun.policies.cost.charges.rates import read_book
 from spotrun.policies.cost.charges.times import noted_ends, unsettled
 from spotrun.policies.cost.spent import priced_by
 from spotrun.state.job_state import JobState
@@ -44,15 +42,15 @@ def absent_rate(view: View, status: JobState) -> UsdPerHour:
 
 
 def _absent(view: View) -> dict[int, Spent]:
-    last, told_at = _last_charges(view), _told_at(view)
+    last, shown_at = _last_charges(view), _shown_at(view)
     if not last:
         return {}
-    told, total = _told(view, told_at), sum((one.usd_per_hour for one in last.values()), NO_RATE)
+    shown, total = _shown(view, shown_at), sum((one.usd_per_hour for one in last.values()), NO_RATE)
     found = {}
     for serial, charge in last.items():
         rate = charge.usd_per_hour
         share = rate.exact / total.exact if total else Fraction(1, len(last))
-        usd = told * share + rate.over(_seconds_since(view, serial, told_at))
+        usd = shown * share + rate.over(_seconds_since(view, serial, shown_at))
         found[serial] = Spent(usd, usd if charge.is_spot else NO_USD, {charge.pool: usd})
     return found
 
@@ -62,33 +60,31 @@ def _last_charges(view: View) -> Mapping[int, Charge]:
 
     def find() -> dict[int, Charge]:
         status = view.job.status
-        book, settled = read_book(view, status.accumulators), ranges(status.settled)
+        book, settled = status.accumulators.rates, ranges(status.settled)
         numbers = (n for n in book.keys() - view.by_serial.keys() if n not in settled)
         return {n: book[n][-1] for n in sorted(numbers)}
 
     return view.once("last charges of absent workers", (), find)
 
 
-def _told(view: View, told_at: datetime) -> Usd:
+def _shown(view: View, shown_at: datetime) -> Usd:
     """Return what they had cost together when the cost was stored last.
 
     The ends of the others' charges are those that were known then. What less they turn out to owe
     is no debt of those who are absent, but a correction.
     """
     status = view.job.status
-    sums, cost = status.accumulators or Accumulators(), status.cost or Cost()
-    book, ends = read_book(view, sums), noted_ends(view)
-    others = priced_by(told_at, unsettled(view, status), book, ends).usd
-    return max(Usd.of(cost.usd) - Usd.of(sums.usd) - others, NO_USD)
+    sums, shown = status.accumulators, status.cost.usd or NO_USD
+    others = priced_by(shown_at, unsettled(view, status), sums.rates, noted_ends(view)).usd
+    return max(shown - (sums.usd or NO_USD) - others, NO_USD)
 
 
-def _told_at(view: View) -> datetime:
-    cost = view.job.status.cost
-    return cost.as_of.datetime if cost is not None and cost.as_of is not None else view.now
+def _shown_at(view: View) -> datetime:
+    return view.job.status.cost.as_of or view.now
 
 
-def _seconds_since(view: View, serial: int, told_at: datetime) -> Decimal:
+def _seconds_since(view: View, serial: int, shown_at: datetime) -> Decimal:
     """Return for how long a worker has cost something since then."""
-    missed_at = view.job.vanished.get(serial, view.now) or told_at
+    missed_at = view.job.vanished.get(serial, view.now) or shown_at
     end = min(missed_at, noted_ends(view).get(serial, missed_at))
-    return max(seconds_between(told_at, end), Decimal(0))
+    return max(seconds_between(shown_at, end), Decimal(0))

@@ -9,18 +9,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from spotrun.api.cost import Accumulators
-from spotrun.api.field_types.amounts import Amount
 from spotrun.money.charges import NO_CHARGES, Book
 from spotrun.money.ledger import ByPool, Spent, added
-from spotrun.money.units import NO_RATE, Usd, UsdPerHour
+from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour
 from spotrun.policies.cost.absent_workers import absent, absent_rate
-from spotrun.policies.cost.by_pool import read_pools, write_pools
-from spotrun.policies.cost.charges.rates import read_book
 from spotrun.policies.cost.charges.times import all_ends, unsettled
 from spotrun.policies.cost.spent import priced
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
+from spotrun.state.stored.cost import Accumulators
 from spotrun.state.view import View
 
 _SHOWN_PLACES = 4  # of a sum that people read; what is added up is exact
@@ -44,15 +41,15 @@ class Bill:
 
 def bill(view: View, status: JobState) -> Bill:
     """Add up what is settled and what is not."""
-    sums = status.accumulators or Accumulators()
+    sums = status.accumulators
     now = view.once_unlimited(
         "bill", (sums.rates, status.settled), lambda: _unsettled_bill(view, status)
     )
     return replace(
         now,
-        usd=Usd.of(sums.usd) + now.usd,
-        spot_usd=Usd.of(sums.spot_usd) + now.spot_usd,
-        by_pool=added(read_pools(sums.by_pool), now.by_pool),
+        usd=(sums.usd or NO_USD) + now.usd,
+        spot_usd=(sums.spot_usd or NO_USD) + now.spot_usd,
+        by_pool=added(sums.by_pool, now.by_pool),
         is_known=sums.usd is not None or now.is_known,
         is_complete=sums.unpriced_seconds is None and now.is_complete,
     )
@@ -60,7 +57,7 @@ def bill(view: View, status: JobState) -> Bill:
 
 def _unsettled_bill(view: View, status: JobState) -> Bill:
     """Add up what is not settled: most policies ask for it, and few change it."""
-    book, workers = read_book(view, status.accumulators), unsettled(view, status)
+    book, workers = status.accumulators.rates, unsettled(view, status)
     total = sum(absent(view, status).values(), priced(view, workers, book))
     ends = all_ends(view)
     running = tuple(worker for worker in workers if ends[worker.serial] is None)
@@ -76,24 +73,21 @@ def _unsettled_bill(view: View, status: JobState) -> Bill:
     )
 
 
-def charged(sums: Accumulators, spent: Spent) -> dict[str, object]:
-    """What changes in the sums when they take that in, so that it is not reckoned anew."""
-    update: dict[str, object] = {"usd": (Usd.of(sums.usd) + spent.usd).amount}
-    if spent.spot_usd:
-        update["spot_usd"] = (Usd.of(sums.spot_usd) + spent.spot_usd).amount
-    if spent.by_pool:
-        update["by_pool"] = write_pools(added(read_pools(sums.by_pool), spent.by_pool))
-    return update
+def charged(sums: Accumulators, spent: Spent) -> Accumulators:
+    """Add a cost to the sums, so that it is not computed anew."""
+    by_pool = added(sums.by_pool, spent.by_pool) if spent.by_pool else sums.by_pool
+    spot_usd = (sums.spot_usd or NO_USD) + spent.spot_usd
+    return replace(
+        sums,
+        usd=((sums.usd or NO_USD) + spent.usd).as_stored,
+        spot_usd=spot_usd.as_stored if spent.spot_usd else sums.spot_usd,
+        by_pool={pool: usd.as_stored for pool, usd in by_pool.items()},
+    )
 
 
-def to_show(money: Money) -> Amount:
-    """A sum as people want to read it."""
-    return as_shown(money).amount
-
-
-def as_shown(money: Money) -> Money:
-    """The same, to reckon with."""
-    return type(money)(round(money.exact, _SHOWN_PLACES))
+def to_show(money: Money) -> Money:
+    """Return the money rounded as people want to read it."""
+    return type(money)(round(money.exact, _SHOWN_PLACES)).as_stored
 
 
 def rate_of(workers: Iterable[Worker], book: Book) -> UsdPerHour:

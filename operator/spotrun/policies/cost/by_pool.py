@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from spotrun.api.cost import MOST_POOLS, OTHER_POOLS, Accumulators, PoolCost, PoolCosts
+from spotrun.api.cost import MOST_POOLS, OTHER_POOLS
 from spotrun.money.charges import Book
-from spotrun.money.ledger import ByPool
-from spotrun.money.units import Usd
 from spotrun.state.snapshot import Worker
+from spotrun.state.stored.cost import Accumulators
 
 
 @dataclass(frozen=True)
@@ -30,16 +29,6 @@ class Names:
     def _own(self) -> frozenset[str]:
         """Who has one keeps it; the others follow in alphabetical order, while there is room."""
         charged = {charge.pool for charges in self.book.values() for charge in charges}
-        known = (charged | set(read_pools(self.sums.by_pool))) - {"", OTHER_POOLS}
+        known = (charged | self.sums.by_pool.keys()) - {"", OTHER_POOLS}
         here = {worker.node.pool for worker in self.workers if worker.node is not None} - {""}
         return frozenset([*known, *sorted(here - known)][:MOST_POOLS])
-
-
-def read_pools(costs: PoolCosts | None) -> dict[str, Usd]:
-    """The sums as status holds them."""
-    return {cost.pool: Usd.of(cost.usd) for cost in costs or ()}
-
-
-def write_pools(by_pool: ByPool) -> PoolCosts | None:
-    """The same as status holds it; None where there is nothing to say."""
-    return tuple(PoolCost(pool=name, usd=by_pool[name].amount) for name in sorted(by_pool)) or None

@@ -7,7 +7,6 @@ from decimal import Decimal
 from functools import lru_cache
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.cost import Accumulators
 from spotrun.money.charges import NO_CHARGES, Book, Charge, Charges
 from spotrun.money.price_history import EVER, PriceHistory
 from spotrun.money.shares import Resources, normalised, share_of
@@ -15,7 +14,6 @@ from spotrun.money.units import UsdPerHour
 from spotrun.policies.cost.bill import charged
 from spotrun.policies.cost.by_pool import Names
 from spotrun.policies.cost.charges.compaction import shortened
-from spotrun.policies.cost.charges.rates import read_book, write_book
 from spotrun.policies.cost.charges.times import all_ends, started_at, unsettled
 from spotrun.policies.cost.spent import priced
 from spotrun.state.job_state import JobState
@@ -25,18 +23,18 @@ from spotrun.state.view import View
 
 def meter(view: View, status: JobState) -> JobState:
     """Note new prices; an older price is kept for as long as it may be asked for."""
-    sums = status.accumulators or Accumulators()
-    known, workers = read_book(view, sums), unsettled(view, status)
+    sums, workers = status.accumulators, unsettled(view, status)
+    known = sums.rates
     changed = dict(_changes(view, Names(sums, known, workers), known, workers))
     if not changed:
         return status
     exact = {**known, **changed}
     kept = _shortened(view, exact, workers)
-    update: dict[str, object] = {"rates": write_book(kept)}
+    noted = replace(sums, rates=kept)
     left_out = priced(view, workers, exact) - priced(view, workers, kept)
     if left_out.usd:
-        update |= charged(sums, left_out)
-    return replace(status, accumulators=sums.model_copy(update=update))
+        noted = charged(noted, left_out)
+    return replace(status, accumulators=noted)
 
 
 def _shortened(view: View, exact: Book, workers: Sequence[Worker]) -> Book:

@@ -11,14 +11,13 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
-from spotrun.api.cost import Accumulators
-from spotrun.api.field_types.text_values import Time
 from spotrun.money.ledger import Segment, idle
 from spotrun.money.units import NO_USD, Usd, UsdPerHour, total_over
 from spotrun.policies.cost.charges.times import all_ends, ended_at, started_at, unsettled
 from spotrun.policies.cost.meter import shares_of
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
+from spotrun.state.stored.cost import Accumulators
 from spotrun.state.view import View
 
 _EVERY = timedelta(seconds=60)
@@ -27,27 +26,24 @@ _EVERY = timedelta(seconds=60)
 
 def count_idle(view: View, status: JobState) -> JobState:
     """Add what was idle since the last time: now and then, and before a worker is settled."""
-    sums, workers = status.accumulators or Accumulators(), unsettled(view, status)
-    since = sums.idle_as_of.datetime if sums.idle_as_of is not None else None
-    nodes = _own_nodes(view, workers)
+    sums, workers = status.accumulators, unsettled(view, status)
+    since, nodes = sums.idle_as_of, _own_nodes(view, workers)
     if not nodes:
         return _paused(status, sums)
     is_recent = since is not None and view.now - since < _EVERY
     if is_recent and all(worker.serial not in view.ends for worker in workers):
         return status
     unused = _unused(view, nodes.values(), since)
-    update: dict[str, object] = {"idle_as_of": Time.of(view.now)}
-    if unused:
-        update["idle_usd"] = (Usd.of(sums.idle_usd) + unused).amount
-    return replace(status, accumulators=sums.model_copy(update=update))
+    idle_usd = ((sums.idle_usd or NO_USD) + unused).as_stored if unused else sums.idle_usd
+    sums = replace(sums, idle_as_of=view.now, idle_usd=idle_usd)
+    return replace(status, accumulators=sums)
 
 
 def _paused(status: JobState, sums: Accumulators) -> JobState:
     """The time in which a job has no node is nobody's."""
     if sums.idle_as_of is None:
         return status
-    sums = sums.model_copy(update={"idle_as_of": None})
-    return replace(status, accumulators=sums)
+    return replace(status, accumulators=replace(sums, idle_as_of=None))
 
 
 def _own_nodes(view: View, workers: Iterable[Worker]) -> Mapping[str, Sequence[Worker]]:

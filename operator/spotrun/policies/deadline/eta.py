@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import SuspendedBy
-from spotrun.money.units import NO_USD, Usd
+from spotrun.money.units import NO_USD
 from spotrun.policies.deadline.course import changeovers, full_size
 from spotrun.policies.lifecycle.schedule_windows import after_open_seconds, next_change
 from spotrun.state.job_state import JobState
@@ -82,9 +82,9 @@ def _left_seconds(status: JobState, size: int, *, is_in_memory: bool) -> float |
 def _useful_share(status: JobState) -> float:
     """The part of the time that bought new steps, not stalls or steps done again."""
     sums = status.accumulators
-    if sums is None or sums.useful_usd is None or sums.lost_work_usd is None:
+    useful, lost = sums.useful_usd, sums.lost_work_usd
+    if useful is None or lost is None:
         return 1.0
-    useful, lost = Usd.of(sums.useful_usd), Usd.of(sums.lost_work_usd)
     if useful == NO_USD:
         return 1.0
     return max(float(useful.exact / (useful + lost).exact), _LEAST_USEFUL)

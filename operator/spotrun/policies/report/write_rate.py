@@ -126,7 +126,7 @@ def _lost_steps(status: JobState) -> int | None:
 
 def _counted_in(status: JobState) -> int | None:
     """The world in which steps were counted last."""
-    return status.accumulators.generation if status.accumulators is not None else None
+    return status.accumulators.generation
 
 
 def _why_it_waits(status: JobState) -> str:
@@ -157,8 +157,7 @@ def _counted(status: JobState) -> tuple[object, ...]:
     # Until it is known how long they take nobody is moved: a first one is not kept for a refresh.
     changeovers = status.pace.changeovers if status.pace is not None else None
     # A charge that ends is settled, or noted where nobody says that the worker has ended.
-    ends = status.accumulators.ends if status.accumulators is not None else None
-    paid = (status.settled, ends)
+    paid = (status.settled, status.accumulators.ends)
     world = status.world if status.phase in FINISHED else None  # else it is urgent
     return (paid, status.failed, status.interruptions, changeovers, world)
 

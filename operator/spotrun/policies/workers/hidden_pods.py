@@ -4,7 +4,6 @@ Caches follow the pods with our label. A pod that has lost it looks like one tha
 trains, costs, and waits for us to be released.
 """
 
-from spotrun.policies.cost.charges.rates import priced_workers
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.worker_ids import ranges
 from spotrun.state.world_members import counted_on
@@ -20,5 +19,5 @@ def hidden(job: JobSnapshot, shown_before: frozenset[int]) -> frozenset[int]:
     open_numbers = frozenset(missing) - shown
     if not open_numbers:
         return open_numbers  # as nearly always
-    priced = priced_workers(status.accumulators)
+    priced = status.accumulators.rates.keys()
     return open_numbers & (counted_on(status) | shown_before | priced)

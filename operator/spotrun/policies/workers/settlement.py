@@ -7,13 +7,9 @@ is never charged and never made again.
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from spotrun.api.cost import Accumulators
-from spotrun.api.field_types.amounts import Amount
 from spotrun.money.ledger import Spent
 from spotrun.policies.cost.absent_workers import absent, vanished
 from spotrun.policies.cost.bill import charged
-from spotrun.policies.cost.charges.ends import read_ends, write_ends
-from spotrun.policies.cost.charges.rates import read_book, write_book
 from spotrun.policies.cost.charges.times import may_still_cost, started_at
 from spotrun.policies.cost.spent import priced
 from spotrun.policies.placement.policy import missing
@@ -21,6 +17,7 @@ from spotrun.state.actions import Release
 from spotrun.state.job_state import JobState
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Worker
+from spotrun.state.stored.cost import Accumulators
 from spotrun.state.view import View, holds_back
 from spotrun.state.worker_ids import ranges, union
 
@@ -71,33 +68,28 @@ def _settled(view: View, status: JobState, surplus: Collection[int]) -> JobState
     gone = vanished(view, status)
     if not ended and not gone and not surplus:
         return status
-    charged = _charged(view, status.accumulators or Accumulators(), ended, gone)
+    charged = _charged(view, status.accumulators, ended, gone)
     settled = union(status.settled, (*ended, *gone, *surplus))
     return replace(status, settled=settled, accumulators=charged)
 
 
 def _charged(
     view: View, sums: Accumulators, ended: Collection[int], gone: Mapping[int, Spent]
-) -> Accumulators | None:
-    """The sums with those who have ended; their prices need not be remembered any more."""
-    book = read_book(view, sums)
+) -> Accumulators:
+    """Add those who have ended to the sums; their prices need not be remembered any more."""
+    book, settled = sums.rates, {*ended, *gone}
     present = priced(view, [view.by_serial[serial] for serial in ended], book)
     new = sum(gone.values(), present)
-    update: dict[str, object] = {}
-    if not book.keys().isdisjoint({*ended, *gone}):
-        update |= charged(sums, new)
-        kept = book.keys() - ended - gone.keys()
-        update["rates"] = write_book({n: book[n] for n in kept})
+    unpriced_seconds = new.unpriced_seconds + (sums.unpriced_seconds or 0)
+    if not book.keys().isdisjoint(settled):
+        rates = {n: charges for n, charges in book.items() if n not in settled}
+        sums = replace(charged(sums, new), rates=rates)
     if any(serial not in book and started_at(view.by_serial[serial]) for serial in ended):
-        unpriced = new.unpriced_seconds + (sums.unpriced_seconds or Amount("0")).decimal
-        update["unpriced_seconds"] = Amount.of(unpriced)
-    ends = read_ends(sums)
-    if not ends.keys().isdisjoint({*ended, *gone}):
-        kept_ends = {n: end for n, end in ends.items() if n not in ended and n not in gone}
-        update["ends"] = write_ends(kept_ends)
-    if not update and sums == Accumulators():
-        return None
-    return sums.model_copy(update=update)
+        sums = replace(sums, unpriced_seconds=round(unpriced_seconds, 12))
+    if not sums.ends.keys().isdisjoint(settled):
+        ends = {n: end for n, end in sums.ends.items() if n not in settled}
+        sums = replace(sums, ends=ends)
+    return sums
 
 
 def _owed_in_vain(view: View, status: JobState) -> tuple[int, ...]:

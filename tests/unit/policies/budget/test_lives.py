@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from spotrun.api.names import SuspendedBy
 from tests.support.jobs.builders import NOW
+from tests.support.jobs.stored_state import sums_of
 from tests.support.money.budget_lives import a_life
 
 LIVES = st.fixed_dictionaries(
@@ -28,9 +29,8 @@ LIVES = st.fixed_dictionaries(
 @given(LIVES)
 def test_no_job_costs_more_than_its_budget(life: dict[str, Any]) -> None:
     cluster = a_life(**life)
-    spent, sums = cluster.metered_usd(), cluster.status.accumulators
+    spent, sums = cluster.metered_usd(), sums_of(cluster.status)
     assert spent <= cluster.limit_usd
-    assert sums is not None
     assert sums.usd is not None
     assert abs(Fraction(sums.usd) - spent) < Fraction(1, 10**9)
     assert cluster.now - NOW > timedelta(minutes=life["limit_minutes"] / 20), (

@@ -6,6 +6,7 @@ from spotrun.api.names import Phase, SuspendedBy
 from spotrun.state.actions import Remove
 from spotrun.wire import Ending
 from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, an_end, later
+from tests.support.jobs.stored_state import cost_of
 from tests.support.money.limited_jobs import a_limited_job, after, said
 from tests.support.money.priced_nodes import a_node, at_work
 
@@ -16,8 +17,7 @@ def test_below_the_limit_nothing_happens() -> None:
     decision = a_limited_job("10").decide()
     assert said(decision.status)[:2] == (True, "Training")
     assert decision.status.suspended_by is None
-    cost = decision.status.cost
-    assert cost is not None
+    cost = cost_of(decision.status)
     assert cost.budget_used_percent == "20%"
 
 
@@ -86,8 +86,7 @@ def test_warn_goes_on_beyond_the_limit() -> None:
     decision = a_limited_job("1.5", onExceeded="Warn").decide()
     assert said(decision.status)[:2] == (False, "BudgetExceeded")
     assert decision.status.suspended_by is None
-    cost = decision.status.cost
-    assert cost is not None
+    cost = cost_of(decision.status)
     assert cost.stop_at is None
 
 
@@ -111,16 +110,14 @@ def test_the_job_is_looked_at_again_when_the_limit_is_reached() -> None:
 
 
 def test_workers_that_hear_nothing_stop_before_the_limit() -> None:
-    cost = a_limited_job("10").decide().status.cost
+    cost = cost_of(a_limited_job("10").decide().status)
     # $10 less $2 less $0.1933, at 1.2 x $2/h
-    assert cost is not None
     assert cost.stop_at is not None
     assert (cost.stop_at.datetime - NOW).total_seconds() == pytest.approx(11_710, abs=1)
 
 
 def test_nobody_is_told_to_stop_before_there_can_be_news() -> None:
-    cost = a_limited_job("2.2").decide().status.cost
-    assert cost is not None
+    cost = cost_of(a_limited_job("2.2").decide().status)
     assert cost.stop_at is not None
     assert cost.stop_at.datetime == later(90)
 

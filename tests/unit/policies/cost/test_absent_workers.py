@@ -14,13 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.cost import Cost
 from spotrun.api.names import Phase, Reason
 from spotrun.state.actions import Create, Decision
-from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Broken
 from spotrun.state.worker_ids import ranges
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, later
+from tests.support.jobs.stored_state import cost_of, sums_of
 from tests.support.money.priced_nodes import a_node, at_work, ended
 
 SECOND = replace(a_node("b", capacity=Capacity.SPOT), pool="spot")
@@ -54,11 +53,6 @@ def after(first: Decision, kind: str = "running", **facts: Any) -> JobBuilder:
     return a_trained_job(kind).with_state(first.status).with_facts(**facts)
 
 
-def cost_of(status: JobState) -> Cost:
-    assert status.cost is not None
-    return status.cost
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("missed_at", "usd"),
@@ -74,8 +68,7 @@ def test_a_worker_whose_pod_vanishes_is_charged_until_it_was_last_known_to_be_th
     job = after(first, kind, vanished={1: missed_at})
     gone = looked_at(job, later(3600), [0]).status
     assert ranges(gone.settled).size == 1
-    sums = gone.accumulators
-    assert sums is not None
+    sums = sums_of(gone)
     assert (sums.usd, sums.spot_usd) == (usd, usd)
     assert [(one.pool, one.usd) for one in sums.by_pool or ()] == [("spot", usd)]
     cost = cost_of(gone)
@@ -100,11 +93,9 @@ def test_one_that_was_noted_to_cost_no_more_is_paid_once_when_its_pod_vanishes()
     job = a_trained_job("finished").with_status(next_serial=2, lost=frozenset({1}))
     job = at_work(job, 0, node=a_node("a"), ready=True, arrived=1)
     lost = at_work(job, 1, node=UNREACHABLE, ready=True, heard=45.0).decide(later(1))
-    assert lost.status.accumulators is not None
     assert lost.status.accumulators.ends
     gone = looked_at(after(lost, vanished={1: later(60)}), later(60), [0])
-    assert gone.status.accumulators is not None
-    assert gone.status.accumulators.ends is None
+    assert sums_of(gone.status).ends is None
     assert [one for one in gone.announcements if "in all" in one.message] == []
     job = at_work(after(gone).without(0), 0, node=a_node("a"), **ended(-60))
     [last] = [one for one in job.decide(later(61)).announcements if "in all" in one.message]

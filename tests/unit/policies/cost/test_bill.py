@@ -18,6 +18,7 @@ from spotrun.state.actions import Decision, Release
 from spotrun.state.conditions import find
 from spotrun.state.snapshot import PodEnd, PodPhase
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago, later
+from tests.support.jobs.stored_state import cost_of, sums_of
 from tests.support.money.priced_nodes import a_node, at_work, ended
 
 DUE = {"written_seconds": 91.0}
@@ -28,15 +29,11 @@ def a_metered_job(*serials: int, **worker: object) -> JobBuilder:
 
 
 def sums(decision: Decision) -> Accumulators:
-    found = decision.status.accumulators
-    assert found is not None
-    return found
+    return sums_of(decision.status)
 
 
 def cost(decision: Decision) -> Cost:
-    found = decision.status.cost
-    assert found is not None
-    return found
+    return cost_of(decision.status)
 
 
 def test_workers_cost_their_shares_of_the_node_since_they_have_it() -> None:
@@ -111,21 +108,27 @@ def test_a_change_that_is_only_seen_after_a_worker_has_ended_counts() -> None:
     before = a_metered_job(0, node=a_node(changes=((ago(5000), "4"),))).decide()
     changes = ((ago(5000), "4"), (ago(2700), "8"), (ago(900), "16"))
     node = a_node(usd_per_hour="2", changes=changes)
-    over = a_metered_job(0, node=node, **ended(1800)).with_status(accumulators=sums(before))
+    over = a_metered_job(0, node=node, **ended(1800)).with_status(
+        accumulators=before.status.accumulators
+    )
     assert sums(over.decide()).usd == "0.75"  # a quarter of an hour at $1, and one at $2
 
 
 def test_a_price_that_changed_while_the_operator_was_away_changes_when_it_is_seen() -> None:
     before = a_metered_job(0).decide()
     job = a_metered_job(0, node=a_node(usd_per_hour="8"))
-    after = job.with_status(accumulators=sums(before)).decide(NOW + timedelta(hours=1))
+    after = job.with_status(accumulators=before.status.accumulators).decide(
+        NOW + timedelta(hours=1)
+    )
     assert (cost(after).usd, cost(after).usd_per_hour) == ("2", "2")
 
 
 def test_what_a_worker_costs_is_known_when_its_node_no_longer_is() -> None:
     before = a_metered_job(0).decide()
     gone = replace(a_node(usd_per_hour=None), gone=True, ready=False, gone_at=NOW)
-    after = a_metered_job(0, node=gone).with_status(accumulators=sums(before)).decide()
+    after = (
+        a_metered_job(0, node=gone).with_status(accumulators=before.status.accumulators).decide()
+    )
     assert sums(after).usd == "1"
 
 
@@ -172,14 +175,17 @@ def test_a_job_that_had_workers_of_unknown_price_stays_partial() -> None:
     before = a_metered_job(0, node=node, **ended()).decide()
     assert sums(before).unpriced_seconds == "3600"
     after = a_metered_job().with_status(
-        accumulators=sums(before), settled=Serials("0"), next_serial=1, cost=cost(before)
+        accumulators=before.status.accumulators,
+        settled=Serials("0"),
+        next_serial=1,
+        cost=before.status.cost,
     )
     assert cost(after.decide()).pricing is Pricing.PARTIAL
 
 
 def test_a_price_that_becomes_known_counts_from_the_beginning() -> None:
     unknown = a_metered_job(0, node=a_node(usd_per_hour=None)).decide()
-    known = a_metered_job(0).with_status(cost=cost(unknown)).decide()
+    known = a_metered_job(0).with_status(cost=unknown.status.cost).decide()
     assert (cost(known).usd, cost(known).pricing) == ("1", Pricing.COMPLETE)
 
 

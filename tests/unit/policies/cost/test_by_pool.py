@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from spotrun.api.cost import MOST_EARLIER, MOST_POOLS, OTHER_POOLS, PoolCosts
 from spotrun.state.job_state import JobState
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago, later
+from tests.support.jobs.stored_state import cost_of, sums_of
 from tests.support.money.priced_nodes import a_node, at_work, ended
 
 ROUNDING = Decimal("1e-9")
@@ -30,8 +31,7 @@ def on(costs: PoolCosts | None) -> dict[str, str]:
 
 
 def shown(status: JobState) -> dict[str, str]:
-    assert status.cost is not None
-    return on(status.cost.by_pool)
+    return on(cost_of(status).by_pool)
 
 
 def test_workers_cost_something_in_the_pools_of_their_nodes() -> None:
@@ -42,8 +42,7 @@ def test_what_was_paid_in_a_pool_stays_when_its_workers_have_ended() -> None:
     first = in_pools("a", "b").decide().status
     over = at_work(in_pools("a", "b").with_state(first), 0, 1, **ended(1800))
     status = over.decide().status
-    assert status.accumulators is not None
-    assert on(status.accumulators.by_pool) == {"a": "0.5", "b": "0.5"}
+    assert on(sums_of(status).by_pool) == {"a": "0.5", "b": "0.5"}
     assert shown(status) == {"a": "0.5", "b": "0.5"}
 
 
@@ -98,10 +97,9 @@ def test_a_long_history_of_prices_is_added_up_in_its_pool() -> None:
     changes = tuple((ago(3000 - n), str(4 + n % 2)) for n in range(MOST_EARLIER + 10))
     dear = replace(a_node(changes=changes), pool="a")
     status = at_work(in_pools("a"), 0, node=dear).decide().status
-    assert status.accumulators is not None
-    assert status.accumulators.by_pool is not None
-    [folded] = status.accumulators.by_pool
-    assert (folded.pool, folded.usd) == ("a", status.accumulators.usd)
+    sums = sums_of(status)
+    [folded] = sums.by_pool or ()
+    assert (folded.pool, folded.usd) == ("a", sums.usd)
 
 
 moments = st.integers(0, 7200).map(lambda seconds: NOW + timedelta(seconds=seconds))
@@ -134,8 +132,7 @@ def test_no_pools_sum_ever_falls_and_all_are_the_whole(
         after = {pool: Decimal(usd) for pool, usd in shown(status).items()}
         assert all(after[pool] >= usd for pool, usd in before.items())
         before = after
-    sums = status.accumulators
-    assert sums is not None
+    sums = sums_of(status)
     assert sums.usd is not None
     whole = sum(map(Decimal, on(sums.by_pool).values()), Decimal(0))
     assert abs(whole - sums.usd.decimal) < ROUNDING

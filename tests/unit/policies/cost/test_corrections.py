@@ -13,16 +13,18 @@ from hypothesis import strategies as st
 from prometheus_client.core import Metric
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.cost import MOST_POOLS, Cost
+from spotrun.api.cost import MOST_POOLS
 from spotrun.metrics.money import money_families
 from spotrun.money.units import Usd
-from spotrun.policies.cost.corrections import parts_shown
+from spotrun.policies.cost.corrections import with_parts
 from spotrun.state.actions import Decision
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Node, PodEnd, PodPhase
+from spotrun.state.stored.cost import NO_COST
 from spotrun.wire import Progress
 from tests.support.jobs.builders import NOW, a_job, ago, later
 from tests.support.jobs.published_jobs import job as published
+from tests.support.jobs.stored_state import cost_of, sums_of
 from tests.support.money.priced_nodes import a_node, at_work
 
 SPOT = replace(a_node("b", capacity=Capacity.SPOT), pool="spot")
@@ -57,11 +59,6 @@ def counters(status: JobState) -> dict[tuple[str, ...], float]:
     }
 
 
-def cost_of(status: JobState) -> Cost:
-    assert status.cost is not None
-    return status.cost
-
-
 def test_what_a_pool_turns_out_to_have_cost_less_is_a_correction_beside_its_counter() -> None:
     first = looked_at(JobState(), NOW, SPOT).status
     ended = looked_at(first, later(360), SPOT, **an_end(ago(1800))).status
@@ -89,8 +86,8 @@ def test_steps_that_were_useful_stay_so_where_less_turns_out_to_have_been_paid()
     began = a_job(2, min=1).training(0, 1).with_world("0,1", formed=3600.0, store="x:1")
     first = looked_at(began.status, NOW, SPOT, step=360).status
     less = looked_at(first, later(10), SPOT, step=361, **an_end(ago(3600))).status
-    sums = (first.accumulators, less.accumulators)
-    assert [one.useful_usd for one in sums if one is not None] == ["2", "2"]
+    sums = (sums_of(first), sums_of(less))
+    assert [one.useful_usd for one in sums] == ["2", "2"]
     assert (cost_of(less).usd, cost_of(less).goodput) == ("1.0028", "100%")
 
 
@@ -98,8 +95,8 @@ def test_steps_that_were_useful_stay_so_where_less_turns_out_to_have_been_paid()
 def test_pools_that_have_cost_nothing_give_way_where_there_is_no_room(num_new: int) -> None:
     old = {f"old-{n}": Usd(1) for n in range(MOST_POOLS)}
     new = {f"new-{n}": Usd(1) for n in range(num_new)}
-    before = Cost().model_copy(update=parts_shown(Cost(), Usd(), old))
-    shown = Cost.model_validate(parts_shown(before, Usd(), new))
+    before = with_parts(NO_COST, Usd(), old)
+    shown = with_parts(before, Usd(), new)
     assert len(shown.by_pool or ()) <= MOST_POOLS + 2
     assert new.keys() <= {one.pool for one in shown.by_pool or ()}
 

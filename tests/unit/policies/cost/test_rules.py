@@ -8,14 +8,17 @@ from decimal import Decimal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotrun.api.cost import Accumulators, Cost
+from spotrun.api.cost import Accumulators
 from spotrun.money.ledger import Segment
 from spotrun.money.ledger import cost as ledger_cost
 from spotrun.money.units import NO_USD, Usd
 from spotrun.policies.cost.bill import to_show
-from spotrun.policies.cost.goodput.steps import work_shown
+from spotrun.policies.cost.goodput.steps import with_work
 from spotrun.state.job_state import JobState
+from spotrun.state.stored.cost import NO_COST
+from spotrun.state.stored.cost import Accumulators as Sums
 from tests.support.jobs.builders import NOW, a_job
+from tests.support.jobs.stored_state import cost_of, sums_of
 from tests.support.money.priced_nodes import a_node, at_work, ended
 
 _ROUNDING = Decimal("1e-9")  # rates are written to the twelfth place, and last for hours
@@ -72,14 +75,13 @@ lives = st.builds(
 
 
 def sums(status: JobState) -> Accumulators:
-    assert status.accumulators is not None
-    return status.accumulators
+    return sums_of(status)
 
 
 def usd(status: JobState) -> Decimal:
-    assert status.cost is not None
-    assert status.cost.usd is not None
-    return status.cost.usd.decimal
+    shown = cost_of(status).usd
+    assert shown is not None
+    return shown.decimal
 
 
 @settings(max_examples=12, deadline=None)
@@ -115,9 +117,9 @@ amounts = st.decimals(0, 10_000, places=12).map(Usd)
 
 @given(amounts, amounts)
 def test_the_figures_that_are_shown_add_up(on_demand: Usd, spent: Usd) -> None:
-    status = JobState(accumulators=Accumulators(on_demand_usd=on_demand.amount))
-    shown = Cost().model_copy(update=work_shown(status, spent))
+    status = JobState(accumulators=Sums(on_demand_usd=on_demand))
+    shown = with_work(NO_COST, status, spent)
     assert shown.on_demand_usd is not None
     assert shown.saved_usd is not None
     assert shown.saved_usd.decimal + to_show(spent).decimal == shown.on_demand_usd.decimal
-    assert work_shown(JobState(), NO_USD).get("saved_usd") is None
+    assert with_work(NO_COST, JobState(), NO_USD).saved_usd is None

@@ -19,6 +19,7 @@ from spotrun.state.replicas import along_the_ring
 from spotrun.state.snapshot import Node
 from spotrun.wire import MOST_STEPS, Progress
 from tests.support.jobs.builders import JobBuilder, a_job, a_worker, later
+from tests.support.jobs.stored_state import cost_of
 from tests.support.money.pool_builders import a_spot_pool, on_market
 from tests.support.money.priced_nodes import a_node, at_work
 
@@ -50,8 +51,7 @@ def lives(*steps: int, zones: tuple[str, ...] = (), **facts: Any) -> Decision:
 
 
 def cost(decision: Decision) -> Cost:
-    assert decision.status.cost is not None
-    return decision.status.cost
+    return cost_of(decision.status)
 
 
 def sent(decision: Decision) -> float | None:

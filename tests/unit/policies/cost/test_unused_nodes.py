@@ -7,7 +7,9 @@ from typing import Any
 from spotrun.api.cost import Accumulators
 from spotrun.money.price_history import PriceHistory
 from spotrun.state.actions import Decision
+from spotrun.state.codec import write
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago
+from tests.support.jobs.stored_state import sums_of
 from tests.support.money.priced_nodes import WHOLE, a_node, at_work, ended
 
 HOUR = timedelta(hours=1)
@@ -21,7 +23,8 @@ def job_on(node: Any, *serials: int, **pod: Any) -> JobBuilder:
 
 
 def idle(decision: Decision) -> str | None:
-    return decision.status.cost.idle_usd if decision.status.cost is not None else None
+    cost = write(decision.status).cost
+    return cost.idle_usd if cost is not None else None
 
 
 def after(job: JobBuilder, decision: Decision) -> JobBuilder:
@@ -88,5 +91,4 @@ def test_a_node_that_is_gone_costs_nothing_more() -> None:
 
 
 def sums(decision: Decision) -> Accumulators:
-    assert decision.status.accumulators is not None
-    return decision.status.accumulators
+    return sums_of(decision.status)

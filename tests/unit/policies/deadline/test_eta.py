@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from spotrun.api.cost import Accumulators
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import Phase
 from spotrun.api.status import Pace
+from spotrun.money.units import Usd
 from spotrun.state.job_state import NO_WORLD
+from spotrun.state.stored.cost import Accumulators
 from spotrun.wire import Progress
 from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, later
 
@@ -29,9 +31,9 @@ def a_training(step: int = 100, total: int | None = 1000, **spec: Any) -> JobBui
 def bought(useful: str, lost: str) -> Accumulators:
     """What a hundred steps have cost, and what bought nothing."""
     return Accumulators(
-        usd=Amount("6"),
-        useful_usd=Amount(useful),
-        lost_work_usd=Amount(lost),
+        usd=Usd(6),
+        useful_usd=Usd(Decimal(useful)),
+        lost_work_usd=Usd(Decimal(lost)),
         first_step=0,
         peak_step=100,
     )

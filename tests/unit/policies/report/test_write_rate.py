@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.cost import Accumulators
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import ConditionType, Phase, Reason
@@ -20,6 +19,7 @@ from spotrun.api.status import (
 from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState, World
+from spotrun.state.stored.cost import Accumulators
 from tests.support.jobs.builders import ON_CLAIM, a_job
 
 SAVED = CheckpointStatus(name="step-3.g1", step=3, time=Time("2026-03-01T08:00:00Z"))

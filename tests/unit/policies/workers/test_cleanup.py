@@ -1,14 +1,15 @@
 """After the end: who may still run for how long, what that costs, and when the job goes itself."""
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import ConditionType, Phase, Reason
+from spotrun.money.units import Usd
 from spotrun.policies.cost.bill import bill
 from spotrun.policies.report.write_rate import LATEST_REFRESH_SECONDS, REFRESH_SECONDS
 from spotrun.state.actions import DeleteJob, Release, Remove
@@ -17,6 +18,7 @@ from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import PodPhase
 from spotrun.wire import Ending, Failure
 from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, ago, an_end, later
+from tests.support.jobs.stored_state import cost_of
 from tests.support.money.priced_nodes import at_work
 from tests.support.money.priced_nodes import ended as gone
 
@@ -107,9 +109,7 @@ def spending(spent: str, then: str = "Fail") -> JobBuilder:
     budget = {"maxCostUsd": "10", "onExceeded": then}
     job = at_work(succeeded(100, budget=budget), MEMBER, ready=True, arrived=1).without(SPARE)
     metered = job.decide().status
-    sums = metered.accumulators
-    assert sums is not None
-    sums = sums.model_copy(update={"usd": Amount(spent)})
+    sums = replace(metered.accumulators, usd=Usd(Decimal(spent)))
     return job.with_state(metered).with_status(accumulators=sums)
 
 
@@ -168,10 +168,9 @@ def test_last_work_is_paid_and_told_like_any_other_and_is_no_lost_work() -> None
     first = job.with_facts(written_seconds=float("inf")).decide()
     later_on = job.with_state(first.status).with_facts(written_seconds=91.0)
     second = later_on.decide(later(360)).status
-    assert first.status.cost is not None
-    assert second.cost is not None
-    assert (first.status.cost.usd, second.cost.usd) == ("1", "1.1")
-    assert (second.cost.usd_per_hour, second.cost.lost_work_usd) == ("1", None)
+    before, after = cost_of(first.status), cost_of(second)
+    assert (before.usd, after.usd) == ("1", "1.1")
+    assert (after.usd_per_hour, after.lost_work_usd) == ("1", None)
     assert REFRESH_SECONDS <= first.again_seconds <= LATEST_REFRESH_SECONDS
 
 

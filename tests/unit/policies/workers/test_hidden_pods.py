@@ -7,10 +7,11 @@ from spotrun.api.field_types.amounts import Amount
 from spotrun.api.field_types.text_values import Intervals, Serials
 from spotrun.policies.workers.hidden_pods import hidden
 from spotrun.state.job_state import NO_WORLD
+from spotrun.state.stored.cost_codec import read_sums
 from tests.support.jobs.builders import JobBuilder, a_job
 
 TRAINING = a_job(3, min=1).training(0, 1, 2)
-RATES = Accumulators(rates=(Rate(workers=Serials("0-2"), usd_per_hour=Amount("1")),))
+RATES = read_sums(Accumulators(rates=(Rate(workers=Serials("0-2"), usd_per_hour=Amount("1")),)))
 NEVER = frozenset[int]()
 
 

@@ -7,16 +7,10 @@ node that says so may be removed, or come back. Only word of the worker moves a 
 again, its kubelet tells another end, or goes on for long to show it as running.
 """
 
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
-from spotrun.api.cost import Accumulators, ChargeEnd
-from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.state.snapshot import Worker
-from spotrun.state.worker_ids import ordered
-
-Ends = Mapping[int, datetime]
-"""Noted ends, by serial."""
+from spotrun.state.stored.cost import Ends
 
 MOST_ENDS = 512
 """Entries in status. Beyond these the ends are not noted, and are those that nodes say."""
@@ -49,23 +43,13 @@ def charge_ends(
     return min(max(node.unreachable_at, heard_at or node.unreachable_at), now)
 
 
-def read_ends(sums: Accumulators | None) -> dict[int, datetime]:
-    """Return the ends that status holds."""
-    return {
-        serial: Time(end.at).datetime.astimezone(UTC)
-        for end in (sums.ends if sums is not None else None) or ()
-        for serial in ordered(end.workers)
-    }
-
-
-def write_ends(ends: Ends) -> tuple[ChargeEnd, ...] | None:
-    """Return the latest of them as status holds them; None where there are none."""
-    at: dict[datetime, list[int]] = {}
-    for serial in sorted(ends):
-        at.setdefault(ends[serial], []).append(serial)
-    latest = sorted(at, reverse=True)[:MOST_ENDS]
-    entries = (ChargeEnd(workers=Serials.of(tuple(at[one])), at=Time.of(one)) for one in latest)
-    return tuple(entries) or None
+def latest_ends(ends: Ends) -> Ends:
+    """Return the ends for which there is room in status: those at the latest moments."""
+    moments = sorted(set(ends.values()), reverse=True)
+    if len(moments) <= MOST_ENDS:
+        return ends
+    earliest = moments[MOST_ENDS - 1]
+    return {serial: end for serial, end in ends.items() if end >= earliest}
 
 
 def _has_run_on(worker: Worker, noted: datetime, now: datetime) -> bool:

@@ -7,9 +7,10 @@ differ: no worker ends in the future, or costs less than nothing.
 from collections.abc import Mapping
 from datetime import datetime
 
-from spotrun.policies.cost.charges.ends import Ends, charge_ends, read_ends
+from spotrun.policies.cost.charges.ends import charge_ends
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
+from spotrun.state.stored.cost import Ends
 from spotrun.state.view import View
 from spotrun.state.worker_ids import ranges
 from spotrun.state.worker_outcomes import NEW_LEADER_SECONDS
@@ -58,10 +59,7 @@ def _all_ends(view: View) -> dict[int, datetime | None]:
 
 def noted_ends(view: View) -> Ends:
     """Return the ends of lost workers that were noted by earlier looks."""
-    sums = view.job.status.accumulators
-    if sums is None or not sums.ends:
-        return {}
-    return view.once_unlimited("noted ends", (sums,), lambda: read_ends(sums))
+    return view.job.status.accumulators.ends
 
 
 def may_still_cost(view: View, worker: Worker) -> bool:

@@ -10,84 +10,96 @@ from fractions import Fraction
 from statistics import median
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.cost import Accumulators, Mark
-from spotrun.api.field_types.text_values import Time
 from spotrun.api.status import Interruptions
 from spotrun.money import forecast as forecasts
 from spotrun.money.savings import lost_work, saved_usd
 from spotrun.money.shares import share_of
 from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour, seconds_between
-from spotrun.policies.cost.bill import as_shown, bill, to_show
+from spotrun.policies.cost.bill import bill, to_show
 from spotrun.policies.cost.goodput.save_stalls import saving_seconds
-from spotrun.policies.cost.transfer import transferred
+from spotrun.policies.cost.transfer import with_transfer
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
+from spotrun.state.stored.cost import Accumulators, Cost
 from spotrun.state.view import View, holds_back
 from spotrun.state.world_members import generation, last_crew, last_told, training
 from spotrun.wire import MOST_STEPS, step_of
 
 _MOST_MARKS = 16
-_NO_FORECAST = dict.fromkeys(("forecast_usd", "forecast_low_usd", "forecast_high_usd"))
 
 
 def count_work(view: View, status: JobState) -> JobState:
     """Add the steps since the last time to what they were: useful, or done twice."""
-    sums, now = status.accumulators or Accumulators(), status.progress
+    sums, now = status.accumulators, status.progress
     if holds_back(status):
-        return _pause(view, status, sums)
-    is_priced = sums.usd is not None or bool(sums.rates)
-    if not is_priced or not training(status) or now is None or now.step is None:
+        return _pause(view, status)
+    if not _is_priced(sums) or not training(status) or now is None or now.step is None:
         return status
     before, seconds = view.job.status.progress, step_seconds(view, status)
     if seconds is None:
         return status
     if sums.as_of is None:
         known = _counted_from(view, status, now.step, seconds)
-        update = {"useful_step": known, **_useful(view, status, known, now.step, seconds)}
-        return _counted(view, status, sums, update)
+        sums = replace(sums, useful_step=known)
+        return _counted(view, status, _with_useful(sums, view, status, now.step, seconds), now.step)
     if before is None or before.step is None or now.step == before.step:
         return status
     redone, done = max(before.step - now.step, 0), max(now.step - before.step, 0)
-    elapsed_seconds = max(seconds_between(sums.as_of.datetime, view.now), Decimal(0))
-    update = _useful(view, status, sums.useful_step or 0, now.step, seconds)
-    update |= _lost(view, status, redone, elapsed_seconds - done * seconds, seconds)
-    update |= transferred(view, status, done, elapsed_seconds)
-    return _note_lost_steps(_counted(view, status, sums, update), redone)
+    elapsed_seconds = max(seconds_between(sums.as_of, view.now), Decimal(0))
+    sums = _with_useful(sums, view, status, now.step, seconds)
+    sums = _with_lost(
+        sums,
+        view,
+        status,
+        redone=redone,
+        idle_seconds=elapsed_seconds - done * seconds,
+        seconds=seconds,
+    )
+    sums = with_transfer(sums, view, status, done, elapsed_seconds)
+    return _note_lost_steps(_counted(view, status, sums, now.step), redone)
 
 
-def work_shown(status: JobState, spent: Usd) -> dict[str, object]:
-    """What of a job's cost says what was saved and lost, and what the whole will have cost."""
-    sums = status.accumulators or Accumulators()
-    shown = dict(_forecast(status, sums, spent))
+def with_work(cost: Cost, status: JobState, spent: Usd) -> Cost:
+    """Show what was saved and lost, and what the whole job will have cost."""
+    sums = status.accumulators
+    cost = _with_forecast(cost, status, spent)
     if sums.lost_work_usd is not None:
-        shown["lost_work_usd"] = to_show(Usd.of(sums.lost_work_usd))
-    if sums.on_demand_usd is not None:
-        on_demand = Usd.of(sums.on_demand_usd)
-        # Of what is shown, so that the three figures add up to the last digit.
-        shown["on_demand_usd"] = to_show(on_demand)
-        shown["saved_usd"] = saved_usd(as_shown(on_demand), as_shown(spent)).signed_amount
-    return shown
+        cost = replace(cost, lost_work_usd=to_show(sums.lost_work_usd))
+    if sums.on_demand_usd is None:
+        return cost
+    # From what is shown, so that the three figures add up to the last digit.
+    on_demand = to_show(sums.on_demand_usd)
+    saved = saved_usd(on_demand, to_show(spent)).as_stored
+    return replace(cost, on_demand_usd=on_demand, saved_usd=saved)
 
 
-def _pause(view: View, status: JobState, sums: Accumulators) -> JobState:
-    """The time in which a job is held back is no stall; the last steps before it still count.
+def _pause(view: View, status: JobState) -> JobState:
+    """Count no stall while a job is held back; the last steps before that still count.
 
     So do all of them where the job was over before anybody looked a second time.
     """
     now, seconds = status.progress, step_seconds(view, status)
-    update: dict[str, object] = {"as_of": None} if sums.as_of is not None else {}
-    if now is not None and now.step is not None and seconds and _may_count(status, sums):
+    sums = status.accumulators
+    if now is not None and now.step is not None and seconds and _may_count(status):
         known = _counted_from(view, status, now.step, seconds)
-        update |= _useful(view, status, known, now.step, seconds)
-    if not update:
+        counted = _with_useful(replace(sums, useful_step=known), view, status, now.step, seconds)
+        if counted.useful_step != known:
+            sums = counted
+    if sums.as_of is not None:
+        sums = replace(sums, as_of=None)
+    if sums is status.accumulators:
         return status
-    return replace(status, accumulators=sums.model_copy(update=update))
+    return replace(status, accumulators=sums)
 
 
-def _may_count(status: JobState, sums: Accumulators) -> bool:
+def _may_count(status: JobState) -> bool:
     """Whether steps are counted already, or those who have made them are still known."""
-    is_priced = sums.usd is not None or bool(sums.rates)
-    return sums.useful_step is not None or (is_priced and bool(training(status)))
+    sums = status.accumulators
+    return sums.useful_step is not None or (_is_priced(sums) and bool(training(status)))
+
+
+def _is_priced(sums: Accumulators) -> bool:
+    return sums.usd is not None or bool(sums.rates)
 
 
 def _counted_from(view: View, status: JobState, step: int, seconds: Decimal) -> int:
@@ -95,32 +107,34 @@ def _counted_from(view: View, status: JobState, step: int, seconds: Decimal) -> 
 
     What was paid before at unknown prices is compared with nothing.
     """
-    sums = status.accumulators
-    if sums is not None and sums.useful_step is not None:
-        return sums.useful_step
+    known = status.accumulators.useful_step
+    if known is not None:
+        return known
     return first_step(view, status, step, seconds) if bill(view, status).is_complete else step
 
 
-def _counted(
-    view: View, status: JobState, sums: Accumulators, update: dict[str, object]
-) -> JobState:
-    progress = status.progress
-    marks = sums.marks or ()
-    if progress is not None and progress.step is not None:
-        marks = (*marks, Mark(step=progress.step, usd=bill(view, status).usd.amount))
-    update |= {
-        "generation": generation(status),
-        "marks": marks[-_MOST_MARKS:],
-        "as_of": Time.of(view.now),
-    }
-    return replace(status, accumulators=sums.model_copy(update=update))
+def _counted(view: View, status: JobState, sums: Accumulators, step: int) -> JobState:
+    mark = forecasts.Mark(steps=step, usd=bill(view, status).usd.as_stored)
+    sums = replace(
+        sums,
+        generation=generation(status),
+        marks=(*sums.marks, mark)[-_MOST_MARKS:],
+        as_of=view.now,
+    )
+    return replace(status, accumulators=sums)
 
 
-def _lost(
-    view: View, status: JobState, redone: int, idle_seconds: Decimal, seconds: Decimal
-) -> dict[str, object]:
-    """A world stands still around its changes; otherwise steps take what they take."""
-    sums, now, stall = status.accumulators or Accumulators(), bill(view, status), Decimal(0)
+def _with_lost(
+    sums: Accumulators,
+    view: View,
+    status: JobState,
+    *,
+    redone: int,
+    idle_seconds: Decimal,
+    seconds: Decimal,
+) -> Accumulators:
+    """Add lost work: a world stands still around its changes, else steps take their usual time."""
+    now, stall = bill(view, status), Decimal(0)
     if sums.generation != generation(status):
         # What saving has held up in this world already has a name of its own.
         stall = max(idle_seconds - saving_seconds(view, status), Decimal(0))
@@ -128,29 +142,28 @@ def _lost(
         redone_steps=redone, step_seconds=seconds, stall_seconds=stall, rate=now.usd_per_hour
     )
     if not lost.usd:
-        return {}
-    known = Usd.of(sums.lost_work_usd)
+        return sums
+    known = sums.lost_work_usd or NO_USD
     # No more is lost than was paid; what a correction took back was not lost again.
     new = max(min(lost.usd, now.usd - known), NO_USD)
-    update: dict[str, object] = {"lost_work_usd": (known + new).amount}
-    if lost.redone:
-        update["redone_usd"] = (Usd.of(sums.redone_usd) + min(lost.redone, new)).amount
-    return update
+    sums = replace(sums, lost_work_usd=(known + new).as_stored)
+    if not lost.redone:
+        return sums
+    return replace(sums, redone_usd=((sums.redone_usd or NO_USD) + min(lost.redone, new)).as_stored)
 
 
-def _useful(
-    view: View, status: JobState, known_step: int, step: int, seconds: Decimal
-) -> dict[str, object]:
-    """Steps whose price on demand is unknown wait until somebody knows it."""
-    sums = status.accumulators or Accumulators()
-    new = step - known_step
+def _with_useful(
+    sums: Accumulators, view: View, status: JobState, step: int, seconds: Decimal
+) -> Accumulators:
+    """Add new steps; while their price on demand is unknown they wait until somebody knows it."""
+    new = step - (sums.useful_step or 0)
     rate = _on_demand(view, status) if new > 0 else None
     if rate is None:
-        return {}
-    known = Usd.of(sums.on_demand_usd)
+        return sums
+    known = sums.on_demand_usd or NO_USD
     most = max(_most_useful(view, status, rate), known)
     usd = min(known + rate.over(new * seconds), most)
-    return {"on_demand_usd": usd.amount, "useful_step": step}
+    return replace(sums, on_demand_usd=usd.as_stored, useful_step=step)
 
 
 def _most_useful(view: View, status: JobState, rate: UsdPerHour) -> Usd:
@@ -225,14 +238,14 @@ def _note_lost_steps(status: JobState, redone: int) -> JobState:
     return replace(status, interruptions=counted)
 
 
-def _forecast(status: JobState, sums: Accumulators, spent: Usd) -> dict[str, object]:
-    progress = status.progress
-    if progress is None or progress.step is None or progress.total_steps is None:
-        return _NO_FORECAST
-    marks = [forecasts.Mark(mark.step, Usd.of(mark.usd)) for mark in sums.marks or ()]
-    remaining = max(progress.total_steps - progress.step, 0)
-    found = forecasts.forecast(spent, remaining, marks)
-    if found is None:
-        return _NO_FORECAST
-    shown = (to_show(usd) for usd in (found.usd, found.low, found.high))
-    return dict(zip(_NO_FORECAST, shown, strict=True))
+def _with_forecast(cost: Cost, status: JobState, spent: Usd) -> Cost:
+    progress, found = status.progress, None
+    if progress is not None and progress.step is not None and progress.total_steps is not None:
+        remaining = max(progress.total_steps - progress.step, 0)
+        found = forecasts.forecast(spent, remaining, status.accumulators.marks)
+    return replace(
+        cost,
+        forecast_usd=to_show(found.usd) if found is not None else None,
+        forecast_low_usd=to_show(found.low) if found is not None else None,
+        forecast_high_usd=to_show(found.high) if found is not None else None,
+    )

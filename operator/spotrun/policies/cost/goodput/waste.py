@@ -1,45 +1,47 @@
 """What was paid and bought nothing, by its name: as far as somebody measures it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from statistics import median
 
-from spotrun.api.cost import Accumulators, Waste
-from spotrun.api.field_types.amounts import Amount
-from spotrun.money.units import Usd
+from spotrun.money.units import NO_USD, Usd
 from spotrun.policies.cost.bill import to_show
-from spotrun.state.job_state import JobState
-from spotrun.state.view import View
-from spotrun.state.world_members import last_told
+from spotrun.state.stored.cost import Accumulators, Waste
+from spotrun.wire import Progress
 
 
-def waited(view: View, status: JobState, useful: Usd, most: Usd) -> dict[str, object]:
-    """Add what was waited in steps of that price, if all together may have cost `most`."""
-    sums, told = status.accumulators or Accumulators(), last_told(view, status)
-    parts = {
-        "peers_usd": (sums.peers_usd, [progress.communicate for progress in told]),
-        "data_usd": (sums.data_usd, [progress.data for progress in told]),
-    }
-    sums_then = {name: _with(known, useful, shares) for name, (known, shares) in parts.items()}
-    return {name: min(usd, most).amount for name, usd in sums_then.items() if usd}
+def with_waited(
+    sums: Accumulators, reports: Sequence[Progress], useful: Usd, most: Usd
+) -> Accumulators:
+    """Add the waits in steps of that price, if all together may have cost `most`."""
+    peers = _with(sums.peers_usd, useful, [one.communicate for one in reports])
+    data = _with(sums.data_usd, useful, [one.data for one in reports])
+    return replace(
+        sums,
+        peers_usd=min(peers, most).as_stored if peers else sums.peers_usd,
+        data_usd=min(data, most).as_stored if data else sums.data_usd,
+    )
 
 
-def waste_shown(status: JobState) -> Waste | None:
-    """What of a job's cost names what was wasted; None: nothing that is known."""
-    sums = status.accumulators or Accumulators()
-    lost, redone = Usd.of(sums.lost_work_usd), Usd.of(sums.redone_usd)
-    known = {
-        "redone_usd": redone,
-        "standstill_usd": max(lost - redone, Usd()),
-        "peers_usd": Usd.of(sums.peers_usd),
-        "data_usd": Usd.of(sums.data_usd),
-        "checkpoint_usd": Usd.of(sums.checkpoint_usd),
-    }
-    shown = {name: to_show(usd) for name, usd in known.items() if usd}
-    return Waste(**shown) if shown else None
+def waste_shown(sums: Accumulators) -> Waste:
+    """Return the waste as it is shown, by its names; what is not known is left out."""
+    lost, redone = sums.lost_work_usd or NO_USD, sums.redone_usd or NO_USD
+    return Waste(
+        redone_usd=_shown(redone),
+        standstill_usd=_shown(max(lost - redone, NO_USD)),
+        peers_usd=_shown(sums.peers_usd),
+        data_usd=_shown(sums.data_usd),
+        checkpoint_usd=_shown(sums.checkpoint_usd),
+    )
 
 
-def _with(known: Amount | None, useful: Usd, shares: Iterable[float | None]) -> Usd:
-    """The sum with the part of the steps that most say; who measures nothing says none."""
-    told = [share for share in shares if share is not None]
-    return Usd.of(known) + useful * Fraction(median(told)) if told else Usd.of(known)
+def _shown(usd: Usd | None) -> Usd | None:
+    return to_show(usd) if usd else None
+
+
+def _with(known: Usd | None, useful: Usd, shares: Iterable[float | None]) -> Usd:
+    """Return the sum with the median of the reported shares; a report without one counts not."""
+    reported = [share for share in shares if share is not None]
+    before = known or NO_USD
+    return before + useful * Fraction(median(reported)) if reported else before

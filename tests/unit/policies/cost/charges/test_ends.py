@@ -13,14 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotrun.api.cost import Accumulators, Cost
 from spotrun.api.names import Phase, Reason
-from spotrun.policies.cost.charges.ends import MOST_ENDS, read_ends, write_ends
+from spotrun.policies.cost.charges.ends import MOST_ENDS, latest_ends
 from spotrun.state.actions import Announce, Decision
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Node, PodEnd, PodPhase
+from spotrun.state.stored.cost import Accumulators
 from spotrun.wire import Ending, Progress
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago, an_end, later
+from tests.support.jobs.stored_state import cost_of, read_text, text_of
 from tests.support.money.priced_nodes import a_node, at_work
 
 DUE = {"written_seconds": 600.0}
@@ -66,11 +67,6 @@ def looked_at(before: JobState, job_phase: str, now: datetime, node: Node, **pod
 
 def start(phase: str) -> JobState:
     return a_trained_job(phase).status
-
-
-def cost_of(status: JobState) -> Cost:
-    assert status.cost is not None
-    return status.cost
 
 
 @dataclass(frozen=True)
@@ -272,9 +268,8 @@ def test_what_is_shown_less_its_corrections_never_falls(
 @pytest.mark.parametrize("num_moments", [1, 100, 10_000])
 def test_the_noted_ends_of_the_largest_job_are_few_bytes(num_moments: int) -> None:
     ends = {100_000 + 7 * n: later(n % num_moments) for n in range(10_000)}
-    written = write_ends(ends) or ()
-    sums = Accumulators(ends=written)
-    assert len(sums.model_dump_json(by_alias=True, exclude_none=True)) < 110_000
-    read = read_ends(Accumulators.model_validate_json(sums.model_dump_json(by_alias=True)))
+    text = text_of(JobState(accumulators=Accumulators(ends=latest_ends(ends))))
+    assert len(text) < 110_000
+    read = read_text(text).accumulators.ends
     assert {serial: ends[serial] for serial in read} == read
     assert len(read) == (10_000 if num_moments < MOST_ENDS else MOST_ENDS)

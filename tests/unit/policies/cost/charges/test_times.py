@@ -6,8 +6,10 @@ import pytest
 
 from spotrun.api.cost import Accumulators, Cost
 from spotrun.state.actions import Decision
+from spotrun.state.codec import write
 from spotrun.state.snapshot import PodEnd, PodPhase
 from tests.support.jobs.builders import JobBuilder, a_job, ago, later
+from tests.support.jobs.stored_state import cost_of, sums_of
 from tests.support.money.priced_nodes import a_node, at_work, ended
 
 DUE = {"written_seconds": 600.0}
@@ -18,26 +20,22 @@ def a_metered_job(*serials: int, **worker: object) -> JobBuilder:
 
 
 def sums(decision: Decision) -> Accumulators:
-    found = decision.status.accumulators
-    assert found is not None
-    return found
+    return sums_of(decision.status)
 
 
 def cost(decision: Decision) -> Cost:
-    found = decision.status.cost
-    assert found is not None
-    return found
+    return cost_of(decision.status)
 
 
 def test_who_has_no_node_yet_is_free() -> None:
     decision = a_job(1).with_worker(0, node=None).with_facts(**DUE).decide()
-    assert decision.status.cost is None
+    assert write(decision.status).cost is None
 
 
 def test_who_never_got_a_node_is_settled_for_nothing() -> None:
     job = a_job(1, suspend=True).with_worker(0, node=None, deleting=True)
     decision = job.decide()
-    assert (decision.status.settled, decision.status.accumulators) == ("0", None)
+    assert (decision.status.settled, write(decision.status).accumulators) == ("0", None)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +80,7 @@ def test_who_was_evicted_before_it_started_is_paid_for_as_long_as_it_had_its_nod
 
 def test_who_was_evicted_before_it_had_a_node_is_free() -> None:
     decision = a_job(1, suspend=True).with_worker(0, node=None, **EVICTED).decide()
-    assert (decision.status.settled, decision.status.accumulators) == ("0", None)
+    assert (decision.status.settled, write(decision.status).accumulators) == ("0", None)
 
 
 def test_of_an_hour_without_an_operator_each_worker_pays_what_it_was_there() -> None:

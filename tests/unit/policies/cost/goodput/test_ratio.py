@@ -9,6 +9,7 @@ from spotrun.api.names import Phase
 from spotrun.state.actions import Decision
 from spotrun.wire import Ending, Progress
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago, an_end, later
+from tests.support.jobs.stored_state import cost_of
 from tests.support.money.priced_nodes import a_node, at_work
 
 # Two workers at $1 an hour each since an hour ago; a step takes 10 s, and has 32 samples.
@@ -36,8 +37,7 @@ def lives(*steps: tuple[int, float]) -> Decision:
 
 
 def shown(decision: Decision) -> tuple[str | None, str | None, str | None]:
-    cost = decision.status.cost
-    assert cost is not None
+    cost = cost_of(decision.status)
     return cost.goodput, cost.usd_per_step, cost.usd_per_million_samples
 
 
@@ -93,8 +93,7 @@ def test_a_script_that_tells_of_no_samples_has_no_price_for_them() -> None:
     ],
 )
 def test_what_an_epoch_costs(told: dict[str, int], usd: str | None) -> None:
-    cost = at_step(200, **told).decide().status.cost  # type: ignore[arg-type]
-    assert cost is not None
+    cost = cost_of(at_step(200, **told).decide().status)  # type: ignore[arg-type]
     assert cost.usd_per_epoch == usd
 
 
@@ -111,8 +110,7 @@ def test_the_forecast_has_a_range(spent_hours: int) -> None:
     for step, seconds in looks[1:]:
         moved = at_step(step, job.with_state(decision.status))
         decision = moved.decide(NOW + timedelta(seconds=seconds))
-    cost = decision.status.cost
-    assert cost is not None
+    cost = cost_of(decision.status)
     told = (cost.forecast_low_usd, cost.forecast_usd, cost.forecast_high_usd)
     low, middle, high = (one.decimal for one in told if one is not None)
     assert low < middle < high

@@ -6,13 +6,13 @@ import pytest
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Accumulators, Cost
-from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import Phase
-from spotrun.money.units import UsdPerHour
+from spotrun.money.units import Usd, UsdPerHour
 from spotrun.policies.report.cost_announcements import cost_of_deleted
 from spotrun.state.actions import Annotate, Decision
 from spotrun.wire import Ending, Progress
 from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, an_end
+from tests.support.jobs.stored_state import cost_of, sums_of
 from tests.support.money.priced_nodes import a_node, at_work
 
 # Two workers at $1 an hour each, steps of 10 s; the like of their node on demand: $3 each.
@@ -48,13 +48,11 @@ def lives(*steps: tuple[int, int, float]) -> Decision:
 
 
 def cost(decision: Decision) -> Cost:
-    assert decision.status.cost is not None
-    return decision.status.cost
+    return cost_of(decision.status)
 
 
 def sums(decision: Decision) -> Accumulators:
-    assert decision.status.accumulators is not None
-    return decision.status.accumulators
+    return sums_of(decision.status)
 
 
 def test_useful_steps_are_compared_with_their_price_on_demand() -> None:
@@ -165,8 +163,7 @@ def test_what_was_lost_does_not_fall_with_a_cost_that_was_corrected() -> None:
     job = training_at(100)
     job = after(job, job.decide())
     known = job.status.accumulators
-    assert known is not None
-    corrected = known.model_copy(update={"lost_work_usd": Amount("5"), "redone_usd": Amount("1")})
+    corrected = replace(known, lost_work_usd=Usd(5), redone_usd=Usd(1))
     job = replace(job, status=replace(job.status, accumulators=corrected))
     changed = training_at(60, 2, job.with_world("0-1", 2, store="x:1"))
     found = sums(changed.decide(NOW + timedelta(seconds=100)))

@@ -9,9 +9,10 @@ from spotrun.api.cost import Accumulators, Cost, Waste
 from spotrun.api.field_types.amounts import Amount
 from spotrun.policies.cost.goodput.waste import waste_shown
 from spotrun.state.actions import Decision
-from spotrun.state.job_state import JobState
+from spotrun.state.stored.cost_codec import read_sums
 from spotrun.wire import Ending, Progress
 from tests.support.jobs.builders import JobBuilder, a_job, an_end, later
+from tests.support.jobs.stored_state import cost_of
 from tests.support.money.priced_nodes import at_work
 
 
@@ -36,8 +37,7 @@ def then(
 
 
 def cost(decision: Decision) -> Cost:
-    assert decision.status.cost is not None
-    return decision.status.cost
+    return cost_of(decision.status)
 
 
 def test_lost_work_is_steps_done_twice_and_standstills() -> None:
@@ -157,8 +157,7 @@ amounts = st.decimals(0, 1000, places=12).map(Amount.of)
 
 @given(st.none() | amounts, st.none() | amounts)
 def test_what_has_no_sum_has_no_name(lost: Amount | None, redone: Amount | None) -> None:
-    sums = Accumulators(lost_work_usd=lost, redone_usd=redone)
-    shown = waste_shown(JobState(accumulators=sums)) or Waste()
+    shown = waste_shown(read_sums(Accumulators(lost_work_usd=lost, redone_usd=redone)))
     assert shown.peers_usd is None
     assert (shown.redone_usd is None) is (redone is None or not redone.decimal)
     assert shown.standstill_usd is None or shown.standstill_usd.decimal >= 0

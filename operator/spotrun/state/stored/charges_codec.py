@@ -1,44 +1,25 @@
-"""What each worker costs per hour, and since when: known while its node is there, kept beyond that.
+"""The storage format of charges and of their ends: an entry for all workers that share one.
 
 A node that says its price may be gone when its workers are settled, and an operator that restarts
-has not seen what the price was before. So the rates are in the status: one entry for all workers
-that have cost the same since they came.
+has not seen what the price was before. So the charges are in the status.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from spotrun.api.cost import MOST_EARLIER, Accumulators, EarlierRate, Rate
+from spotrun.api.cost import MOST_EARLIER, ChargeEnd, EarlierRate, Rate
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.money.charges import Book, Charge, Charges, grouped
 from spotrun.money.price_history import EVER
 from spotrun.money.units import UsdPerHour
-from spotrun.state.view import View
+from spotrun.state.stored.cost import Ends
 from spotrun.state.worker_ids import ordered
 
 
-def read_book(view: View, sums: Accumulators | None) -> Book:
-    """Return the charges as status holds them."""
-    rates = sums.rates if sums is not None else None
-    return view.once_unlimited("book", (rates,), lambda: _read(rates or ()))
-
-
-def write_book(book: Book) -> tuple[Rate, ...] | None:
-    """Return the same as status holds it; None where there is nothing to say."""
-    groups = grouped(book)
-    rates = (rate for charges in sorted(groups) for rate in _rates(charges, groups[charges]))
-    return tuple(rates) or None
-
-
-def priced_workers(sums: Accumulators | None) -> frozenset[int]:
-    """Return the serials of the workers that are in that book."""
-    rates = (sums.rates if sums is not None else None) or ()
-    return frozenset(serial for rate in rates for serial in ordered(rate.workers))
-
-
-def _read(rates: Iterable[Rate]) -> Book:
+def read_rates(rates: Iterable[Rate]) -> Book:
+    """Read the charges; a text in them that is none raises ValueError."""
     book: dict[int, Charges] = {}
     for rate in rates:
         charges = Charges(_charges(rate))
@@ -47,6 +28,34 @@ def _read(rates: Iterable[Rate]) -> Book:
             known = book.get(serial)
             book[serial] = Charges((*known, *charges)) if known is not None else charges
     return book
+
+
+def write_rates(book: Book) -> tuple[Rate, ...] | None:
+    """Write them; None where there are none."""
+    groups = grouped(book)
+    rates = (rate for charges in sorted(groups) for rate in _rates(charges, groups[charges]))
+    return tuple(rates) or None
+
+
+def read_ends(stored: Iterable[ChargeEnd]) -> Ends:
+    """Read the ends of charges; a text in them that is none raises ValueError."""
+    return {
+        serial: Time(end.at).datetime.astimezone(UTC)
+        for end in stored
+        for serial in ordered(end.workers)
+    }
+
+
+def write_ends(ends: Ends) -> tuple[ChargeEnd, ...] | None:
+    """Write them; None where there are none."""
+    at: dict[datetime, list[int]] = {}
+    for serial in sorted(ends):
+        at.setdefault(ends[serial], []).append(serial)
+    entries = (
+        ChargeEnd(workers=Serials.of(tuple(at[one])), at=Time.of(one))
+        for one in sorted(at, reverse=True)
+    )
+    return tuple(entries) or None
 
 
 def _charges(rate: Rate) -> Iterator[Charge]:
@@ -59,12 +68,12 @@ def _charges(rate: Rate) -> Iterator[Charge]:
 
 
 def _rates(charges: Charges, serials: Sequence[int]) -> Iterator[Rate]:
-    """Return one entry, or several where a status of older operators knows more prices."""
+    """Yield one entry, or several where a status of older operators knows more prices."""
     for first in range(0, len(charges), MOST_EARLIER + 1):
-        yield _rate(Charges(charges[first : first + MOST_EARLIER + 1]), serials)
+        yield _rate(charges[first : first + MOST_EARLIER + 1], serials)
 
 
-def _rate(charges: Charges, serials: Iterable[int]) -> Rate:
+def _rate(charges: Sequence[Charge], serials: Iterable[int]) -> Rate:
     *before, last = charges
     return Rate(
         workers=Serials.of(serials),

@@ -3,8 +3,9 @@ from spotrun.api.field_types.text_values import Intervals, Serials
 from spotrun.money.charges import Charge
 from spotrun.money.price_history import EVER
 from spotrun.money.units import UsdPerHour
-from spotrun.policies.cost.charges.rates import read_book, write_book
+from spotrun.state.stored.cost_codec import read_sums, write_sums
 from tests.support.jobs.builders import a_job, ago
+from tests.support.jobs.stored_state import sums_of
 from tests.support.money.priced_nodes import at_work, ended
 
 
@@ -15,10 +16,11 @@ def test_rates_as_older_operators_wrote_them_are_read() -> None:
             Rate(workers=Serials("1"), usd_per_hour="2", since="2026-03-02T11:30:00Z"),
         )
     )
-    book = read_book(a_job().view(), old)
+    sums = read_sums(old)
+    book = sums.rates
     one = Charge(EVER, UsdPerHour(1))
     assert book == {0: (one,), 1: (one, Charge(ago(1800), UsdPerHour(2)))}
-    assert read_book(a_job().view(), Accumulators(rates=write_book(book))) == book
+    assert read_sums(write_sums(sums)).rates == book
 
 
 def test_a_worker_of_more_prices_than_an_entry_holds_keeps_nobody_from_being_settled() -> None:
@@ -27,13 +29,11 @@ def test_a_worker_of_more_prices_than_an_entry_holds_keeps_nobody_from_being_set
         Rate(workers=Serials("0-2"), usd_per_hour="1", since=f"2026-03-02T11:{minute}:00Z")
         for minute in range(10, 50)
     )
-    job = job.with_status(accumulators=Accumulators(rates=old), next_serial=3)
-    before, after = job.status.accumulators, job.decide().status.accumulators
-    assert before is not None
-    assert after is not None
-    known, kept = (read_book(job.view(), sums) for sums in (before, after))
+    job = job.with_status(accumulators=read_sums(Accumulators(rates=old)), next_serial=3)
+    after = job.decide().status
+    known, kept = job.status.accumulators.rates, after.accumulators.rates
     assert kept == {serial: known[serial] for serial in (0, 1)}
     assert len(kept[0]) == 40
-    assert len(after.rates or ()) == 3
+    assert len(sums_of(after).rates or ()) == 3
     gone = job.with_facts(deleting=True).decide().status
     assert gone.settled == Intervals("2"), "nor a job from being deleted"

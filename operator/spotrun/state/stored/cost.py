@@ -1,0 +1,113 @@
+"""The cost of a job, as decisions carry it: what is shown of it, and the exact sums behind that.
+
+Each field is explained at its name in `api/cost.py`. None is "not known", which is not zero.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+
+from spotrun.api.cost import Pricing
+from spotrun.api.field_types.amounts import Percent
+from spotrun.money.charges import Book
+from spotrun.money.forecast import Mark
+from spotrun.money.ledger import ByPool
+from spotrun.money.units import Usd, UsdPerHour
+
+Ends = Mapping[int, datetime]
+"""The noted ends of charges, by worker id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waste:
+    """Money that was paid and bought nothing, by its name."""
+
+    redone_usd: Usd | None = None
+    standstill_usd: Usd | None = None
+    peers_usd: Usd | None = None
+    data_usd: Usd | None = None
+    checkpoint_usd: Usd | None = None
+
+
+NO_WASTE = Waste()
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCost:
+    """The cost of the job in a pool, as it is shown."""
+
+    pool: str
+    usd: Usd
+    corrected_usd: Usd | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The cost that is shown to people, rounded for them."""
+
+    usd: Usd | None = None
+    usd_per_hour: UsdPerHour | None = None
+    spot_usd: Usd | None = None
+    spot_corrected_usd: Usd | None = None
+    by_pool: tuple[PoolCost, ...] = ()
+    on_demand_usd: Usd | None = None
+    saved_usd: Usd | None = None
+    lost_work_usd: Usd | None = None
+    waste: Waste = NO_WASTE
+    idle_usd: Usd | None = None
+    estimated_transfer_usd: Usd | None = None
+    goodput: Percent | None = None
+    usd_per_step: Usd | None = None
+    usd_per_million_samples: Usd | None = None
+    usd_per_epoch: Usd | None = None
+    forecast_usd: Usd | None = None
+    forecast_low_usd: Usd | None = None
+    forecast_high_usd: Usd | None = None
+    budget_used_percent: Percent | None = None
+    corrected_usd: Usd | None = None
+    pricing: Pricing | None = None
+    stop_at: datetime | None = None
+    as_of: datetime | None = None
+
+
+NO_COST = Cost()
+"""The cost of a job before any of it is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulators:
+    """The sums over settled workers and past times, each as exact as it is stored."""
+
+    usd: Usd | None = None
+    spot_usd: Usd | None = None
+    by_pool: ByPool = field(default_factory=dict)
+    unpriced_seconds: Decimal | None = None
+    rates: Book = field(default_factory=dict)
+    ends: Ends = field(default_factory=dict)
+    corrected_usd: Usd | None = None
+    reserved_usd: Usd | None = None
+    on_demand_usd: Usd | None = None
+    lost_work_usd: Usd | None = None
+    redone_usd: Usd | None = None
+    useful_step: int | None = None
+    generation: int | None = None
+    marks: tuple[Mark, ...] = ()
+    useful_usd: Usd | None = None
+    peers_usd: Usd | None = None
+    data_usd: Usd | None = None
+    checkpoint_usd: Usd | None = None
+    checkpoint_seconds: Decimal | None = None
+    checkpoint_generation: int | None = None
+    first_step: int | None = None
+    samples_per_step: Decimal | None = None
+    epoch_samples: int | None = None
+    peak_step: int | None = None
+    idle_usd: Usd | None = None
+    idle_as_of: datetime | None = None
+    transfer_usd: Usd | None = None
+    as_of: datetime | None = None
+
+
+NO_SUMS = Accumulators()
+"""The sums of a job of which nothing was ever added up."""
