@@ -116,7 +116,7 @@ def lose_after_joins(arguments: argparse.Namespace) -> bool:
 
 
 def compare(scratch: Path) -> list[str]:
-    """Where a worker's lines are not those of a training that nobody disturbs."""
+    """Return the workers' lines that an undisturbed training does not have, or that come twice."""
     found = {file: _lines(file) for file in sorted(scratch.glob("*/*.jsonl"))}
     noted = {_key(line) for lines in found.values() for line in lines}
     if not noted:

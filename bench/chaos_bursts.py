@@ -1,4 +1,4 @@
-"""What happens to a training at random, one burst after the other; see bench/chaos.py.
+"""Random events in the life of a training, one burst after the other; see bench/chaos.py.
 
 Workers are real processes with real groups of gloo; the operator is played here, and publishes
 worlds as the operator does.
@@ -68,7 +68,7 @@ class Chaos:
         return [*self._alone, *self._job.errors]
 
     def _likely(self) -> dict[Callable[[], None], int]:
-        """What may happen now, and how likely: most of all what kills and what joins."""
+        """Return each event that may happen now with its weight: losses and joins have the most."""
         room = MOST_WORKERS - len(self._members)
         likely = {self._two_worlds: 1, self._join: 3 * room}
         if len(self._members) > 1:

@@ -54,7 +54,7 @@ def _obey(own: Path) -> None:
 
 
 def _follow(own: Path, files: set[Path], deaf: set[Descriptor]) -> set[Descriptor]:
-    """Which sockets are deaf now."""
+    """Deafen the sockets that are cut off, mend the others, and return those that are deaf now."""
     is_cut_off, dead = own in files, _ports(files - {own})
     deaf_now, ports = set[Descriptor](), set[int]()
     for descriptor, near, far in _sockets():

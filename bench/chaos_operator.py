@@ -60,7 +60,7 @@ class Operated:
 
     @property
     def crew(self) -> tuple[int, ...]:
-        """Who trains, as the operator sees it."""
+        """The workers that train, as the operator sees it."""
         return training(self.status)
 
     def close(self) -> list[str]:
@@ -74,7 +74,7 @@ class Operated:
         return said
 
     def poll(self, serial: int, seen: str) -> Answer:
-        """What a worker is told, once it is news to it."""
+        """Return the answer to a worker, once it is news to it."""
         until = time.monotonic() + POLL_SECONDS
         with self.news:
             worker = self.workers[serial]

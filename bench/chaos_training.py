@@ -1,4 +1,4 @@
-"""What bench/chaos.py trains: a little network whose every step leaves a line with a checksum.
+"""The training of bench/chaos.py: a little network whose every step leaves a line with a checksum.
 
 In deterministic mode a step ends with the same bits whatever happened before it, so a line can be
 compared with the line of an undisturbed training. A worker kills itself at a point that its order
@@ -35,7 +35,7 @@ POINTS = ("reduce", "reduced", "commit", "committed", "apply", "applied")
 
 @dataclass(frozen=True)
 class Alone:
-    """What a training is to do that nobody disturbs."""
+    """The work of a training that nobody disturbs."""
 
     steps: int
     evaluated: frozenset[int]  # steps after which it evaluates

@@ -23,10 +23,10 @@ LINKS_SECONDS = 0.02  # until all have cut theirs: see chaos_links
 
 
 class Operator(Protocol):
-    """What workers of one job ask and tell."""
+    """The operator, as workers of one job ask it and tell it."""
 
     def poll(self, serial: int, seen: str) -> Answer:
-        """What a worker is told, once it is news to it."""
+        """Return the answer to a worker, once it is news to it."""
 
     def report(self, serial: int, body: bytes) -> Answer:
         """Hear a report."""
@@ -34,7 +34,7 @@ class Operator(Protocol):
 
 @dataclass(frozen=True)
 class Home:
-    """Where workers live, what they train, and whom they ask."""
+    """The surroundings of workers: their folder, their training, and the operator that they ask."""
 
     folder: Path
     function: Callable[..., Any]
@@ -43,7 +43,7 @@ class Home:
 
 
 class LocalWorker:
-    """It can be lost, with or without an end of its connections."""
+    """A worker that can be lost, with or without an end of its connections."""
 
     def __init__(self, home: Home, serial: int, address: str) -> None:
         self.serial = serial
@@ -84,7 +84,7 @@ class LocalWorker:
 
     @property
     def progress(self) -> TrainerProgress:
-        """What its training process said last."""
+        """The progress that its training process reported last."""
         return read_progress(self._directory)
 
     def vanish(self, *, silently: bool) -> None:
@@ -106,7 +106,7 @@ class LocalWorker:
             self._process.signal(number)
 
     def remove(self) -> None:
-        """Its pod is deleted; a cloud's controller finds by then that its machine is gone."""
+        """Delete its pod; a cloud's controller finds by then that its machine is gone."""
         if self.is_gone:
             self.node = replace(self.node, gone=True)
         self._stop()
@@ -123,7 +123,7 @@ class LocalWorker:
             self._thread.join()
 
     def _stop(self) -> None:
-        """At once, without a word: a power cut asks nobody."""
+        """End it at once, without a word: a power cut asks nobody."""
         self._is_over = True
         agent = self._agent
         agent._operator_threads.close()  # noqa: SLF001
@@ -133,7 +133,7 @@ class LocalWorker:
             self._process.signal(signal.SIGKILL)
 
     def _run(self) -> None:
-        """What torchrun does: ask for a world, start a process for it, and look after that."""
+        """Do as torchrun does: ask for a world, start a process for it, and look after that."""
         while not self._is_over:
             world = self._next_world()
             if world is None:
@@ -190,5 +190,5 @@ class Line:
         return self._operator.report(self._serial, body)
 
     def pause_seconds(self, _error: NoAnswerError) -> float:
-        """How long to wait before another attempt."""
+        """Return the pause before another attempt."""
         return 0.1

@@ -1,4 +1,4 @@
-"""What a checkpoint costs the training it is taken of: 100 million parameters with AdamW, 1.2 GB.
+"""The cost of a checkpoint to the training it is taken of: 100 M parameters with AdamW, 1.2 GB.
 
 `checkpoint_call_ms`: from asking for a checkpoint until training goes on; `checkpoint_step_ratio`:
 the median step beside an upload over the median step before it. Real training steps of one process
@@ -88,7 +88,7 @@ class Training:
 
     @property
     def parameters(self) -> int:
-        """How many numbers are trained."""
+        """The count of numbers that are trained."""
         return sum(one.numel() for one in self.model.parameters())
 
     def step(self, before_change: Callable[[], None] = lambda: None) -> float:
@@ -156,7 +156,7 @@ class Ours:
         self.checkpoints.save(f"step-{self._step}.g1", flat, rank=0, size=1, extra={})
 
     def before_change(self) -> None:
-        """What a step does before it changes anything."""
+        """Wait as a step does before it changes anything."""
         self.checkpoints.before_change()
 
     def is_done(self) -> bool:

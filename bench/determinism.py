@@ -41,7 +41,7 @@ MODES = {"deterministic": (), "plain": ("--plain",)}  # what the training is tol
 
 @dataclass(frozen=True)
 class Result:
-    """How a training came out."""
+    """The result of a training."""
 
     hash: str
     lines: Trace
@@ -137,7 +137,7 @@ async def until_trains(place: Place, size: int) -> None:
 
 
 def samples_wrong(expected: Iterable[dict[str, Any]], found: Trace) -> int:
-    """How many samples were seen too often, not at all, or in another step.
+    """Count the samples that were seen too often, not at all, or in another step.
 
     A step may be made again from a checkpoint, in another world: then with the same samples.
     """

@@ -1,4 +1,4 @@
-"""What bench/determinism.py trains: a small model that notes every sample it has seen.
+"""The training of bench/determinism.py: a small model that notes every sample it has seen.
 
 It goes on until it is told that everything that is to happen to it has happened, or for so many
 steps; then rank 0 writes the hash of its weights.

@@ -1,4 +1,4 @@
-"""What `kubectl tjob estimate` takes: CPU seconds for one replay of a job of 16 workers.
+"""The cost of `kubectl tjob estimate`: CPU seconds for one replay of a job of 16 workers.
 
 The job is examples/auto-scaling.yaml with the 12 h of work that its comment names, on the recorded
 market that has nodes enough, from moments spread evenly over it, in one process; and the same with

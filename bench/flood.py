@@ -1,4 +1,4 @@
-"""How late the operator's event loop gets while workers with good tokens ask as fast as they can.
+"""The lag of the operator's event loop while workers with good tokens ask as fast as they can.
 
 Run as `.venv/bin/python bench/flood.py [--quick] [--workers 50]`. Each hostile worker has an
 address of its own and as many connections as it may hold; on each it sends requests, twenty at a
@@ -102,7 +102,7 @@ async def served() -> AsyncIterator[Server]:
 
 
 async def lags(seconds: float) -> tuple[list[float], list[float]]:
-    """By how many ms short sleeps took longer; and how many ms of CPU this process used in each."""
+    """Return by how many ms short sleeps took longer, and the ms of CPU of this process in each."""
     late, busy, end = list[float](), list[float](), time.monotonic() + seconds
     while (began := time.monotonic()) < end:
         cpu = time.process_time()

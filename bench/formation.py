@@ -1,4 +1,4 @@
-"""How long a thousand processes need to meet in one world.
+"""The time that a thousand processes need to meet in one world.
 
 Each is a thread with a connection of its own to the store of the world, and meets as a training
 process does; the clock runs from the moment at which all know of the world to the moment at which

@@ -1,4 +1,4 @@
-"""What `Run` costs on one GPU: a step beside the same step written by hand, and a checkpoint.
+"""The cost of `Run` on one GPU: a step beside the same step written by hand, and a checkpoint.
 
 A decoder of 124 million parameters with AdamW (fused), bf16 autocast and clipping, four
 microbatches of 32 sequences of 512 tokens. `gpu_step_ms` is a step of Run, `gpu_step_ms_by_hand`
@@ -34,7 +34,7 @@ WARM_STEPS = 5
 
 
 class Decoder(nn.Module):
-    """As GPT-2 in its small size, with tied words."""
+    """A model like GPT-2 in its small size, with tied words."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ def by_hand(words: TensorDataset) -> Iterator[None]:
 
 
 def milliseconds(do: Callable[[], object]) -> float:
-    """Until the GPU has done it, too."""
+    """Measure the milliseconds until the GPU has done it, too."""
     torch.cuda.synchronize()
     began = time.perf_counter()
     do()
@@ -125,7 +125,7 @@ def measure_steps(repeats: int) -> None:
 
 
 def measure_checkpoint(place: Path, repeats: int) -> None:
-    """Of weights and both moments: 1.5 GB."""
+    """Measure checkpoints of weights and both moments: 1.5 GB."""
     model = Decoder().cuda()
     opt = torch.optim.AdamW(model.parameters(), fused=True)
     loss_of(model, [torch.zeros(1, CONTEXT, dtype=torch.long, device="cuda")]).backward()  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""What it costs that kopf tells of changes of jobs: CPU time for each change, three ways.
+"""The cost of hearing of jobs' changes from kopf: CPU time for each change, three ways.
 
 `reflector`: ours reads the stream and wakes the job itself. `fed`: the same, and kopf is told of it
 and wakes the job, which is how the operator works. `own`: kopf reads the stream; what it hands over

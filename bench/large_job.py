@@ -1,4 +1,4 @@
-"""What the largest jobs take: the length of their status, and the CPU time of a decision.
+"""The cost of the largest jobs: the length of their status, and the CPU time of a decision.
 
 `week`: 10,000 workers whose numbers stand alone, on nodes of 100 prices that change 100 times a
 day, each node at a moment of its own; all were late once, and all are held back. Each change takes

@@ -433,7 +433,7 @@ def pod_uid(pod: str) -> str:
 
 
 def token(pod: str) -> str:
-    """As long as a real one; the stub looks at nothing but its claims."""
+    """Return a token as long as a real one; the stub looks at nothing but its claims."""
     claims = {
         "aud": [TOKEN_AUDIENCE],
         "exp": time.time() + 3_600,

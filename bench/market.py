@@ -1,4 +1,4 @@
-"""What jobs cost on recorded markets: our policy, its published peers, and the optimum.
+"""The cost of jobs on recorded markets: our policy, its published peers, and the optimum.
 
 Each line is the mean over the zones (or sets of zones) of a row, from so many starts in each, with
 a bootstrap interval over the zones. Two accountings: `published` (what is to be had is known, no
@@ -105,7 +105,7 @@ def main() -> None:
 
 
 def _quick(chosen: Iterable[Row]) -> Iterator[Row]:
-    """Of each kind of row one deadline, few zones and one start."""
+    """Keep one deadline, few zones and one start of each kind of row."""
     seen: set[str] = set()
     for row in chosen:
         if row.name not in seen:

@@ -22,7 +22,7 @@ CRASHED = Exit(1, "Error")
 
 
 class Containers:
-    """What runs, by the name of its pod."""
+    """The containers that run, by the names of their pods."""
 
     def __init__(self) -> None:
         self.running: dict[str, asyncio.Event] = {}

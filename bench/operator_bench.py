@@ -1,4 +1,4 @@
-"""What the operator's benches share: a cluster with our kinds, the processes, and figures.
+"""The common parts of the operator's benches: a cluster with our kinds, the processes, and figures.
 
 The operator (`bench/operator_child.py`) and the nodes (`bench/nodes_child.py`) are processes of
 their own, so that CPU and memory are theirs alone and nothing waits for the one that measures. All
@@ -79,7 +79,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """The ID of its process."""
         return self._process.pid
 
     async def hear(self, event: str) -> dict[str, Any]:
@@ -257,7 +257,7 @@ async def follow(
 
 
 def _version_after(line: bytes) -> int:
-    """Where a watch goes on whose last line was this."""
+    """Return the version from which a watch goes on after this line."""
     event = Codec(Identity).event(line)
     if isinstance(event, Added | Modified | Deleted | Bookmark):
         return event.object.metadata.version
@@ -318,7 +318,7 @@ def peak_rss_mb(pid: int) -> float:
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process has used so far."""
+    """Return the CPU seconds that a process has used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -328,7 +328,7 @@ def _status_kb(pid: int, field: str) -> int:
 
 
 def phases(jobs: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """How many jobs are in each phase."""
+    """Count the jobs in each phase."""
     counts: dict[str, int] = {}
     for one in jobs:
         phase = one.get("status", {}).get("phase", "")

@@ -95,7 +95,7 @@ class Measured(Controller):
             self._enter(job, status.world.number, status.world.members)
 
     def _report_ready(self, key: Key) -> None:
-        """Whose pod runs and has not spoken yet says that it is ready."""
+        """Report as ready each worker whose pod runs and that has not spoken yet."""
         agents = self._caches.agents
         for pod in self._caches.jobs.pods_of(key):
             uid, serial = pod.metadata.owner_uid, int(pod.metadata.name.rpartition("-")[2])
@@ -116,7 +116,7 @@ class Measured(Controller):
                     agents.take_report(uid, serial, replace(known.report, progress=further))
 
     def _enter(self, job: JobSnapshot, generation: int, members: tuple[int, ...]) -> None:
-        """As soon as a world is published its members say that they train in it."""
+        """Report each member as training in the world, as soon as that is published."""
         agents = self._caches.agents
         for serial in members:
             known = agents.facts(job.uid, serial)

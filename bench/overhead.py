@@ -1,4 +1,4 @@
-"""What a step costs beyond the same step written by hand: time inside Run's own code.
+"""The cost of a step beyond the same step written by hand: time inside Run's own code.
 
 `run_overhead_percent`: CPU milliseconds of a step of Run minus those of a plain loop, in percent of
 a step of 100 ms. Both train the same transformer of two million parameters, in one process and one
@@ -126,14 +126,14 @@ def by_run(data: TensorDataset) -> Callable[[], None]:
 
 
 def cpu_ms(step: Callable[[], None]) -> float:
-    """What a step costs this process."""
+    """Measure the CPU milliseconds that a step costs this process."""
     before = time.process_time_ns()
     step()
     return (time.process_time_ns() - before) / 1e6
 
 
 def enter_world(directory: Path) -> None:
-    """As the agent does for a worker that trains alone."""
+    """Enter a world as the agent does for a worker that trains alone."""
     world = World(1, 0, 1, 1, None, "secret", (), How.RESTART, switch=True, restore=None)
     write_world(directory, Answer("1", "Running", world))
     os.environ |= {

@@ -117,7 +117,7 @@ def by_run(data: TensorDataset, case: str) -> Way:
 
 
 def seconds(way: Way) -> float:
-    """Of a few steps, which all processes begin together."""
+    """Measure the seconds of a few steps, which all processes begin together."""
     distributed.barrier()
     began = time.perf_counter()
     for _ in range(STEPS):

@@ -78,7 +78,7 @@ async def measure(cluster: Cluster, arguments: argparse.Namespace) -> None:
 
 @dataclass(frozen=True)
 class Made:
-    """What it took to make the pods of one repeat."""
+    """The time and CPU that it took to make the pods of one repeat."""
 
     seconds: float
     controller_cpu: float  # of the operator, or of the controller manager
@@ -126,7 +126,7 @@ async def once(rig: Rig, operator: Child, jobs: int, size: int, *, ours: bool) -
 
 
 async def count(rig: Rig, selection: Selection, version: int, wanted: int) -> float:
-    """When so many pods have appeared."""
+    """Return the time at which so many pods have appeared."""
     seen = 0
     async with aclosing(rig.lines(selection, version)) as lines:
         async for line in lines:

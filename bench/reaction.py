@@ -1,4 +1,4 @@
-"""How soon the operator reacts: workers are killed at random in 1,000 running jobs of 8.
+"""The operator's time to react: workers are killed at random in 1,000 running jobs of 8.
 
 From the moment at which a watch of pods, independent of the operator's, sees a worker end (half of
 them are deleted, half crash) to that at which a watch of jobs sees the first write to its job's
@@ -79,7 +79,7 @@ class Kill:
 
 @dataclass
 class Watches:
-    """What was seen of pods and jobs."""
+    """Watches of pods and jobs, and the kills that they have seen."""
 
     kills: dict[str, Kill] = field(default_factory=dict)  # by pod
     by_job: dict[str, Kill] = field(default_factory=dict)

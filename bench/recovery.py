@@ -1,4 +1,4 @@
-"""How long a change holds a training up: ours beside stock torchrun, in one run.
+"""The time that a change holds a training up: ours beside stock torchrun, in one run.
 
 The training is `bench/recovery_training.py`: 25 M parameters if nothing else is said, four loader
 workers; ours runs under the operator's own code, on process nodes of devcluster. What a survivor
@@ -74,7 +74,7 @@ NOTES_FILE, IT_HAPPENS = "operator.jsonl", "it happens"
 
 @dataclass(frozen=True)
 class Held:
-    """What an event cost."""
+    """The cost of an event."""
 
     seconds: float
     step_seconds: float  # of a usual step afterwards
@@ -84,7 +84,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Bench:
-    """Where things happen, and to what."""
+    """The surroundings of a measurement: the cluster, a folder, and the size of the model."""
 
     cluster: Cluster
     folder: Path
@@ -212,7 +212,7 @@ def notes(file: Path) -> Iterator[Callable[[float, str], None]]:
 
 
 def held(lines: Trace, event: Event, began: float, phases: Path) -> Held:
-    """What of the time survivors did not train in."""
+    """Measure the time around an event in which survivors did not train."""
     after = [line for line in lines if line["size"] == event.workers_after]
     after = [line for line in after if line["time"] > began]
     survivors = {line["pid"] for line in after}
@@ -240,7 +240,7 @@ def held(lines: Trace, event: Event, began: float, phases: Path) -> Held:
 
 
 def split(folder: Path, lost_at: float, back_at: float) -> dict[str, float]:
-    """What the time went into, of the worker that was back last."""
+    """Split the recovery of the worker that was back last into its phases."""
     lines = [line for file in sorted(folder.glob("*.jsonl")) for line in timeline.read(file)]
     recent = [one for one in timeline.recoveries(lines) if max(one.at.values()) > lost_at]
     if not recent:

@@ -1,4 +1,4 @@
-"""What happens to the trainings of bench/recovery.py, and how it is made to happen."""
+"""The events in trainings of bench/recovery.py, and how they are made to happen."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from tests.integration.trainer.helpers import Place
 
 
 class Kind(StrEnum):
-    """What happens."""
+    """The kinds of events."""
 
     NODE_LOST = "node_lost_stall_seconds"
     SILENT = "node_lost_silent_seconds"
@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Event:
-    """What happens to a world of so many workers, and to whom."""
+    """An event that happens to a world of so many workers, at one rank."""
 
     kind: Kind
     workers: int
@@ -39,7 +39,7 @@ class Event:
 
     @property
     def workers_after(self) -> int:
-        """So many train on after it."""
+        """The number of workers that train on after it."""
         return self.workers + (1 if self.kind is Kind.GROWTH else -1)
 
 

@@ -1,4 +1,4 @@
-"""What a growth is made of, read from what its processes have noted."""
+"""The phases of a growth, read from the notes of its processes."""
 
 from pathlib import Path
 

@@ -35,7 +35,7 @@ STYLE = """
 
 @dataclass(frozen=True)
 class Bar:
-    """What a process spent some time with."""
+    """A time that a process spent with one thing."""
 
     began: float
     ended: float
@@ -45,7 +45,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Moment:
-    """What was said, or noticed."""
+    """A moment at which a thing was said, or noticed."""
 
     at: float
     kind: str

@@ -148,7 +148,7 @@ def trains(size: int, since: float = 0.0) -> Callable[[Trace], bool]:
 
 
 def first_step(lines: Trace, size: int, since: float) -> float:
-    """When the last rank of the smaller world had finished its first step."""
+    """Return the time at which the last rank of the smaller world had finished its first step."""
     found: dict[int, float] = {}
     for line in lines:
         if line["size"] == size and line["time"] > since:

@@ -38,7 +38,7 @@ def is_installed() -> bool:
 
 
 def lose_a_replica(scratch: Path, heartbeat_timeout_ms: int, layers: int) -> float:
-    """What a survivor lost when the other one of two replicas was killed with all its processes."""
+    """Measure the time a survivor lost when the other replica was killed with all its processes."""
     from torchft.coordination import LighthouseServer  # noqa: PLC0415 - only where it is installed
 
     folder = Path(tempfile.mkdtemp(dir=scratch))
@@ -63,7 +63,7 @@ def lose_a_replica(scratch: Path, heartbeat_timeout_ms: int, layers: int) -> flo
 
 
 def steps_of_survivor(folder: Path, killed: set[int], since: float) -> list[float]:
-    """When those that live on have completed steps."""
+    """Return the times at which the processes that live on have completed steps."""
     lines = [line for line in trace_of(folder) if line["pid"] not in killed]
     return [line["time"] for line in lines if line["time"] > since]
 

@@ -1,4 +1,4 @@
-"""What bench/recovery_torchft.py trains: the usual model, in the manner of torchft.
+"""The training of bench/recovery_torchft.py: the usual model, in the manner of torchft.
 
 A process is a replica group of its own. `PureDistributedDataParallel` and not the wrapper of
 torch's DDP: that one asserts in a survivor when its peer is killed (torchft 0.2.0).

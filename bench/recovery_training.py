@@ -1,4 +1,4 @@
-"""What bench/recovery.py trains: so many parameters on samples that four loader workers read.
+"""The training of bench/recovery.py: so many parameters on samples that four loader workers read.
 
 `run` is a script as spotrun's users write it; `ddp` one after PyTorch's tutorials, for stock
 torchrun. Both append a line of JSON for every step to a file that the bench reads.
@@ -52,12 +52,12 @@ def model(layers: int) -> nn.Module:
 
 
 def layers_of(parameters_m: float) -> int:
-    """So many layers make up so many millions of parameters."""
+    """Return the number of layers that make up so many millions of parameters."""
     return round(parameters_m * 1e6 / WIDTH**2)
 
 
 def millions(text: str) -> float:
-    """So many millions of parameters that there is a layer of them, for `type` of argparse."""
+    """Read millions of parameters, enough for one layer, for `type` of argparse."""
     try:
         parameters_m = float(text)
     except ValueError:

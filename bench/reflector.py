@@ -1,4 +1,4 @@
-"""What following pods costs: CPU per event, and the first list of 10,000, on a real API server.
+"""The cost of following pods: CPU per event, and the first list of 10,000, on a real API server.
 
 The follower is a process of its own, so that its memory and CPU are those of a reflector alone.
 `live`: events come one by one, as they are made; `burst`: all of them at once, after a gap.
@@ -32,7 +32,7 @@ WRITERS = 32
 
 
 class PodMeta(Meta, frozen=True, rename="camel"):
-    """What an operator looks at."""
+    """The metadata that an operator looks at."""
 
     labels: dict[str, str] | None = None
     deletion_timestamp: str | None = None

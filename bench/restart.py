@@ -1,4 +1,4 @@
-"""How soon an operator that was ended is back at work, with 10,000 pods of 1,250 running jobs.
+"""The time until an ended operator is back at work, with 10,000 pods of 1,250 running jobs.
 
 `restart_seconds`: from starting `spotrun operator` until its first write is seen by a watch of
 jobs: a worker was lost while there was no operator. Its predecessor ends in order, so it has given

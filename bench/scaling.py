@@ -103,7 +103,7 @@ def _quick(chosen: Iterable[Scene]) -> Iterator[Scene]:
 
 @dataclass(frozen=True)
 class Row:
-    """What a user with some wishes gets in a scene, in several repeats."""
+    """The results of a user with some wishes in a scene, in several repeats."""
 
     scene: Scene
     wishes: Wishes
@@ -111,7 +111,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """Of its load, its place and the worth of an hour."""
+        """The name made of its load, its place and the worth of an hour."""
         worth = self.wishes.hour_worth_usd
         return f"{self.scene.load.name}, {self.scene.place}, " + (
             "by default" if worth is None else f"an hour is worth ${worth:g}"
@@ -119,11 +119,11 @@ class Row:
 
     @property
     def ours(self) -> list[Result]:
-        """How our policy did."""
+        """The results of our policy."""
         return [played.ours[self.wishes] for played in self.repeats]
 
     def fixed(self, size: int) -> list[Result]:
-        """How that size did."""
+        """Return the results of a fixed size."""
         return [played.fixed[size] for played in self.repeats]
 
     @property
@@ -145,7 +145,7 @@ class Row:
 
     @property
     def resizes_per_change(self) -> float:
-        """How often the mind was changed, by how often there was reason to."""
+        """The mean number of changes of size for each time that there was reason to change it."""
         return fmean(len(result.resizes) / result.changes for result in self.ours)
 
     @property
@@ -156,11 +156,11 @@ class Row:
         return fmean((len(result.resizes) - looks) / result.changes for result, looks in pairs)
 
     def values(self, results: Iterable[Result]) -> list[float]:
-        """What is to be small."""
+        """Return the values that are to be small."""
         return [result.objective(self.wishes.hour_worth_usd or 0.0) for result in results]
 
     def saved_percent(self, against: Iterable[Result]) -> float:
-        """Of what others paid."""
+        """Return the percentage saved of what others paid."""
         pairs = zip(self.ours, against, strict=True)
         return 100 * median(1 - ours.usd / other.usd for ours, other in pairs)
 
@@ -232,7 +232,7 @@ def _say_saved(metric: str, those: Iterable[Row], on_demand: dict[Load, Row]) ->
 
 
 def say_oscillations(repeated: Sequence[int]) -> None:
-    """How many runs made a change of size that they had made before."""
+    """Say how many runs made a change of size that they had made before."""
     say("scaling_oscillations", sum(map(bool, repeated)), "runs", of=len(repeated), wanted=0)
 
 

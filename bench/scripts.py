@@ -1,4 +1,4 @@
-"""What a change that was planned costs a script that knows nothing of spotrun.
+"""The cost of a planned change for a script that knows nothing of spotrun.
 
 The script is `bench/scripts_training.py`, plain DDP with a claim for its snapshots, on process
 nodes under the operator's own code.
@@ -42,7 +42,7 @@ BALLAST_MB = 100
 
 @dataclass(frozen=True)
 class Cost:
-    """What a change cost, beside the script's own save."""
+    """The cost of a change, beside the script's own save."""
 
     seconds: float
     save_seconds: float
@@ -95,7 +95,7 @@ async def measure(cluster: Cluster, scratch: Path, arguments: argparse.Namespace
 
 
 async def told(cluster: Cluster, folder: Path) -> dict[str, Cost]:
-    """What each change costs a script that saves when it is told to end."""
+    """Measure the cost of each change for a script that saves when it is told to end."""
     async with open_telling_place(cluster, folder) as place:
         await start(place, "told", "--save-seconds", SAVE_SECONDS)
         async with place.operator():

@@ -1,4 +1,4 @@
-"""What jobs cost the API server: the operator's writes, counted by the API server's audit log.
+"""The cost of jobs to the API server: the operator's writes, counted by its audit log.
 
 `lives`: jobs of 8 workers that train and succeed; `removed`: workers that a smaller size sends
 away; then a window in which suspended, unschedulable and finished jobs must cost nothing, and
@@ -231,7 +231,7 @@ def unschedulable(name: str) -> Manifest:
 
 
 async def calm(operator: Child) -> None:
-    """Until the operator has nothing more to do, for as long as its longest pauses."""
+    """Wait until the operator has nothing more to do, for as long as its longest pauses."""
     last = -1
     while (now := sum((await operator.ask("stats"))["writes"].values())) != last:
         last = now

@@ -1,4 +1,4 @@
-"""How long a step takes in worlds of different sizes, and what its time goes into.
+"""The time of a step in worlds of different sizes, and its parts.
 
 The shapes are those that are measured on clusters; the figures are one job's: a global batch of 64
 microbatches, 16 s of work for one worker. They were written down before any policy was run on them.
@@ -56,14 +56,14 @@ STEADY = (LINEAR, AMDAHL, COMMUNICATION, INPUT)
 
 @dataclass(frozen=True)
 class Load:
-    """What a job does over its life: curves, each from a share of its steps on."""
+    """The behaviour of a job over its life: curves, each from a share of its steps on."""
 
     name: str
     curves: tuple[tuple[float, Curve], ...]
 
     @classmethod
     def steady(cls, curve: Curve) -> "Load":
-        """The same from its first step to its last."""
+        """Return a load that is the same from its first step to its last."""
         return cls(curve.name, ((0.0, curve),))
 
     @classmethod
@@ -73,7 +73,7 @@ class Load:
 
     @property
     def num_changes(self) -> int:
-        """How often it becomes another one."""
+        """The number of times that it becomes another one."""
         return len(self.curves) - 1
 
     def at(self, share: float) -> Curve:

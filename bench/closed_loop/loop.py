@@ -27,7 +27,7 @@ SAMPLES_PER_MICROBATCH = 8
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be done, and by how many at least and at most."""
+    """A job's work, and its least and its most workers."""
 
     load: Load
     total_steps: int = 21_600  # 96 h for one worker of the linear curve
@@ -37,12 +37,12 @@ class Task:
 
     @property
     def microbatches(self) -> int:
-        """Of a step; a job has the same ones however its load changes."""
+        """The microbatches of a step; a job has the same ones however its load changes."""
         return self.load.curves[0][1].microbatches
 
     @property
     def samples(self) -> int:
-        """Of a step."""
+        """The samples of a step."""
         return self.microbatches * SAMPLES_PER_MICROBATCH
 
     @property
@@ -53,7 +53,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Look:
-    """What a sizer may see."""
+    """The facts that a sizer may see."""
 
     now: float
     training: int  # workers that make steps
@@ -87,12 +87,12 @@ class Sizer(Protocol):
     every_seconds: float  # it is asked
 
     def wanted(self, look: Look) -> int:
-        """How many there should be."""
+        """Return the number of workers that there should be."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """How it went."""
+    """The outcome of a run."""
 
     usd: float
     hours: float  # infinite: given up
@@ -203,7 +203,7 @@ class _Loop:
         return True
 
     def _ranked(self) -> list[Worker]:
-        """Who trains comes first, then who will soonest."""
+        """Return the workers: those that train first, then those that will soonest."""
         inside = set(self._crew)
         workers = self._cluster.workers.values()
         return sorted(workers, key=lambda w: (w.serial not in inside, w.ready_at, w.serial))
@@ -234,7 +234,7 @@ class _Loop:
         )
 
     def _changes_of_market(self) -> int:
-        """How often something else could be had, as far as it matters to this job."""
+        """Return how often the nodes on offer changed, as far as it matters to this job."""
         pool, most = self._place.pool, self._task.most
         changes, moment = 0, 0.0
         while (following := pool.next_change(moment)) < self._cluster.now:

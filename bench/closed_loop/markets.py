@@ -1,4 +1,4 @@
-"""Where workers come from: on demand, capacity that comes and goes, and recorded spot markets.
+"""The places of workers: on demand, capacity that comes and goes, and recorded spot markets.
 
 All of them are the replay's market, and what a node costs is added up by the ledger that bills
 clusters.
@@ -40,12 +40,12 @@ class Place:
 
 
 def on_demand(rules: Rules) -> Place:
-    """As many nodes as are wanted, at the price that the recordings and the built-in table name."""
+    """Return a place with all nodes wanted, at the recordings' and the built-in table's price."""
     return Place("on demand", _recorded(ZONES[0], rules).market(0), Capacity.ON_DEMAND)
 
 
 def steps(rules: Rules) -> Place:
-    """As many nodes as others leave, at the on-demand price."""
+    """Return a place with the nodes that others leave, at the on-demand price."""
     return Place("capacity steps", _stepwise(rules).market(0), Capacity.SPOT)
 
 

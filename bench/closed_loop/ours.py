@@ -21,7 +21,7 @@ _ORIGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Wishes:
-    """What a user writes under `scaling`."""
+    """A user's wishes, as written under `scaling`."""
 
     hour_worth_usd: float | None = None
     min_efficiency: float = 0.6
@@ -46,7 +46,7 @@ class Spotrun:
     _windows: Windows = field(default_factory=Windows)
 
     def wanted(self, look: Look) -> int:
-        """What stands in `spec.workers.replicas` now."""
+        """Return the value of `spec.workers.replicas` now."""
         self._hear(look)
         if look.now >= self._ask_at:
             self._ask(look)

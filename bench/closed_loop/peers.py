@@ -38,7 +38,7 @@ class Fixed:
 
 @dataclass
 class Elastic:
-    """Whatever is to be had, up to a size."""
+    """A job that takes every node to be had, up to a size."""
 
     size: int
     stall_seconds: float
@@ -47,7 +47,7 @@ class Elastic:
     every_seconds: float = 60.0
 
     def wanted(self, _look: Look) -> int:
-        """Always as many."""
+        """Return always the same size."""
         return self.size
 
 
@@ -75,7 +75,7 @@ class Hpa:
         self._advised.append((0.0, self._wanted))  # as the controller does at its first look
 
     def wanted(self, look: Look) -> int:
-        """What the controller manager would write to `/scale`."""
+        """Return the size that the controller manager would write to `/scale`."""
         advised = min(max(self._advise(look), self.least), self.most)
         self._advised.append((look.now, advised))
         while self._advised[0][0] <= look.now - _DOWN_AFTER_SECONDS:

@@ -13,7 +13,7 @@ _HOURS = 5.0  # what was measured or rejected counts for six, and may be tried a
 
 
 def play_random(seed: int, costs: Costs) -> int:
-    """How often a steady job made a change of size that it had made before."""
+    """Return how often a steady job made a change of size that it had made before."""
     dice = Random(seed)  # noqa: S311 - the same jobs each time
     return oscillations(random_curve(dice), random_wishes(dice), costs, seed)
 
@@ -30,12 +30,12 @@ def oscillations(
 
 
 def num_repeated(resizes: Sequence[Resize]) -> int:
-    """How many changes were the same as an earlier one."""
+    """Return how many changes were the same as an earlier one."""
     return len(resizes) - len({(resize.before, resize.after) for resize in resizes})
 
 
 def random_curve(dice: Random) -> Curve:
-    """From those that scale without end to those that should never have had two workers."""
+    """Return a curve, from endless scaling to a job that should never have had two workers."""
     microbatches = dice.choice((4, 8, 16, 32, 48, 64, 128, 1000))
     alone_seconds = dice.uniform(2.0, 40.0)  # of one worker
     return Curve(
@@ -51,7 +51,7 @@ def random_curve(dice: Random) -> Curve:
 
 
 def random_wishes(dice: Random) -> Wishes:
-    """Of somebody who says nothing, or what an hour is worth."""
+    """Return the wishes of a user who says nothing, or the worth of an hour."""
     if dice.random() < 0.5:
         return BY_DEFAULT
     return Wishes(dice.choice((0.0, dice.uniform(1.0, 200.0))), dice.choice((0.0, 0.6)))

@@ -1,4 +1,4 @@
-"""What is played: loads in places, by our policy with several wishes and by all others."""
+"""The scenes that are played: loads in places, by our policy with several wishes and by others."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ ON_DEMAND, CAPACITY_STEPS = "on demand", "capacity steps"
 
 @dataclass(frozen=True)
 class Costs:
-    """What changes cost."""
+    """The costs of a change, and the rules of markets."""
 
     restart_seconds: float
     in_process_seconds: float

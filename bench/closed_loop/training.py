@@ -32,7 +32,7 @@ class Training:
 
     @property
     def share_done(self) -> float:
-        """How much of the work."""
+        """The share of the work that is done."""
         return self.done / self.total_steps
 
     @property
@@ -62,11 +62,11 @@ class Training:
         self._begin(self.now + stall_seconds)
 
     def save(self) -> None:
-        """What is done is durable."""
+        """Make durable the steps that are done."""
         self._saved, self._saved_at = self.done, self.now
 
     def lose(self) -> None:
-        """Nobody has what was not saved."""
+        """Lose the steps that were not saved: nobody has them."""
         self.lost_steps += self.done - self._saved
         self.done = self._saved
 
