@@ -1,4 +1,4 @@
-"""How hard hypothesis tries: for seconds with every change, for long with `make test-deep`."""
+"""The effort of hypothesis: for seconds with every change, for long with `make test-deep`."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""What the tests of the whole ask of a cluster, whoever started it."""
+"""The interface by which the tests of the whole use a cluster, whoever started it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ class Cluster(Protocol):
 
     @property
     def kubeconfig(self) -> Path:
-        """How its admin reaches it."""
+        """The kubeconfig of its admin."""
 
     @property
     def kubectl_command(self) -> tuple[str | Path, ...]:
@@ -23,23 +23,23 @@ class Cluster(Protocol):
 
     @property
     def progress(self) -> Progress:
-        """Where to tell people what is going on."""
+        """The function that tells people what is going on."""
 
     @property
     def files(self) -> Files:
-        """Where jobs write what the tests read."""
+        """The place where jobs write what the tests read."""
 
     @property
     def placement(self) -> Manifest:
-        """What a job says of the nodes for its workers."""
+        """The part of a job's spec on the nodes for its workers."""
 
     @property
     def operator_values(self) -> tuple[str, ...]:
-        """What Helm is told of the nodes for the operator."""
+        """The arguments of Helm on the nodes for the operator."""
 
     @property
     def patience_seconds(self) -> float:
-        """How long a job may take to what a test waits for next."""
+        """The time that a job may take to what a test waits for next."""
 
     def kubectl(self, *arguments: str, given: str | None = None) -> str:
         """Run kubectl against it; raises `SetupError`."""

@@ -165,7 +165,7 @@ def _wanted_cluster() -> str:
 
 
 def _selection(items: Iterable[pytest.Item]) -> Selection:
-    """What people are told of the tests before these begin."""
+    """Return what people are told of the tests before these begin."""
     left_out = defaultdict[str, list[str]](list)
     run = 0
     for item in items:

@@ -1,4 +1,4 @@
-"""Where the jobs of a test write, and how the test reads it: two ways to one claim."""
+"""The files that the jobs of a test write and the test reads: two ways to one claim."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -35,7 +35,7 @@ class Files(Protocol):
         """Make the claim, in a namespace that is there."""
 
     def traces(self, namespace: str) -> list[str]:
-        """What each worker has noted so far, the last line perhaps not to its end."""
+        """Return the notes of each worker so far, the last line perhaps not to its end."""
 
     def remove(self, namespaces: Iterable[str]) -> None:
         """Remove what is left of claims whose namespaces are gone."""
@@ -50,7 +50,7 @@ class SharedFolder:
     at_nodes: str
 
     def make(self, namespace: str) -> None:
-        """As a file server's export that is every user's."""
+        """Make the claim, like a file server's export that is every user's."""
         folder = self.here / namespace
         folder.mkdir()
         folder.chmod(0o777)
@@ -100,7 +100,7 @@ class StorageClassFiles:
         return found
 
     def remove(self, namespaces: Iterable[str]) -> None:
-        """Whoever made the volumes removes them; wait for that."""
+        """Wait until whoever made the volumes has removed them."""
         gone = set(namespaces)
         listed = json.loads(self.kubectl("get", "persistentvolumes", "--output=json"))["items"]
         ours = [volume["metadata"]["name"] for volume in listed if _namespace_of(volume) in gone]

@@ -29,7 +29,7 @@ def uninstall(cluster: Cluster, *options: str) -> None:
 
 
 def image_values(image: str) -> tuple[str, ...]:
-    """How the chart is told of an image; one without a tag is `latest`, as for Docker."""
+    """Return the chart's values for an image; one without a tag is `latest`, as for Docker."""
     image, at, digest = image.partition("@")
     folder, slash, name = image.rpartition("/")  # a registry may have a port
     name, _, tag = name.partition(":")
@@ -39,6 +39,6 @@ def image_values(image: str) -> tuple[str, ...]:
 
 
 def run_helm(cluster: Cluster, *arguments: str) -> str:
-    """What Helm says; raises `HelmError`."""
+    """Run Helm and return what it says; raises `HelmError`."""
     where = (f"--kubeconfig={cluster.kubeconfig}", f"--namespace={SYSTEM}")
     return helm.run(helm.ensure(cluster.progress), *arguments, *where)

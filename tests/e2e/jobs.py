@@ -99,7 +99,7 @@ def scripted(
 
 
 def on_claim(claim: str = CLAIM) -> Manifest:
-    """Where checkpoints are kept."""
+    """Return the checkpoint storage on a claim."""
     return {"volume": {"persistentVolumeClaim": {"claimName": claim}}}
 
 
@@ -142,12 +142,12 @@ def bare_pod(
 
 
 def listed(manifests: Manifests) -> str:
-    """What `kubectl apply` reads."""
+    """Return a List that `kubectl apply` reads."""
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
 
 
 def _undisturbed(placement: Manifest) -> Manifest:
-    """Nobody but the test changes the number of workers."""
+    """Return a spec's part by which nobody but the test changes the number of workers."""
     return {"scaling": {"mode": "Manual"}, **({"placement": placement} if placement else {})}
 
 

@@ -17,7 +17,7 @@ from tests.e2e.kind.machine import SetupError
 
 @dataclass(frozen=True)
 class Namespaces:
-    """Those that were opened on a cluster."""
+    """The namespaces that were opened on a cluster."""
 
     cluster: Cluster
     opened: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Namespaces:
 
 
 def why_left(namespaces: Iterable[Manifest]) -> str:
-    """What Kubernetes says of namespaces that do not go away, a line for each reason."""
+    """Return what Kubernetes says of namespaces that do not go away, a line for each reason."""
     return "\n".join(
         f"{namespace['metadata']['name']}: {condition['message']}"
         for namespace in namespaces

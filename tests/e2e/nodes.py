@@ -1,4 +1,4 @@
-"""What befalls a node, as the API server and people learn of it."""
+"""Events that happen to a node, as the API server and people learn of them."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

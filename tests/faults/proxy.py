@@ -41,7 +41,7 @@ class Request:
 
 
 class FaultProxy:
-    """To be used as `async with FaultProxy(server, tls) as proxy`."""
+    """A proxy that makes faults; used as `async with FaultProxy(server, tls) as proxy`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What may go wrong between a client and the API server, and when."""
+"""The faults that may happen between a client and the API server, and when."""
 
 import asyncio
 import re

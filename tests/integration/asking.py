@@ -11,7 +11,7 @@ from devcluster.cluster import Cluster
 
 @dataclass(frozen=True)
 class Answer:
-    """What the API server says to a request."""
+    """The API server's answer to a request."""
 
     status: int
     body: dict[str, Any]
@@ -52,7 +52,7 @@ def ask(
 
 
 def _body(content: bytes) -> dict[str, Any]:
-    """What is no JSON, as of a path that the API server does not know, is a message."""
+    """Decode a body; text that is no JSON, as for a path that nobody serves, is a message."""
     try:
         decoded: dict[str, Any] = json.loads(content)
     except ValueError:

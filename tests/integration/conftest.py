@@ -19,7 +19,7 @@ OPERATOR = "system:serviceaccount:spotrun-system:spotrun"
 
 @pytest.fixture(scope="session")
 def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditLog:
-    """What the cluster's API server says of what the operator's own account has asked for."""
+    """The log of the cluster's API server on what the operator's own account has asked for."""
     return AuditLog(tmp_path_factory.mktemp("audit"), OPERATOR)
 
 
@@ -38,13 +38,13 @@ def crds(cluster: Cluster) -> None:
 
 @pytest.fixture(scope="module")
 def extra_flags() -> dict[str, list[str]]:
-    """What the components of the empty cluster are told, where a module says so."""
+    """The flags of the components of the empty cluster, which a module may override."""
     return {}
 
 
 @pytest.fixture(scope="module")
 def empty_cluster(extra_flags: dict[str, list[str]]) -> Iterator[Cluster]:
-    """For one module alone, whose operator sees all namespaces or whose timing is delicate.
+    """A cluster for one module, whose operator sees all namespaces or whose timing is delicate.
 
     The shared one is swept, but fixtures keep things in it, and its controllers are still busy with
     the namespaces of former tests.

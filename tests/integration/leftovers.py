@@ -1,4 +1,4 @@
-"""What tests would leave to each other in a cluster that they share, and its removal."""
+"""The objects that tests would leave to each other in a shared cluster, and their removal."""
 
 import http.client
 import time
@@ -86,5 +86,5 @@ def _remove(connection: http.client.HTTPSConnection, thing: _Thing) -> None:
 
 
 def _assert_done(answer: Answer) -> None:
-    """It was done, or the thing was gone already, perhaps with another one in its place."""
+    """Check that it was done, or that the thing was gone, perhaps with another one in its place."""
     assert answer.status in {200, 202, 404, 409}, answer.message

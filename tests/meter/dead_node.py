@@ -46,7 +46,7 @@ _SILENCE_SECONDS = 2.0
 
 @dataclass
 class Death:
-    """What was said of the job, and what the meter says."""
+    """The differences between what was said of the job and what the meter says."""
 
     errors_usd: list[Fraction] = field(default_factory=list)  # at every look
     falls_usd: list[Fraction] = field(default_factory=list)  # that no correction explains
@@ -105,7 +105,7 @@ async def begin(world: World) -> None:
 
 
 async def _lose_b(world: World, *, declared: bool) -> None:
-    """Nobody misses this worker but Kubernetes: its agent has no peers."""
+    """Lose a worker that nobody misses but Kubernetes: its agent has no peers."""
     await world.nodes["b"].vanish()
     if declared:
         await asyncio.sleep(_SILENCE_SECONDS)

@@ -34,7 +34,7 @@ _CRASHES: tuple[Action, ...] = ("crash_before", "crash_after")
 
 @dataclass(frozen=True)
 class Look:
-    """What was said of a job at a moment."""
+    """The cost that was said of a job at a moment."""
 
     job: str
     as_of: datetime
@@ -43,7 +43,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Result:
-    """How far operator and meter were apart."""
+    """The differences between operator and meter."""
 
     errors_usd: list[Fraction]  # at every look
     final_errors_usd: list[Fraction]  # of each job's exact sum
@@ -110,7 +110,7 @@ class Lives:
         return f"{self.world.namespace}-{letter}"
 
     def price(self) -> str:
-        """Of a node, in USD per hour."""
+        """Return a random price of a node, in USD per hour."""
         return str(self.random.randint(1, 400) / 10)
 
     async def add_node(self) -> None:
@@ -162,7 +162,7 @@ async def finish_a_job(lives: Lives) -> None:
 
 
 async def kill_the_operator(lives: Lives) -> None:
-    """In the middle of one of its next writes."""
+    """Kill the operator in the middle of one of its next writes."""
     when = lives.random.choice(_CRASHES)
     verb = lives.random.choice(_WRITES)
     lives.proxy.inject(Rule(when, verb=verb, nth=lives.random.randint(1, 4)))

@@ -1,4 +1,4 @@
-"""What a job's workers cost, by somebody who only watches the API server.
+"""The cost of a job's workers, as metered by somebody who only watches the API server.
 
 It shares no code with the operator: it keeps every version of the pods, nodes and pools that the
 API server tells, and adds up prices over pods' times. Where nobody says when a thing happened (an
@@ -63,7 +63,7 @@ class Meter:
     _news: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     def usd(self, job: str, until: datetime) -> Fraction:
-        """What the workers of a job have cost by a moment."""
+        """Return what the workers of a job have cost by a moment."""
         return sum((self._cost(pod, until) for pod in self._of(job)), Fraction(0))
 
     def usd_by(self, label: str, job: str, until: datetime) -> dict[str, Fraction]:
@@ -75,7 +75,7 @@ class Meter:
         return found
 
     def untold_ends(self, job: str) -> int:
-        """How many have ended without a word when: both sides take when they were told."""
+        """Count the workers whose end nobody dated: both sides take when they were told."""
         return sum(_told_end(pod) is None and _end(pod) is not None for pod in self._of(job))
 
     async def has_seen_all_ends(self, job: str) -> None:
@@ -155,7 +155,7 @@ class Meter:
         return total
 
     def _prices(self, node: _Node) -> Prices:
-        """Its own, else those of the pool whose labels it has."""
+        """Return a node's own prices, else those of the pool whose labels it has."""
         labels = node.labels.items()
         pools = (prices for selector, prices in self._pools.items() if selector <= labels)
         return node.prices or next(pools, [])
@@ -180,7 +180,7 @@ def _start(pod: _Pod) -> datetime | None:
 
 
 def _end(pod: _Pod) -> datetime | None:
-    """When the last container ended; a kubelet that does not know says no time."""
+    """Return when the last container ended; a kubelet that does not know says no time."""
     end = _end_while_there(pod)
     moments = [moment for moment in (end, pod.gone_at) if moment is not None]
     return min(moments, default=None)
@@ -196,7 +196,7 @@ def _end_while_there(pod: _Pod) -> datetime | None:
 
 
 def _told_end(pod: _Pod) -> datetime | None:
-    """Who ran on a machine that was restarted is only found to have ended."""
+    """Return the end as the kubelet says it; None if it found it after the machine's restart."""
     states = [c["state"] for c in pod.manifest.get("status", {}).get("containerStatuses", ())]
     ended = [state.get("terminated", {}) for state in states]
     if any(one.get("reason") in _FOUND for one in ended) and _was_silent(pod):

@@ -1,4 +1,4 @@
-"""What is left of a run, without what differs between any two runs: to be compared. Pure.
+"""The end state of a run, without what differs between any two runs: to be compared. Pure.
 
 Left out: UIDs, versions, times, addresses and ports (agents count them up), the namespace, and the
 node that the scheduler chose, which decides the order of ranks.
@@ -35,7 +35,7 @@ def end_state(objects: Mapping[str, list[Manifest]], words: Mapping[str, str]) -
 
 
 def summary(events: Iterable[Event]) -> dict[str, dict[str, int]]:
-    """How often each worker was made, asked to end, and gone: catches what was made twice."""
+    """Count how often each worker was made and was gone: catches what was made twice."""
     made: Counter[str] = Counter()
     gone: Counter[str] = Counter()
     for event in events:
@@ -47,7 +47,7 @@ def summary(events: Iterable[Event]) -> dict[str, dict[str, int]]:
 
 
 def differences(expected: Any, actual: Any, path: str = "") -> list[str]:
-    """Where two end states differ."""
+    """Return the places where two end states differ."""
     if isinstance(expected, dict) and isinstance(actual, dict):
         found = []
         for key in sorted({*expected, *actual}):

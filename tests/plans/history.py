@@ -1,4 +1,4 @@
-"""What happened to a job and its pods, seen by an independent watch of the API server."""
+"""The history of a job and its pods, seen by an independent watch of the API server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable

@@ -32,7 +32,7 @@ _SOON_SECONDS = 5.0
 
 
 class KilledError(KubeError):
-    """What a dead process would see of the API server."""
+    """The error that a request of a killed process ends with."""
 
 
 class MortalTransport(Transport):
@@ -98,7 +98,7 @@ class Replica:
     _dead: asyncio.Event = field(default_factory=asyncio.Event)
 
     def kill(self) -> None:
-        """As SIGKILL does: at once, in the middle of whatever it does."""
+        """End it as SIGKILL does: at once, in the middle of whatever it does."""
         self._dead.set()
         if self._transport is not None:
             self._transport.die()
@@ -176,7 +176,7 @@ class Deployment:
             self.current.kill()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run replicas, one after the other, until cancelled."""
         while True:
             self.current = self.start()
             await self.current.run()

@@ -30,7 +30,7 @@ _TOLD = frozenset({"create events"})
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run."""
+    """The outcome of a run."""
 
     state: dict[str, Any]
     writes: list[Write]
@@ -50,7 +50,7 @@ class Outcome:
 
 @dataclass
 class Troubled:
-    """What a fault can lay its hands on while a scenario runs."""
+    """The things that a fault can lay its hands on while a scenario runs."""
 
     cluster: Cluster
     world: World
@@ -59,7 +59,7 @@ class Troubled:
 
     @property
     def proxy(self) -> FaultProxy:
-        """That of the first replica."""
+        """The proxy of the first replica."""
         return self.proxies[0]
 
 
@@ -114,7 +114,7 @@ async def _set(
 
 
 async def _writes_when_quiet(it: Troubled) -> list[Write]:
-    """What is written once all is done, though the job is looked at twice more."""
+    """Return what is written once all is done, though the job is looked at twice more."""
 
     async def idle() -> Replica | None:
         leaders = [one.leader for one in it.deployments if one.leader is not None]

@@ -1,4 +1,4 @@
-"""What must hold at every moment of every run, whatever goes wrong. Pure."""
+"""The rules that hold at every moment of every run, whatever goes wrong. Pure."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ _OVER = frozenset({"Succeeded", "Failed"})
 
 @dataclass
 class State:
-    """What there was at one moment."""
+    """The jobs and pods of one moment."""
 
     jobs: dict[str, Manifest] = field(default_factory=dict)  # by UID
     pods: dict[str, Manifest] = field(default_factory=dict)  # by UID

@@ -17,7 +17,7 @@ Trouble = Callable[[], AbstractAsyncContextManager[Any]]
 
 @dataclass
 class Stage:
-    """Where a scenario plays; `doomed` are the workers that it takes away itself."""
+    """The world of a scenario; `doomed` are the workers that it takes away itself."""
 
     world: World
     trouble: Trouble = nullcontext  # surrounds the middle of a scenario
@@ -109,7 +109,7 @@ async def node_lost(stage: Stage) -> None:
 
 
 async def _collect(world: World, pod: str) -> None:
-    """What Kubernetes' pod collector does to pods of nodes that are gone, after a minute."""
+    """Delete a pod of a node that is gone, as Kubernetes' pod collector does after a minute."""
     try:
         await world.kube.delete(at("pods", world.namespace, pod), grace_seconds=0)
     except ApiError as error:

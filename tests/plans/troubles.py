@@ -1,4 +1,4 @@
-"""What can go wrong between the operator and the API server, for a while.
+"""The faults between the operator and the API server, each for a while.
 
 Each is a context manager that surrounds the middle of a scenario: it begins before a worker is
 lost, and ends once the fault has struck often enough to matter.

@@ -58,7 +58,7 @@ class Plan:
         return f"{self.scenario}-{self.disturbance}-{self.write}".replace(" ", "-")
 
     def rule(self) -> Rule:
-        """What the proxy is told."""
+        """The rule for the proxy."""
         verb, _, rest = self.write.what.partition(" ")
         kind, _, dry = rest.partition(" ")
         plural, _, subresource = kind.partition("/")
@@ -129,7 +129,7 @@ def pruned(plans: Sequence[Plan]) -> list[Plan]:
 
 
 def _named(request: Request) -> tuple[str, str] | None:
-    """What a request writes; None if it changes nothing that anybody sees."""
+    """Return what a request writes; None if it changes nothing that anybody sees."""
     matched = _PATH.fullmatch(request.path)
     if matched is None or request.verb not in {"create", "update", "patch", "delete"}:
         return None

@@ -1,4 +1,4 @@
-"""What each process of the unit tests pays before the first of them runs."""
+"""The costs that each process of the unit tests has before the first of them runs."""
 
 import gc
 
@@ -8,5 +8,5 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """From here on as ever."""
+    """Enable the garbage collector again."""
     gc.enable()

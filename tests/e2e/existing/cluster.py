@@ -61,7 +61,7 @@ class Existing:
         return run(*self.kubectl_command, *arguments, given=given)
 
     def up(self) -> dict[str, str]:
-        """It is; so are the images."""
+        """Return the images; the cluster is up already."""
         return {
             "spotrun-operator": self.settings.operator_image,
             "spotrun-trainer": self.settings.trainer_image,
@@ -118,7 +118,7 @@ class Existing:
             )
 
     def _list(self, *what: str) -> list[Manifest]:
-        """What `kubectl get` finds: nothing, one object, or a List."""
+        """Return the objects that `kubectl get` finds: it prints nothing, one object, or a List."""
         said = self.kubectl("get", *what, "--output=json", _SHORTLY)
         found: Manifest = json.loads(said) if said.strip() else {"items": []}
         return list(found.get("items", [found]))

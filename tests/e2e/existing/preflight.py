@@ -1,4 +1,4 @@
-"""What is asked of a cluster before anything is written to it. Pure."""
+"""The questions to a cluster before anything is written to it. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ DEFINITIONS = ("trainingjobs.spotrun.dev", "capacitypools.spotrun.dev")
 
 @dataclass(frozen=True)
 class Facts:
-    """How a cluster was found."""
+    """The facts about a cluster, as it was found."""
 
     context: str
     server: str
@@ -67,7 +67,7 @@ def _objection_to_storage(facts: Facts, storage_class: str) -> str | None:
 
 
 def plan(facts: Facts, settings: Settings, selection: Selection) -> str:
-    """What the tests are about to do there, for whoever has to agree."""
+    """Say what the tests are about to do there, for whoever has to agree."""
     end = (
         "leave the operator and its CRDs there, for KEEP is set"
         if settings.keep
@@ -89,7 +89,7 @@ These tests will
 
 
 def after_keep() -> str:
-    """What was left, and how to remove it by hand."""
+    """Say what was left, and how to remove it by hand."""
     commands = "\n".join(f"    {line}" for line in _removal())
     return f"the operator and its CRDs are left, for KEEP is set; to remove them:\n{commands}"
 

@@ -1,4 +1,4 @@
-"""What people say of a cluster of theirs that the tests are to use."""
+"""Settings of people for a cluster of theirs that the tests are to use."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

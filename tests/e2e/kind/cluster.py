@@ -40,7 +40,7 @@ class Kind:
 
     @property
     def kubeconfig(self) -> Path:
-        """How its admin reaches it."""
+        """The kubeconfig of its admin."""
         return KUBECONFIG
 
     @property

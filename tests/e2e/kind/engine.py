@@ -1,4 +1,4 @@
-"""What runs nodes and builds images: Docker, or podman with settings and storage of its own."""
+"""The engine of nodes and image builds: Docker, or podman with settings and storage of its own."""
 
 import os
 import resource

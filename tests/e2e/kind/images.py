@@ -41,12 +41,12 @@ class Shared:
 
     @property
     def files(self) -> str:
-        """Its unpacked files, as a node sees them."""
+        """The image's unpacked files, as a node sees them."""
         return f"{AT_NODES}/{self.digest}"
 
     @property
     def archive(self) -> str:
-        """Its stand-in, as a node sees it."""
+        """The image's stand-in, as a node sees it."""
         return f"{AT_NODES}/{self.digest}.tar"
 
 
@@ -71,7 +71,7 @@ def name_of(purpose: str) -> str:
 
 
 def _podman_options(engine: Engine, progress: Progress) -> list[str]:
-    """From a base of our own making; pip trusts whom this machine trusts."""
+    """Return podman's options: a base of our own making; pip trusts whom this machine trusts."""
     if not engine.has_image(_BASE):
         progress("making a base image from Debian packages (once)")
         _make_base(engine)

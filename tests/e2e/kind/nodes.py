@@ -1,4 +1,4 @@
-"""Which nodes the cluster has, and how kind is told. Pure."""
+"""The nodes of the cluster, and how kind is told. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ SPOT_NODES = tuple(worker.name for worker in WORKERS if worker.capacity == "spot
 
 
 def kind_config(workers: Sequence[Worker], mounts: Mapping[Path, str]) -> dict[str, Any]:
-    """What `kind create cluster` reads; `mounts` are folders of ours, and where nodes see them."""
+    """Return the config for kind; `mounts` are folders of ours, and where nodes see them."""
     extra = [
         {"hostPath": str(here), "containerPath": there, "readOnly": there == "/images"}
         for here, there in mounts.items()

@@ -53,7 +53,7 @@ def node_programs(progress: Progress) -> Path:
 
 
 def key() -> str:
-    """What decides how these programs come out."""
+    """Return a key of all that decides how these programs come out."""
     inputs = [(NODE_MODULE / name).read_bytes() for name in ("go.mod", "go.sum")]
     versions = f"{kubernetes().key} {COREDNS} {PROVISIONER} {KIND} {platform.machine()}"
     digest = hashlib.sha256(b"".join([*inputs, versions.encode()])).hexdigest()

@@ -81,7 +81,7 @@ class Pods:
         )
 
     async def token(self, peer: Peer | None, audience: str = TOKEN_AUDIENCE) -> str:
-        """What the kubelet would project into that pod."""
+        """Return the token that the kubelet would project into that pod."""
         spec: dict[str, Any] = {"audiences": [audience], "expirationSeconds": 600}
         if peer is not None:
             reference = {"apiVersion": "v1", "kind": "Pod", "name": peer.pod, "uid": peer.uid}
@@ -111,7 +111,7 @@ class Leadership:
 
 @dataclass
 class Heard:
-    """What agents said."""
+    """A record of what agents said."""
 
     reports: list[tuple[str, int, Report]] = field(default_factory=list)
     touched: list[int] = field(default_factory=list)
@@ -141,7 +141,7 @@ class Heard:
 
 
 class Stored:
-    """Where the certificates are; change `identity` to renew them."""
+    """A store of certificates; change `identity` to renew them."""
 
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
@@ -302,7 +302,7 @@ async def raw(
 
 
 async def rest(reader: asyncio.StreamReader, seconds: float = 20.0) -> bytes:
-    """What comes until the server hangs up; raises TimeoutError if it does not."""
+    """Return what comes until the server hangs up; raises TimeoutError if it does not."""
     async with asyncio.timeout(seconds):
         try:
             return await reader.read()

@@ -1,4 +1,4 @@
-"""Those who attack: tenants with few rights, and workers that say what they like."""
+"""Attackers: tenants with few rights, and workers that say what they like."""
 
 import asyncio
 import contextlib
@@ -98,7 +98,7 @@ def make_tenant(cluster: Cluster, where: str, *rules: Manifest) -> Tenant:
 
 @dataclass(frozen=True)
 class Told:
-    """What the operator answered to an agent."""
+    """The operator's answer to an agent."""
 
     status: int
     message: str
@@ -109,7 +109,7 @@ HUNG_UP = Told(0, "hung up on")
 
 
 async def token_of(world: World, pod: Manifest, audience: str = names.TOKEN_AUDIENCE) -> str:
-    """What the kubelet projects into a pod."""
+    """Return the token that the kubelet projects into a pod."""
     meta = pod["metadata"]
     reference = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}
     request = {
@@ -123,7 +123,7 @@ async def token_of(world: World, pod: Manifest, audience: str = names.TOKEN_AUDI
 
 
 def environment(pod: Manifest) -> Mapping[str, str]:
-    """What the container that trains is told in plain text."""
+    """Return the variables that the container that trains is given in plain text."""
     container = pod["spec"]["containers"][0]
     return {one["name"]: one["value"] for one in container["env"] if "value" in one}
 

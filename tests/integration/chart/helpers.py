@@ -36,13 +36,13 @@ class Helm:
         return helm.run(self.path, *arguments)
 
     def template(self, *arguments: str | Path, chart: Path = CHART) -> list[dict[str, Any]]:
-        """What a release called spotrun would be."""
+        """Return the objects of a release called spotrun."""
         known = ("--kube-version=1.37.0", POOLS_ARE_KNOWN, "--namespace=spotrun-system")
         text = self("template", "spotrun", chart, *known, *arguments)
         return [part for part in yaml.safe_load_all(text) if part]
 
     def case(self, name: str) -> list[dict[str, Any]]:
-        """What the values of a file in ci/ make of it."""
+        """Return the objects of a release with the values of a file in ci/."""
         return self.template(f"--values={CHART / 'ci' / f'{name}-values.yaml'}")
 
     def refusal(self, *arguments: str) -> str:
@@ -55,7 +55,7 @@ class Helm:
 
 
 def identity(document: dict[str, Any]) -> Identity:
-    """Which object this is."""
+    """Return the kind, namespace and name of an object."""
     meta = document["metadata"]
     return document["kind"], meta.get("namespace", ""), meta["name"]
 

@@ -16,23 +16,23 @@ BEFORE = os.environ.get("SPOTRUN_UPGRADE_FROM", "")
 
 @dataclass(frozen=True)
 class Version:
-    """What somebody has of a repository."""
+    """A version of the repository, in a folder."""
 
     root: Path
 
     @property
     def chart(self) -> Path:
-        """Its chart."""
+        """The version's chart."""
         return self.root / CHART.relative_to(ROOT)
 
     @property
     def modules(self) -> str:
-        """Where Python finds its operator."""
+        """The PYTHONPATH with which Python finds its operator."""
         return f"{self.root / 'operator'}:{self.root / 'trainer_image'}"
 
 
 def version_before(folder: Path) -> Version:
-    """What to upgrade from, unpacked into a folder."""
+    """Return the version to upgrade from, unpacked into a folder."""
     if not BEFORE:
         return Version(ROOT)
     packed = subprocess.run(

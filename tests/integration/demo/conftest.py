@@ -1,4 +1,4 @@
-"""What the demo needs: Linux, torch, and the Kubernetes binaries, which are built if missing."""
+"""The needs of the demo: Linux, torch, and the Kubernetes binaries, which are built if missing."""
 
 import shutil
 import tempfile
@@ -13,7 +13,7 @@ from tests.integration.demo.helpers import Theatre
 
 @pytest.fixture(scope="session")
 def built() -> None:
-    """What the first demo would build."""
+    """The binaries that the first demo would build."""
     binaries.ensure(binaries.pin(), print)
 
 

@@ -38,7 +38,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def undisturbed(cluster: Cluster, crds: None) -> Undisturbed:
-    """What becomes of a scenario when nothing goes wrong; played once."""
+    """The outcome of a scenario when nothing goes wrong; played once."""
     known: dict[str, Outcome] = {}
 
     async def outcome(scenario: str) -> Outcome:

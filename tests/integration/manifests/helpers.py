@@ -103,7 +103,7 @@ class Server:
             return ask(connection, verb, path, body, kind=kind, Impersonate_User=user)
 
     def may(self, user: str, verb: str, **what: str) -> bool:
-        """What `kubectl auth can-i` asks; `what` as in resourceAttributes."""
+        """Whether a user may, as `kubectl auth can-i` asks; `what` as in resourceAttributes."""
         body = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",

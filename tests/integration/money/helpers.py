@@ -55,7 +55,7 @@ async def events_of(world: World, words: str) -> list[Manifest]:
 
 
 async def assert_agrees(job: Manifest, meter: Meter, *, exact: bool = True) -> None:
-    """To the cent, and where somebody says when everything happened to the last digit."""
+    """Check a cost to the cent; to the last digit where somebody says when everything happened."""
     cost, sums = job["status"]["cost"], job["status"]["accumulators"]
     await meter.has_seen_all_ends("job")
     metered = meter.usd("job", datetime.fromisoformat(cost["asOf"]))

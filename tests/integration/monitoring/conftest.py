@@ -23,5 +23,5 @@ def prometheus() -> Path:
 
 @pytest.fixture
 def world(alone: World) -> World:
-    """In a cluster of its own: what Prometheus reads is of this test, and comes in time."""
+    """A cluster of its own: what Prometheus reads is of this test, and comes in time."""
     return alone

@@ -32,7 +32,7 @@ class Prometheus:
     session: aiohttp.ClientSession
 
     async def query(self, expr: str) -> list[Sample]:
-        """What an expression says now."""
+        """Return the present samples of an expression."""
         found = await self._ask("query", query=expr)
         return [Sample(one["metric"], float(one["value"][1])) for one in found["result"]]
 
@@ -42,7 +42,7 @@ class Prometheus:
         return [rule for group in found["groups"] for rule in group["rules"]]
 
     async def alerts(self) -> list[dict[str, Any]]:
-        """What is pending or fires, in the words that people would read."""
+        """Return the alerts that are pending or fire, in the words that people would read."""
         found: list[dict[str, Any]] = (await self._ask("alerts"))["alerts"]
         return found
 
@@ -86,7 +86,7 @@ async def scraping(
 
 
 def _config(pods: Mapping[str, str], rules: Sequence[Path]) -> dict[str, Any]:
-    """What the Prometheus operator makes of the ServiceMonitor, with one pod for each target."""
+    """Return what the Prometheus operator makes of the ServiceMonitor, one pod for each target."""
     service = "spotrun-metrics"
     common = {"namespace": "spotrun-system", "service": service, "job": service}
     common |= {"endpoint": "metrics", "container": "operator"}

@@ -1,4 +1,4 @@
-"""What alerts are about, as it happens to jobs under a real operator."""
+"""The troubles that alerts are about, as they happen to jobs under a real operator."""
 
 import asyncio
 from decimal import Decimal
@@ -50,7 +50,7 @@ async def a_price_that_nobody_knows(world: World) -> None:
 
 
 async def a_budget_nearly_used_up(world: World) -> None:
-    """Of a job that was suspended by its user, so that it stays as it is."""
+    """Use up a job's budget nearly; its user suspends it then, so that it stays as it is."""
     await job_on(world, "careful", "priced")
     await world.until_phase("Running", "careful")
     await let_time_pass()
@@ -92,7 +92,7 @@ async def workers_that_are_taken_away(world: World, prometheus: Prometheus) -> N
 
 
 def _trains(members: set[int], status: Manifest) -> bool:
-    """Who is the first of them is for their order of arrival to say."""
+    """Whether these members train; their order of arrival says which of them is the first."""
     world = status.get("world", {"members": ""})
     return set(Serials(world["members"]).numbers) == members and bool(world.get("switch"))
 
@@ -102,7 +102,7 @@ def _has_lost(count: int, status: Manifest) -> bool:
 
 
 async def writes_that_are_refused(world: World, proxy: FaultProxy) -> None:
-    """As where somebody takes rights away from the operator."""
+    """Refuse writes of some jobs, as where somebody takes rights away from the operator."""
     proxy.inject(Rule("reply", verb="patch", path="/refused-.*/status", times=FOR_EVER, status=403))
     for number in range(NUM_REFUSED):
         await job_on(world, f"refused-{number}", "nowhere")

@@ -128,7 +128,7 @@ class AzureList(PriceServer):
 
     @property
     def url(self) -> str:
-        """Where its prices are."""
+        """The URL of its prices."""
         return f"http://{self.host}/api/retail/prices"
 
 

@@ -116,7 +116,7 @@ class GcpCatalog(PriceServer):
 
     @property
     def url(self) -> str:
-        """Where its prices are."""
+        """The URL of its prices."""
         return f"http://{self.host}/v1/services/6F81-5844-456A/skus"
 
 

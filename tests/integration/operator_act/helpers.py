@@ -49,7 +49,7 @@ class Some(msgspec.Struct, frozen=True):
 
 @dataclass
 class Scripts:
-    """How containers behave, by pod name; forever unless said."""
+    """The behaviour of containers, by pod name; they run forever unless it is said."""
 
     by_name: dict[str, Script] = field(default_factory=dict)
     nodes: Nodes | None = None
@@ -123,7 +123,7 @@ class Clock:
 
 
 class Shown:
-    """What was read last, as caches would show it."""
+    """The objects that were read last, as caches would show them."""
 
     def __init__(self) -> None:
         self.versions: dict[Resource, int] = {}

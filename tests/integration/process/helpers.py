@@ -46,7 +46,7 @@ def take_rights(cluster: Cluster) -> None:
 
 
 def token(cluster: Cluster) -> str:
-    """What the operator's pod would be given."""
+    """Return the token that the operator's pod would be given."""
     return cluster.kubectl("create", "token", "spotrun", "-n", HOME).stdout.strip()
 
 
@@ -62,7 +62,7 @@ def write_kubeconfig(cluster: Cluster, token: str, file: Path, server: str | Non
 
 @dataclass(frozen=True)
 class Listening:
-    """Where a replica serves."""
+    """The addresses at which a replica serves."""
 
     host: str
     agents_port: int
@@ -71,7 +71,7 @@ class Listening:
 
     @property
     def agents(self) -> str:
-        """Where agents come to."""
+        """The address that agents come to."""
         return f"{self.host}:{self.agents_port}"
 
     @property
@@ -148,7 +148,7 @@ class Replica:
 
     @property
     def resident_mb(self) -> float:
-        """Its memory."""
+        """Return the process's resident memory."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         (line,) = (line for line in status.splitlines() if line.startswith("VmRSS"))
         return int(line.split()[1]) / 1024

@@ -25,19 +25,19 @@ async def until_reason(world: World, reason: str) -> Manifest:
 
 
 async def events_of(world: World, reason: str) -> list[Manifest]:
-    """Those that give this reason."""
+    """Return the events that give this reason."""
     found = await world.kube.list(at("events", world.namespace, group="events.k8s.io/v1"))
     return [event for event in found if event["reason"] == reason]
 
 
 def size_of(members: str) -> int:
-    """How many workers a world has."""
+    """Count the workers of a world."""
     parts = (part.partition("-") for part in members.split(",") if part)
     return sum(int(last or first) - int(first) + 1 for first, _, last in parts)
 
 
 def an_autoscaler() -> Manifest:
-    """For two to three workers, that use 70 % of the CPU they request."""
+    """Return an autoscaler for two to three workers that use 70 % of the CPU they request."""
     target = {"type": "Utilization", "averageUtilization": 70}
     return {
         "apiVersion": "autoscaling/v2",

@@ -55,13 +55,13 @@ async def until_pools(world: World, number: int) -> None:
 
 
 def lack(status: Manifest) -> str:
-    """What is said of capacity."""
+    """Return what a job's status says of capacity."""
     found = (c["message"] for c in status.get("conditions", ()) if c["type"] == "CapacityAvailable")
     return str(next(found, ""))
 
 
 async def declare(world: World, name: str, **spec: Any) -> Manifest:
-    """What an admin does."""
+    """Create a CapacityPool, as an admin does."""
     body = {
         "apiVersion": GROUP,
         "kind": "CapacityPool",

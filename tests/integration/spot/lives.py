@@ -67,7 +67,7 @@ class Life:
         assert abs(Fraction(status["accumulators"]["usd"]) - metered_usd) <= within_usd, told
 
     def strays(self, entered: Sequence[frozenset[int]]) -> list[str]:
-        """What is wrong about the way that was taken.
+        """Return what is wrong about the way that was taken.
 
         Between two of its worlds there may be others on the way: without anybody who is in neither,
         and with all who are in both.
@@ -88,7 +88,7 @@ class Life:
 
 @asynccontextmanager
 async def operator_killed(it: Troubled) -> AsyncIterator[None]:
-    """In the middle of the life, again and again."""
+    """Kill the operator in the middle of the life, again and again."""
     rules = [
         it.proxy.inject(Rule(how, verb=_WRITES, path=_OF_OURS, nth=nth)) for how, nth in _KILLS
     ]

@@ -63,7 +63,7 @@ async def lost_together(stage: Stage) -> None:
 
 
 async def all_lost(stage: Stage) -> None:
-    """Nobody is left who could go on."""
+    """Lose all workers, so that nobody is left who could go on."""
     await _nodes(stage.world, 6)
     await create_job(stage.world, 3, smallest=3)
     await stage.trains(0, 1, 2)
@@ -264,7 +264,7 @@ async def _lose(stage: Stage, *serials: int) -> None:
 
 
 async def _collect(stage: Stage) -> None:
-    """What Kubernetes' pod collector does to pods of nodes that are gone, after a minute."""
+    """Delete the pods of nodes that are gone, as Kubernetes' pod collector does after a minute."""
     for pod in await stage.world.pods():
         meta = pod["metadata"]
         if int(meta["labels"]["spotrun.dev/serial"]) in stage.doomed:

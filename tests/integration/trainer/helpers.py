@@ -78,7 +78,7 @@ class Place(World):
 
     @property
     def checkpoints(self) -> Path:
-        """What jobs have on their claim."""
+        """The folder of checkpoints that jobs have on their claim."""
         return self.folder / "checkpoints"
 
     async def _claim(self, name: str) -> None:
@@ -148,7 +148,7 @@ class Place(World):
         return [line for line in lines if line["size"] == size and line["pid"] not in old]
 
     def trace(self) -> Trace:
-        """What the scripts have noted so far."""
+        """Return the notes of the scripts so far."""
         return read_trace(self.folder / "trace.jsonl")
 
     def processes(self, pod: Manifest) -> set[int]:
@@ -195,7 +195,7 @@ class Place(World):
 
 
 def last_words(pod: Manifest) -> Any:
-    """What a pod's trainer left in its termination log; None if it runs or left nothing."""
+    """Return what a pod's trainer left in its termination log; None if it runs or left nothing."""
     for status in pod["status"].get("containerStatuses", ()):
         message = status["state"].get("terminated", {}).get("message")
         if message:

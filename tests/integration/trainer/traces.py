@@ -1,4 +1,4 @@
-"""What training scripts note in their folder: a line of JSON for each step of each rank."""
+"""The notes of training scripts in their folder: a line of JSON for each step of each rank."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ def read_trace(file: Path) -> Trace:
 
 
 def whole_lines(text: str) -> Trace:
-    """What was noted, without a line that is still being written."""
+    """Return the notes, without a line that is still being written."""
     return [json.loads(line) for line in text.rpartition("\n")[0].splitlines()]
 
 

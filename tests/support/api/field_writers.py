@@ -1,4 +1,4 @@
-"""Who writes what the API promises, as the syntax of the code shows it.
+"""The writers of what the API promises, as the syntax of the code shows them.
 
 A field of a status is written where its model is made with it, or where its name is a keyword of
 `replace`, or a key of what a model is copied with. A reason, or a condition, is written where it
@@ -23,7 +23,7 @@ _LISTS = (ast.Tuple, ast.List, ast.Set, ast.Starred)
 
 @dataclass(frozen=True)
 class Module:
-    """What one module has to do with the API."""
+    """The names, fields and values of the API that one module uses."""
 
     names: frozenset[str]  # whatever it mentions
     made: frozenset[tuple[str, str]]  # class and keyword of what it calls

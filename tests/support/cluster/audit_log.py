@@ -1,4 +1,4 @@
-"""What the API server itself says of the requests that it was sent: its audit log."""
+"""The requests that the API server itself says it was sent: its audit log."""
 
 import json
 from pathlib import Path

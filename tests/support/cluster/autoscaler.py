@@ -21,7 +21,7 @@ UNREGISTERED = {"key": "karpenter.sh/unregistered", "effect": "NoExecute"}
 
 @dataclass(frozen=True)
 class Refusal:
-    """How an autoscaler says that it makes no node."""
+    """The event by which an autoscaler says that it makes no node."""
 
     by: str
     kind: str
@@ -30,7 +30,7 @@ class Refusal:
 
     @property
     def words(self) -> str:
-        """As they are quoted."""
+        """The words as they are quoted."""
         return f"{self.by}: {self.message}"
 
 
@@ -50,7 +50,7 @@ BY_CLUSTER_AUTOSCALER = Refusal(
 
 @dataclass(frozen=True)
 class Offering:
-    """What a cloud sells: nodes of one kind, or none at present."""
+    """An offer of a cloud: nodes of one kind, or none at present."""
 
     instance_type: str = "g5.xlarge"
     zone: str = "us-east-1a"
@@ -71,7 +71,7 @@ class Provisioner:
 
     @property
     def refusal(self) -> Refusal:
-        """What it says to those for whom it has nothing."""
+        """The event for pods for which it has nothing."""
         return BY_KARPENTER if self.platform is Platform.KARPENTER else BY_CLUSTER_AUTOSCALER
 
     async def run(self) -> None:
@@ -171,7 +171,7 @@ def accepts(pod: Manifest, labels: Mapping[str, str]) -> bool:
 
 
 def liking(pod: Manifest, labels: Mapping[str, str]) -> int:
-    """How much a pod prefers a node with these labels."""
+    """Return how much a pod prefers a node with these labels."""
     wishes = _node_affinity(pod).get("preferredDuringSchedulingIgnoredDuringExecution", ())
     return sum(wish["weight"] for wish in wishes if _holds(wish["preference"], labels))
 

@@ -67,7 +67,7 @@ class World:
         return self.plays.setdefault(job, Play())
 
     def settings(self, **changes: Any) -> Settings:
-        """How a replica runs here; `port` is where it serves agents."""
+        """Return the settings of a replica here; `port` is where it serves agents."""
         host, port = self.host, changes.pop("port", self.port)
         chosen: dict[str, Any] = {
             "namespace": self.namespace,

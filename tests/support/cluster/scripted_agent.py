@@ -40,7 +40,7 @@ _STEPS_AT_ONCE = 40
 
 
 class Times(NamedTuple):
-    """Of a step, in seconds."""
+    """The times of a step, in seconds."""
 
     compute: float
     data: float = 0.0
@@ -49,7 +49,7 @@ class Times(NamedTuple):
 
 @dataclass
 class Play:
-    """What happens to the agents of a test; change it while they run."""
+    """The behaviour of the agents of a test; change it while they run."""
 
     steps: int = 1_000_000
     in_process: bool = True
@@ -264,7 +264,7 @@ class ScriptedAgent:
         self._leader = (await response.json())["leader"] if response.status == 421 else None
 
     async def _token(self) -> str:
-        """What the kubelet would have projected into the pod."""
+        """Return the token that the kubelet would have projected into the pod."""
         meta = self.context.pod["metadata"]
         reference = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}
         request = {

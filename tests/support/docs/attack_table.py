@@ -43,7 +43,7 @@ class Attempt:
 
     @property
     def row(self) -> str:
-        """Its line in the table."""
+        """The attack's line in the table."""
         ways = f": {'; '.join(self.ways)}" if self.ways else ""
         return f"| {self.sentence}{ways} | {self.outcome} |"
 

@@ -111,7 +111,7 @@ def a_worker(
 def an_end(
     reason: Ending | None = None, exit_code: int = 0, message: str = "", **end: Any
 ) -> dict[str, Any]:
-    """What a pod says that has ended, with the last words of its worker or without."""
+    """Return the fields of a pod that has ended, with the last words of its worker or without."""
     words = LastWords(reason, exit_code=exit_code, message=message) if reason else None
     phase = PodPhase.FAILED if exit_code else PodPhase.SUCCEEDED
     return {"phase": phase, "end": PodEnd(exit_code=exit_code, words=words, **end)}
@@ -127,21 +127,21 @@ class JobBuilder:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def with_worker(self, serial: int, **worker: Any) -> Self:
-        """With a worker, or another in its place; its number is given out."""
+        """Return the job with a worker, or another in its place; its number is given out."""
         made = a_worker(serial, **worker)
         known = {**self.workers, serial: made}
         numbers = max(self.status.next_serial or 0, serial + 1)
         return replace(self, workers=known).with_status(next_serial=numbers)
 
     def with_workers(self, *serials: int, **worker: Any) -> Self:
-        """With several alike."""
+        """Return the job with several workers alike."""
         job = self
         for serial in serials:
             job = job.with_worker(serial, **worker)
         return job
 
     def without(self, serial: int) -> Self:
-        """Its pod has vanished."""
+        """Return the job without a worker: its pod has vanished."""
         return replace(self, workers={n: w for n, w in self.workers.items() if n != serial})
 
     def with_world(
@@ -157,7 +157,7 @@ class JobBuilder:
         formed: float = 60.0,
         **world: Any,
     ) -> Self:
-        """With a published world, formed so many seconds ago."""
+        """Return the job with a published world, formed so many seconds ago."""
         made = World(
             number=generation,
             members=Serials(members).numbers,
@@ -172,14 +172,14 @@ class JobBuilder:
         return self.with_status(world=made)
 
     def training(self, *serials: int, generation: int = 1, **worker: Any) -> Self:
-        """With these workers in a world that has formed."""
+        """Return the job with these workers in a world that has formed."""
         members = Serials.of(serials)
         job = self.with_workers(*serials, ready=True, arrived=generation, **worker)
         store = "10.0.0.1:1"
         return job.with_world(members, generation, store=store).with_status(phase=Phase.RUNNING)
 
     def with_status(self, **status: Any) -> Self:
-        """With these fields of the stored status."""
+        """Return the job with these fields of the stored status."""
         return replace(self, status=replace(self.status, **status))
 
     def with_state(self, state: JobState) -> Self:
@@ -187,17 +187,17 @@ class JobBuilder:
         return replace(self, status=state)
 
     def with_checkpoint(self, step: int = 100, seconds_ago: float = 60.0) -> Self:
-        """With an acknowledged checkpoint."""
+        """Return the job with an acknowledged checkpoint."""
         time = Time.of(ago(seconds_ago))
         saved = CheckpointStatus(name=f"step-{step}.g1", step=step, time=time)
         return self.with_status(checkpoint=saved)
 
     def with_spec(self, workers: int = 1, **spec: Any) -> Self:
-        """With another spec."""
+        """Return the job with another spec."""
         return replace(self, spec=a_spec(workers, **spec))
 
     def with_facts(self, **facts: Any) -> Self:
-        """With other fields of the snapshot."""
+        """Return the job with other fields of the snapshot."""
         return replace(self, facts={**self.facts, **facts})
 
     def snapshot(self) -> JobSnapshot:
@@ -217,11 +217,11 @@ class JobBuilder:
         return JobSnapshot(spec=self.spec, status=self.status, workers=workers, **facts)
 
     def view(self, now: datetime = NOW) -> View:
-        """What policies look at."""
+        """Return the view that policies look at."""
         return View(self.snapshot(), now)
 
     def decide(self, now: datetime = NOW) -> Decision:
-        """What is decided about it."""
+        """Return what is decided about it."""
         return decide(self.snapshot(), now)
 
 

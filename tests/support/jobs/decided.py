@@ -1,4 +1,4 @@
-"""What is decided about a job, in short."""
+"""The decision about a job, in short."""
 
 from collections.abc import Iterable
 

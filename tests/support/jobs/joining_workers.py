@@ -38,13 +38,13 @@ class Process:
 
 
 def _news(status: JobState) -> tuple[object, ...]:
-    """What another decision may follow from at once."""
+    """Return the fields whose change may lead to another decision at once."""
     return (status.world, status.restarts, status.next_serial, status.settled)
 
 
 @dataclass
 class Joining:
-    """Those who train at the beginning are well; of the others it depends on their nodes."""
+    """A job that workers join: the first ones are well, others are if their nodes are."""
 
     job: JobBuilder
     crash_seconds: int  # after which a process fails
@@ -79,7 +79,7 @@ class Joining:
 
     @property
     def removed(self) -> list[int]:
-        """Who was taken away, in this order."""
+        """The workers that were taken away, in this order."""
         return [one.serial for one in self.actions if isinstance(one, Remove)]
 
     def _decide(self) -> None:

@@ -12,14 +12,14 @@ from tests.support.jobs.builders import JobBuilder, a_job, a_worker, ago, later
 
 
 def with_all(job: JobBuilder, workers: Iterable[Worker]) -> JobBuilder:
-    """With these workers and no others; their numbers are given out."""
+    """Return the job with these workers and no others; their numbers are given out."""
     known = {worker.serial: worker for worker in workers}
     numbers = max(job.status.next_serial or 0, max(known, default=-1) + 1)
     return replace(job, workers=known).with_status(next_serial=numbers)
 
 
 def next_status(job: JobBuilder, status: JobState) -> JobBuilder:
-    """With what was decided."""
+    """Return the job with the status that was decided."""
     return replace(job, status=status)
 
 
@@ -29,7 +29,7 @@ def removed(actions: Iterable[Action]) -> frozenset[int]:
 
 
 def worlds_until_replaced(workers: int, late: int, most: int = 12) -> int:
-    """How many worlds it takes until all those are replaced who never arrive in one."""
+    """Count the worlds until all workers that never arrive in one are replaced."""
     broken = set(range(workers - late, workers))
     well = [
         a_worker(n, ready=True, arrived_for=300.0, ready_for=400.0, in_process=False)

@@ -51,7 +51,7 @@ def cached(size: int) -> tuple[float, float, float]:
 
 
 def step_at(curve: Curve, size: int) -> StepTimes:
-    """What is measured there."""
+    """Return the step times that are measured at a size."""
     parts = curve(size)
     whole = sum(parts)
     compute, data, communicate = (part / whole for part in parts)
@@ -59,7 +59,7 @@ def step_at(curve: Curve, size: int) -> StepTimes:
 
 
 def facts_at(curve: Curve, size: int, sizes: Sequence[int], **facts: Any) -> SizingFacts:
-    """What is known of a job that trains at its wanted size, and has for long."""
+    """Return the facts about a job that trains at its wanted size, and has for long."""
     step = step_at(curve, size)
     gauge = Gauge(TargetResource.GPU, 0.7, told=(step.compute or 0.0,) * size)
     known: dict[str, Any] = {"wanted": size, "running": size, "gauges": (gauge,), "step": step}

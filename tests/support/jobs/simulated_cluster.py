@@ -388,7 +388,7 @@ class Cluster:
             pod.step, pod.state_generation = step, generation
 
     def next_event(self) -> datetime | None:
-        """When something happens by itself."""
+        """Return the next moment at which something happens by itself."""
         moments: list[datetime | None] = []
         for pod in self.pods.values():
             if pod.end is None or pod.has_company:

@@ -30,7 +30,7 @@ so many."""
 
 @dataclass
 class PricedCluster(Cluster):
-    """Its pods know when they got their node and when they ended; its nodes have a price."""
+    """A cluster whose pods know when they got a node and when they ended; nodes have a price."""
 
     usd_per_hour: Decimal = Decimal(4)
     answers: bool = True
@@ -48,7 +48,7 @@ class PricedCluster(Cluster):
 
     @property
     def stop_at(self) -> datetime | None:
-        """What workers were told last: they hear of every write."""
+        """The end that workers were told last: they hear of every write."""
         return self.status.cost.stop_at
 
     @override
@@ -60,7 +60,7 @@ class PricedCluster(Cluster):
             self._leave_in_time(pod, self.stop_at)
 
     def _leave_in_time(self, pod: SimPod, stop_at: datetime) -> None:
-        """As agents do that hear nothing more: save and leave, or be killed by them."""
+        """End a worker like agents that hear nothing more: save and leave, or be killed by them."""
         if self.answers and self.now >= stop_at:
             if pod.step is not None:
                 pod.committed = f"step-{pod.step}.g{pod.state_generation}"
@@ -93,7 +93,7 @@ class PricedCluster(Cluster):
 
     @property
     def limit_usd(self) -> Fraction:
-        """What it may cost."""
+        """The most that it may cost."""
         budget = self.spec.budget
         assert budget is not None, "it has one"
         assert budget.max_cost_usd is not None, "which is a sum"

@@ -31,7 +31,7 @@ def a_node(
 
 
 def at_work(job: JobBuilder, *serials: int, node: Node | None = None, **pod: Any) -> JobBuilder:
-    """With workers that got their node an hour ago; at $4 an hour for it they cost $1 each."""
+    """Return the job with workers on a node for an hour; at $4 an hour for it they cost $1 each."""
     given: dict[str, Any] = {
         "requests": QUARTER,
         "scheduled_at": NOW - timedelta(hours=1),
@@ -42,6 +42,6 @@ def at_work(job: JobBuilder, *serials: int, node: Node | None = None, **pod: Any
 
 
 def ended(seconds_ago: float = 0.0, exit_code: int = 0) -> dict[str, Any]:
-    """What a pod says whose containers have ended."""
+    """Return the fields of a pod whose containers have ended."""
     phase = PodPhase.FAILED if exit_code else PodPhase.SUCCEEDED
     return {"phase": phase, "ended_at": NOW - timedelta(seconds=seconds_ago)}

@@ -52,7 +52,7 @@ def _exported(family: Metric) -> Exported:
 
 
 def full_meter() -> Meter:
-    """What a busy leader has measured."""
+    """Return the meter of a busy leader."""
     queue: WorkQueue[str] = WorkQueue()
     meter = Meter(lambda: [full_job()], lambda: True, {"trainingjobs": queue})
     meter.count_request("world", 200)

@@ -1,4 +1,4 @@
-"""What an expression of Prometheus reads, as far as our own metrics go."""
+"""The metrics that an expression of Prometheus reads, as far as they are our own."""
 
 import re
 from collections.abc import Mapping

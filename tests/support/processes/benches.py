@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def figures_of(name: str, *arguments: str, timeout_seconds: float) -> list[dict[str, Any]]:
-    """What a bench of that name says, line by line."""
+    """Run a bench and return its figures, line by line."""
     bench = subprocess.run(
         [sys.executable, f"bench/{name}.py", *arguments],
         cwd=ROOT,

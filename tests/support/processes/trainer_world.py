@@ -31,7 +31,7 @@ SERVER.set_forkserver_preload(["spotrun_trainer.run", "torch._dynamo"])
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended."""
+    """The end of a process."""
 
     value: Any  # what its function returned
     error: str  # the last line of the exception it ended with

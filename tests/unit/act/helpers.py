@@ -2,7 +2,7 @@ from spotrun.kube.resource import Key, Resource
 
 
 class NoCaches:
-    """Of which nothing is asked."""
+    """Caches of which nothing is asked."""
 
     def last_version(self, resource: Resource) -> int:
         raise AssertionError("nobody asks")

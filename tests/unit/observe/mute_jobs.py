@@ -9,7 +9,7 @@ from tests.support.jobs.builders import JobBuilder, a_job, a_worker
 
 
 def a_mute_worker(serial: int, *, progress: Progress | None = None, **worker: Any) -> Worker:
-    """Its script has told nothing, and is started again in each world."""
+    """Return a worker whose script has told nothing, and is started again in each world."""
     made = a_worker(serial, ready=True, **{"arrived": 1, "in_process": False, **worker})
     assert made.agent is not None
     report = replace(made.agent.report, progress=progress)

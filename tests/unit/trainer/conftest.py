@@ -1,4 +1,4 @@
-"""Where the trainer's tests compute: on the CPU, unless a test is marked `gpu`.
+"""The device of the trainer's tests: the CPU, unless a test is marked `gpu`.
 
 On a machine with a GPU as well: processes that share one take seconds and memory to open it, sum
 over the host or by NCCL, and compute other bits than these tests expect.

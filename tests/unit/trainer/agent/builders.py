@@ -1,4 +1,4 @@
-"""What the operator says, made in one line; and an operator that says what a test wants."""
+"""Answers of the operator, made in one line; and an operator that says what a test wants."""
 
 import threading
 from dataclasses import replace

@@ -113,7 +113,7 @@ class Job:
         return directory
 
     def progress(self, worker: str) -> TrainerProgress:
-        """What a worker said last."""
+        """Return the progress that a worker reported last."""
         return read_progress(self.directory(worker))
 
     def until(self, holds: Callable[[], object]) -> None:

@@ -24,7 +24,7 @@ Nuisance = Callable[[Run, int, int], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """What to train, and how."""
+    """A plan of a training: what to train, and how."""
 
     total: int = 5
     global_batch: int = 16
@@ -43,7 +43,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Trained:
-    """What came of it."""
+    """The result of a training."""
 
     losses: list[float]
     weights: dict[str, Tensor]

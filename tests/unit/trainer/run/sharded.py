@@ -19,7 +19,7 @@ HIDDEN = 8
 
 @dataclass(frozen=True)
 class Sharded:
-    """What to train, and by how many processes for each copy of the model."""
+    """A training, and the number of processes for each copy of the model."""
 
     shards: int = 2
     total: int = 6
