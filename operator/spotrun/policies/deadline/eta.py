@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import SuspendedBy
+from spotrun.api.status import Progress
 from spotrun.money.units import NO_USD
 from spotrun.policies.deadline.course import changeovers, full_size
 from spotrun.policies.lifecycle.schedule_windows import after_open_seconds, next_change
@@ -44,7 +45,14 @@ def foresee_end(view: View, status: JobState) -> JobState:
     if end is not None:
         moved = _halfway(told, end, view.now) if told is not None else end
         eta = Time.of(_rounded(moved, view.now))
-    return replace(status, progress=progress.model_copy(update={"eta": eta}))
+    foreseen = Progress(
+        step=progress.step,
+        total_steps=progress.total_steps,
+        percent=progress.percent,
+        samples_per_second=progress.samples_per_second,
+        eta=eta,
+    )
+    return replace(status, progress=foreseen)
 
 
 def _end(view: View, status: JobState) -> datetime | None:

@@ -19,12 +19,10 @@ _NEWS = 0.05
 def measure_pace(view: View, status: JobState) -> JobState:
     """Take over what those who train say of their steps, and how long the new ones took."""
     old = status.pace or Pace()
-    update = _steps(view, status, old)
+    new = _with_steps(view, status, old)
     if view.job.spec.deadline is not None or view.job.market.pools:  # else nobody asks
-        update |= _changeovers(view, status, old)
-    if not update:
-        return status
-    return replace(status, pace=old.model_copy(update=update))
+        new = _with_changeovers(view, status, new)
+    return status if new is old else replace(status, pace=new)
 
 
 def launched_at(view: View, worker: Worker) -> datetime | None:
@@ -40,20 +38,25 @@ def launched_at(view: View, worker: Worker) -> datetime | None:
     return max(made, node.created_at - timedelta(seconds=provision_seconds or 0.0))
 
 
-def _steps(view: View, status: JobState, old: Pace) -> dict[str, object]:
+def _with_steps(view: View, status: JobState, old: Pace) -> Pace:
     present, size = generation(status), len(training(status))
     told = (one for one in progress_told(view, status) if one.generation == present)
     known = [one.step_seconds for one in told if one.step_seconds]
     if not known:
-        return {}
+        return old
     seconds = median(known)
     before = float(old.step_seconds.decimal) if old.step_seconds is not None else None
     if before and old.workers == size and abs(seconds - before) <= _NEWS * before:
-        return {}
-    return {"step_seconds": Amount(f"{seconds:.6f}"), "workers": size}
+        return old
+    return Pace(
+        step_seconds=Amount(f"{seconds:.6f}"),
+        workers=size,
+        changeovers=old.changeovers,
+        measured=old.measured,
+    )
 
 
-def _changeovers(view: View, status: JobState, old: Pace) -> dict[str, object]:
+def _with_changeovers(view: View, status: JobState, old: Pace) -> Pace:
     """Each worker is measured once, when it first trains: waiting for others is none of its time.
 
     Of several that came together the slowest counts, for the world began with it.
@@ -62,9 +65,14 @@ def _changeovers(view: View, status: JobState, old: Pace) -> dict[str, object]:
     new = [worker for worker in members(view, status) if worker.serial > last]
     took = [seconds for worker in new if (seconds := _took_seconds(view, status, worker))]
     if not took:
-        return {}
+        return old
     kept = (*(old.changeovers or ()), round(max(took)))[-_KEPT:]
-    return {"changeovers": kept, "measured": max(worker.serial for worker in new)}
+    return Pace(
+        step_seconds=old.step_seconds,
+        workers=old.workers,
+        changeovers=kept,
+        measured=max(worker.serial for worker in new),
+    )
 
 
 def _took_seconds(view: View, status: JobState, worker: Worker) -> float | None:
