@@ -33,7 +33,7 @@ def held_words(environment: Mapping[str, str], job: Job) -> list[str]:
 def why_not(outcome: Outcome) -> str:
     """Say why this was no success, and what to do."""
     if outcome.scene.phase == "Succeeded":
-        words = "The job was over before everything had befallen it: give it more steps, or name"
+        words = "The job was over before everything had happened to it: give it more steps, or name"
         return f"{words} another manifest with --job."
     return f"The job has failed: {outcome.scene.message}"
 

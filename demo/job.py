@@ -92,7 +92,7 @@ def localized(manifest: Manifest, local: Local) -> Manifest:
     job["spec"]["workers"] |= SIZES
     job["spec"]["workers"].pop("sizes", None)
     job["spec"]["placement"] = (job["spec"].get("placement") or {}) | PLACEMENT
-    # What befalls the nodes is to be seen, not what three threads on a few cores are used for.
+    # What happens to the nodes is to be seen, not what three threads on a few cores are used for.
     job["spec"]["scaling"] = {"mode": "Manual"}
     trainer = _trainer(job)
     trainer["workingDir"] = str(local.scripts)

@@ -60,7 +60,7 @@ def first_nodes() -> tuple[NewNode, ...]:
 
 
 @dataclass(frozen=True)
-class Asked:
+class NodeRequirement:
     """A requirement of a pod for its node: one line of its affinity."""
 
     label: str
@@ -68,7 +68,7 @@ class Asked:
     values: tuple[str, ...]
 
 
-Terms = Sequence[Sequence[Asked]]
+Terms = Sequence[Sequence[NodeRequirement]]
 """Alternatives, of each of which all must hold; none: any node will do."""
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from demo.market import NewNode
+from demo.node_actions import Action, Join, Notice, PowerCut, RemoveNodeObject, TakeBack
 from demo.scene import Scene, Worker
-from demo.story import Act, Bury, Join, Notice, PowerCut, TakeBack
 
 _WORLD_FORMED = "Training"
 """The operator's events of this reason say what the lines about worlds say."""
@@ -20,16 +20,16 @@ def news(before: Scene, now: Scene) -> list[str]:
     ]
 
 
-def befalls(act: Act) -> str:
+def describe_action(action: Action) -> str:
     """Say what the demo does to a node, in capitals where it hurts."""
-    match act:
+    match action:
         case Notice(node):
             return f"SPOT NOTICE: node {node} will be taken back in two minutes, its platform says"
         case TakeBack(node):
             return f"node {node} is taken back"
         case PowerCut(node):
             return f"POWER CUT: node {node} is gone, and nobody says so"
-        case Bury(node):
+        case RemoveNodeObject(node):
             return f"the cloud removes the object of node {node}, as it does with dead machines"
         case Join(node):
             return f"node {node.name} joins: {describe(node)}"
@@ -47,7 +47,7 @@ def ticker(scene: Scene) -> str:
         return f"{scene.phase or 'the job waits'}: {scene.message or 'no worker yet'}"
     of = f" of {scene.total_steps}" if scene.total_steps else ""
     loss = f", loss {scene.step.loss:.4g}" if scene.step.loss is not None else ""
-    size = f", world {scene.generation} with {len(scene.crew)} workers" if scene.crew else ""
+    size = f", world {scene.generation} with {len(scene.members)} workers" if scene.members else ""
     return f"step {scene.step.number}{of}{loss}{size}; cost {cost(scene)}"
 
 
@@ -91,12 +91,12 @@ def _worker(before: Worker | None, now: Worker) -> Iterator[str]:
 
 
 def _world(before: Scene, now: Scene) -> Iterator[str]:
-    if now.generation != before.generation and now.crew:
+    if now.generation != before.generation and now.members:
         why = f": {now.why}" if now.why else ""
-        yield f"world {now.generation}, workers {names(now.crew)} in rank order{why}"
+        yield f"world {now.generation}, workers {names(now.members)} in rank order{why}"
 
 
 def _events(before: Scene, now: Scene) -> Iterator[str]:
-    for told in now.told[len(before.told) :]:
-        if not (told.about == "TrainingJob" and told.text.startswith(f"{_WORLD_FORMED}: ")):
-            yield f"event about the {told.about}: {told.text}"
+    for event in now.events[len(before.events) :]:
+        if not (event.about == "TrainingJob" and event.text.startswith(f"{_WORLD_FORMED}: ")):
+            yield f"event about the {event.about}: {event.text}"

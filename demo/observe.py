@@ -9,7 +9,7 @@ from typing import Self
 import aiohttp
 
 from demo.job import NAMESPACE, Job
-from demo.scene import Manifest, Scene, Seen, Step, Told, compose, read_event, read_step
+from demo.scene import ClusterEvent, Manifest, Scene, Seen, Step, compose, read_event, read_step
 from devcluster.access import Access
 from devcluster.client import Client, at
 from devcluster.watching import WatchEvent
@@ -102,7 +102,7 @@ class Observer:
     def _on_event(self, change: WatchEvent) -> None:
         found = read_event(change.object, self._job.name) if change.type == "ADDED" else None
         if found is not None:
-            self._seen.told.append(Told(self.seconds, *found))
+            self._seen.events.append(ClusterEvent(self.seconds, *found))
 
     async def _follow(self, pod: str) -> None:
         """Read a pod's log to its end; it ends with the pod, or with the node."""

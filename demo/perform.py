@@ -1,15 +1,15 @@
-"""The performance: a job runs, things befall its nodes, and everything is shown."""
+"""The course of the demo: a job runs, it loses nodes, and everything is shown."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from demo import story
-from demo.news import befalls
+from demo import node_actions
+from demo.news import describe_action
+from demo.node_actions import Action, Done, Join, Notice, PowerCut, RemoveNodeObject, TakeBack
 from demo.observe import Observer
 from demo.scene import Scene
 from demo.screens import Screen
 from demo.stage import Stage
-from demo.story import Act, Bury, Done, Join, Notice, PowerCut, TakeBack
 from demo.summary import Sighting
 from devcluster.notices import Dialect
 
@@ -41,12 +41,12 @@ class Outcome:
 
     @property
     def is_success(self) -> bool:
-        """Whether the job succeeded although everything befell it."""
-        return self.scene.phase == "Succeeded" and story.has_happened(self.done)
+        """Whether the job succeeded although both nodes were lost."""
+        return self.scene.phase == "Succeeded" and node_actions.has_happened(self.done)
 
 
 async def perform(stage: Stage, screen: Screen) -> Outcome:
-    """Apply the job and let things befall it until it has ended; raises StuckError."""
+    """Apply the job and take away nodes until it has ended; raises StuckError."""
     access, client = stage.cluster.admin, stage.nodes.client
     async with Observer(access, client, stage.job) as observer:
         screen.tell(f"applying the TrainingJob {stage.job.name}")
@@ -61,20 +61,20 @@ async def perform(stage: Stage, screen: Screen) -> Outcome:
             patience.look(scene)
             if scene.is_over:
                 return Outcome(scene, observer.steps, done)
-            act = story.next_act(scene, done)
-            if act is not None:
-                done = (*done, Done(scene.seconds, act))
-                screen.tell(befalls(act))
-                await _carry_out(stage, act)
+            action = node_actions.next_action(scene, done)
+            if action is not None:
+                done = (*done, Done(scene.seconds, action))
+                screen.tell(describe_action(action))
+                await _carry_out(stage, action)
 
 
-async def _carry_out(stage: Stage, act: Act) -> None:
-    match act:
+async def _carry_out(stage: Stage, action: Action) -> None:
+    match action:
         case Notice(node):
-            await stage.nodes[node].notice(Dialect.KARPENTER_SPOT, story.NOTICE_SECONDS)
+            await stage.nodes[node].notice(Dialect.KARPENTER_SPOT, node_actions.NOTICE_SECONDS)
         case PowerCut(node):
             await stage.nodes[node].vanish()
-        case TakeBack(node) | Bury(node):
+        case TakeBack(node) | RemoveNodeObject(node):
             await stage.nodes.remove(node)
         case Join(node):
             await stage.add_node(node)

@@ -50,7 +50,7 @@ class Recorder:
         """Pass it on, and keep it if something has changed that a viewer cares about."""
         self._screen.show(scene)
         self._diary.follow(scene)
-        seen = (len(self._diary.entries), scene.phase, scene.crew, scene.workers, scene.nodes)
+        seen = (len(self._diary.entries), scene.phase, scene.members, scene.workers, scene.nodes)
         since = self._diary.seconds - self._shots[-1].at_seconds if self._shots else 0.0
         if seen != self._seen or since >= _PROGRESS_SECONDS:
             self._seen = seen

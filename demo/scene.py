@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from demo.market import USD_PER_HOUR, Asked
+from demo.market import USD_PER_HOUR, NodeRequirement
 
 Manifest = Mapping[str, Any]
 
@@ -44,7 +44,7 @@ class Worker:
     rank: int | None = None  # in the world that trains now
     is_removed: bool = False
     message: str = ""
-    terms: tuple[tuple[Asked, ...], ...] = ()  # what its node must have
+    terms: tuple[tuple[NodeRequirement, ...], ...] = ()  # what its node must have
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Told:
+class ClusterEvent:
     """An event: of the operator about the job, or of the platform about a node."""
 
     seconds: float  # when it was seen
@@ -76,7 +76,7 @@ class Scene:
     total_steps: int | None = None
     step: Step | None = None
     generation: int = 0  # of the world that trains
-    crew: tuple[int, ...] = ()  # its members' serials, in rank order
+    members: tuple[int, ...] = ()  # their serials, in rank order
     why: str = ""  # the operator's words about that world
     prepared: int | None = None  # the generation that is being prepared meanwhile
     checkpoint: str | None = None
@@ -86,7 +86,7 @@ class Scene:
     interruptions: int = 0
     workers: tuple[Worker, ...] = ()
     nodes: tuple[Node, ...] = ()
-    told: tuple[Told, ...] = ()  # oldest first
+    events: tuple[ClusterEvent, ...] = ()  # oldest first
 
     @property
     def is_over(self) -> bool:
@@ -96,7 +96,7 @@ class Scene:
     @property
     def is_complete(self) -> bool:
         """Whether as many train as are wanted."""
-        return len(self.crew) == self.wanted > 0
+        return len(self.members) == self.wanted > 0
 
     def node(self, name: str | None) -> Node | None:
         """The node of that name, if it is there."""
@@ -114,7 +114,7 @@ class Seen:
     job: Manifest = field(default_factory=dict)
     pods: dict[str, Manifest] = field(default_factory=dict)
     nodes: dict[str, Manifest] = field(default_factory=dict)
-    told: list[Told] = field(default_factory=list)
+    events: list[ClusterEvent] = field(default_factory=list)
     step: Step | None = None
     total_steps: int | None = None  # as it was stated last: a trainer that starts does not know yet
 
@@ -123,7 +123,7 @@ def compose(seen: Seen, seconds: float) -> Scene:
     """Read a scene from objects."""
     spec, status = seen.job.get("spec") or {}, seen.job.get("status") or {}
     progress, cost = status.get("progress") or {}, status.get("cost") or {}
-    generation, crew, prepared = read_world(status.get("world") or {})
+    generation, members, prepared = read_world(status.get("world") or {})
     return Scene(
         seconds=seconds,
         phase=status.get("phase", ""),
@@ -133,7 +133,7 @@ def compose(seen: Seen, seconds: float) -> Scene:
         total_steps=progress.get("totalSteps") or seen.total_steps,
         step=seen.step,
         generation=generation,
-        crew=crew,
+        members=members,
         why=_why(status.get("decisions") or (), generation),
         prepared=prepared,
         checkpoint=(status.get("checkpoint") or {}).get("name"),
@@ -141,9 +141,9 @@ def compose(seen: Seen, seconds: float) -> Scene:
         usd_per_hour=cost.get("usdPerHour"),
         saved_usd=cost.get("savedUsd"),
         interruptions=(status.get("interruptions") or {}).get("count") or 0,
-        workers=tuple(_workers(seen.pods.values(), crew)),
+        workers=tuple(_workers(seen.pods.values(), members)),
         nodes=tuple(sorted(map(read_node, seen.nodes.values()), key=lambda node: node.name)),
-        told=tuple(seen.told),
+        events=tuple(seen.events),
     )
 
 
@@ -192,8 +192,8 @@ def _number(decision: Manifest, name: str) -> str | None:
     return numbers.get(name)
 
 
-def _workers(pods: Iterable[Manifest], crew: tuple[int, ...]) -> list[Worker]:
-    ranks = {serial: rank for rank, serial in enumerate(crew)}
+def _workers(pods: Iterable[Manifest], members: tuple[int, ...]) -> list[Worker]:
+    ranks = {serial: rank for rank, serial in enumerate(members)}
     found = [_worker(pod, ranks) for pod in pods]
     return sorted(found, key=lambda worker: worker.serial)
 
@@ -215,13 +215,13 @@ def _worker(pod: Manifest, ranks: Mapping[int, int]) -> Worker:
     )
 
 
-def read_terms(affinity: Manifest) -> tuple[tuple[Asked, ...], ...]:
+def read_terms(affinity: Manifest) -> tuple[tuple[NodeRequirement, ...], ...]:
     """Read what a pod requires of its node."""
     of_nodes = affinity.get("nodeAffinity") or {}
     terms = (of_nodes.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()
     return tuple(
         tuple(
-            Asked(one["key"], one["operator"], tuple(one.get("values") or ()))
+            NodeRequirement(one["key"], one["operator"], tuple(one.get("values") or ()))
             for one in term["matchExpressions"]
         )
         for term in terms

@@ -15,7 +15,7 @@ _TICK_SECONDS = 5.0
 
 
 class Screen(Protocol):
-    """An output as the performance needs it."""
+    """The output as `perform` needs it."""
 
     def tell(self, text: str) -> None:
         """Say what happens, with the time."""
@@ -56,7 +56,7 @@ class Diary:
         self._before = scene
 
 
-class Plain:
+class LineScreen:
     """A line for everything that is new, and one every few seconds for the training."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Plain:
         _print(lines)
 
 
-class Lively:
+class LiveScreen:
     """Lines until there is a scene, then one picture that changes."""
 
     def __init__(self, console: Console) -> None:
@@ -122,7 +122,7 @@ class Lively:
 def open_screen(*, plain: bool) -> Screen:
     """The live view if standard output is a terminal and nobody asked for lines."""
     console = Console()
-    return Plain() if plain or not console.is_terminal else Lively(console)
+    return LineScreen() if plain or not console.is_terminal else LiveScreen(console)
 
 
 def _print(lines: Sequence[str]) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from math import inf
 
+from demo.node_actions import Action, Done, Notice, PowerCut
 from demo.scene import Scene, Step
-from demo.story import Act, Done, Notice, PowerCut
 
 Sighting = tuple[float, Step]
 
@@ -29,7 +29,7 @@ class Stall:
 class Loss:
     """The effect of one event on the training."""
 
-    act: Act
+    action: Action
     stalls: tuple[Stall, ...]
     steps_again: int
 
@@ -54,13 +54,13 @@ class Figures:
 def figures(scene: Scene, steps: Sequence[Sighting], done: Sequence[Done]) -> Figures:
     """Work out the figures at the end."""
     stalls, repeats = find_stalls(steps), find_repeats(steps)
-    events = [one for one in done if isinstance(one.act, Notice | PowerCut)]
+    events = [one for one in done if isinstance(one.action, Notice | PowerCut)]
     losses = []
     for event, after in zip_longest(events, events[1:]):
         begin, end = event.seconds, after.seconds if after else inf
         its_stalls = tuple(stall for stall in stalls if begin <= stall.at_seconds < end)
         its_repeats = sum(again for at, again in repeats if begin <= at < end)
-        losses.append(Loss(event.act, its_stalls, its_repeats))
+        losses.append(Loss(event.action, its_stalls, its_repeats))
     return Figures(
         job_seconds=scene.seconds,
         first_step_seconds=steps[0][0] if steps else None,
@@ -99,7 +99,7 @@ def report(scene: Scene, shown: Figures) -> list[str]:
         f"  steps       {shown.last_step}{of}; {shown.steps_again} were lost and done again",
         f"  worlds      {shown.worlds}, after {_taken(scene.interruptions)} taken away",
         f"  checkpoint  {scene.checkpoint or 'none that the operator knows of'}",
-        *(f"  {_name(loss.act):<10}  {_effect(loss)}" for loss in shown.losses),
+        *(f"  {_name(loss.action):<10}  {_effect(loss)}" for loss in shown.losses),
         f"  cost        {_cost(scene)}",
     ]
     return [*lines, "", *_HOW.splitlines()]
@@ -111,8 +111,8 @@ a pause between two lines of more than 1 s beyond the usual and 4 times as long;
 again if their numbers came a second time, which misses those of the last half second."""
 
 
-def _name(act: Act) -> str:
-    return "notice" if isinstance(act, Notice) else "power cut"
+def _name(action: Action) -> str:
+    return "notice" if isinstance(action, Notice) else "power cut"
 
 
 def _effect(loss: Loss) -> str:

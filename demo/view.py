@@ -72,10 +72,10 @@ def _job(scene: Scene) -> RenderableType:
 
 
 def _world(scene: Scene) -> str:
-    crew = f"workers {names(scene.crew)}" if scene.crew else "nobody trains"
+    members = f"workers {names(scene.members)}" if scene.members else "nobody trains"
     if scene.prepared is None:
-        return crew
-    return f"{crew}; world {scene.prepared} is being prepared"
+        return members
+    return f"{members}; world {scene.prepared} is being prepared"
 
 
 def _step(scene: Scene) -> str:

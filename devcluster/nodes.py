@@ -26,7 +26,7 @@ CONFLICTS_MAX = 20
 
 
 class Machine:
-    """One node and what can befall it."""
+    """One node and what can happen to it."""
 
     def __init__(self, node: KubeletNode, kubelet: Kubelet) -> None:
         self._node = node

@@ -1,4 +1,4 @@
-"""The cluster: kind's nodes with our images on them, and what can befall a node."""
+"""The cluster: kind's nodes with our images on them, and what can happen to a node."""
 
 import hashlib
 import shutil

@@ -98,7 +98,7 @@ async def test_a_job_that_is_over_too_early_is_no_success(theatre: Theatre, tmp_
     (tmp_path / "crash.yaml").write_text(CRASH)
     demo = await theatre.start("--job", str(tmp_path / "crash.yaml"), "--scripts", str(tmp_path))
     assert await demo.ended() == 1
-    assert "The job was over before everything had befallen it" in demo.text
+    assert "The job was over before everything had happened to it" in demo.text
     assert theatre.leftovers() == []
 
 

@@ -19,7 +19,7 @@ TRAINING = Scene(
     total_steps=1000,
     step=Step(10, 5.5),
     generation=1,
-    crew=(2, 0, 1),
+    members=(2, 0, 1),
     checkpoint="step-5.g1",
     workers=(
         Worker(0, "job-x-0", "Running", "spot-a-1", rank=1),
@@ -38,13 +38,13 @@ def at_step(number: int, scene: Scene = TRAINING, **changes: Any) -> Scene:
 def without_workers(scene: Scene, serials: Iterable[int], **changes: Any) -> Scene:
     """A scene in which these workers are no more."""
     gone = set(serials)
-    crew = tuple(serial for serial in scene.crew if serial not in gone)
+    members = tuple(serial for serial in scene.members if serial not in gone)
     left = (worker for worker in scene.workers if worker.serial not in gone)
     workers = tuple(
-        replace(worker, rank=crew.index(worker.serial) if worker.serial in crew else None)
+        replace(worker, rank=members.index(worker.serial) if worker.serial in members else None)
         for worker in left
     )
-    return replace(scene, crew=crew, workers=workers, **changes)
+    return replace(scene, members=members, workers=workers, **changes)
 
 
 def with_worker(scene: Scene, worker: Worker, **changes: Any) -> Scene:

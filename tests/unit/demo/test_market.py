@@ -1,12 +1,12 @@
 import pytest
 
-from demo.market import POOLS, Asked, NewNode, first_nodes, replacement, suits
+from demo.market import POOLS, NewNode, NodeRequirement, first_nodes, replacement, suits
 
 SPOT_A, *_ = POOLS
-SPOT = Asked("karpenter.sh/capacity-type", "In", ("spot",))
-NOT_SPOT = Asked("karpenter.sh/capacity-type", "NotIn", ("spot",))
-ZONE_A = Asked("topology.kubernetes.io/zone", "In", ("us-east-1a",))
-ZONE_B = Asked("topology.kubernetes.io/zone", "In", ("us-east-1b",))
+SPOT = NodeRequirement("karpenter.sh/capacity-type", "In", ("spot",))
+NOT_SPOT = NodeRequirement("karpenter.sh/capacity-type", "NotIn", ("spot",))
+ZONE_A = NodeRequirement("topology.kubernetes.io/zone", "In", ("us-east-1a",))
+ZONE_B = NodeRequirement("topology.kubernetes.io/zone", "In", ("us-east-1b",))
 
 
 def test_there_are_two_spot_pools_in_two_zones_and_one_on_demand() -> None:
@@ -42,11 +42,11 @@ def test_a_lost_node_is_replaced_from_the_other_spot_pool() -> None:
         pytest.param(((SPOT, ZONE_A), (SPOT, ZONE_B)), "spot-b-2", id="both zones"),
         pytest.param(((ZONE_A,),), "spot-a-2", id="spot if it may be"),
         pytest.param(((NOT_SPOT,),), "steady-2", id="nothing that is taken away"),
-        pytest.param(((Asked("gpu", "In", ("h100",)),),), "spot-b-2", id="nothing suits"),
+        pytest.param(((NodeRequirement("gpu", "In", ("h100",)),),), "spot-b-2", id="nothing suits"),
     ],
 )
 def test_a_replacement_suits_the_worker_that_waits(
-    terms: tuple[tuple[Asked, ...], ...], expected: str
+    terms: tuple[tuple[NodeRequirement, ...], ...], expected: str
 ) -> None:
     assert expected == replacement("spot-a-1", {"spot-a-1", "spot-b-1", "steady-1"}, terms).name
 
@@ -59,10 +59,10 @@ def test_a_replacement_suits_the_worker_that_waits(
         (((SPOT, ZONE_B),), False),
         (((SPOT, ZONE_B), (SPOT, ZONE_A)), True),
         (((NOT_SPOT,),), False),
-        (((Asked("kubernetes.io/hostname", "NotIn", ("spot-a-1",)),),), True),
+        (((NodeRequirement("kubernetes.io/hostname", "NotIn", ("spot-a-1",)),),), True),
     ],
 )
 def test_whether_a_node_suits_a_pod(
-    terms: tuple[tuple[Asked, ...], ...], *, expected: bool
+    terms: tuple[tuple[NodeRequirement, ...], ...], *, expected: bool
 ) -> None:
     assert expected == suits(NewNode("spot-a-2", SPOT_A), terms)

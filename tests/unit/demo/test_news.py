@@ -3,9 +3,9 @@ from dataclasses import replace
 import pytest
 
 from demo.market import POOLS, NewNode
-from demo.news import befalls, names, news, ticker
-from demo.scene import Scene, Step, Told, Worker
-from demo.story import Act, Bury, Join, Notice, PowerCut, TakeBack
+from demo.news import describe_action, names, news, ticker
+from demo.node_actions import Action, Join, Notice, PowerCut, RemoveNodeObject, TakeBack
+from demo.scene import ClusterEvent, Scene, Step, Worker
 from tests.unit.demo.scenes import TRAINING, at_step, with_worker, without_workers
 
 WAITING = with_worker(TRAINING, Worker(3, "job-x-3", "Pending"))
@@ -38,10 +38,10 @@ WAITING = with_worker(TRAINING, Worker(3, "job-x-3", "Pending"))
             TRAINING,
             replace(
                 TRAINING,
-                told=(
-                    Told(1.0, "TrainingJob", "Training: world 1: 3 workers"),
-                    Told(2.0, "TrainingJob", "NodeLost: worker 3 on node spot-a-2"),
-                    Told(3.0, "Node", "SpotInterrupted: soon"),
+                events=(
+                    ClusterEvent(1.0, "TrainingJob", "Training: world 1: 3 workers"),
+                    ClusterEvent(2.0, "TrainingJob", "NodeLost: worker 3 on node spot-a-2"),
+                    ClusterEvent(3.0, "Node", "SpotInterrupted: soon"),
                 ),
             ),
             [
@@ -58,20 +58,20 @@ def test_what_is_new_is_said_once(before: Scene, now: Scene, expected: list[str]
 
 
 @pytest.mark.parametrize(
-    ("act", "expected"),
+    ("action", "expected"),
     [
         (Notice("n"), "SPOT NOTICE: node n will be taken back in two minutes"),
         (PowerCut("n"), "POWER CUT: node n is gone, and nobody says so"),
         (TakeBack("n"), "node n is taken back"),
-        (Bury("n"), "the cloud removes the object of node n"),
+        (RemoveNodeObject("n"), "the cloud removes the object of node n"),
         (
             Join(NewNode("spot-b-2", POOLS[1])),
             "node spot-b-2 joins: spot, us-east-1b, $0.29/h (made up)",
         ),
     ],
 )
-def test_every_act_has_words(act: Act, expected: str) -> None:
-    assert befalls(act).startswith(expected)
+def test_every_action_has_words(action: Action, expected: str) -> None:
+    assert describe_action(action).startswith(expected)
 
 
 def test_the_ticker_says_how_far_the_training_is() -> None:

@@ -3,13 +3,13 @@ from typing import Any
 
 import pytest
 
-from demo.market import Asked
+from demo.market import NodeRequirement
 from demo.scene import (
+    ClusterEvent,
     Node,
     Scene,
     Seen,
     Step,
-    Told,
     Worker,
     compose,
     read_event,
@@ -70,7 +70,7 @@ def test_a_scene_is_read_from_objects() -> None:
             "job-x-3": pod(3),
         },
         nodes={"n2": node("n2"), "n0": node("n0", ready="Unknown")},
-        told=[Told(1.0, "TrainingJob", "Training: world 3")],
+        events=[ClusterEvent(1.0, "TrainingJob", "Training: world 3")],
         step=Step(120, 3.2),
     )
 
@@ -83,7 +83,7 @@ def test_a_scene_is_read_from_objects() -> None:
         total_steps=400,
         step=Step(120, 3.2),
         generation=3,
-        crew=(2, 0),
+        members=(2, 0),
         why="1 of 3 workers are gone",
         checkpoint="step-80.g2",
         interruptions=1,
@@ -96,7 +96,7 @@ def test_a_scene_is_read_from_objects() -> None:
             Node("n0", "us-east-1a", "spot", "0.31", is_ready=False),
             Node("n2", "us-east-1a", "spot", "0.31"),
         ),
-        told=(Told(1.0, "TrainingJob", "Training: world 3"),),
+        events=(ClusterEvent(1.0, "TrainingJob", "Training: world 3"),),
     )
     assert expected == compose(seen, 30.0)
 
@@ -108,8 +108,8 @@ def test_what_a_worker_asks_of_its_node_is_read() -> None:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
     waiting = pod(3) | {"spec": {"affinity": {"nodeAffinity": required}}}
     (worker,) = compose(Seen(pods={"job-x-3": waiting}), 0.0).workers
-    asked = Asked("topology.kubernetes.io/zone", "In", ("us-east-1a",))
-    assert ((asked, Asked("gpu", "Exists", ())),) == worker.terms
+    asked = NodeRequirement("topology.kubernetes.io/zone", "In", ("us-east-1a",))
+    assert ((asked, NodeRequirement("gpu", "Exists", ())),) == worker.terms
 
 
 def test_the_number_of_all_steps_is_remembered_while_nobody_states_it() -> None:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demo.market import POOLS, NewNode
+from demo.node_actions import Done, Join, Notice, PowerCut, TakeBack
 from demo.scene import Scene, Step
-from demo.story import Done, Join, Notice, PowerCut, TakeBack
 from demo.summary import (
     Figures,
     Loss,

@@ -2,26 +2,26 @@ from dataclasses import replace
 
 import pytest
 
-from demo.market import POOLS, Asked, NewNode
-from demo.scene import Scene, Worker
-from demo.story import (
+from demo.market import POOLS, NewNode, NodeRequirement
+from demo.node_actions import (
     BOOT_SECONDS,
-    BURIAL_SECONDS,
     NOTICE_SECONDS,
-    Act,
-    Bury,
+    OBJECT_REMOVAL_SECONDS,
+    Action,
     Done,
     Join,
     Notice,
     PowerCut,
+    RemoveNodeObject,
     TakeBack,
     has_happened,
-    next_act,
+    next_action,
 )
+from demo.scene import Scene, Worker
 from tests.unit.demo.scenes import TRAINING, A, B, C, at_step, with_worker, without_workers
 
 SPOT_A, SPOT_B, _ = POOLS
-ZONE_B = Asked("topology.kubernetes.io/zone", "In", ("us-east-1b",))
+ZONE_B = NodeRequirement("topology.kubernetes.io/zone", "In", ("us-east-1b",))
 WAITING = Worker(3, "job-x-3", "Pending")
 LEAVING = replace(TRAINING, nodes=(A, replace(B, is_leaving=True), C))
 
@@ -53,8 +53,8 @@ CUT = (*TAKEN, Done(60.0, PowerCut("spot-a-1")))
         pytest.param(replace(TRAINING, step=None), None, id="no step was done yet"),
     ],
 )
-def test_a_spot_node_gets_a_notice_when_all_train(scene: Scene, expected: Act | None) -> None:
-    assert expected == next_act(scene, ())
+def test_a_spot_node_gets_a_notice_when_all_train(scene: Scene, expected: Action | None) -> None:
+    assert expected == next_action(scene, ())
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,9 @@ def test_a_spot_node_gets_a_notice_when_all_train(scene: Scene, expected: Act | 
     ],
 )
 def test_a_node_joins_where_a_worker_waits(
-    scene: Scene, done: tuple[Done, ...], expected: Act | None
+    scene: Scene, done: tuple[Done, ...], expected: Action | None
 ) -> None:
-    assert expected == next_act(scene, done)
+    assert expected == next_action(scene, done)
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_a_node_joins_where_a_worker_waits(
         ),
     ],
 )
-def test_the_node_under_notice_is_taken_back(scene: Scene, expected: Act | None) -> None:
-    assert expected == next_act(scene, JOINED)
+def test_the_node_under_notice_is_taken_back(scene: Scene, expected: Action | None) -> None:
+    assert expected == next_action(scene, JOINED)
 
 
 @pytest.mark.parametrize(
@@ -135,19 +135,27 @@ def test_the_node_under_notice_is_taken_back(scene: Scene, expected: Act | None)
         pytest.param(
             at_step(900, without_workers(TRAINING, [0, 1])), TAKEN, None, id="no spot node is left"
         ),
-        pytest.param(replace(TRAINING, seconds=60.0 + BURIAL_SECONDS - 0.1), CUT, None, id="dead"),
         pytest.param(
-            replace(TRAINING, seconds=60.0 + BURIAL_SECONDS), CUT, Bury("spot-a-1"), id="buried"
+            replace(TRAINING, seconds=60.0 + OBJECT_REMOVAL_SECONDS - 0.1), CUT, None, id="dead"
         ),
         pytest.param(
-            at_step(990, seconds=99.0), (*CUT, Done(70.0, Bury("spot-a-1"))), None, id="all is told"
+            replace(TRAINING, seconds=60.0 + OBJECT_REMOVAL_SECONDS),
+            CUT,
+            RemoveNodeObject("spot-a-1"),
+            id="its object is removed",
+        ),
+        pytest.param(
+            at_step(990, seconds=99.0),
+            (*CUT, Done(70.0, RemoveNodeObject("spot-a-1"))),
+            None,
+            id="all is done",
         ),
     ],
 )
 def test_then_another_loses_its_power(
-    scene: Scene, done: tuple[Done, ...], expected: Act | None
+    scene: Scene, done: tuple[Done, ...], expected: Action | None
 ) -> None:
-    assert expected == next_act(scene, done)
+    assert expected == next_action(scene, done)
 
 
 def test_the_story_is_told_when_both_nodes_are_lost() -> None:

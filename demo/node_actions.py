@@ -1,4 +1,4 @@
-"""The events that happen to nodes, and when: a pure plan, from what is seen and what was done.
+"""The demo's actions on nodes, and when: a pure plan, from what is seen and what was done.
 
 1. A spot node gets a notice; when its worker is gone, or the notice has run out, so is the node.
 2. Later another spot node loses its power, and nobody says so; its object goes some seconds after.
@@ -24,7 +24,7 @@ STEPS_IF_UNKNOWN = 300
 """Of all steps, where the job does not say how many there are."""
 BOOT_SECONDS = 2.0
 """Before a new node joins. A cloud takes a minute, and nobody would learn from watching it."""
-BURIAL_SECONDS = 10.0
+OBJECT_REMOVAL_SECONDS = 10.0
 """Before the object of a node without power goes, as a cloud's controller sees to in a minute."""
 
 
@@ -50,7 +50,7 @@ class PowerCut:
 
 
 @dataclass(frozen=True)
-class Bury:
+class RemoveNodeObject:
     """The object of a node without power is deleted."""
 
     node: str
@@ -63,35 +63,35 @@ class Join:
     node: NewNode
 
 
-Act = Notice | TakeBack | PowerCut | Bury | Join
+Action = Notice | TakeBack | PowerCut | RemoveNodeObject | Join
 
 
 @dataclass(frozen=True)
 class Done:
-    """Something that befell, and when."""
+    """An action that was done, and when."""
 
     seconds: float
-    act: Act
+    action: Action
 
 
-def next_act(scene: Scene, done: tuple[Done, ...]) -> Act | None:
-    """Say what befalls now, if anything does."""
+def next_action(scene: Scene, done: tuple[Done, ...]) -> Action | None:
+    """Return the action that is due now, if any is."""
     if scene.is_over:
         return None
     return _join(scene, done) or _first_loss(scene, done) or _second_loss(scene, done)
 
 
-def name_of(act: Act) -> str:
-    """The node that it befalls."""
-    return act.node.name if isinstance(act, Join) else act.node
+def name_of(action: Action) -> str:
+    """Return the name of the node that an action is about."""
+    return action.node.name if isinstance(action, Join) else action.node
 
 
 def has_happened(done: Iterable[Done]) -> bool:
-    """Whether the story is told: both nodes are lost."""
-    return any(isinstance(one.act, PowerCut) for one in done)  # which comes last
+    """Whether both nodes are lost."""
+    return any(isinstance(one.action, PowerCut) for one in done)  # which comes last
 
 
-def _first_loss(scene: Scene, done: tuple[Done, ...]) -> Act | None:
+def _first_loss(scene: Scene, done: tuple[Done, ...]) -> Action | None:
     notice = _find(done, Notice)
     if notice is None:
         node = _spot_node(scene)
@@ -99,16 +99,17 @@ def _first_loss(scene: Scene, done: tuple[Done, ...]) -> Act | None:
         return Notice(node.name) if node and _is_past(scene, at) and scene.is_complete else None
     if _find(done, TakeBack) is not None:
         return None
-    name = name_of(notice.act)
+    name = name_of(notice.action)
     is_up = scene.seconds - notice.seconds >= NOTICE_SECONDS
     return TakeBack(name) if is_up or not scene.workers_on(name) else None
 
 
-def _second_loss(scene: Scene, done: tuple[Done, ...]) -> Act | None:
+def _second_loss(scene: Scene, done: tuple[Done, ...]) -> Action | None:
     cut = _find(done, PowerCut)
     if cut is not None:
-        is_time = scene.seconds - cut.seconds >= BURIAL_SECONDS
-        return Bury(name_of(cut.act)) if is_time and _find(done, Bury) is None else None
+        is_time = scene.seconds - cut.seconds >= OBJECT_REMOVAL_SECONDS
+        is_removed = _find(done, RemoveNodeObject) is not None
+        return RemoveNodeObject(name_of(cut.action)) if is_time and not is_removed else None
     if _find(done, TakeBack) is None:
         return None
     node = _spot_node(scene)
@@ -116,24 +117,24 @@ def _second_loss(scene: Scene, done: tuple[Done, ...]) -> Act | None:
     return PowerCut(node.name) if node and _is_past(scene, at) else None
 
 
-def _join(scene: Scene, done: tuple[Done, ...]) -> Act | None:
+def _join(scene: Scene, done: tuple[Done, ...]) -> Action | None:
     """One node for each that was lost, once a worker waits for it."""
-    losses = [one for one in done if isinstance(one.act, Notice | PowerCut)]
-    num_joined = sum(isinstance(one.act, Join) for one in done)
+    losses = [one for one in done if isinstance(one.action, Notice | PowerCut)]
+    num_joined = sum(isinstance(one.action, Join) for one in done)
     waiting = [one for one in scene.workers if one.node is None and not one.is_removed]
     if not waiting or num_joined == len(losses):
         return None
     last = losses[num_joined]
     if scene.seconds - last.seconds < BOOT_SECONDS:
         return None
-    used = {node.name for node in scene.nodes} | {name_of(one.act) for one in done}
-    return Join(replacement(name_of(last.act), used, waiting[0].terms))
+    used = {node.name for node in scene.nodes} | {name_of(one.action) for one in done}
+    return Join(replacement(name_of(last.action), used, waiting[0].terms))
 
 
 def _spot_node(scene: Scene) -> Node | None:
     """A spot node on which somebody trains; of several the one with the highest rank."""
-    crew = [worker for worker in scene.workers if worker.rank is not None]
-    for worker in sorted(crew, key=lambda worker: -(worker.rank or 0)):
+    members = [worker for worker in scene.workers if worker.rank is not None]
+    for worker in sorted(members, key=lambda worker: -(worker.rank or 0)):
         node = scene.node(worker.node)
         if node and node.capacity == "spot" and node.is_ready:
             return node
@@ -145,5 +146,5 @@ def _is_past(scene: Scene, share: float) -> bool:
     return scene.step is not None and scene.step.number >= share * total
 
 
-def _find(done: Iterable[Done], kind: type[Act]) -> Done | None:
-    return next((one for one in done if isinstance(one.act, kind)), None)
+def _find(done: Iterable[Done], kind: type[Action]) -> Done | None:
+    return next((one for one in done if isinstance(one.action, kind)), None)
