@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from bench.closed_loop.loop import Look, Task
 from bench.closed_loop.peers import TARGET
 from spotrun.api.names import ScalingReason
-from spotrun.api.scaling import ScalingStatus
 from spotrun.api.spec.workers import TargetResource
 from spotrun.observe.telemetry.step_windows import Windows
 from spotrun.policies.scaling.choice import choose_size
 from spotrun.policies.scaling.facts import Cap, Gauge, SizingFacts, StepTimes
 from spotrun.policies.scaling.gather import IN_PROCESS_STALL_SECONDS
 from spotrun.state.snapshot import Reading
+from spotrun.state.stored.scaling import NO_SCALING, ScalingState
 from spotrun.wire import Progress, Utilization
 
 _ASK_SECONDS = 60.0
@@ -41,7 +41,7 @@ class Spotrun:
     num_passing: int = 0  # changes of size to take a look, and back
     _looked_from: int = 0
     _size: int = 0
-    _memory: ScalingStatus | None = None
+    _memory: ScalingState = NO_SCALING
     _ask_at: float = 0.0
     _windows: Windows = field(default_factory=Windows)
 

@@ -19,7 +19,12 @@ from tests.support.money.priced_nodes import at_work
 from tests.unit.policies.scaling.test_idle import an_idle_job
 
 # Codecs write every field, whether anybody has ever said anything there or not.
-CODECS = ("state/codec.py", "state/stored/failures_codec.py", "state/stored/cost_codec.py")
+CODECS = (
+    "state/codec.py",
+    "state/stored/failures_codec.py",
+    "state/stored/cost_codec.py",
+    "state/stored/scaling_codec.py",
+)
 DECIDING = Code.within("policies", "state", "money", "act", "observe").without(*CODECS)
 ALL = Code.within("")
 
@@ -40,7 +45,11 @@ SPEC = [one for kind in (TrainingJob, CapacityPool) for one in fields(part(kind,
 
 HANDED_ON = {"Container", "Volume", "EmptyDir", "Csi"}
 """Models that are put into pods as they are: their fields are Kubernetes' own."""
-IN_STATE = {"TrainingJobStatus": "JobState"}
+IN_STATE = {
+    "TrainingJobStatus": "JobState",
+    "ScalingStatus": "ScalingState",
+    "Resize": "SizeChange",
+}
 """The classes as which decisions carry a model."""
 NAMED_IN_STATE: dict[tuple[str, str], str] = {
     ("World", "generation"): "number",
@@ -57,16 +66,12 @@ NAMED_IN_STATE: dict[tuple[str, str], str] = {
     ("Mark", "step"): "steps",
 }
 """The names that fields of models have there, where these are others."""
-COPIED_BY = {"ScalingStatus": "changed"}
-"""Functions that copy a model with their keywords."""
 
 
 def is_written(model: str, name: str, code: Code = DECIDING) -> bool:
     owners = {owner for owner, one in STATUS if one == name}
     field = NAMED_IN_STATE.get((model, name), name)
-    if code.writes(IN_STATE.get(model, model), field, is_unique=owners == {model}):
-        return True
-    return code.writes(COPIED_BY.get(model, model), name, is_unique=False)
+    return code.writes(IN_STATE.get(model, model), field, is_unique=owners == {model})
 
 
 def test_every_field_of_a_status_has_a_writer() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from spotrun.agents.answers import Published
+from spotrun.state.stored.scaling import NO_SCALING
 
 _LABELS = ("namespace", "name")
 
@@ -28,14 +29,14 @@ def scaling_families(jobs: Iterable[Published]) -> Iterator[Metric]:
     )
     for job in jobs:
         made, world, labels = job.status.scaling, job.status.world, (job.namespace, job.name)
-        if made is None:
+        if made == NO_SCALING:
             continue
         training = len(world.members) if world.is_active else None
         for state, size in (("justified", made.size), ("training", training)):
             if size is not None:
                 workers.add_metric((*labels, state), size)
-        for resource, share in (made.utilization or {}).items():
-            utilization.add_metric((*labels, resource), float(share.decimal))
-        for reason, count in (made.decisions or {}).items():
+        for resource, share in made.utilization.items():
+            utilization.add_metric((*labels, resource), float(share))
+        for reason, count in made.decisions.items():
             decisions.add_metric((*labels, reason), count)
     yield from (workers, utilization, decisions)

@@ -22,6 +22,7 @@ from spotrun.state.stored.failures_codec import (
     write_rejections,
     write_restarts,
 )
+from spotrun.state.stored.scaling_codec import read_scaling, write_scaling
 
 _SAID = ("phase", "reason", "message", "conditions")
 """What is written into a status that is kept unread."""
@@ -40,7 +41,7 @@ def read(status: TrainingJobStatus) -> JobState:
         progress=status.progress,
         checkpoint=status.checkpoint,
         pace=status.pace,
-        scaling=status.scaling,
+        scaling=read_scaling(status.scaling),
         orders=_read_orders(status.orders),
         interruptions=status.interruptions,
         restarts=read_restarts(status.restarts),
@@ -90,7 +91,7 @@ def write(state: JobState) -> TrainingJobStatus:
         progress=state.progress,
         checkpoint=state.checkpoint,
         pace=state.pace,
-        scaling=state.scaling,
+        scaling=write_scaling(state.scaling),
         orders=_write_orders(state.orders),
         interruptions=state.interruptions,
         restarts=write_restarts(state.restarts),

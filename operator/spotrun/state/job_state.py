@@ -11,7 +11,6 @@ from functools import cached_property
 from spotrun.api.field_types.text_values import Intervals
 from spotrun.api.meta import Condition
 from spotrun.api.names import Phase, SuspendedBy
-from spotrun.api.scaling import ScalingStatus
 from spotrun.api.status import (
     CheckpointStatus,
     Decision,
@@ -24,6 +23,7 @@ from spotrun.api.status import (
 )
 from spotrun.state.stored.cost import NO_COST, NO_SUMS, Accumulators, Cost
 from spotrun.state.stored.failures import NO_RESTARTS, Rejections, Restarts
+from spotrun.state.stored.scaling import NO_SCALING, ScalingState
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class JobState:
     progress: Progress | None = None
     checkpoint: CheckpointStatus | None = None
     pace: Pace | None = None
-    scaling: ScalingStatus | None = None
+    scaling: ScalingState = NO_SCALING
     orders: Orders = NO_ORDERS
     interruptions: Interruptions | None = None
     restarts: Restarts = NO_RESTARTS

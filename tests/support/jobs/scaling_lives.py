@@ -7,11 +7,13 @@ from math import ceil
 from typing import Any
 
 from spotrun.api.names import ScalingReason
-from spotrun.api.scaling import ScalingStatus
 from spotrun.api.spec.workers import TargetResource
 from spotrun.policies.scaling.choice import Choice, choose_size
 from spotrun.policies.scaling.facts import Gauge, SizingFacts, StepTimes
+from spotrun.state.job_state import JobState
+from spotrun.state.stored.scaling import NO_SCALING, ScalingState
 from tests.support.jobs.builders import NOW
+from tests.support.jobs.stored_state import stored as as_stored
 
 LOOKS_EVERY = timedelta(minutes=2)
 
@@ -75,7 +77,7 @@ class Life:
     size: int
     facts: dict[str, Any] = field(default_factory=dict)
     now: datetime = NOW
-    memory: ScalingStatus | None = None
+    memory: ScalingState = NO_SCALING
     had: list[int] = field(default_factory=list)  # every size it was given, in order
     had_at: list[datetime] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
@@ -97,8 +99,7 @@ class Life:
         for _ in range(max(minutes // 2, 1)):
             choice = choose_size(self._facts(), self.memory, self.now)
             # As it is after an operator's restart: what is remembered stands in the status.
-            content = choice.memory.model_dump_json(by_alias=True, exclude_unset=True)
-            self.memory = ScalingStatus.model_validate_json(content)
+            self.memory = as_stored(JobState(scaling=choice.memory)).scaling
             if choice.size != self.size:
                 self.had.append(choice.size)
                 self.had_at.append(self.now)

@@ -14,7 +14,6 @@ from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.meta import Condition, ConditionStatus, ReasonText
 from spotrun.api.names import LABEL_TEAM, ConditionType
-from spotrun.api.scaling import ScalingStatus
 from spotrun.api.status import CheckpointStatus, Interruptions, Progress
 from spotrun.kube.errors import Forbidden
 from spotrun.kube.workqueue.queue import WorkQueue
@@ -22,6 +21,7 @@ from spotrun.metrics.registry import Meter
 from spotrun.money.units import Usd
 from spotrun.state.stored.cost import Accumulators
 from spotrun.state.stored.cost_codec import read_cost
+from spotrun.state.stored.scaling import ScalingState
 from tests.support.jobs.published_jobs import job, peer, world
 
 _MOMENT = Time("2026-03-01T08:00:00Z")
@@ -109,8 +109,8 @@ _COST = Cost(
 )
 
 
-_SCALING = ScalingStatus(
-    size=2, utilization={"GPU": Amount("0.91")}, decisions={"UtilizationHigh": 3}
+_SCALING = ScalingState(
+    size=2, utilization={"GPU": Decimal("0.91")}, decisions={"UtilizationHigh": 3}
 )
 
 

@@ -1,16 +1,16 @@
 from dataclasses import replace
+from decimal import Decimal
 
 from prometheus_client import generate_latest
 
 from spotrun.agents.answers import Published
-from spotrun.api.field_types.amounts import Amount
-from spotrun.api.scaling import ScalingStatus
 from spotrun.metrics.registry import Meter
+from spotrun.state.stored.scaling import ScalingState
 from tests.support.jobs.published_jobs import job, world
 
-SCALING = ScalingStatus(
+SCALING = ScalingState(
     size=8,
-    utilization={"GPU": Amount("0.93"), "CPU": Amount("0.4")},
+    utilization={"GPU": Decimal("0.93"), "CPU": Decimal("0.4")},
     decisions={"UtilizationHigh": 2, "NoBenefit": 5},
 )
 
@@ -47,5 +47,5 @@ def test_a_job_of_mode_manual_has_none() -> None:
 
 def test_a_world_that_is_prepared_does_not_train() -> None:
     published = job(world("0-3", switch=False))
-    status = replace(published.status, scaling=ScalingStatus(size=4))
+    status = replace(published.status, scaling=ScalingState(size=4))
     assert series(replace(published, status=status)) == {'scaling_workers{state="justified"}': 4}

@@ -51,7 +51,18 @@ def normal_form(status: TrainingJobStatus) -> Manifest:
     _drop_empty(manifest.get("restarts", {}), "newcomers", "held")
     if not manifest.get("restarts"):
         manifest.pop("restarts", None)
+    _drop_empty_scaling(manifest)
     return manifest
+
+
+def _drop_empty_scaling(manifest: Manifest) -> None:
+    for name in ("utilization", "efficiency", "measured", "rejected", "decisions"):
+        _drop_empty(manifest, "scaling", name)
+    for one in manifest.get("scaling", {}).get("measured", ()):
+        if not one.get("accelerator"):
+            one.pop("accelerator", None)
+    if not manifest.get("scaling"):
+        manifest.pop("scaling", None)
 
 
 def _drop_empty(parent: Manifest, block: str, name: str) -> None:

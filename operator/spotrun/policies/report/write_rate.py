@@ -140,8 +140,6 @@ def _why_it_waits(status: JobState) -> str:
 def _size(status: JobState) -> tuple[object, ...]:
     """What was decided about the size, and since when something else is justified."""
     made = status.scaling
-    if made is None:
-        return ()
     return (made.size, made.replaces, made.decisions, made.more_since, made.fewer_since)
 
 

@@ -7,11 +7,9 @@ and if the last change is complete. Everything that must not be forgotten is in 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 
-from spotrun.api.field_types.amounts import Amount
-from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ScalingReason
-from spotrun.api.scaling import Resize, ScalingStatus
 from spotrun.policies.scaling.benefit import Curve
 from spotrun.policies.scaling.best_size import wish
 from spotrun.policies.scaling.facts import Pause, SizingFacts
@@ -20,13 +18,13 @@ from spotrun.policies.scaling.options import Wish, options
 from spotrun.policies.scaling.probe import heed, next_probe, probe
 from spotrun.policies.scaling.size_history import (
     KEPT_FOR,
-    changed,
     curve,
     reject,
     rejected_from,
     remember,
 )
 from spotrun.policies.scaling.utilization.by_use import by_use
+from spotrun.state.stored.scaling import ScalingState, SizeChange
 
 _NEWS = 0.05
 """Of utilization; less is no reason to write."""
@@ -37,17 +35,17 @@ class Choice:
     """The size that is justified now, why, and what is to be remembered."""
 
     size: int
-    memory: ScalingStatus
+    memory: ScalingState
     reason: ScalingReason | Pause
     why: str
     numbers: Mapping[str, str] = field(default_factory=dict)
     again_seconds: float | None = None  # when time alone may change it
 
 
-def choose_size(facts: SizingFacts, memory: ScalingStatus | None, now: datetime) -> Choice:
+def choose_size(facts: SizingFacts, memory: ScalingState, now: datetime) -> Choice:
     """Decide how many workers there should be."""
-    if memory is None or memory.size is None:
-        first, memory = first_size(facts), memory or ScalingStatus()
+    if memory.size is None:
+        first = first_size(facts)
         if first.size != facts.wanted:
             return _ask(facts, memory, first, now)
     memory = _with_utilization(remember(heed(memory, facts), facts, now), facts)
@@ -78,7 +76,7 @@ def _hindrance(facts: SizingFacts, known: Curve | None) -> Pause | None:
     return None
 
 
-def _by_use(facts: SizingFacts, memory: ScalingStatus) -> Wish:
+def _by_use(facts: SizingFacts, memory: ScalingState) -> Wish:
     tried = rejected_from(memory)
     return by_use(facts, tried.workers if tried is not None else None)
 
@@ -100,26 +98,26 @@ def _within_caps(facts: SizingFacts, found: Wish) -> Wish:
     return replace(found, size=facts.wanted, reason=cap.reason, why=why)
 
 
-def _settle(facts: SizingFacts, memory: ScalingStatus, found: Wish, now: datetime) -> Choice:
+def _settle(facts: SizingFacts, memory: ScalingState, found: Wish, now: datetime) -> Choice:
     """Change the size once that was justified for long enough without a break."""
     direction = (found.size > facts.wanted) - (found.size < facts.wanted)
     if not direction:
         return _stay(facts, memory, found)
     since = memory.more_since if direction > 0 else memory.fewer_since
-    begun = since or Time.of(now)
+    begun = since or now
     patience = _patience_seconds(facts, memory, found)
-    left = patience - (now - begun.datetime) / timedelta(seconds=1)
+    left = patience - (now - begun) / timedelta(seconds=1)
     if left <= 0:
         return _ask(facts, _with_rejection(facts, memory, found, now), found, now)
     more, fewer = (begun, None) if direction > 0 else (None, begun)
-    memory = changed(memory, size=facts.wanted, more_since=more, fewer_since=fewer)
+    memory = replace(memory, size=facts.wanted, more_since=more, fewer_since=fewer)
     why = f"{found.size} workers are justified ({found.why}), for {left:.0f} s not long enough yet"
     return Choice(facts.wanted, memory, Pause.STABILIZING, why, found.numbers, left)
 
 
 def _with_rejection(
-    facts: SizingFacts, memory: ScalingStatus, found: Wish, now: datetime
-) -> ScalingStatus:
+    facts: SizingFacts, memory: ScalingState, found: Wish, now: datetime
+) -> ScalingState:
     """What was in vain is not tried again soon; nor is a look taken again, should it be in vain."""
     known = curve(memory, facts)
     if facts.is_mute or known is None:
@@ -134,47 +132,47 @@ def _with_rejection(
     return memory
 
 
-def _patience_seconds(facts: SizingFacts, memory: ScalingStatus, found: Wish) -> float:
+def _patience_seconds(facts: SizingFacts, memory: ScalingState, found: Wish) -> float:
     """A growth that was in vain is taken back as soon as it was made."""
     is_growth, is_poor = found.size > facts.wanted, found.reason is ScalingReason.EFFICIENCY_LOW
     is_quick = is_growth or is_poor or _is_new_and_in_vain(facts, memory)
     return facts.up_after_seconds if is_quick else facts.down_after_seconds
 
 
-def _is_new_and_in_vain(facts: SizingFacts, memory: ScalingStatus) -> bool:
+def _is_new_and_in_vain(facts: SizingFacts, memory: ScalingState) -> bool:
     """Whether there was less before the last growth, both are measured, and it never was right."""
-    last, measured = memory.last, {one.workers for one in memory.measured or ()}
+    last, measured = memory.last, {one.workers for one in memory.measured}
     if last is None or memory.reason != last.reason:
         return False
     return _has_grown_last(facts, memory) and {last.before, last.after} <= measured
 
 
-def _has_grown_last(facts: SizingFacts, memory: ScalingStatus) -> bool:
+def _has_grown_last(facts: SizingFacts, memory: ScalingState) -> bool:
     """Whether the last change was a growth to the size that trains."""
     last = memory.last
     return last is not None and last.before < last.after == facts.running
 
 
-def _wait(facts: SizingFacts, memory: ScalingStatus, pause: Pause) -> Choice:
+def _wait(facts: SizingFacts, memory: ScalingState, pause: Pause) -> Choice:
     """Conclude nothing; a new operator that has to measure first forgets no patience."""
-    memory = changed(memory, size=facts.wanted)
+    memory = replace(memory, size=facts.wanted)
     if pause is not Pause.MEASURING:
-        memory = changed(memory, more_since=None, fewer_since=None)
+        memory = replace(memory, more_since=None, fewer_since=None)
     return Choice(facts.wanted, memory, pause, pause.value)
 
 
-def _stay(facts: SizingFacts, memory: ScalingStatus, found: Wish) -> Choice:
+def _stay(facts: SizingFacts, memory: ScalingState, found: Wish) -> Choice:
     reason = found.reason.value
-    memory = changed(memory, size=facts.wanted, reason=reason, more_since=None, fewer_since=None)
+    memory = replace(memory, size=facts.wanted, reason=reason, more_since=None, fewer_since=None)
     return Choice(facts.wanted, memory, found.reason, found.why, _numbers(facts, found))
 
 
-def _ask(facts: SizingFacts, memory: ScalingStatus, found: Wish, now: datetime) -> Choice:
+def _ask(facts: SizingFacts, memory: ScalingState, found: Wish, now: datetime) -> Choice:
     """Ask for another size, and remember from which one, until that is done."""
     reason = found.reason.value
-    last = Resize(time=Time.of(now), before=facts.wanted, after=found.size, reason=reason)
-    asked = {"size": found.size, "reason": reason, "last": last}
-    memory = changed(memory, **asked, more_since=None, fewer_since=None)
+    last = SizeChange(time=now, before=facts.wanted, after=found.size, reason=reason)
+    memory = replace(memory, size=found.size, reason=reason, last=last)
+    memory = replace(memory, more_since=None, fewer_since=None)
     return Choice(found.size, memory, found.reason, found.why, _numbers(facts, found))
 
 
@@ -188,13 +186,13 @@ def _numbers(facts: SizingFacts, found: Wish) -> dict[str, str]:
     return numbers
 
 
-def _with_utilization(memory: ScalingStatus, facts: SizingFacts) -> ScalingStatus:
+def _with_utilization(memory: ScalingState, facts: SizingFacts) -> ScalingState:
     """What people want to see, to the percent; only a real difference is written."""
     used = ((gauge.resource.value, gauge.usage) for gauge in facts.gauges)
     told = {name: usage for name, usage in used if usage is not None}
-    before = memory.utilization or {}
+    before = memory.utilization
     is_near = told.keys() == before.keys() and all(
-        abs(told[name] - float(before[name].decimal)) < _NEWS for name in told
+        abs(told[name] - float(before[name])) < _NEWS for name in told
     )
-    shown = {name: Amount(f"{usage:.2f}") for name, usage in told.items()}
-    return memory if is_near else changed(memory, utilization=shown or None)
+    shown = {name: Decimal(f"{usage:.2f}") for name, usage in told.items()}
+    return memory if is_near else replace(memory, utilization=shown)

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from spotrun.api.names import ScalingReason
-from spotrun.api.scaling import ScalingStatus
 from spotrun.policies.scaling.benefit import Curve, Rounds, efficient, thinned
 from spotrun.policies.scaling.facts import SizingFacts
 from spotrun.policies.scaling.size_history import rejected_from
 from spotrun.policies.scaling.worth import Change, Worth, change
+from spotrun.state.stored.scaling import ScalingState
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Options:
         return [size for size in sizes if self.change(worth, size).is_repaid]
 
 
-def options(facts: SizingFacts, memory: ScalingStatus, curve: Curve) -> Options:
+def options(facts: SizingFacts, memory: ScalingState, curve: Curve) -> Options:
     """Sort out the sizes that are worth a thought."""
     base, measured = facts.running, tuple(point.workers for point in curve.points)
     useful = _useful(facts.sizes, curve.rounds)

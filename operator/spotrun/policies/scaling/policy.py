@@ -8,15 +8,14 @@ from dataclasses import replace
 from datetime import timedelta
 
 from spotrun.api.names import ScalingReason
-from spotrun.api.scaling import ScalingStatus
 from spotrun.api.spec.workers import ScalingMode
 from spotrun.policies.scaling.choice import Choice, choose_size
 from spotrun.policies.scaling.gather import asked_size, needed_in_seconds, sizing_facts
-from spotrun.policies.scaling.size_history import changed
 from spotrun.state.actions import Announce, Resize
 from spotrun.state.conditions import record
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.stored.scaling import ScalingState
 from spotrun.state.view import FINISHED, View, holds_back
 from spotrun.state.world_members import training
 
@@ -33,10 +32,10 @@ def choose_workers(view: View, status: JobState) -> JobState:
         return status
     status = _hear(view, status)
     memory = status.scaling
-    if memory is not None and memory.replaces is not None:
+    if memory.replaces is not None:
         return status  # what was decided has not been written yet
-    if memory is not None and not training(status):
-        return _remember(status, changed(memory, more_since=None, fewer_since=None))
+    if memory.size is not None and not training(status):
+        return _remember(status, replace(memory, more_since=None, fewer_since=None))
     facts = sizing_facts(view, status)
     return _conclude(view, status, choose_size(facts, memory, view.now), facts.wanted)
 
@@ -44,7 +43,7 @@ def choose_workers(view: View, status: JobState) -> JobState:
 def resizes(view: View, status: JobState) -> tuple[Resize, ...]:
     """Write the size that was decided, unless somebody has written another one since."""
     memory = status.scaling
-    if not _is_auto(view.job) or status.phase in FINISHED or memory is None:
+    if not _is_auto(view.job) or status.phase in FINISHED:
         return ()
     if memory.size is None or memory.replaces != _replicas(view.job):
         return ()
@@ -54,8 +53,7 @@ def resizes(view: View, status: JobState) -> tuple[Resize, ...]:
 def scaling_news(old: JobState, new: JobState) -> tuple[Announce, ...]:
     """Tell of every decision about the size, to keep it included, when the answer is another."""
     before, now = old.scaling, new.scaling
-    counts = now.decisions if now is not None else None
-    if now is None or counts == (before.decisions if before is not None else None):
+    if now.decisions == before.decisions:
         return ()
     reason = next((one for one in ScalingReason if one.value == now.reason), None)
     return (Announce(reason, _last_why(new)),) if reason is not None else ()
@@ -64,12 +62,12 @@ def scaling_news(old: JobState, new: JobState) -> tuple[Announce, ...]:
 def scaling_again_seconds(view: View, status: JobState) -> float | None:
     """When a size has been justified for long enough, or the deadline may need another one."""
     memory, scaling = status.scaling, view.job.spec.scaling
-    if memory is None or not _is_auto(view.job):
+    if memory.size is None or not _is_auto(view.job):
         return None
     after = (scaling.scale_up_after.seconds, scaling.scale_down_after.seconds)
     begun = (memory.more_since, memory.fewer_since)
     waits = (
-        seconds - (view.now - since.datetime) / timedelta(seconds=1)
+        seconds - (view.now - since) / timedelta(seconds=1)
         for since in begun
         if since is not None
         for seconds in after  # a growth that was in vain is taken back as quickly as it was made
@@ -90,13 +88,13 @@ def _replicas(job: JobSnapshot) -> int:
 def _hear(view: View, status: JobState) -> JobState:
     """Find out whether the last size is written, is still to be, or somebody wrote another."""
     memory, job = status.scaling, view.job
-    if memory is None or memory.size is None or memory.replaces == _replicas(job):
+    if memory.size is None or memory.replaces == _replicas(job):
         return status
     size = asked_size(job)
     if size == memory.size:
-        return _remember(status, changed(memory, replaces=None))
+        return _remember(status, replace(memory, replaces=None))
     reason, before = ScalingReason.REPLICAS_SET, memory.size
-    memory = changed(memory, size=size, replaces=None, more_since=None, fewer_since=None)
+    memory = replace(memory, size=size, replaces=None, more_since=None, fewer_since=None)
     why = f"{size} instead of {before} workers: {reason.purpose}"
     numbers = {"reason": reason.value, "replicas": str(_replicas(job))}
     status = record(view, status, _what(before, size), why, numbers)
@@ -107,9 +105,9 @@ def _conclude(view: View, status: JobState, choice: Choice, before: int) -> JobS
     """Remember what was chosen; what is another answer than the last one is recorded, too."""
     memory, is_other = choice.memory, choice.size != before
     if is_other:
-        memory = changed(memory, replaces=_replicas(view.job))
+        memory = replace(memory, replaces=_replicas(view.job))
     reason, last = choice.reason, status.scaling
-    is_news = last is None or choice.memory.reason != last.reason
+    is_news = choice.memory.reason != last.reason
     if isinstance(reason, ScalingReason) and (is_other or is_news):
         memory = _counted(memory, reason)
         change = f"{before} -> {choice.size}" if is_other else f"{before}"
@@ -125,14 +123,14 @@ def _what(before: int, after: int) -> str:
     return GROW if after > before else SHRINK
 
 
-def _counted(memory: ScalingStatus, reason: ScalingReason) -> ScalingStatus:
-    counts = dict(memory.decisions or {})
+def _counted(memory: ScalingState, reason: ScalingReason) -> ScalingState:
+    counts = dict(memory.decisions)
     counts[reason.value] = counts.get(reason.value, 0) + 1
-    return changed(memory, reason=reason.value, decisions=counts)
+    return replace(memory, reason=reason.value, decisions=counts)
 
 
-def _remember(status: JobState, memory: ScalingStatus) -> JobState:
-    return status if memory is status.scaling else replace(status, scaling=memory)
+def _remember(status: JobState, memory: ScalingState) -> JobState:
+    return status if memory == status.scaling else replace(status, scaling=memory)
 
 
 def _last_why(status: JobState) -> str:

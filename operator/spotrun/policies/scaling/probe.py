@@ -5,16 +5,17 @@ workers would wait is remembered from larger sizes. Were the storage to become f
 would be shorter, and nobody would notice. So a look is taken, rarely, and if enough may be won.
 """
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from math import sqrt
 
 from spotrun.api.names import ScalingReason
-from spotrun.api.scaling import ScalingStatus
 from spotrun.policies.scaling.benefit import Curve
 from spotrun.policies.scaling.facts import SizingFacts
 from spotrun.policies.scaling.options import Options, Wish
-from spotrun.policies.scaling.size_history import KEPT_FOR, OTHER_JOB, changed, curve
+from spotrun.policies.scaling.size_history import KEPT_FOR, OTHER_JOB, curve
 from spotrun.policies.scaling.worth import Worth, horizon_seconds
+from spotrun.state.stored.scaling import ScalingState
 
 STAKE = 20.0
 """Times its price a look has to have at stake. So looks cost no more than a twentieth of what they
@@ -24,7 +25,7 @@ RARER = 1.25
 _HOUR = timedelta(hours=1)
 
 
-def probe(those: Options, found: Wish, memory: ScalingStatus, now: datetime) -> Wish | None:
+def probe(those: Options, found: Wish, memory: ScalingState, now: datetime) -> Wish | None:
     """One size up, the next at which waiting shows, if it is time for a look."""
     is_settled = found.reason in (ScalingReason.BEST_SIZE, ScalingReason.NO_BENEFIT)
     if not is_settled or memory.last is None or not those.curve.is_unhindered(those.base):
@@ -34,7 +35,7 @@ def probe(those: Options, found: Wish, memory: ScalingStatus, now: datetime) -> 
         return None
     worth = Worth.stated(those.facts) or Worth.implied(those.facts, those.base)
     ratio = _possible_ratio(those, worth)
-    hours = min((now - memory.last.time.datetime) / _HOUR, horizon_seconds(those.facts) / 3600)
+    hours = min((now - memory.last.time) / _HOUR, horizon_seconds(those.facts) / 3600)
     stake = (1 - ratio) * worth.per_hour(those.base) * hours
     there_and_back = 2 * those.change(worth, size).price
     if stake < STAKE * there_and_back:
@@ -43,26 +44,26 @@ def probe(those: Options, found: Wish, memory: ScalingStatus, now: datetime) -> 
     return Wish(size, ScalingReason.PROBING, why, {"possibleCostRatio": f"{ratio:.3f}"})
 
 
-def next_probe(memory: ScalingStatus, now: datetime) -> datetime:
+def next_probe(memory: ScalingState, now: datetime) -> datetime:
     """The earliest moment of another look, should the one that begins now be in vain."""
     assert memory.last is not None, "there is no look before the first change"
-    return now + max(RARER * (now - memory.last.time.datetime), KEPT_FOR)
+    return now + max(RARER * (now - memory.last.time), KEPT_FOR)
 
 
-def heed(memory: ScalingStatus, facts: SizingFacts) -> ScalingStatus:
+def heed(memory: ScalingState, facts: SizingFacts) -> ScalingState:
     """Forget what larger sizes showed, if a look shows that it is over."""
     last, step = memory.last, facts.step
     if last is None or step is None or last.reason != ScalingReason.PROBING.value:
         return memory
-    size, measured = last.after, memory.measured or ()
+    size, measured = last.after, memory.measured
     others = tuple(one for one in measured if one.workers != size)
-    known = curve(changed(memory, measured=others), facts)
+    known = curve(replace(memory, measured=others), facts)
     if step.workers != size or known is None or not _shows(known, size):
         return memory
     if step.seconds > sqrt(known.seconds(size) * known.unhindered(size)):
         return memory
     kept = tuple(one for one in measured if one.workers < size)
-    return changed(memory, measured=kept, rejected=None)
+    return replace(memory, measured=kept, rejected=())
 
 
 def _to_be_had(those: Options) -> list[int]:

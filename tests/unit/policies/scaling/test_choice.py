@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from spotrun.api.names import ScalingReason
-from spotrun.api.scaling import ScalingStatus
 from spotrun.api.spec.workers import TargetResource
 from spotrun.policies.scaling.choice import choose_size
 from spotrun.policies.scaling.facts import Cap, Gauge, Pause
-from spotrun.policies.scaling.size_history import changed
+from spotrun.state.stored.scaling import NO_SCALING
 from tests.support.jobs.builders import NOW
 from tests.support.jobs.scaling_lives import (
     Curve,
@@ -103,11 +102,11 @@ def test_a_job_that_changes_is_measured_anew() -> None:
 def test_what_other_sizes_brought_is_believed_as_long_as_this_one_brings_the_same() -> None:
     life = lived(amdahl, TO_16, 4, hour_worth_usd=5.0, usd_per_hour=1.0)
     assert life.had == [8]
-    memory = life.memory or ScalingStatus()
+    memory = life.memory
     for hours in range(1, 20):
         facts = facts_at(amdahl, 8, TO_16, hour_worth_usd=5.0, usd_per_hour=1.0)
         memory = choose_size(facts, memory, life.now + timedelta(hours=hours)).memory
-    assert [one.workers for one in memory.measured or ()] == [4, 8]
+    assert [one.workers for one in memory.measured] == [4, 8]
     away = choose_size(facts, memory, life.now + timedelta(hours=26)).memory
     assert [one.workers for one in away.measured or ()] == [8]
 
@@ -119,13 +118,13 @@ def test_what_a_step_goes_into_is_renewed_though_it_takes_as_long() -> None:
     assert whole.step is not None
     first = replace(mixed, step=replace(mixed.step, seconds=2.5))
     then = replace(whole, step=replace(whole.step, seconds=2.5))
-    memory = choose_size(then, choose_size(first, None, NOW).memory, NOW).memory
-    [measured] = memory.measured or ()
+    memory = choose_size(then, choose_size(first, NO_SCALING, NOW).memory, NOW).memory
+    [measured] = memory.measured
     assert float(measured.compute or 0) == pytest.approx(whole.step.compute, abs=1e-4)
 
 
 def test_more_and_fewer_have_to_be_justified_for_a_while() -> None:
-    first = choose_size(facts_at(linear, 4, TO_16), None, NOW)
+    first = choose_size(facts_at(linear, 4, TO_16), NO_SCALING, NOW)
     assert (first.size, first.reason) == (4, Pause.STABILIZING)
     soon = choose_size(facts_at(linear, 4, TO_16), first.memory, NOW + timedelta(seconds=119))
     assert (soon.size, round(soon.again_seconds or 0)) == (4, 1)
@@ -147,8 +146,7 @@ def test_a_growth_that_never_was_right_is_taken_back_as_soon_as_it_was_made(
     life = Life(stored, TO_16, 4, worth)
     while life.size == 4:
         life.live(1)
-    assert life.memory is not None
-    memory = changed(life.memory, reason=reason)
+    memory = replace(life.memory, reason=reason)
     seen = choose_size(facts_at(stored, 8, TO_16, **worth), memory, life.now)
     assert (seen.reason, seen.again_seconds) == (Pause.STABILIZING, patience_seconds)
     then = life.now + timedelta(seconds=patience_seconds)
@@ -157,7 +155,7 @@ def test_a_growth_that_never_was_right_is_taken_back_as_soon_as_it_was_made(
 
 
 def test_a_break_begins_the_wait_anew() -> None:
-    memory = choose_size(facts_at(linear, 4, TO_16), None, NOW).memory
+    memory = choose_size(facts_at(linear, 4, TO_16), NO_SCALING, NOW).memory
     calm = replace(
         facts_at(linear, 4, TO_16), gauges=(Gauge(TargetResource.GPU, 0.7, told=(0.7,)),)
     )
@@ -168,7 +166,7 @@ def test_a_break_begins_the_wait_anew() -> None:
 
 
 def test_an_operator_that_has_to_measure_first_forgets_no_patience() -> None:
-    memory = choose_size(facts_at(linear, 4, TO_16), None, NOW).memory
+    memory = choose_size(facts_at(linear, 4, TO_16), NO_SCALING, NOW).memory
     unheard = replace(facts_at(linear, 4, TO_16), step=None)
     after = choose_size(unheard, memory, NOW + timedelta(seconds=60))
     assert (after.reason, after.memory.more_since) == (Pause.MEASURING, memory.more_since)
@@ -186,7 +184,7 @@ def test_limits_are_not_asked_beyond_and_take_nothing_away(
     limit: Cap, size: int, reason: ScalingReason
 ) -> None:
     facts = facts_at(linear, 4, TO_16, caps=(limit,), up_after_seconds=0.0)
-    choice = choose_size(facts, None, NOW)
+    choice = choose_size(facts, NO_SCALING, NOW)
     assert (choice.size, choice.reason) == (size, reason)
 
 
@@ -209,9 +207,9 @@ def test_a_job_that_runs_with_what_there_is_is_not_kept_waiting() -> None:
         caps=(Cap(4, ScalingReason.NO_CAPACITY),),
         down_after_seconds=0.0,
     )
-    assert choose_size(capped, None, NOW).size < 4
+    assert choose_size(capped, NO_SCALING, NOW).size < 4
     waiting = replace(capped, caps=())
-    assert choose_size(waiting, None, NOW).reason is Pause.RESIZING
+    assert choose_size(waiting, NO_SCALING, NOW).reason is Pause.RESIZING
 
 
 @pytest.mark.parametrize(
@@ -229,7 +227,7 @@ def test_a_deadline_may_ask_for_more_than_utilization(needed: float, size: int) 
     facts = facts_at(
         linear, 4, TO_16, gauges=calm, needed_samples_per_second=rate, up_after_seconds=0.0
     )
-    assert choose_size(facts, None, NOW).size == size
+    assert choose_size(facts, NO_SCALING, NOW).size == size
 
 
 def test_no_worker_is_given_back_that_the_deadline_needs() -> None:
@@ -237,18 +235,18 @@ def test_no_worker_is_given_back_that_the_deadline_needs() -> None:
         return 10 / size, 0.0, 2.5
 
     facts = facts_at(half_idle, 4, TO_16, down_after_seconds=0.0)
-    assert choose_size(facts, None, NOW).size == 2
+    assert choose_size(facts, NO_SCALING, NOW).size == 2
     rate = step_at(half_idle, 4).samples_per_second
-    kept = choose_size(replace(facts, needed_samples_per_second=rate), None, NOW)
+    kept = choose_size(replace(facts, needed_samples_per_second=rate), NO_SCALING, NOW)
     assert (kept.size, kept.reason) == (4, ScalingReason.NEEDED_FOR_DEADLINE)
     barely = 1.05 * step_at(half_idle, 2).samples_per_second
-    spare = choose_size(replace(facts, needed_samples_per_second=barely), None, NOW)
+    spare = choose_size(replace(facts, needed_samples_per_second=barely), NO_SCALING, NOW)
     assert (spare.size, spare.reason) == (3, ScalingReason.NEEDED_FOR_DEADLINE)
 
 
 def test_the_first_size_is_asked_for_before_anything_is_measured() -> None:
     made = facts_at(linear, 1, TO_16, step=None, running=0)
-    choice = choose_size(made, None, NOW)
+    choice = choose_size(made, NO_SCALING, NOW)
     assert (choice.size, choice.reason) == (4, ScalingReason.INITIAL_SIZE)
     again = choose_size(replace(made, wanted=4), choice.memory, NOW)
     assert (again.size, again.reason) == (4, Pause.NOT_TRAINING)

@@ -8,7 +8,6 @@ import pytest
 
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import ScalingReason
-from spotrun.api.scaling import ScalingStatus
 from spotrun.api.spec.workers import TargetResource
 from spotrun.api.status import Pace, Progress
 from spotrun.money.shares import Resources
@@ -17,6 +16,7 @@ from spotrun.policies.scaling.gather import needed_in_seconds, sizing_facts, ste
 from spotrun.policies.scaling.policy import scaling_again_seconds
 from spotrun.policies.workers.capacity_condition import check_capacity
 from spotrun.state.snapshot import Reading, Worker
+from spotrun.state.stored.scaling import ScalingState
 from spotrun.wire import Progress as Told
 from spotrun.wire import Utilization
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, a_worker, ago, later
@@ -216,7 +216,7 @@ def test_when_the_deadline_needs_more_workers_it_is_looked_at_a_job_again() -> N
     )
     view = job.view()
     assert needed_in_seconds(view, job.status) == pytest.approx(3600 - 60 - 2000)
-    scaled = job.with_status(scaling=ScalingStatus(size=2))
+    scaled = job.with_status(scaling=ScalingState(size=2))
     assert scaling_again_seconds(view, scaled.status) == pytest.approx(3600 - 60 - 2000)
     late = job.view(later(3600 - 60 - 2000 - 10))
     assert scaling_again_seconds(late, scaled.status) == 60, "no oftener than its status is written"

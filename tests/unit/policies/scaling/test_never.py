@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from spotrun.api.spec.workers import TargetResource
 from spotrun.policies.scaling.choice import choose_size
 from spotrun.policies.scaling.facts import Gauge
+from spotrun.state.stored.scaling import NO_SCALING
 from tests.support.jobs.builders import NOW
 from tests.support.jobs.scaling_lives import Life, communicating, facts_at, linear, step_at
 
@@ -71,7 +72,7 @@ def test_whatever_is_told_the_size_is_allowed(
         up_after_seconds=0.0,
         down_after_seconds=0.0,
     )
-    assert choose_size(facts, None, NOW).size in {2, 4, 8}
+    assert choose_size(facts, NO_SCALING, NOW).size in {2, 4, 8}
 
 
 @given(st.floats(0.3, 1.0), st.floats(0.3, 1.0))
@@ -85,7 +86,7 @@ def test_more_utilization_never_asks_for_fewer_workers(one: float, other: float)
             down_after_seconds=0.0,
             gauges=(Gauge(TargetResource.CPU, 0.7, told=(used,)),),
         )
-        return choose_size(facts, None, NOW).size
+        return choose_size(facts, NO_SCALING, NOW).size
 
     low, high = sorted((one, other))
     assert size(low) <= size(high)

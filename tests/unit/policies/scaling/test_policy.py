@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ScalingReason
-from spotrun.api.scaling import ScalingStatus
 from spotrun.state.actions import Decision, Resize
 from spotrun.state.snapshot import Agent, Reading
+from spotrun.state.stored.scaling import NO_SCALING, ScalingState
 from spotrun.wire import Progress, Utilization
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, a_worker, ago, later
 
@@ -53,8 +52,7 @@ def resizes(decision: Decision) -> list[int]:
     return [action.replicas for action in decision.actions if isinstance(action, Resize)]
 
 
-def scaling(job: JobBuilder) -> ScalingStatus:
-    assert job.status.scaling is not None
+def scaling(job: JobBuilder) -> ScalingState:
     return job.status.scaling
 
 
@@ -112,7 +110,7 @@ def test_the_same_answer_is_no_news() -> None:
 
 def test_the_time_for_which_a_size_is_justified_is_stored_and_waited_for() -> None:
     job, decision = decided(trained(a_job(2, **AUTO), 2))
-    assert scaling(job).more_since == Time.of(NOW)
+    assert scaling(job).more_since == NOW
     assert decision.again_seconds <= 120
     assert resizes(decision) == []
     job, decision = decided(job, later(120))
@@ -122,17 +120,17 @@ def test_the_time_for_which_a_size_is_justified_is_stored_and_waited_for() -> No
 @pytest.mark.parametrize("spec", [{"scaling": {"mode": "Manual"}}, {"min": 2, "max": 2}])
 def test_in_mode_manual_nothing_is_decided(spec: dict[str, Any]) -> None:
     job, decision = decided(trained(a_job(2, **{**AUTO, **spec}), 2))
-    assert (job.status.scaling, resizes(decision)) == (None, [])
+    assert (job.status.scaling, resizes(decision)) == (NO_SCALING, [])
 
 
 def test_a_suspended_job_keeps_its_size() -> None:
     job, decision = decided(trained(a_job(2, **AUTO, **AT_ONCE, suspend=True), 2))
-    assert (job.status.scaling, resizes(decision)) == (None, [])
+    assert (job.status.scaling, resizes(decision)) == (NO_SCALING, [])
 
 
 def test_scripts_that_tell_nothing_of_their_steps_keep_their_size() -> None:
     job, decision = decided(a_job(2, **AUTO, **AT_ONCE).training(0, 1))
-    assert (scaling(job), resizes(decision)) == (ScalingStatus(size=2), [])
+    assert (scaling(job), resizes(decision)) == (ScalingState(size=2), [])
 
 
 def mute(job: JobBuilder, size: int, used: float | None, **facts: Any) -> JobBuilder:
@@ -202,14 +200,14 @@ def test_one_slow_node_says_nothing_about_the_size() -> None:
     reading = replace(a_reading(3, seconds=2.0), compute=1.0, data=0.0)
     workers = {**job.workers, 2: replace(job.workers[2], agent=replace(slow, reading=reading))}
     job, _ = decided(replace(job, workers=workers))
-    [measured] = scaling(job).measured or ()
+    [measured] = scaling(job).measured
     assert float(measured.step_seconds) == pytest.approx(1.8)
 
 
 def test_memory_of_what_was_measured_expires() -> None:
     job, _ = decided(trained(a_job(2, **AUTO), 2, used=0.7))
-    [measured] = scaling(job).measured or ()
-    known = {"workers": 5, "time": Time.of(ago(7 * 3600))}
-    old = scaling(job).model_copy(update={"measured": (measured.model_copy(update=known),)})
+    [measured] = scaling(job).measured
+    long_ago = replace(measured, workers=5, time=ago(7 * 3600))
+    old = replace(scaling(job), measured=(long_ago,))
     job, _ = decided(job.with_status(scaling=old), later(60))
-    assert [one.workers for one in scaling(job).measured or ()] == [2]
+    assert [one.workers for one in scaling(job).measured] == [2]

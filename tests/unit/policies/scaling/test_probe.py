@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from spotrun.api.names import ScalingReason
-from spotrun.api.scaling import ScalingStatus
 from spotrun.policies.scaling.choice import choose_size
 from spotrun.policies.scaling.facts import Cap, SizingFacts
+from spotrun.state.stored.scaling import NO_SCALING, ScalingState
 from tests.support.jobs.scaling_lives import Curve, Life, cached, facts_at, step_at, stored
 
 TO_16 = range(1, 17)
@@ -31,7 +31,7 @@ def due(**facts: Any) -> SizingFacts:
     return facts_at(stored, 5, TO_16, **{**WORTH, "up_after_seconds": 0.0, **facts})
 
 
-def looked(memory: ScalingStatus | None, facts: SizingFacts, life: Life, hours: float = 5) -> bool:
+def looked(memory: ScalingState, facts: SizingFacts, life: Life, hours: float = 5) -> bool:
     choice = choose_size(facts, memory, life.now + timedelta(hours=hours))
     return choice.reason is ScalingReason.PROBING
 
@@ -42,8 +42,7 @@ def test_a_look_finds_out_that_nobody_waits_any_more() -> None:
     life.curve = cached  # five workers are as fast as before, so nothing shows
     life.live(4 * HOURS)
     assert (life.had, life.reasons[2]) == ([8, 5, 6, 11, 16], "Probing")
-    assert life.memory is not None
-    assert [one.workers for one in life.memory.measured or ()] == [4, 5, 6, 11, 16]  # 8 is void
+    assert [one.workers for one in life.memory.measured] == [4, 5, 6, 11, 16]  # 8 is void
 
 
 def test_a_look_during_which_it_ends_finds_it_out_too() -> None:
@@ -121,7 +120,7 @@ def test_agents_that_tell_no_parts_are_not_asked_to_look() -> None:
         return replace(made, step=replace(step_at(curve, size), compute=None, data=None))
 
     life = Life(stored, TO_16, 5, WORTH)
-    memory = choose_size(bare(stored, 8), None, life.now).memory
+    memory = choose_size(bare(stored, 8), NO_SCALING, life.now).memory
     memory = choose_size(bare(stored, 5), memory, life.now).memory
     assert not looked(memory, bare(stored, 5), life)
 

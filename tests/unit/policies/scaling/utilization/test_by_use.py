@@ -3,20 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotrun.api.field_types.amounts import Amount
-from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ScalingReason
-from spotrun.api.scaling import Measured, ScalingStatus
 from spotrun.api.spec.workers import TargetResource
 from spotrun.policies.scaling.choice import choose_size
 from spotrun.policies.scaling.facts import Cap, Gauge, Pause, SizingFacts
 from spotrun.policies.scaling.utilization.by_use import by_use
+from spotrun.state.stored.scaling import NO_SCALING, Measured, ScalingState
 from tests.support.jobs.builders import NOW
 
 TO_16 = tuple(range(1, 17))
@@ -86,10 +85,10 @@ def test_a_script_that_would_begin_anew_is_left_alone(facts: SizingFacts) -> Non
 
 
 def test_what_is_not_known_is_said_with_its_cause() -> None:
-    choice = choose_size(mute(4, 0.0, gauges=(a_gauge(silent=4),)), None, NOW)
+    choice = choose_size(mute(4, 0.0, gauges=(a_gauge(silent=4),)), NO_SCALING, NOW)
     assert choice.reason is Pause.MEASURING
     unknown = mute(4, 0.0, gauges=(a_gauge(silent=4),), use_unknown="there is no metrics.k8s.io")
-    choice = choose_size(unknown, None, NOW)
+    choice = choose_size(unknown, NO_SCALING, NOW)
     assert (choice.size, choice.reason) == (4, ScalingReason.NO_UTILIZATION)
     assert choice.why == "there is no metrics.k8s.io"
 
@@ -105,7 +104,7 @@ def test_of_workers_that_are_not_in_the_answer_the_worse_is_assumed() -> None:
 
 def test_a_change_has_to_be_justified_for_a_while_and_within_limits() -> None:
     facts = mute(4, 1.0, caps=(Cap(5, ScalingReason.BUDGET_LIMIT),))
-    first = choose_size(facts, None, NOW)
+    first = choose_size(facts, NO_SCALING, NOW)
     assert (first.size, first.reason) == (4, Pause.STABILIZING)
     then = choose_size(facts, first.memory, NOW + timedelta(seconds=120))
     assert (then.size, then.reason) == (5, ScalingReason.UTILIZATION_HIGH)
@@ -113,14 +112,13 @@ def test_a_change_has_to_be_justified_for_a_while_and_within_limits() -> None:
 
 def test_what_was_measured_before_the_script_fell_silent_does_not_count() -> None:
     """It was another template, of which eight workers were as slow as four."""
-    moment = Time.of(NOW)
     step: dict[str, Any] = {
-        "step_seconds": Amount("1"),
-        "samples_per_second": Amount("8"),
-        "time": moment,
+        "step_seconds": Decimal(1),
+        "samples_per_second": Decimal(8),
+        "time": NOW,
     }
     measured = tuple(Measured(workers=size, **step) for size in (4, 8))
-    memory = ScalingStatus(size=4, measured=measured)
+    memory = ScalingState(size=4, measured=measured)
     choice = choose_size(mute(4, 1.0, up_after_seconds=0.0), memory, NOW)
     assert (choice.size, choice.reason) == (6, ScalingReason.UTILIZATION_HIGH)
 
@@ -130,7 +128,7 @@ class Life:
 
     def __init__(self, used: Any, size: int, sizes: Sequence[int] = TO_16) -> None:
         self.used, self.size, self.had, self.sizes = used, size, [size], tuple(sizes)
-        self.memory: ScalingStatus | None = None
+        self.memory: ScalingState = NO_SCALING
         self.now: datetime = NOW
 
     def live(self, hours: float) -> str:
@@ -151,8 +149,7 @@ def test_a_growth_that_is_taken_back_is_not_tried_again_for_hours() -> None:
     life = Life(lambda size: 0.9 if size <= 4 else 0.4, 4)
     reason = life.live(5)
     assert (life.had, reason) == ([4, 6, 4], "TriedBefore")
-    assert life.memory is not None
-    [rejected] = life.memory.rejected or ()
+    [rejected] = life.memory.rejected
     assert (rejected.workers, rejected.efficiency) == (6, None)
     life.live(3)
     assert life.had == [4, 6, 4, 6, 4]

@@ -1,0 +1,62 @@
+"""The operator's memory of a job's sizes, as decisions carry it: what each brought, and what not.
+
+It is stored, so an operator that restarts measures nothing twice and tries nothing again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The speed of a world of some size; shares are those of a step."""
+
+    workers: int
+    step_seconds: Decimal
+    samples_per_second: Decimal
+    time: datetime
+    compute: Decimal | None = None
+    data: Decimal | None = None
+    accelerator: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A growth that was taken back."""
+
+    workers: int  # sizes from this one on are not tried
+    until: datetime
+    efficiency: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SizeChange:
+    """A change of the wanted size."""
+
+    time: datetime
+    before: int
+    after: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingState:
+    """The reason for the size of a job in mode Auto; each field is explained in the CRD."""
+
+    size: int | None = None
+    replaces: int | None = None
+    reason: str | None = None
+    utilization: Mapping[str, Decimal] = field(default_factory=dict)
+    more_since: datetime | None = None
+    fewer_since: datetime | None = None
+    efficiency: Mapping[str, Decimal] = field(default_factory=dict)
+    measured: tuple[Measured, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    last: SizeChange | None = None
+    decisions: Mapping[str, int] = field(default_factory=dict)
+
+
+NO_SCALING = ScalingState()
+"""Before anything was decided about the size, as always in mode Manual."""

@@ -1,0 +1,119 @@
+"""The storage format of the memory of a job's sizes, a part of what `codec.py` reads and writes."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+
+from spotrun.api import scaling as api
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.text_values import Time
+from spotrun.state.stored.scaling import (
+    NO_SCALING,
+    Measured,
+    Rejected,
+    ScalingState,
+    SizeChange,
+)
+
+
+def read_scaling(stored: api.ScalingStatus | None) -> ScalingState:
+    """Read the memory of the sizes."""
+    if stored is None:
+        return NO_SCALING
+    return ScalingState(
+        size=stored.size,
+        replaces=stored.replaces,
+        reason=stored.reason,
+        utilization=_numbers(stored.utilization),
+        more_since=stored.more_since.datetime if stored.more_since else None,
+        fewer_since=stored.fewer_since.datetime if stored.fewer_since else None,
+        efficiency=_numbers(stored.efficiency),
+        measured=tuple(_read_measured(one) for one in stored.measured or ()),
+        rejected=tuple(_read_rejected(one) for one in stored.rejected or ()),
+        last=_read_change(stored.last),
+        decisions=stored.decisions or {},
+    )
+
+
+def write_scaling(scaling: ScalingState) -> api.ScalingStatus | None:
+    """Write the memory of the sizes; None where nothing was decided."""
+    if scaling == NO_SCALING:
+        return None
+    return api.ScalingStatus.model_construct(
+        size=scaling.size,
+        replaces=scaling.replaces,
+        reason=scaling.reason,
+        utilization=_amounts(scaling.utilization),
+        more_since=Time.of(scaling.more_since) if scaling.more_since else None,
+        fewer_since=Time.of(scaling.fewer_since) if scaling.fewer_since else None,
+        efficiency=_amounts(scaling.efficiency),
+        measured=tuple(_write_measured(one) for one in scaling.measured) or None,
+        rejected=tuple(_write_rejected(one) for one in scaling.rejected) or None,
+        last=_write_change(scaling.last),
+        decisions=dict(scaling.decisions) or None,
+    )
+
+
+def _read_measured(stored: api.Measured) -> Measured:
+    return Measured(
+        workers=stored.workers,
+        step_seconds=stored.step_seconds.decimal,
+        samples_per_second=stored.samples_per_second.decimal,
+        time=stored.time.datetime,
+        compute=_number(stored.compute),
+        data=_number(stored.data),
+        accelerator=stored.accelerator or "",
+    )
+
+
+def _write_measured(measured: Measured) -> api.Measured:
+    return api.Measured.model_construct(
+        workers=measured.workers,
+        step_seconds=Amount.of(measured.step_seconds),
+        samples_per_second=Amount.of(measured.samples_per_second),
+        compute=_amount(measured.compute),
+        data=_amount(measured.data),
+        accelerator=measured.accelerator or None,
+        time=Time.of(measured.time),
+    )
+
+
+def _read_rejected(stored: api.Rejected) -> Rejected:
+    return Rejected(stored.workers, stored.until.datetime, _number(stored.efficiency))
+
+
+def _write_rejected(rejected: Rejected) -> api.Rejected:
+    return api.Rejected.model_construct(
+        workers=rejected.workers,
+        efficiency=_amount(rejected.efficiency),
+        until=Time.of(rejected.until),
+    )
+
+
+def _read_change(stored: api.Resize | None) -> SizeChange | None:
+    if stored is None:
+        return None
+    return SizeChange(stored.time.datetime, stored.before, stored.after, stored.reason)
+
+
+def _write_change(change: SizeChange | None) -> api.Resize | None:
+    if change is None:
+        return None
+    return api.Resize.model_construct(
+        time=Time.of(change.time), before=change.before, after=change.after, reason=change.reason
+    )
+
+
+def _number(amount: Amount | None) -> Decimal | None:
+    return amount.decimal if amount is not None else None
+
+
+def _amount(number: Decimal | None) -> Amount | None:
+    return Amount.of(number) if number is not None else None
+
+
+def _numbers(amounts: Mapping[str, Amount] | None) -> Mapping[str, Decimal]:
+    return {name: amount.decimal for name, amount in (amounts or {}).items()}
+
+
+def _amounts(numbers: Mapping[str, Decimal]) -> dict[str, Amount] | None:
+    return {name: Amount.of(number) for name, number in numbers.items()} or None
