@@ -5,122 +5,101 @@ the actions follow from that status and the cluster alone. They may be done only
 stored, so an operator that dies in between finds in the cluster all that its successor needs.
 """
 
+from collections.abc import Collection
 from datetime import datetime
 
 from spotrun.api.spec.placement import CapacityPolicy
 from spotrun.policies.budget.limits import within_rate
-from spotrun.policies.budget.policy import budget_again_seconds, budget_news, keep_budget
-from spotrun.policies.cost.corrections import correction_news, note_ends
-from spotrun.policies.cost.goodput.ratio import count_useful
-from spotrun.policies.cost.goodput.save_stalls import count_saving
-from spotrun.policies.cost.goodput.steps import count_work
-from spotrun.policies.cost.meter import meter
-from spotrun.policies.cost.unused_nodes import count_idle
-from spotrun.policies.deadline.eta import foresee_end
-from spotrun.policies.deadline.measurements import measure_pace
-from spotrun.policies.deadline.policy import finishes_by, keep_deadline
-from spotrun.policies.failures.node_rejections import note_rejected, rejection_again_seconds
-from spotrun.policies.failures.policy import (
-    count_failures,
-    note_failed,
-    retry_again_seconds,
-    verdict_again_seconds,
-)
+from spotrun.policies.budget.policy import BUDGET
+from spotrun.policies.cost.corrections import CORRECTIONS, ENDS_OF_LOST_WORKERS
+from spotrun.policies.cost.goodput.ratio import GOODPUT
+from spotrun.policies.cost.goodput.save_stalls import SAVE_STALLS
+from spotrun.policies.cost.goodput.steps import STEPS
+from spotrun.policies.cost.meter import METER
+from spotrun.policies.cost.unused_nodes import UNUSED_NODES
+from spotrun.policies.deadline.eta import ETA
+from spotrun.policies.deadline.measurements import MEASUREMENTS
+from spotrun.policies.deadline.policy import DEADLINE
+from spotrun.policies.failures.node_rejections import NODE_REJECTIONS
+from spotrun.policies.failures.policy import FAILED_WORKERS, FAILURE_COUNT
 from spotrun.policies.fallback_chain import let_go
-from spotrun.policies.lifecycle.completion import complete
-from spotrun.policies.lifecycle.interruptions import count_interruptions, end_interruption
-from spotrun.policies.lifecycle.progress import follow
-from spotrun.policies.lifecycle.suspension import (
-    checkpoint_again_seconds,
-    schedule_again_seconds,
-    suspend,
-)
-from spotrun.policies.placement.policy import placement_again_seconds
+from spotrun.policies.lifecycle.completion import COMPLETION
+from spotrun.policies.lifecycle.interruptions import INTERRUPTION_COUNT, INTERRUPTION_END
+from spotrun.policies.lifecycle.progress import PROGRESS
+from spotrun.policies.lifecycle.suspension import CHECKPOINT_BEFORE_SUSPENSION, SUSPENSION
 from spotrun.policies.placement.pool_choice import has_just_lost
 from spotrun.policies.placement.supply import there
-from spotrun.policies.report.cost import show_cost
-from spotrun.policies.report.cost_announcements import annotations, final_cost
-from spotrun.policies.report.deadline_condition import check_schedule
-from spotrun.policies.report.phase import describe
-from spotrun.policies.report.write_failures import check_writes
+from spotrun.policies.policy import Policy, Wakes
+from spotrun.policies.report.cost import COST
+from spotrun.policies.report.cost_announcements import COST_ANNOUNCEMENTS
+from spotrun.policies.report.deadline_condition import DEADLINE_CONDITION
+from spotrun.policies.report.phase import PHASE
+from spotrun.policies.report.write_failures import WRITE_FAILURES
 from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
-from spotrun.policies.scaling.idle import hold_idle, idle_again_seconds, watch_idleness
-from spotrun.policies.scaling.policy import (
-    choose_workers,
-    resizes,
-    scaling_again_seconds,
-    scaling_news,
-)
-from spotrun.policies.workers.agent_version import check_agents
-from spotrun.policies.workers.capacity_condition import check_capacity
-from spotrun.policies.workers.cleanup import (
-    deletion_again_seconds,
-    deletions,
-    departures,
-    goodbye_again_seconds,
-)
-from spotrun.policies.workers.node_avoidance import kept_away_again_seconds, note_lost
-from spotrun.policies.workers.partial_capacity import (
-    give_back_unused,
-    unused_again_seconds,
-    within_reach,
-)
-from spotrun.policies.workers.policy import creations, give_numbers, target_size
-from spotrun.policies.workers.settlement import releases, settle
-from spotrun.policies.workers.volume_check import check_volume
-from spotrun.policies.world.checkpoint_requests import order_checkpoint
-from spotrun.policies.world.policy import again_seconds, next_world
-from spotrun.state.actions import Action, Decision
+from spotrun.policies.scaling.idle import IDLE_SUSPENSION, IDLENESS
+from spotrun.policies.scaling.policy import SCALING
+from spotrun.policies.workers.agent_version import AGENT_VERSION
+from spotrun.policies.workers.capacity_condition import CAPACITY
+from spotrun.policies.workers.cleanup import CLEANUP, CLOCK_DOUBT, DELETION, goodbye_again_seconds
+from spotrun.policies.workers.node_avoidance import NODE_AVOIDANCE
+from spotrun.policies.workers.partial_capacity import PARTIAL_CAPACITY, within_reach
+from spotrun.policies.workers.policy import WORKERS
+from spotrun.policies.workers.settlement import SETTLEMENT
+from spotrun.policies.workers.volume_check import VOLUME
+from spotrun.policies.world.checkpoint_requests import CHECKPOINT_REQUESTS
+from spotrun.policies.world.policy import WORLD
+from spotrun.state.actions import Decision
 from spotrun.state.job_state import NOTHING_UNUSED, JobState
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import JobSnapshot
-from spotrun.state.view import FINISHED, Policy, View
+from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import training
 
 _SHORTEST_SECONDS = 0.01  # a clock may be a little behind the moment it was asked to wait for
-_DOUBT_SECONDS = 30.0  # until it is looked whether clocks agree by now
 
 POLICIES: tuple[Policy, ...] = (
-    follow,  # how far is it?
-    measure_pace,  # how fast is it?
-    complete,  # is it done?
-    count_failures,  # did it fail, and once too often?
-    keep_deadline,  # is its time over?
-    meter,  # what does each worker cost?
-    note_ends,  # and which of the lost cost no more?
-    keep_budget,  # is that too much?
-    hold_idle,  # does it do nothing for too long?
-    suspend,  # does anybody hold it back?
-    count_work,  # what did the money buy?
-    count_useful,  # and how much of it did?
-    count_saving,  # what went into saving?
-    count_idle,  # what did nodes cost besides?
-    order_checkpoint,  # must its state be saved first?
-    settle,  # who has ended, and is charged now?
-    note_lost,  # who was given up, and may still run?
-    note_rejected,  # whom did a node not take?
-    count_interruptions,  # whom did the platform take?
-    give_back_unused,  # which nodes can nobody use?
-    give_numbers,  # who is missing?
-    next_world,  # who trains with whom?
-    note_failed,  # who has failed, and is still there?
-    end_interruption,  # is that made good?
-    check_capacity,  # is there room for all?
-    check_schedule,  # will it be in time?
-    foresee_end,  # and when is it done?
-    choose_workers,  # has it the right size?
-    watch_idleness,  # does it do anything?
-    check_volume,  # can they all save?
-    check_agents,  # are they understood?
-    check_writes,  # can it be done?
-    show_cost,  # what has it cost?
-    describe,  # what is to be said about it?
+    PROGRESS,  # how far is it?
+    MEASUREMENTS,  # how fast is it?
+    COMPLETION,  # is it done?
+    FAILURE_COUNT,  # did it fail, and once too often?
+    DEADLINE,  # is its time over?
+    METER,  # what does each worker cost?
+    ENDS_OF_LOST_WORKERS,  # and which of the lost cost no more?
+    BUDGET,  # is that too much?
+    IDLE_SUSPENSION,  # does it do nothing for too long?
+    SUSPENSION,  # does anybody hold it back?
+    STEPS,  # what did the money buy?
+    GOODPUT,  # and how much of it did?
+    SAVE_STALLS,  # what went into saving?
+    UNUSED_NODES,  # what did nodes cost besides?
+    CHECKPOINT_REQUESTS,  # must its state be saved first?
+    CHECKPOINT_BEFORE_SUSPENSION,  # and how long is that waited for?
+    SETTLEMENT,  # who has ended, and is charged now?
+    NODE_AVOIDANCE,  # who was given up, and may still run?
+    NODE_REJECTIONS,  # whom did a node not take?
+    INTERRUPTION_COUNT,  # whom did the platform take?
+    PARTIAL_CAPACITY,  # which nodes can nobody use?
+    CLEANUP,  # who has to go?
+    WORKERS,  # who is missing?
+    WORLD,  # who trains with whom?
+    FAILED_WORKERS,  # who has failed, and is still there?
+    INTERRUPTION_END,  # is that made good?
+    CAPACITY,  # is there room for all?
+    DEADLINE_CONDITION,  # will it be in time?
+    ETA,  # and when is it done?
+    SCALING,  # has it the right size?
+    IDLENESS,  # does it do anything?
+    VOLUME,  # can they all save?
+    AGENT_VERSION,  # are they understood?
+    WRITE_FAILURES,  # can it be done?
+    COST,  # what has it cost?
+    PHASE,  # what is to be said about it?
+    CORRECTIONS,  # was too much or too little said of its cost?
+    COST_ANNOUNCEMENTS,  # and who reads that without its status?
+    DELETION,  # may it go, now that it is over?
+    CLOCK_DOUBT,  # do clocks agree by now?
 )
-
-
-_FOR_READERS = frozenset({count_work, count_useful, count_saving, count_idle, show_cost})
-"""No decision follows from what these conclude: what the money bought is for people to read."""
-_UNREAD = tuple(policy for policy in POLICIES if policy not in _FOR_READERS)
+"""What is done and announced comes in this order, too."""
 
 
 def decide(job: JobSnapshot, now: datetime, *, is_read: bool = True) -> Decision:
@@ -135,8 +114,9 @@ def decide(job: JobSnapshot, now: datetime, *, is_read: bool = True) -> Decision
     view = _seen_as(view, within_rate(view))
     view = _seen_as(view, within_reach(view))
     status = job.status
-    for policy in POLICIES if is_read else _UNREAD:
-        status = policy(view, status)
+    for policy in POLICIES:
+        if is_read or not policy.is_for_readers:
+            status = policy.conclude(view, status)
     refresh = refresh_seconds(job) if is_read or _depends_on_looks(view) else None
     wait = _seconds_to_write(job, status, refresh)
     if wait > 0:
@@ -144,14 +124,12 @@ def decide(job: JobSnapshot, now: datetime, *, is_read: bool = True) -> Decision
     again = _again(view, status, refresh)
     if wait > 0:
         again = min(wait, again)
-    budget = job.spec.budget
-    news = (
-        *budget_news(job.status, status, budget),
-        *scaling_news(job.status, status),
-        *correction_news(job.status, status),
-        *final_cost(job.status, status),
+    return Decision(
+        status,
+        tuple(action for policy in POLICIES for action in policy.actions(view, status)),
+        tuple(news for policy in POLICIES for news in policy.announce(view, status)),
+        again_seconds=again,
     )
-    return Decision(status, _actions(view, status), news, again_seconds=again)
 
 
 def _depends_on_looks(view: View) -> bool:
@@ -174,17 +152,6 @@ def _seen_as(view: View, job: JobSnapshot) -> View:
     return view if job is view.job else view.limited(job)
 
 
-def _actions(view: View, status: JobState) -> tuple[Action, ...]:
-    return (
-        *releases(view, status),
-        *departures(view, status),
-        *creations(view, status),
-        *resizes(view, status),
-        *annotations(view, status),
-        *deletions(view, status),
-    )
-
-
 def _seconds_to_write(job: JobSnapshot, new: JobState, refresh: float | None) -> float:
     """How long a status can wait to be written; one that nobody reads is kept at once."""
     if refresh is None:
@@ -194,42 +161,17 @@ def _seconds_to_write(job: JobSnapshot, new: JobState, refresh: float | None) ->
 
 def _again(view: View, status: JobState, refresh: float | None) -> float:
     """The next moment at which time alone changes the decision."""
-    goodbye = goodbye_again_seconds(view, status)
-    deletion = deletion_again_seconds(view, status)
-    waits = [deletion, goodbye]
-    if not view.is_time_sure and (deletion is not None or status.phase not in FINISHED):
-        waits.append(_DOUBT_SECONDS)
-    if goodbye is not None:  # it costs, and may be called off
-        waits += [
-            budget_again_seconds(view, status),
-            schedule_again_seconds(view),
-            refresh,
-        ]
-    if status.phase not in FINISHED:
-        waits += [
-            again_seconds(view, status),
-            retry_again_seconds(view, status),
-            rejection_again_seconds(view, status),
-            kept_away_again_seconds(view, status),
-            verdict_again_seconds(view, status),
-            checkpoint_again_seconds(view, status),
-            budget_again_seconds(view, status),
-            schedule_again_seconds(view),
-            placement_again_seconds(view, status, target_size(view, status)),
-            scaling_again_seconds(view, status),
-            idle_again_seconds(view, status),
-            unused_again_seconds(view, status),
-            refresh if training(status) else None,
-            *(_until(view, moment) for moment in (finishes_by(view), _next_kill(view))),
-        ]
+    wakes, is_shown = _wakes(view, status)
+    waits = [refresh if is_shown else None]
+    waits += [policy.wake_after(view, status) for policy in POLICIES if policy.wakes in wakes]
     due = (wait for wait in waits if wait is not None and wait > 0)
     return max(min(due, default=float("inf")), _SHORTEST_SECONDS)
 
 
-def _next_kill(view: View) -> datetime | None:
-    kills = (w.pod.killed_at for w in view.alive if w.pod.deleting and w.pod.killed_at)
-    return min(kills, default=None)
-
-
-def _until(view: View, moment: datetime | None) -> float | None:
-    return None if moment is None else (moment - view.now).total_seconds()
+def _wakes(view: View, status: JobState) -> tuple[Collection[Wakes], bool]:
+    """The moments that count, and whether what status shows changes with time."""
+    if status.phase not in FINISHED:
+        return tuple(Wakes), bool(training(status))
+    if goodbye_again_seconds(view, status) is not None:
+        return (Wakes.UNTIL_ALL_HAVE_LEFT, Wakes.ALWAYS), True
+    return (Wakes.ALWAYS,), False

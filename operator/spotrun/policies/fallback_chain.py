@@ -24,6 +24,7 @@ from spotrun.policies.lifecycle.suspension import (
     suspend,
     what_holds,
 )
+from spotrun.policies.policy import Conclude
 from spotrun.policies.report.cost import show_cost
 from spotrun.policies.report.cost_announcements import annotations, final_cost
 from spotrun.policies.report.phase import workers_shown
@@ -41,7 +42,7 @@ from spotrun.state.actions import Action, Announce, Decision, Release, Remove
 from spotrun.state.conditions import find, state
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Broken, JobSnapshot, Worker
-from spotrun.state.view import FINISHED, Policy, View, holds_back
+from spotrun.state.view import FINISHED, View, holds_back
 from spotrun.state.worker_ids import ranges
 
 _LATEST_SECONDS = 60.0
@@ -143,7 +144,7 @@ def _is_over(view: View, worker: Worker) -> bool:
         return worker.pod.is_over
 
 
-def _follow_steps(view: View, steps: Iterable[Policy], failed: list[str]) -> JobState:
+def _follow_steps(view: View, steps: Iterable[Conclude], failed: list[str]) -> JobState:
     """Follow each step that can be followed, and note the others."""
     status = view.job.status
     for step in steps:
@@ -174,20 +175,8 @@ def _order_last_checkpoint(view: View, status: JobState) -> JobState:
     return order_checkpoint(view, status) if status.suspended_by else status
 
 
-def _warnings(view: View, status: JobState) -> Iterable[Announce]:
-    return budget_news(view.job.status, status, view.job.spec.budget)
-
-
-def _corrections(view: View, status: JobState) -> Iterable[Announce]:
-    return correction_news(view.job.status, status)
-
-
-def _last_cost(view: View, status: JobState) -> Iterable[Announce]:
-    return final_cost(view.job.status, status)
-
-
 def _waits(view: View, status: JobState) -> Iterable[float | None]:
-    yield schedule_again_seconds(view)
+    yield schedule_again_seconds(view, status)
     yield checkpoint_again_seconds(view, status)
     yield goodbye_again_seconds(view, status)
     yield deletion_again_seconds(view, status)
@@ -201,7 +190,7 @@ def _again_seconds(view: View, status: JobState) -> float:
     return min((wait for wait in waits if wait is not None and wait > 0), default=_LATEST_SECONDS)
 
 
-_OF_BROKEN: tuple[Policy, ...] = (
+_OF_BROKEN: tuple[Conclude, ...] = (
     follow,  # what is saved?
     complete,  # is it done?
     meter,  # what does each worker cost?
@@ -214,7 +203,7 @@ _OF_BROKEN: tuple[Policy, ...] = (
     check_writes,  # can it be done?
     show_cost,  # what has it cost?
 )
-_OF_DELETED: tuple[Policy, ...] = (
+_OF_DELETED: tuple[Conclude, ...] = (
     meter,
     note_ends,
     settle_ended,
@@ -223,7 +212,7 @@ _OF_DELETED: tuple[Policy, ...] = (
     show_cost,
 )
 _ACTIONS: tuple[_Step[Action], ...] = (releases, _departures, annotations, deletions)
-_NEWS: tuple[_Step[Announce], ...] = (_warnings, _corrections, _last_cost)
+_NEWS: tuple[_Step[Announce], ...] = (budget_news, correction_news, final_cost)
 
 
 def _say(view: View, status: JobState, broken: Broken | None, failed: list[str]) -> JobState:

@@ -112,9 +112,6 @@ class View:
 
 _OF_WORKERS = ("by_serial", "ends", "alive", "alive_serials", "staying", "staying_serials")
 
-Policy = Callable[[View, JobState], JobState]
-"""Concludes a next status from what is known and the status as it would be without it."""
-
 
 def leaves_at(worker: Worker) -> datetime | None:
     """Return when a worker has to be gone: its node was given notice, or its pod is being deleted.

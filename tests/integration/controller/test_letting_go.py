@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from devcluster.client import STRATEGIC, Manifest, at
+from spotrun.policies.policy import Policy
 from tests.support.cluster.operator_world import World
 from tests.support.cluster.webhooks import down
 
@@ -62,7 +63,7 @@ async def break_decide(_: World, monkeypatch: pytest.MonkeyPatch) -> str:
     def fail(*_: Any) -> Any:
         raise ValueError("a mistake in a policy")
 
-    monkeypatch.setattr("spotrun.policies.chain.POLICIES", (fail,))
+    monkeypatch.setattr("spotrun.policies.chain.POLICIES", (Policy(fail),))
     return "Undecided"
 
 

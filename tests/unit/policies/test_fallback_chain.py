@@ -11,11 +11,12 @@ from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
 from spotrun.policies import fallback_chain as module
 from spotrun.policies.fallback_chain import let_go, undecided
+from spotrun.policies.policy import Conclude
 from spotrun.state.actions import Annotate, Decision, Release, Remove
 from spotrun.state.conditions import find
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Broken, Node, PodPhase
-from spotrun.state.view import Policy, View
+from spotrun.state.view import View
 from spotrun.wire import Ending
 from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, an_end, later
 from tests.support.jobs.stored_state import cost_of, sums_of
@@ -169,7 +170,7 @@ def test_numbers_that_were_never_made_are_not_waited_for_when_the_job_is_deleted
     assert job.with_facts(deleting=True).decide().status.settled == "0-3"
 
 
-def failing(steps: tuple[Policy, ...], name: str) -> tuple[Policy, ...]:
+def failing(steps: tuple[Conclude, ...], name: str) -> tuple[Conclude, ...]:
     """The steps, one of which fails as a policy with a mistake does."""
 
     def fail(view: View, status: JobState) -> JobState:
@@ -202,13 +203,26 @@ def raising(*_: object) -> Any:
     raise ValueError("nobody can tell")
 
 
-@pytest.mark.parametrize("name", ["has_ended", "departures", "deletions", "final_cost"])
+@pytest.mark.parametrize("name", ["has_ended", "departures"])
 def test_nor_do_the_others_for_what_is_to_be_done(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(module, name, named(name))
     job = at_work(TRAINING, 1, **ended()).with_status(settled=Serials("1"))
     assert released(broken(job).decide()) == [1]
+    assert released(job.with_facts(deleting=True).decide()) == [1]
+
+
+@pytest.mark.parametrize(
+    ("steps", "name"),
+    [(kind, one.__name__) for kind in ("_ACTIONS", "_NEWS") for one in getattr(module, kind)],
+)
+def test_nor_for_another_action_or_announcement(
+    monkeypatch: pytest.MonkeyPatch, steps: str, name: str
+) -> None:
+    monkeypatch.setattr(module, steps, failing(getattr(module, steps), name))
+    job = at_work(TRAINING, 1, **ended()).with_status(settled=Serials("1"))
+    assert released(broken(job).decide()) == ([] if name == "releases" else [1])
     assert released(job.with_facts(deleting=True).decide()) == [1]
 
 

@@ -25,6 +25,7 @@ from spotrun.policies.budget.limits import (
 )
 from spotrun.policies.cost.bill import Bill, bill
 from spotrun.policies.lifecycle.suspension import CHECKPOINT_SECONDS, may_remove
+from spotrun.policies.policy import Policy, Wakes
 from spotrun.state.actions import Announce
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState
@@ -108,16 +109,17 @@ def budget_again_seconds(view: View, status: JobState) -> float | None:
     return min((wait for wait in waits if wait is not None and wait > 0), default=None)
 
 
-def budget_news(old: JobState, new: JobState, budget: Budget | None) -> tuple[Announce, ...]:
+def budget_news(view: View, status: JobState) -> tuple[Announce, ...]:
     """The warning that has just come due: of several levels the highest says it all."""
+    budget = view.job.spec.budget
     if budget is None or budget.max_cost_usd is None:
         return ()
-    before, after = (one.cost.usd or NO_USD for one in (old, new))
+    before, after = (one.cost.usd or NO_USD for one in (view.job.status, status))
     limit = Usd.of(budget.max_cost_usd)
     levels = levels_crossed(before, after, limit, budget.warn_at_percent)
     if not levels:
         return ()
-    rate = new.cost.usd_per_hour or NO_RATE
+    rate = status.cost.usd_per_hour or NO_RATE
     message = f"{levels[-1]}% of the budget is used: {after} of {limit}; now {rate} is spent"
     return (Announce(Reason.BUDGET_WARNING, message, is_warning=True),)
 
@@ -200,3 +202,11 @@ def _ended(view: View, status: JobState, budget: Budget, verdict: Verdict) -> Jo
     reason, message = verdict.reason, verdict.message
     status = replace(status, phase=Phase.FAILED, reason=reason.value, message=message)
     return state(view, status, ConditionType.FAILED, reason, message, holds=True)
+
+
+BUDGET = Policy(
+    keep_budget,
+    wake_after=budget_again_seconds,
+    wakes=Wakes.UNTIL_ALL_HAVE_LEFT,
+    announce=budget_news,
+)

@@ -16,6 +16,7 @@ from spotrun.policies.cost.bill import Bill, to_show
 from spotrun.policies.cost.charges.ends import latest_ends
 from spotrun.policies.cost.charges.times import ended_at, noted_ends, unsettled
 from spotrun.policies.cost.spent import spent_between
+from spotrun.policies.policy import Policy
 from spotrun.state.actions import Announce
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.cost import Accumulators, Cost, Ends, PoolCost
@@ -63,9 +64,9 @@ def with_parts(cost: Cost, spot_usd: Usd, by_pool: ByPool) -> Cost:
     )
 
 
-def correction_news(old: JobState, new: JobState) -> tuple[Announce, ...]:
+def correction_news(view: View, status: JobState) -> tuple[Announce, ...]:
     """An event for a correction that somebody would notice."""
-    cost, before = new.cost, old.cost
+    cost, before = status.cost, view.job.status.cost
     change = (cost.corrected_usd or NO_USD) - (before.corrected_usd or NO_USD)
     usual = (before.usd_per_hour or NO_RATE).over(_LATE_SECONDS)
     if before.usd is None or abs(change.exact) < max(_LEAST_TOLD, usual).exact:
@@ -117,3 +118,7 @@ def _paid_late(view: View, status: JobState, known: Ends) -> Usd:
         end = (ended_at(view, worker) or view.now) if worker is not None else noted
         total += spent_between(book.get(serial, NO_CHARGES), noted, end).usd
     return total
+
+
+ENDS_OF_LOST_WORKERS = Policy(note_ends)
+CORRECTIONS = Policy(announce=correction_news)

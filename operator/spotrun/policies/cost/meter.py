@@ -16,6 +16,7 @@ from spotrun.policies.cost.by_pool import Names
 from spotrun.policies.cost.charges.compaction import shortened
 from spotrun.policies.cost.charges.times import all_ends, started_at, unsettled
 from spotrun.policies.cost.spent import priced
+from spotrun.policies.policy import Policy
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
@@ -171,3 +172,6 @@ def _share(requests: Resources, allocatable: Resources) -> Decimal:
 def _rate(price: UsdPerHour, share: Decimal) -> UsdPerHour:
     """As exact as status holds it."""
     return UsdPerHour((price * share).decimal)
+
+
+METER = Policy(meter)

@@ -15,6 +15,7 @@ from spotrun.money.ledger import Segment, idle
 from spotrun.money.units import NO_USD, Usd, UsdPerHour, total_over
 from spotrun.policies.cost.charges.times import all_ends, ended_at, started_at, unsettled
 from spotrun.policies.cost.meter import shares_of
+from spotrun.policies.policy import Policy
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.stored.cost import Accumulators
@@ -115,3 +116,6 @@ def _came_at(view: View, workers: Sequence[Worker]) -> tuple[datetime, datetime]
     if node is None or node.created_at is None or asked_at is None or node.created_at < asked_at:
         return used_at, used_at  # it was there already, and is nobody's in particular
     return min(node.created_at, used_at), used_at
+
+
+UNUSED_NODES = Policy(count_idle, is_for_readers=True)

@@ -14,6 +14,7 @@ from spotrun.api.status import Progress
 from spotrun.money.units import NO_USD
 from spotrun.policies.deadline.course import changeovers, full_size
 from spotrun.policies.lifecycle.schedule_windows import after_open_seconds, next_change
+from spotrun.policies.policy import Policy
 from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import training
@@ -117,3 +118,6 @@ def _rounded(end: datetime, now: datetime) -> datetime:
     fitting = (step for step in reversed(_STEPS_SECONDS) if step <= _STEP_SHARE * left_seconds)
     step = next(fitting, _STEPS_SECONDS[0])
     return datetime.fromtimestamp(math.ceil(end.timestamp() / step) * step, UTC)
+
+
+ETA = Policy(foresee_end)

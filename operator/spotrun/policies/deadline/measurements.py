@@ -6,6 +6,7 @@ from statistics import median
 
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.status import Pace
+from spotrun.policies.policy import Policy
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
@@ -86,3 +87,6 @@ def _took_seconds(view: View, status: JobState, worker: Worker) -> float | None:
     until_ready = (view.now - launched) / timedelta(seconds=1) - agent.ready_seconds
     since_formed = (view.now - formed_at) / timedelta(seconds=1) - agent.arrived_seconds
     return max(until_ready, 0.0) + max(since_formed, 0.0)
+
+
+MEASUREMENTS = Policy(measure_pace)

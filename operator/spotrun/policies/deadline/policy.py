@@ -5,6 +5,7 @@ from datetime import datetime
 
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.api.spec.limits import Deadline, OnMissed
+from spotrun.policies.policy import Policy
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View
@@ -32,8 +33,17 @@ def keep_deadline(view: View, status: JobState) -> JobState:
     return state(view, status, ConditionType.FAILED, reason, message, holds=True)
 
 
+def deadline_again_seconds(view: View, _status: JobState) -> float | None:
+    """Return when the deadline has passed; None without one."""
+    moment = finishes_by(view)
+    return None if moment is None else (moment - view.now).total_seconds()
+
+
 def _moment(deadline: Deadline, created_at: datetime) -> datetime:
     if deadline.finish_before is not None:
         return deadline.finish_before.datetime
     assert deadline.finish_within is not None, "a deadline has one of the two"
     return created_at + deadline.finish_within.timedelta
+
+
+DEADLINE = Policy(keep_deadline, wake_after=deadline_again_seconds)

@@ -13,6 +13,7 @@ from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Reason
 from spotrun.api.status import MOST_AVOIDED
 from spotrun.policies.failures.backoff import pause_after, pause_seconds
+from spotrun.policies.policy import Policy
 from spotrun.state.conditions import record
 from spotrun.state.job_state import JobState
 from spotrun.state.sizes import wanted
@@ -108,3 +109,6 @@ def _host(worker: Worker) -> str:
 
 def _avoided_until(known: Rejections) -> datetime:
     return known.retry_at + AVOIDED_FOR
+
+
+NODE_REJECTIONS = Policy(note_rejected, wake_after=rejection_again_seconds)

@@ -17,6 +17,7 @@ from spotrun.policies.failures.joining_workers import (
     count_newcomers,
     retry_newcomers_again_seconds,
 )
+from spotrun.policies.policy import Policy
 from spotrun.state.conditions import record, state
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.failures import Restarts
@@ -244,3 +245,7 @@ def _judge(view: View, status: JobState) -> JobState:
     message = f"{reason.purpose}; the last failure was {last}"[:MAX_MESSAGE_CHARS]
     status = replace(status, phase=Phase.FAILED, reason=reason.value, message=message)
     return state(view, status, ConditionType.FAILED, reason, message, holds=True)
+
+
+FAILURE_COUNT = Policy(count_failures, wake_after=verdict_again_seconds)
+FAILED_WORKERS = Policy(note_failed, wake_after=retry_again_seconds)

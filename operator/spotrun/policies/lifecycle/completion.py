@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from spotrun.api.names import ConditionType, Phase, Reason
+from spotrun.policies.policy import Policy
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import PodEnd
@@ -65,3 +66,6 @@ def _has_completed(end: PodEnd) -> bool:
     if end.words is not None:
         return end.words.reason is Ending.COMPLETED
     return end.exit_code == 0  # torchrun ends so only when its script did
+
+
+COMPLETION = Policy(complete)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import Interruption, Interruptions
+from spotrun.policies.policy import Policy
 from spotrun.state.conditions import holds_since, state
 from spotrun.state.job_state import JobState
 from spotrun.state.sizes import wanted
@@ -64,3 +65,7 @@ def end_interruption(view: View, status: JobState) -> JobState:
         return status
     message = "as many workers as wanted train" if whole else "no workers are wanted"
     return state(view, status, kind, Reason.TRAINING, message, holds=False)
+
+
+INTERRUPTION_COUNT = Policy(count_interruptions)
+INTERRUPTION_END = Policy(end_interruption)

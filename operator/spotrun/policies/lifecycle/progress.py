@@ -6,6 +6,7 @@ from dataclasses import replace
 from spotrun.api.field_types.amounts import Amount, Percent
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.status import CheckpointStatus, Progress
+from spotrun.policies.policy import Policy
 from spotrun.state.conditions import record
 from spotrun.state.job_state import NO_WORLD, JobState
 from spotrun.state.view import View
@@ -86,3 +87,6 @@ def _progress(reported: Reported, known: Progress | None) -> Progress:
         samples_per_second=rate,
         eta=eta,
     )
+
+
+PROGRESS = Policy(follow)

@@ -9,6 +9,7 @@ from spotrun.policies.lifecycle.schedule_windows import (
     opens,
     opens_again_seconds,
 )
+from spotrun.policies.policy import Policy, Wakes
 from spotrun.state.conditions import find, holds_since, read_reason, state
 from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View
@@ -70,7 +71,7 @@ def what_holds(view: View, status: JobState) -> str:
     return "; ".join(f"{who}: {words.get(who, who.purpose)}" for who in status.suspended_by or ())
 
 
-def schedule_again_seconds(view: View) -> float | None:
+def schedule_again_seconds(view: View, _status: JobState) -> float | None:
     """Return when the schedule suspends or resumes the job, or its message becomes more exact."""
     schedule = view.job.spec.schedule
     if schedule is None:
@@ -110,3 +111,6 @@ _CONDITIONS = {
     SuspendedBy.IDLE: ConditionType.IDLE,
 }
 """Which say in their own words how that ends."""
+
+SUSPENSION = Policy(suspend, wake_after=schedule_again_seconds, wakes=Wakes.UNTIL_ALL_HAVE_LEFT)
+CHECKPOINT_BEFORE_SUSPENSION = Policy(wake_after=checkpoint_again_seconds)

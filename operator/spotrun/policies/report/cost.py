@@ -11,6 +11,7 @@ from spotrun.policies.cost.goodput.ratio import with_goodput
 from spotrun.policies.cost.goodput.steps import with_work
 from spotrun.policies.cost.goodput.waste import waste_shown
 from spotrun.policies.cost.pricing import state_pricing
+from spotrun.policies.policy import Policy
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.cost import Cost
 from spotrun.state.view import View
@@ -49,3 +50,6 @@ def _shown(view: View, status: JobState, now: Bill) -> Cost:
 
 def _rounded(usd: Usd | None) -> Usd | None:
     return None if usd is None else to_show(usd)
+
+
+COST = Policy(show_cost, is_for_readers=True)

@@ -15,6 +15,7 @@ from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType, Reason
 from spotrun.money.units import NO_USD, seconds_between
 from spotrun.policies.cost.bill import to_show
+from spotrun.policies.policy import Policy
 from spotrun.state.actions import Annotate, Announce
 from spotrun.state.conditions import find, read_reason
 from spotrun.state.job_state import JobState
@@ -40,10 +41,10 @@ def annotations(view: View, status: JobState) -> tuple[Annotate, ...]:
     return (Annotate(wanted),)
 
 
-def final_cost(old: JobState, new: JobState) -> tuple[Announce, ...]:
+def final_cost(view: View, status: JobState) -> tuple[Announce, ...]:
     """The last word on what a job cost, once all its workers are settled."""
-    cost = new.cost
-    if not _is_final(new) or _is_final(old) or cost.usd is None:
+    cost = status.cost
+    if not _is_final(status) or _is_final(view.job.status) or cost.usd is None:
         return ()
     words = [f"the job has cost {cost.usd} in all"]
     if cost.on_demand_usd is not None and cost.saved_usd is not None:
@@ -53,7 +54,7 @@ def final_cost(old: JobState, new: JobState) -> tuple[Announce, ...]:
         words.append(f"lost work: {cost.lost_work_usd}")
     if cost.pricing is Pricing.PARTIAL:
         words.append("not all prices were known")
-    reason = read_reason(new.reason, Reason.COMPLETED)
+    reason = read_reason(status.reason, Reason.COMPLETED)
     return (Announce(reason, "; ".join(words)),)
 
 
@@ -133,3 +134,6 @@ def _usd(status: JobState) -> Decimal:
 def _level(status: JobState) -> str | None:
     stated = find(status, ConditionType.WITHIN_BUDGET)
     return stated.reason if stated is not None else None
+
+
+COST_ANNOUNCEMENTS = Policy(actions=annotations, announce=final_cost)

@@ -9,6 +9,7 @@ from spotrun.policies.deadline.pacing import Course, is_reachable, missed_by_sec
 from spotrun.policies.deadline.policy import finishes_by
 from spotrun.policies.placement.ranking import Ranked
 from spotrun.policies.placement.supply import supply
+from spotrun.policies.policy import Policy
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View, holds_back
@@ -76,3 +77,6 @@ def _first(ranked: tuple[Ranked, ...]) -> Ranked | None:
 def _round(number: float) -> str:
     """To two digits that count, for a message that does not change all the time."""
     return f"{float(f'{number:.1e}'):g}"
+
+
+DEADLINE_CONDITION = Policy(check_schedule)

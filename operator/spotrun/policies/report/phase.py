@@ -11,6 +11,7 @@ from spotrun.api.status import Allowed, WorkersStatus
 from spotrun.policies.failures.node_rejections import why_rejected
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.lifecycle.suspension import what_holds, why_suspended
+from spotrun.policies.policy import Policy
 from spotrun.policies.queueing.gang import gives_back, lacks_quota, must_wait, only_asks
 from spotrun.policies.queueing.partial_capacity_status import rests, why_fewer
 from spotrun.policies.queueing.quota import is_over_quota, need
@@ -230,3 +231,6 @@ def _template(view: View, status: JobState) -> JobState:
         return status
     message = "pods of this template were accepted"
     return state(view, status, kind, Reason.TRAINING, message, holds=True)
+
+
+PHASE = Policy(describe)

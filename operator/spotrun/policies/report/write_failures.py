@@ -2,6 +2,7 @@
 
 from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.names import ConditionType, Reason
+from spotrun.policies.policy import Policy
 from spotrun.state.conditions import state, unsay
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
@@ -24,3 +25,6 @@ def why_undone(job: JobSnapshot) -> str | None:
     if job.undone is None:
         return None
     return f"{job.undone.what} keeps failing: {job.undone.words}"[:MAX_MESSAGE_CHARS]
+
+
+WRITE_FAILURES = Policy(check_writes)

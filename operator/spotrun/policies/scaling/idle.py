@@ -13,6 +13,7 @@ from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, Reason, SuspendedBy
 from spotrun.api.spec.limits import Idle, IdleDuration
 from spotrun.api.spec.workers import TargetResource
+from spotrun.policies.policy import Policy
 from spotrun.policies.scaling.utilization.gauges import used_by_pod, used_share
 from spotrun.state.conditions import find, holds_since, state
 from spotrun.state.job_state import JobState
@@ -153,3 +154,7 @@ def _words(crew: list[Worker], *, is_stuck: bool) -> str:
     told = (worker.agent.report.progress for worker in crew if worker.agent is not None)
     step = max((one.step for one in told if one is not None), default=0)
     return f"for {_MINUTES} min no worker has made a step beyond step {step}{_ADVICE}"
+
+
+IDLE_SUSPENSION = Policy(hold_idle)
+IDLENESS = Policy(watch_idleness, wake_after=idle_again_seconds)

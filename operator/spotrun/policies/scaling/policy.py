@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from spotrun.api.names import ScalingReason
 from spotrun.api.spec.workers import ScalingMode
+from spotrun.policies.policy import Policy
 from spotrun.policies.scaling.choice import Choice, choose_size
 from spotrun.policies.scaling.gather import asked_size, needed_in_seconds, sizing_facts
 from spotrun.state.actions import Announce, Resize
@@ -50,13 +51,13 @@ def resizes(view: View, status: JobState) -> tuple[Resize, ...]:
     return (Resize(memory.size, f"{memory.reason}: {_last_why(status)}"),)
 
 
-def scaling_news(old: JobState, new: JobState) -> tuple[Announce, ...]:
+def scaling_news(view: View, status: JobState) -> tuple[Announce, ...]:
     """Tell of every decision about the size, to keep it included, when the answer is another."""
-    before, now = old.scaling, new.scaling
+    before, now = view.job.status.scaling, status.scaling
     if now.decisions == before.decisions:
         return ()
     reason = next((one for one in ScalingReason if one.value == now.reason), None)
-    return (Announce(reason, _last_why(new)),) if reason is not None else ()
+    return (Announce(reason, _last_why(status)),) if reason is not None else ()
 
 
 def scaling_again_seconds(view: View, status: JobState) -> float | None:
@@ -136,3 +137,8 @@ def _remember(status: JobState, memory: ScalingState) -> JobState:
 def _last_why(status: JobState) -> str:
     made = (one.why for one in reversed(status.decisions or ()) if one.what in DECISIONS)
     return next(made, "")
+
+
+SCALING = Policy(
+    choose_workers, wake_after=scaling_again_seconds, actions=resizes, announce=scaling_news
+)

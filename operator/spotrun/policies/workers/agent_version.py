@@ -1,6 +1,7 @@
 """Agents: those of an image that is too old are not understood, and the job says so."""
 
 from spotrun.api.names import ConditionType, Reason
+from spotrun.policies.policy import Policy
 from spotrun.state.conditions import find, state
 from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View
@@ -17,3 +18,6 @@ def check_agents(view: View, status: JobState) -> JobState:
         return state(view, status, kind, Reason.AGENT_TOO_OLD, message, holds=False)
     message = "every agent speaks a version that is served"
     return state(view, status, kind, Reason.TRAINING, message, holds=True)
+
+
+AGENT_VERSION = Policy(check_agents)

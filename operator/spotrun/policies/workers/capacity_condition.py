@@ -11,6 +11,7 @@ from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, Reason
 from spotrun.policies.placement.excluded_zones import why_left_out
 from spotrun.policies.placement.policy import why_forbidden, why_no_pool
+from spotrun.policies.policy import Policy
 from spotrun.policies.queueing.gang import must_wait
 from spotrun.policies.queueing.partial_capacity_status import asks_for_fewer
 from spotrun.policies.workers.policy import target_size
@@ -78,3 +79,6 @@ def _said(what: str, words: Iterable[str]) -> str | None:
     if not counted:
         return None
     return f"{counted.total()} {what}: {counted.most_common(1)[0][0]}"
+
+
+CAPACITY = Policy(check_capacity)

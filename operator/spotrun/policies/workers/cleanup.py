@@ -10,6 +10,7 @@ from spotrun.api.names import ConditionType, Phase
 from spotrun.policies.budget.policy import is_spent
 from spotrun.policies.cost.charges.times import ended_at
 from spotrun.policies.lifecycle.suspension import may_remove, who_holds
+from spotrun.policies.policy import Policy, Wakes
 from spotrun.policies.workers.policy import removals
 from spotrun.state.actions import DeleteJob, Remove, Withdraw
 from spotrun.state.conditions import holds_since
@@ -23,6 +24,7 @@ GOODBYE = timedelta(seconds=30)
 LAST_WORK = timedelta(minutes=10)
 """So long the scripts of those who trained may take for what follows their loop. To write weights
 of 100 GB at 200 MB/s takes 8 min; whatever never ends should not cost for much longer."""
+_DOUBT_SECONDS = 30.0  # until it is looked whether clocks agree by now
 
 
 def over_since(status: JobState) -> datetime | None:
@@ -61,6 +63,14 @@ def deletion_again_seconds(view: View, status: JobState) -> float | None:
     return finished.delete_after.seconds - (view.now - end).total_seconds()
 
 
+def doubt_again_seconds(view: View, status: JobState) -> float | None:
+    """Return when it is looked whether clocks agree by now; None where nothing waits for that."""
+    if view.is_time_sure:
+        return None
+    is_waiting = status.phase not in FINISHED or deletion_again_seconds(view, status) is not None
+    return _DOUBT_SECONDS if is_waiting else None
+
+
 def _goodbyes(view: View, status: JobState) -> dict[int, float]:
     """Return how long each worker of a finished job may still take to end by itself."""
     end = over_since(status)
@@ -97,3 +107,8 @@ def _goes_at(worker: Worker, end: datetime, *, is_busy: bool) -> datetime:
 def _is_called_off(view: View, status: JobState) -> bool:
     """Whether what would hold a job back that still trains holds for its last work as well."""
     return bool(who_holds(view, status)) or is_spent(view, status)
+
+
+CLEANUP = Policy(wake_after=goodbye_again_seconds, wakes=Wakes.ALWAYS, actions=departures)
+DELETION = Policy(wake_after=deletion_again_seconds, wakes=Wakes.ALWAYS, actions=deletions)
+CLOCK_DOUBT = Policy(wake_after=doubt_again_seconds, wakes=Wakes.ALWAYS)

@@ -13,6 +13,7 @@ from spotrun.api.status import MOST_AVOIDED
 from spotrun.policies.failures.backoff import nodes_to_avoid
 from spotrun.policies.failures.node_rejections import nodes_that_reject
 from spotrun.policies.placement.supply import patience_seconds, waits_seconds
+from spotrun.policies.policy import Policy
 from spotrun.state.actions import Withdraw
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
@@ -100,3 +101,6 @@ def _hosts(workers: Iterable[Worker]) -> Iterable[str]:
 
 def _gives_signs_of_life(worker: Worker) -> bool:
     return worker.agent is not None and worker.agent.heard_seconds <= _ALIVE_SECONDS
+
+
+NODE_AVOIDANCE = Policy(note_lost, wake_after=kept_away_again_seconds)

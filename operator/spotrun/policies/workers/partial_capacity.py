@@ -19,6 +19,7 @@ from spotrun.policies.placement.supply import (
     patience_seconds,
     waits_seconds,
 )
+from spotrun.policies.policy import Policy
 from spotrun.state.conditions import record
 from spotrun.state.job_state import NOTHING_UNUSED, JobState, Unused
 from spotrun.state.replicas import holds_all, whole
@@ -207,3 +208,6 @@ def _pause(view: View, status: JobState, held: _Held, times: int) -> timedelta:
 
 def _note(status: JobState, known: Unused) -> JobState:
     return status if known == status.unused else replace(status, unused=known)
+
+
+PARTIAL_CAPACITY = Policy(give_back_unused, wake_after=unused_again_seconds)

@@ -9,7 +9,15 @@ from spotrun.policies.failures.backoff import nodes_to_avoid
 from spotrun.policies.failures.node_rejections import waits_after_rejection
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.lifecycle.suspension import why_suspended
-from spotrun.policies.placement.policy import lasting, missing, retiring, why_placed, withdrawals
+from spotrun.policies.placement.policy import (
+    lasting,
+    missing,
+    placement_again_seconds,
+    retiring,
+    why_placed,
+    withdrawals,
+)
+from spotrun.policies.policy import Policy
 from spotrun.policies.queueing.gang import gives_back, must_wait
 from spotrun.policies.queueing.partial_capacity_status import asks_for_fewer, rests
 from spotrun.policies.workers.device_claims import lacks_processes
@@ -50,6 +58,11 @@ def target_size(view: View, status: JobState) -> int:
     if is_refused(view, status) or lacks_processes(view, status):
         return 0
     return wanted(view.job.spec.workers)
+
+
+def workers_again_seconds(view: View, status: JobState) -> float | None:
+    """Return when workers may be missing, or placed otherwise, though nothing happens."""
+    return placement_again_seconds(view, status, target_size(view, status))
 
 
 def creations(view: View, status: JobState) -> tuple[Create, ...]:
@@ -181,3 +194,6 @@ def _has_failed(worker: Worker) -> bool:
 
 def _remove(worker: Worker, reason: Reason, why: str) -> Remove:
     return Remove(worker.serial, worker.pod.uid, reason, why)
+
+
+WORKERS = Policy(give_numbers, wake_after=workers_again_seconds, actions=creations)

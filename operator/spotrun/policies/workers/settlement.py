@@ -13,6 +13,7 @@ from spotrun.policies.cost.bill import charged
 from spotrun.policies.cost.charges.times import may_still_cost, started_at
 from spotrun.policies.cost.spent import priced
 from spotrun.policies.placement.policy import missing
+from spotrun.policies.policy import Policy
 from spotrun.state.actions import Release
 from spotrun.state.job_state import JobState
 from spotrun.state.sizes import wanted
@@ -46,6 +47,13 @@ def releases(view: View, status: JobState) -> tuple[Release, ...]:
         for worker in view.job.workers
         if worker.pod.metered and worker.serial in settled
     )
+
+
+def kill_again_seconds(view: View, _status: JobState) -> float | None:
+    """Return when the next pod that is being deleted is killed; None: none is."""
+    kills = (w.pod.killed_at for w in view.alive if w.pod.deleting and w.pod.killed_at)
+    killed_at = min(kills, default=None)
+    return None if killed_at is None else (killed_at - view.now).total_seconds()
 
 
 def owed(view: View, status: JobState) -> tuple[int, ...]:
@@ -102,3 +110,6 @@ def _owed_in_vain(view: View, status: JobState) -> tuple[int, ...]:
     surplus = open_numbers[len(missing(view, status, size)) if size else 0 :]
     unseen = absent(view, status)
     return tuple(serial for serial in surplus if serial not in unseen)
+
+
+SETTLEMENT = Policy(settle, wake_after=kill_again_seconds, actions=releases)

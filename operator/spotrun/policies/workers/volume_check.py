@@ -1,6 +1,7 @@
 """The checkpoint's volume: one that a single node can mount serves no job of several workers."""
 
 from spotrun.api.names import ConditionType, Reason
+from spotrun.policies.policy import Policy
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View
@@ -29,3 +30,6 @@ def check_volume(view: View, status: JobState) -> JobState:
         return state(view, status, kind, Reason.VOLUME_NOT_SHARED, _NOT_SHARED, holds=False)
     message = "every worker can mount the volume"
     return state(view, status, kind, Reason.TRAINING, message, holds=True)
+
+
+VOLUME = Policy(check_volume)

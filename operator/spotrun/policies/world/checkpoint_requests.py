@@ -7,6 +7,7 @@ from spotrun.api.names import ConditionType
 from spotrun.api.status import How
 from spotrun.policies.placement.on_demand_need import checkpoint_would_help
 from spotrun.policies.placement.policy import retiring
+from spotrun.policies.policy import Policy
 from spotrun.state.conditions import holds_since
 from spotrun.state.job_state import JobState, Orders
 from spotrun.state.replicas import holds_all, whole
@@ -85,3 +86,6 @@ def _leaves_too_few(view: View, status: JobState) -> bool:
     crew = training(status)
     rest = [worker for worker in view.staying if worker.is_ready or worker.serial in crew]
     return not whole(rest, view.job.spec.workers)
+
+
+CHECKPOINT_REQUESTS = Policy(order_checkpoint)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from spotrun.api.status import How
 from spotrun.policies.failures.hang import hang_again_seconds, is_hung
+from spotrun.policies.policy import Conclude, Policy
 from spotrun.policies.world.broken_group import has_lost_touch, meet_anew
 from spotrun.policies.world.join_timeout import (
     arrival_again_seconds,
@@ -26,7 +27,7 @@ from spotrun.policies.world.resize import (
 )
 from spotrun.policies.world.start import start, start_again_seconds
 from spotrun.state.job_state import JobState
-from spotrun.state.view import Policy, View, holds_back
+from spotrun.state.view import View, holds_back
 from spotrun.state.worker_outcomes import FOUND_LEADER_SECONDS, NEW_LEADER_SECONDS
 from spotrun.state.world_members import counted_on, failed, gone, relied_on, some_unheard, training
 from spotrun.state.world_transitions import publish
@@ -65,7 +66,7 @@ def _next(view: View, status: JobState) -> JobState:
     return resize(view, status)
 
 
-_TROUBLES: tuple[tuple[Callable[[View, JobState], object], Policy], ...] = (
+_TROUBLES: tuple[tuple[Callable[[View, JobState], object], Conclude], ...] = (
     (gone, after_loss),
     (failed, after_failure),
     (is_overdue, leave_out_the_late),
@@ -110,3 +111,6 @@ def _disband(view: View, status: JobState) -> JobState:
     if not world.members and not world.state_holders:
         return status
     return publish(view, status, [], How.RESTART, "no workers are wanted", switch=False)
+
+
+WORLD = Policy(next_world, wake_after=again_seconds)

@@ -15,6 +15,7 @@ from spotrun.policies.cost.bill import Bill, bill, rate_of
 from spotrun.policies.cost.charges.times import ended_at
 from spotrun.policies.cost.goodput.steps import first_step, step_seconds
 from spotrun.policies.cost.goodput.waste import with_waited
+from spotrun.policies.policy import Policy
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.cost import Accumulators, Cost
 from spotrun.state.view import View
@@ -92,3 +93,6 @@ def _furthest(view: View) -> Progress | None:
 
 def _rounded(usd: Usd | None) -> Usd | None:
     return None if usd is None else Usd(round(usd.exact, _STEP_PLACES)).as_stored
+
+
+GOODPUT = Policy(count_useful, is_for_readers=True)

@@ -10,6 +10,7 @@ from statistics import median
 
 from spotrun.money.units import NO_USD, Usd
 from spotrun.policies.cost.bill import bill
+from spotrun.policies.policy import Policy
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.cost import Accumulators
 from spotrun.state.view import View
@@ -53,3 +54,6 @@ def _with_stalls(sums: Accumulators, usd: Usd, seconds: Decimal, world: int) -> 
         checkpoint_seconds=round(seconds, 12),
         checkpoint_generation=world,
     )
+
+
+SAVE_STALLS = Policy(count_saving, is_for_readers=True)

@@ -18,6 +18,7 @@ from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour, seconds_betwee
 from spotrun.policies.cost.bill import bill, to_show
 from spotrun.policies.cost.goodput.save_stalls import saving_seconds
 from spotrun.policies.cost.transfer import with_transfer
+from spotrun.policies.policy import Policy
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.stored.cost import Accumulators, Cost
@@ -249,3 +250,6 @@ def _with_forecast(cost: Cost, status: JobState, spent: Usd) -> Cost:
         forecast_low_usd=to_show(found.low) if found is not None else None,
         forecast_high_usd=to_show(found.high) if found is not None else None,
     )
+
+
+STEPS = Policy(count_work, is_for_readers=True)
