@@ -1,1 +1,1 @@
-"""What fails, what hangs, and how soon it is tried again."""
+"""Failures and hangs of the training, and how soon it is tried again."""

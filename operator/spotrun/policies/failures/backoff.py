@@ -1,4 +1,4 @@
-"""What a failure leads to besides the next attempt: a pause that grows, and nodes to keep off."""
+"""The effects of a failure besides the next attempt: a pause that grows, and nodes to keep off."""
 
 from collections import Counter
 from collections.abc import Iterable

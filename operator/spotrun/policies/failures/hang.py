@@ -30,19 +30,19 @@ def is_hung(view: View, status: JobState) -> bool:
 
 
 def hang_again_seconds(view: View, status: JobState) -> float | None:
-    """How long the world may still stand; 0 or less: too long. None: that cannot be said."""
+    """Return how long the world may still stand; 0 or less: too long. None: that cannot be said."""
     stepping = _stepping(view, status)
     stands = _since_a_sign(stepping)
     return None if stands is None else _limit_seconds(view, stepping) - stands
 
 
 def stands_seconds(view: View, status: JobState) -> float | None:
-    """How long ago the last sign of life was; None: that cannot be said."""
+    """Return how long ago the last sign of life was; None: that cannot be said."""
     return _since_a_sign(_stepping(view, status))
 
 
 def _stepping(view: View, status: JobState) -> list[Agent]:
-    """Those who train and have finished a step; none where not all are there and heard."""
+    """Return the agents that train and have finished a step; none if one is away or not heard."""
     if holds_back(status) or gone(view, status) or missing(view, status):
         return []
     crew = members(view, status)

@@ -35,14 +35,14 @@ class _Rank:
 
 
 def standstill(view: View, status: JobState, seconds: float) -> str:
-    """What is to be said of a world in which no step was finished for so long."""
+    """Describe a world in which no step was finished for so long."""
     reached = f" at step {status.progress.step}" if status.progress is not None else ""
     who = _who_differs(view, status)
     return f"no step was finished for {_length(seconds)}{reached}{f': {who}' if who else ''}"
 
 
 def _who_differs(view: View, status: JobState) -> str:
-    """Who of several ranks did not stop with the others; empty where that is not known."""
+    """Say which of several ranks did not stop with the others; empty where that is not known."""
     ranks = _heard(view, status)
     if len(ranks) < 2:
         return ""
@@ -55,7 +55,7 @@ def _who_differs(view: View, status: JobState) -> str:
 
 
 def _heard(view: View, status: JobState) -> list[_Rank]:
-    """Those who tell of the present world, by rank; a worker's processes speak with one voice."""
+    """Return the ranks that tell of the present world; one voice for a worker."""
     found, processes = [], view.job.processes
     for place, serial in enumerate(training(status)):
         worker = view.by_serial.get(serial)

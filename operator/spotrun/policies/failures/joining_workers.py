@@ -44,7 +44,7 @@ class FailedNewcomer:
 
     @property
     def words(self) -> str:
-        """What is said of it."""
+        """The description of the failure."""
         code = f", exit code {self.exit_code}" if self.exit_code is not None else ""
         where = f" on node {self.node}" if self.node else ""
         said = f": {self.message}" if self.message else ""
@@ -74,7 +74,7 @@ def held_back(view: View, status: JobState) -> frozenset[int]:
 
 
 def retry_newcomers_again_seconds(view: View, status: JobState) -> float | None:
-    """How long that pause still is; None if there is none."""
+    """Return how long that pause still is; None if there is none."""
     known = noted(status)
     return pause_seconds(view, known.retry_at) if known is not None else None
 
@@ -164,13 +164,13 @@ def _are_well(view: View, status: JobState) -> bool:
 
 
 def _newcomers(view: View, status: JobState) -> list[Worker]:
-    """Whoever has a pod and does not train yet; nobody while no others train."""
+    """Return the workers with a pod that do not train yet; none while no others train."""
     settled_in = set(training(status)) - on_trial(view, status)
     return [w for w in view.job.workers if w.serial not in settled_in] if settled_in else []
 
 
 def _failed(view: View, status: JobState, newcomers: list[Worker]) -> list[Worker]:
-    """Whose processes failed on the way into the newest world; of those who are in it the first."""
+    """Return who failed on the way into the newest world; of those who are in it the first."""
     world, known = status.world, noted(status)
     if not newcomers:
         return []
@@ -188,7 +188,7 @@ def _failed(view: View, status: JobState, newcomers: list[Worker]) -> list[Worke
 
 
 def _ready_seconds(worker: Worker) -> float:
-    """Who has failed waits for another world since."""
+    """Seconds that a worker has waited for another world, as it does since it failed."""
     return (worker.agent.ready_seconds or 0.0) if worker.agent is not None else 0.0
 
 
@@ -216,5 +216,5 @@ def _ended(view: View, status: JobState, newcomers: list[Worker]) -> Iterator[Fa
 
 
 def noted(status: JobState) -> Newcomers | None:
-    """What is remembered of newcomers that failed."""
+    """Return what is remembered of newcomers that failed."""
     return status.restarts.newcomers

@@ -55,7 +55,7 @@ def nodes_that_reject(view: View, status: JobState) -> tuple[str, ...]:
 
 
 def rejection_again_seconds(view: View, status: JobState) -> float | None:
-    """When workers are made again, and when they may go to those nodes again."""
+    """Return when workers are made again, or may go to those nodes again."""
     known = status.rejections
     if known is None:
         return None
@@ -65,7 +65,7 @@ def rejection_again_seconds(view: View, status: JobState) -> float | None:
 
 
 def why_rejected(view: View, status: JobState) -> str | None:
-    """What a node said that rejected a worker of late, while there are too few with a node."""
+    """Return what a node said that rejected a worker of late, while too few have a node."""
     known = status.rejections
     if known is None or view.now >= _avoided_until(known):
         return None

@@ -34,7 +34,7 @@ VERDICT_AFTER = timedelta(seconds=5)
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong, in the words of the first who said so."""
+    """A failure, in the words of the first who said so."""
 
     reason: Reason
     exit_code: int | None
@@ -79,7 +79,7 @@ def waits_for_retry(view: View, status: JobState) -> bool:
 
 
 def retry_again_seconds(view: View, status: JobState) -> float | None:
-    """When the next pause is over, of all or of newcomers that failed; None if there is none."""
+    """Return when the next pause is over, of all or of failed newcomers; None if there is none."""
     pauses = (_pause_seconds(view, status), retry_newcomers_again_seconds(view, status))
     return min((seconds for seconds in pauses if seconds is not None), default=None)
 
@@ -89,7 +89,7 @@ def _pause_seconds(view: View, status: JobState) -> float | None:
 
 
 def verdict_again_seconds(view: View, status: JobState) -> float | None:
-    """When the job is to be ended, unless the failure turns out to be none."""
+    """Return when the job is to be ended, unless the failure turns out to be none."""
     restarts = status.restarts
     if status.phase in FINISHED or restarts.counted_since is None:
         return None
@@ -122,7 +122,7 @@ def _count(view: View, status: JobState, failure: Failure) -> JobState:
 
 
 def _peers(view: View, status: JobState) -> frozenset[int]:
-    """Those whose failures follow from what is known already."""
+    """Return the workers whose failures follow from what is known already."""
     is_known = waits_for_retry(view, status) or _somebody_was_taken(view, status) is not None
     return frozenset(training(status)) if is_known else frozenset()
 

@@ -1,1 +1,1 @@
-"""Where workers go: pools that can take them, in the order of what they cost with interruptions."""
+"""The places for workers: pools that can take them, by what they cost with interruptions."""

@@ -1,4 +1,4 @@
-"""Who takes over from whom: lasting workers give way to spot where it pays, spot where it must.
+"""Replacement of workers by others: lasting ones give way to spot if it pays, spot if it must.
 
 The old worker trains until the new one is ready. So its state has to survive the change: in process
 one worker hands it to the next, otherwise a checkpoint does.
@@ -53,13 +53,13 @@ def given_up(view: View, status: JobState, size: int, now: There, needed: Needs)
 
 
 def given_back(now: There, needed: Needs, old: Sequence[Worker]) -> frozenset[int]:
-    """Of the lasting workers that may be given back those that are not needed."""
+    """Return those of the lasting workers that may be given back and are not needed."""
     excess = max(len(now.lasting) - needed.lasting, 0)
     return frozenset(worker.serial for worker in old[:excess])
 
 
 def stays_again_seconds(view: View, status: JobState, lasting: Sequence[Worker]) -> list[float]:
-    """When each of the lasting workers has been there long enough."""
+    """Return when each of the lasting workers has been there long enough."""
     stays_seconds = _stays_seconds(view, status)
     return [stays_seconds - _age_seconds(view, worker) for worker in lasting]
 
@@ -74,7 +74,7 @@ def _is_dearer(had: Supply, worker: Worker) -> bool:
 
 
 def _stays_seconds(view: View, status: JobState) -> float:
-    """How long a lasting worker stays at least: its launch has to pay off."""
+    """Return how long a lasting worker stays at least: its launch has to pay off."""
     way = course(view, status)
     usual_seconds, _ = changeovers(status.pace)
     return paid_off_seconds(way) if way is not None else _LAUNCHES * usual_seconds

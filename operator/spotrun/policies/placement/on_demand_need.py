@@ -1,4 +1,4 @@
-"""How many lasting (on-demand or reserved) workers a job needs now, and why.
+"""The lasting (on-demand or reserved) workers that a job needs now, and why.
 
 For the deadline this is Uniform Progress, counted in workers; without one, `fallbackAfter`.
 """
@@ -45,7 +45,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class Hope:
-    """What spot capacity may do soon."""
+    """The nodes that spot capacity may still bring soon."""
 
     size: int  # wanted workers
     spot: int  # workers that spot pools may still give within their usual time
@@ -159,7 +159,7 @@ def _may_rely_on_spot(way: Course) -> bool:
 
 
 def _next(way: Course, kept: Course) -> float | None:
-    """When the job falls behind, or has no more time to wait, if nothing is done until then."""
+    """Return when the job falls behind, or has no more time to wait, if nothing is done."""
     waits = (
         behind_in_seconds(kept),
         *(spare_seconds(one, number) for one in (way, kept) for number in (1, 2)),

@@ -45,7 +45,7 @@ _FORBIDDEN_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Plan:
-    """How many workers without a node there should be of each capacity, and who is replaced."""
+    """The number of workers without a node to have of each capacity, and who is replaced."""
 
     spot: int = 0
     lasting: int = 0
@@ -83,7 +83,7 @@ def _within_rate(view: View, needed: Needs) -> Needs:
 
 
 def missing(view: View, status: JobState, size: int) -> tuple[Placed, ...]:
-    """Where the workers are to be asked from that there are too few of, lasting ones first."""
+    """Return where missing workers are to be asked from, lasting ones first."""
     if why_forbidden(view):
         return ()
     too_many = _in_full_slots(view, status, size)
@@ -107,12 +107,12 @@ def missing(view: View, status: JobState, size: int) -> tuple[Placed, ...]:
 
 
 def _of_no_pool(view: View) -> Placed:
-    """Where a worker may be that no known pool can take."""
+    """Return where a worker may be that no known pool can take."""
     return Placed(capacity=Capacity.ON_DEMAND if offered(view).excludes_spot else None)
 
 
 def _of_no_use(view: View, number: int) -> int:
-    """How many of so many could not train, where limits of pools or zones allow no more."""
+    """Return how many of so many could not train, where limits of pools or zones allow no more."""
     usable = largest(view.job.spec.workers, number)
     return number - usable if usable else 0
 
@@ -123,7 +123,7 @@ def why_forbidden(view: View) -> str:
 
 
 def _in_full_slots(view: View, status: JobState, size: int) -> int:
-    """How many hold a part of the model that enough others hold: they fill no place.
+    """Return how many hold a part of the model that enough others hold: they fill no place.
 
     They may hold the state, too, so that they cannot go before there is a world without them.
     """
@@ -135,14 +135,14 @@ def _in_full_slots(view: View, status: JobState, size: int) -> int:
 
 
 def retiring(view: View, status: JobState, size: int) -> frozenset[int]:
-    """Who trains only until a replacement from other capacity is ready."""
+    """Return who trains only until a replacement from other capacity is ready."""
     if not view.job.market.pools:
         return frozenset()
     return plan(view, status, size).leaving
 
 
 def lasting(view: View, status: JobState, size: int) -> list[Worker]:
-    """Those who stay, and for longer than until a replacement is ready."""
+    """Return the workers that stay, and for longer than until a replacement is ready."""
     going = retiring(view, status, size)
     return [worker for worker in view.staying if worker.serial not in going]
 
@@ -194,14 +194,14 @@ def why_no_pool(view: View, status: JobState, size: int) -> str:
 
 
 def fallback_again_seconds(view: View, status: JobState, size: int) -> float | None:
-    """When workers are needed on capacity that stays, if nothing happens until then."""
+    """Return when workers are needed on capacity that stays, if nothing happens until then."""
     if not view.job.market.pools or why_forbidden(view):
         return None
     return plan(view, status, size).needs.again_seconds
 
 
 def placement_again_seconds(view: View, status: JobState, size: int) -> float | None:
-    """When the placement may change though nothing happens."""
+    """Return when the placement may change though nothing happens."""
     if size and why_forbidden(view):
         return _FORBIDDEN_SECONDS
     if not view.job.market.pools or not size:
@@ -244,7 +244,7 @@ def _is_plain(view: View, had: Supply) -> bool:
 
 
 def _hope(view: View, size: int, now: There, had: Supply, returnable: int) -> Hope:
-    """What spot may still give: nothing where it was waited for in vain, or is known to be dry."""
+    """Return what spot may still give: nothing where it was awaited in vain, or is dry."""
     is_over = any(
         waits_seconds(view, worker) >= patience_seconds(view, worker)
         for worker in now.waiting_for_spot

@@ -1,4 +1,4 @@
-"""From which pools new workers are asked: a set with weights, the best first.
+"""The pools that new workers are asked from: a set with weights, the best first.
 
 Each rule leaves out what the job should not have, and is waived where it would leave nothing. Only
 what a user or an admin has limited is never waived.
@@ -32,7 +32,7 @@ _OTHER_ZONE = 0.5
 
 @dataclass
 class Shares:
-    """How many workers of the job are in each pool and zone, and how many may be."""
+    """The job's workers in each pool and zone, and how many there may be."""
 
     size: int
     least: int
@@ -54,7 +54,7 @@ class Shares:
         self.zones[zone] += 1
 
     def excess(self, pool: str, zone: str) -> int:
-        """By how many one more would exceed the limits; a single worker never does.
+        """Return by how many one more would exceed the limits; a single worker never does.
 
         Where the zone is not known it may be any.
         """
@@ -67,7 +67,7 @@ class Shares:
 
 
 def shares(view: View) -> Shares:
-    """What the job's workers take up now."""
+    """Return what the job's workers take up now."""
     placement, workers = view.job.spec.placement, view.job.spec.workers
     found = Shares(
         wanted(workers),
@@ -84,7 +84,7 @@ def shares(view: View) -> Shares:
 
 
 def acceptable(view: View, ranked: list[Ranked]) -> list[Ranked]:
-    """Those that new workers may be asked from now."""
+    """Return the pools that new workers may be asked from now."""
     ranked = [one for one in ranked if not _is_full(one.pool)]
     for rule in _RULES:
         ranked = rule(view, ranked) or ranked
@@ -125,14 +125,14 @@ def below_on_demand(view: View, spot: list[Ranked], lasting: list[Ranked]) -> li
 
 
 def without_traffic(one: Ranked) -> Ranked:
-    """What would be expected of a pool if traffic between zones cost nothing."""
+    """Return what would be expected of a pool if traffic between zones cost nothing."""
     return replace(one, score=replace(one.score, transfer_usd_per_hour=0.0))
 
 
 def places(
     view: View, ranked: list[Ranked], capacity: Capacity, number: int, taken: Shares
 ) -> list[Placed]:
-    """Where so many new workers are asked from; fewer where limits allow no more."""
+    """Return where so many new workers are asked from; fewer where limits allow no more."""
     slots = Counter(believed_room(view))
     order = slots if slots.total() > 0 else untried_room(view)
     single = main_zone(view, ranked) if view.job.spec.placement.zones is Zones.SINGLE else ""
@@ -158,7 +158,7 @@ def places(
 
 
 def _open(ranked: Sequence[Ranked], slots: Counter[str]) -> Sequence[Ranked]:
-    """Those that a set may name: without the room that others were just given.
+    """Return the pools that a set may name: without the room that others were just given.
 
     A worker that prefers it may be scheduled before them, and they would wait for that very room.
     """
@@ -186,7 +186,7 @@ def _one_model(view: View, ranked: list[Ranked]) -> list[Ranked]:
 
 
 def _zones(view: View, ranked: list[Ranked]) -> list[Ranked]:
-    """With Single one zone; with Auto none whose traffic makes it dearer than on-demand at home."""
+    """Keep one zone with Single; with Auto, those no dearer by traffic than on-demand at home."""
     zones = view.job.spec.placement.zones
     if zones is Zones.ANY or not ranked or wanted(view.job.spec.workers) == 1:
         return ranked

@@ -31,12 +31,12 @@ class Ranked:
 
     @property
     def usd_per_work(self) -> float:
-        """What counts when pools are compared."""
+        """The cost by which pools are compared."""
         return self.score.usd_per_work
 
 
 def rank(view: View, status: JobState, pools: Sequence[PoolFacts], new: int) -> list[Ranked]:
-    """What is expected of these pools, the best first, when so many new workers are to come."""
+    """Return what is expected of these pools, the best first, for so many new workers."""
     market = view.job.market.pools
     bare = sorted((_rank(view, status, pool, market) for pool in pools), key=_order)
     if status.pace is None or view.job.sync_bytes_per_step is None or not bare:
@@ -100,7 +100,7 @@ def _homes(view: View, ranked: Sequence[Ranked]) -> frozenset[Place]:
 
 
 def _crossing_gb_per_hour(view: View, status: JobState, zones: int) -> float:
-    """What would cross to and from one zone more, of all rings in which gradients are added up."""
+    """Return what would cross to and from one zone more, of all gradient rings."""
     pace, sent, workers = status.pace, view.job.sync_bytes_per_step, view.job.spec.workers
     apart = workers.per_replica
     ring = wanted(workers) // apart

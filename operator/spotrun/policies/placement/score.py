@@ -1,4 +1,4 @@
-"""What a worker in a pool is expected to cost per unit of useful work.
+"""The expected cost of a worker in a pool per unit of useful work.
 
     [price + transfer + interruptions per hour x cost of one] / speed
 
@@ -47,7 +47,7 @@ class Score:
 
     @property
     def expected_usd_per_hour(self) -> float:
-        """With traffic between zones and with what interruptions cost."""
+        """The price with traffic between zones and with what interruptions cost."""
         lost = self.interruptions_per_hour * self.interruption_usd
         return self.usd_per_hour + self.transfer_usd_per_hour + lost
 
@@ -86,12 +86,12 @@ def node_usd_per_hour(pool: PoolFacts, market: Iterable[PoolFacts]) -> tuple[flo
 
 @functools.lru_cache(maxsize=1024)  # of few models, asked for at every look
 def speed_of(accelerator: str) -> float:
-    """How fast a GPU model is in comparison to others; 1 where nothing is known."""
+    """Return how fast a GPU model is in comparison to others; 1 where nothing is known."""
     words = re.split(r"[^A-Z0-9]+", accelerator.upper())
     return next((_TFLOPS[word] for word in words if word in _TFLOPS), 100.0) / 100
 
 
 def link_usd_per_hour(one: Place, other: Place, gb_per_hour: float) -> float:
-    """What traffic between two places costs, the dearest known price where theirs is not."""
+    """Return what traffic between two places costs, the dearest known price where theirs is not."""
     price = usd_per_gb(one, other)
     return float(DEAREST_USD_PER_GB if price is None else price) * gb_per_hour

@@ -1,4 +1,4 @@
-"""What can be had for a job now, and what it has: ranked pools, and workers by their capacity."""
+"""The capacity that a job can get now, and has: ranked pools, and workers by their capacity."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -47,7 +47,7 @@ class There:
 
     @property
     def num_placed(self) -> int:
-        """How many have a node."""
+        """The number of workers with a node."""
         return len(self.spot) + len(self.lasting)
 
 
@@ -93,14 +93,14 @@ def _there(view: View) -> There:
 
 
 def waits_seconds(view: View, worker: Worker) -> float:
-    """For how long a worker has been waiting for a node."""
+    """Return for how long a worker has been waiting for a node."""
     if worker.pod.created_at is None:
         return 0.0
     return (view.now - worker.pod.created_at) / timedelta(seconds=1)
 
 
 def patience_seconds(view: View, worker: Worker) -> float:
-    """How long it may wait before other pools are asked."""
+    """Return how long it may wait before other pools are asked."""
     if worker.serial in view.job.turned_down:
         return TURNED_DOWN_SECONDS
     pools = [pool for name in worker.pod.pools if (pool := view.job.market.pool(name))]
@@ -110,7 +110,7 @@ def patience_seconds(view: View, worker: Worker) -> float:
 
 
 def tried_again_seconds(view: View, worker: Worker) -> float:
-    """How long the scheduler has yet to find a node for a worker; then that there is none is known.
+    """Return how long the scheduler still has to find a node; then it is known that there is none.
 
     For so long the job has to be known to lack nodes as well: else their room was believed in.
     """

@@ -1,1 +1,1 @@
-"""What is known of a CapacityPool, and which jobs it can serve."""
+"""Knowledge of a CapacityPool, and which jobs it can serve."""

@@ -79,7 +79,7 @@ def _forbids_any(job: JobSnapshot, pool: PoolFacts) -> str:
 
 
 def _why_not(job: JobSnapshot, pool: PoolFacts) -> str:
-    """In words why a pool cannot take a worker; empty if it can."""
+    """Say why a pool cannot take a worker; empty if it can."""
     return (
         _forbids(job, pool)
         or _not_allowed(job, pool)
@@ -168,7 +168,7 @@ def _other_labels(template: PodTemplate, pool: PoolFacts) -> str:
 
 
 def _labels_of(pool: PoolFacts) -> Mapping[str, tuple[str, ...]]:
-    """What is known of the labels of the pool's nodes: of a label that is not here, nothing is."""
+    """Return what is known of the labels of the pool's nodes: not listed: not known."""
     known: dict[str, tuple[str, ...]] = {}
     for keys, values in (
         (INSTANCE_TYPE_LABELS, pool.instance_types),

@@ -1,4 +1,4 @@
-"""How often a pool takes nodes away: a simple estimate that starts from what similar pools do.
+"""The rate at which a pool takes nodes away: an estimate that starts from similar pools.
 
 Lifetimes in recorded markets have heavy tails, so an average over a pool's past says little about
 one node. It is enough to tell a calm pool from a stormy one, which is all that a choice needs.
@@ -17,7 +17,7 @@ PRIOR_HOURS = 6.0
 
 
 def interruptions_per_hour(pool: PoolFacts, market: Sequence[PoolFacts]) -> float:
-    """How often a node of the pool is expected to be taken away, a bulk loss counted once.
+    """Return how often a node of the pool is expected to be taken away, a bulk loss counted once.
 
     What the pool itself has shown counts as far as it was watched; beyond that, what pools of the
     same region have shown; beyond that, what is usual.

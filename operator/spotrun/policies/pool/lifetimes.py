@@ -1,4 +1,4 @@
-"""How long nodes live before they are taken away, in few words that can be added to.
+"""The lives of nodes until they are taken away, in few words that can be added to.
 
 For each age: of how many nodes that reached it how many were taken before the next one. That is
 what a Nelson-Aalen estimate needs: a node that is given back, or is still there, counts as one that
@@ -38,7 +38,7 @@ class Life:
 
     @property
     def seconds(self) -> float:
-        """How long it was there; only of one that has ended."""
+        """The time that it was there, in seconds; only of one that has ended."""
         assert self.ended_at is not None, "it has ended"
         return max((self.ended_at - self.born_at).total_seconds(), 0.0)
 
@@ -53,7 +53,7 @@ class AtAge:
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """What is known of all ages; an age of which nothing is known has no entry."""
+    """Knowledge of all ages; an age of which nothing is known has no entry."""
 
     ages: Mapping[str, AtAge] = field(default_factory=dict)
 
@@ -101,7 +101,7 @@ class Lifetimes:
 
 
 def next_age_at(born_at: datetime, now: datetime) -> datetime | None:
-    """When a node reaches its next age; None if it has reached them all."""
+    """Return when a node reaches its next age; None if it has reached them all."""
     return min((born_at + age for age in AGES.values() if born_at + age > now), default=None)
 
 

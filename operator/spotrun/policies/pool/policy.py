@@ -1,4 +1,4 @@
-"""What is known of a pool: the next status, out of the last one and what was seen since.
+"""Knowledge of a pool: the next status, out of the last one and what was seen since.
 
 The status is all that is remembered: an operator that starts anew goes on from it. What happened up
 to `asOf` is in it, so nothing is counted twice.
@@ -73,7 +73,7 @@ class PoolSnapshot:
 
     @property
     def nodes(self) -> tuple[datetime, ...]:
-        """When each of the present nodes was made."""
+        """The time at which each of the present nodes was made."""
         return tuple(life.born_at for life in self.lives if life.ended_at is None)
 
 
@@ -88,7 +88,7 @@ def next_pool(pool: PoolSnapshot, now: datetime) -> CapacityPoolStatus:
 
 
 def seconds_to_write(pool: PoolSnapshot, new: CapacityPoolStatus) -> float:
-    """How long a status has to wait until it may be written."""
+    """Return how long a status has to wait until it may be written."""
     if pool.status.as_of is None:
         return 0.0
     is_age_only = new == pool.status.model_copy(
@@ -107,7 +107,7 @@ def is_forgotten(pool: PoolSnapshot, now: datetime) -> bool:
 
 
 def again_seconds(pool: PoolSnapshot, status: CapacityPoolStatus, now: datetime) -> float:
-    """When time alone changes something."""
+    """Return the seconds until time alone changes something."""
     moments = [next_age_at(born_at, now) for born_at in pool.nodes]
     moments += [one.time.datetime + DAY for one in status.interruptions or ()]
     moments += _dry_at(pool, status)
@@ -122,12 +122,12 @@ def again_seconds(pool: PoolSnapshot, status: CapacityPoolStatus, now: datetime)
 
 
 def patience_seconds(provision_seconds: float | None) -> float:
-    """How long to wait for a node before a pool is taken to be dry."""
+    """Return how long to wait for a node before a pool is taken to be dry."""
     return PATIENCE_SECONDS if provision_seconds is None else max(provision_seconds, 60.0)
 
 
 def _count(pool: PoolSnapshot, status: CapacityPoolStatus, now: datetime) -> CapacityPoolStatus:
-    """What is there now."""
+    """Count the nodes and workers that are there now."""
     nodes, empty_since = pool.nodes, status.empty_since
     if nodes:
         empty_since = None
@@ -145,7 +145,7 @@ def _count(pool: PoolSnapshot, status: CapacityPoolStatus, now: datetime) -> Cap
 
 
 def _quote(pool: PoolSnapshot, status: CapacityPoolStatus, now: datetime) -> CapacityPoolStatus:
-    """What a node costs: who has ever known a price keeps when it changed."""
+    """Note what a node costs: who has ever known a price keeps when it changed."""
     old = status.price or Price()
     price = pool.quote.usd_per_hour.amount if pool.quote is not None else None
     recent = old.recent or ()
@@ -174,7 +174,7 @@ def _command_to_price(pool: PoolSnapshot) -> str:
 
 
 def _said_at(quote: Quote | None, old: Price, new: Price) -> Time | None:
-    """That a source says the same again is worth a write only so often."""
+    """Return when the source said it; that it says the same again is rarely worth a write."""
     if quote is None or quote.as_of is None:
         return None
     is_same = new.model_copy(update={"as_of": old.as_of}) == old
@@ -259,7 +259,7 @@ def _interruptions(
 
 
 def _ages(pool: PoolSnapshot, status: CapacityPoolStatus, now: datetime) -> CapacityPoolStatus:
-    """How long nodes live."""
+    """Note how long nodes live."""
     since = status.as_of.datetime if status.as_of is not None else None
     known = Lifetimes.read(status.lifetimes).observe(pool.lives, since, now)
     return status.model_copy(update={"lifetimes": str(known) or None})
@@ -283,7 +283,7 @@ def _is_new(status: CapacityPoolStatus, moment: datetime | None) -> bool:
 
 
 def _dry_at(pool: PoolSnapshot, status: CapacityPoolStatus) -> list[datetime]:
-    """When it is concluded from each of those who wait that there are no more nodes."""
+    """Return when it follows, from each worker that waits, that there are no more nodes."""
     soon = timedelta(seconds=TURNED_DOWN_SECONDS)
     return [
         *(since + _patience(status) for since in _attempts(pool, pool.waiting)),

@@ -1,1 +1,1 @@
-"""How many workers a job is worth: measured throughput against money and time."""
+"""The number of workers that a job is worth: measured throughput against money and time."""

@@ -1,4 +1,4 @@
-"""What a size brings: how long a step takes there, as measured, or as its parts let expect.
+"""The benefit of a size: how long a step takes there, as measured, or as its parts let expect.
 
     step = max(computing, the time in which its data are delivered) + communication that shows
 
@@ -24,7 +24,7 @@ HIDDEN_LEAP = 2.0
 
 @dataclass(frozen=True)
 class Point:
-    """What was measured at a size."""
+    """A measurement at one size."""
 
     workers: int
     seconds: float
@@ -50,13 +50,13 @@ class Point:
 
 @dataclass(frozen=True)
 class Rounds:
-    """How many microbatches the busiest process has in a step."""
+    """The microbatches that the busiest process has in a step."""
 
     microbatches: int | None  # None: unknown, so the work divides evenly
     processes: int
 
     def at(self, workers: int) -> float:
-        """In a world of so many workers."""
+        """Return the microbatches in a world of so many workers."""
         if self.microbatches is None:
             return 1.0 / (workers * self.processes)
         return math.ceil(self.microbatches / (workers * self.processes))
@@ -72,13 +72,13 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Curve:
-    """How long a step takes at each size."""
+    """The time of a step at each size."""
 
     points: tuple[Point, ...]  # by size, at least one
     rounds: Rounds
 
     def seconds(self, size: int) -> float:
-        """At this size: as measured, or as those that were let expect."""
+        """Return a step's seconds at this size: as measured, or as those that were let expect."""
         known = self._seconds.get(size)
         if known is None:
             nearest = min(self.points, key=lambda point: abs(math.log(point.workers / size)))
@@ -108,7 +108,7 @@ class Curve:
 
     @property
     def prudent(self) -> float:
-        """So far it is gone without need."""
+        """The largest size that is tried without need."""
         largest = self.points[-1]
         is_alone = largest.workers * self.rounds.processes == 1
         is_hidden = is_alone or largest.exposed < _HIDDEN * largest.seconds
@@ -136,7 +136,7 @@ class Curve:
         return {point.workers: point.seconds for point in self.points}
 
     def _busy(self, size: int) -> float:
-        """In proportion to the rounds from one size; on the line over them through two."""
+        """Scale one size's time with the rounds; from two sizes, follow the line over them."""
         here = self.rounds.at(size)
         if len(self.points) == 1:
             [point] = self.points
@@ -146,7 +146,7 @@ class Curve:
         return max(_on_line(first, last, here), 0.0)
 
     def _delivery(self, size: int) -> float:
-        """As it is for all from one size; on the line over rounds through two."""
+        """Take one size's time for all sizes; from two, follow the line over the rounds."""
         known = [(point, point.delivery) for point in self.points if point.delivery is not None]
         if len(known) < 2:
             return known[0][1] if known else 0.0
@@ -157,7 +157,7 @@ class Curve:
         return max(_on_line(first, last, self.rounds.at(size)), 0.0)
 
     def _exposed(self, size: int) -> float:
-        """As a ring grows from one size; on lines through two.
+        """Let one size's time grow as a ring does; from two, follow lines through them.
 
         Traffic, (n-1)/n less what computing hides of it, lies on a line over 1/n, and latency on
         one over n; which of them it is is not known, so it is taken to be halfway. A single process

@@ -1,4 +1,4 @@
-"""How many workers a job should have: the policy, as a function of facts, memory and the time.
+"""The number of workers that a job should have: a function of facts, memory and time.
 
 What would be best is asked for only if it stays best for a while, if it can be had and paid for,
 and if the last change is complete. Everything that must not be forgotten is in the next memory.
@@ -62,7 +62,7 @@ def choose_size(facts: SizingFacts, memory: ScalingState, now: datetime) -> Choi
 
 
 def _hindrance(facts: SizingFacts, known: Curve | None) -> Pause | None:
-    """What has to be over before anything can be concluded."""
+    """Return what has to be over before anything can be concluded."""
     if not facts.running:
         return Pause.NOT_TRAINING
     cap = facts.cap
@@ -118,7 +118,7 @@ def _settle(facts: SizingFacts, memory: ScalingState, found: Wish, now: datetime
 def _with_rejection(
     facts: SizingFacts, memory: ScalingState, found: Wish, now: datetime
 ) -> ScalingState:
-    """What was in vain is not tried again soon; nor is a look taken again, should it be in vain."""
+    """Note what was in vain, so that neither it nor a look in vain is tried again soon."""
     known = curve(memory, facts)
     if facts.is_mute or known is None:
         is_vain = found.size < facts.running and _has_grown_last(facts, memory)
@@ -177,7 +177,7 @@ def _ask(facts: SizingFacts, memory: ScalingState, found: Wish, now: datetime) -
 
 
 def _numbers(facts: SizingFacts, found: Wish) -> dict[str, str]:
-    """What a decision was made on, beside its own: the size, and how fast it trains."""
+    """Return what a decision was made on, beside its own: the size and how fast it trains."""
     numbers = {"workers": str(facts.running), "wanted": str(facts.wanted), **found.numbers}
     if facts.step is not None:
         numbers["samplesPerSecond"] = f"{facts.step.samples_per_second:.3g}"
@@ -187,7 +187,7 @@ def _numbers(facts: SizingFacts, found: Wish) -> dict[str, str]:
 
 
 def _with_utilization(memory: ScalingState, facts: SizingFacts) -> ScalingState:
-    """What people want to see, to the percent; only a real difference is written."""
+    """Note what people want to see, to the percent; only a real difference is written."""
     used = ((gauge.resource.value, gauge.usage) for gauge in facts.gauges)
     told = {name: usage for name, usage in used if usage is not None}
     before = memory.utilization

@@ -1,4 +1,4 @@
-"""From a job's snapshot and status to the plain numbers that a choice of size is made from."""
+"""The plain numbers that a choice of size is made from, out of a job's snapshot and status."""
 
 from collections.abc import Iterable, Sequence
 from statistics import median
@@ -97,7 +97,7 @@ def step_times(crew: Sequence[Worker], present: int) -> StepTimes | None:
 
 
 def _microbatches(job: JobSnapshot, crew: Iterable[Worker]) -> int | None:
-    """Of a step; where several workers hold one copy of the model, each has its part of all."""
+    """Return the microbatches of a step; workers that share a copy of the model share them."""
     reports = (worker.agent.report for worker in crew if worker.agent is not None)
     told = [r.progress.microbatches for r in reports if r.progress and r.progress.microbatches]
     return max(told) * job.spec.workers.per_replica if told else None
@@ -137,7 +137,7 @@ def _needed(view: View, status: JobState, step: StepTimes | None) -> float | Non
 
 
 def needed_in_seconds(view: View, status: JobState) -> float | None:
-    """When the deadline needs more than the present size trains, if no step is made until then.
+    """Return when the deadline needs more than the present size trains, if no step is made.
 
     0 or less: it does already.
     """
@@ -161,7 +161,7 @@ def _changeover_seconds(view: View, status: JobState) -> float:
 
 
 def _life_seconds(view: View, crew: Iterable[Worker]) -> float | None:
-    """How long a worker that is added may be expected to stay; None: as long as the job."""
+    """Return how long a worker that is added may be expected to stay; None: as long as the job."""
     market = view.job.market
     on_spot = {w.node.pool for w in crew if w.node and w.node.capacity is Capacity.SPOT}
     pools = (pool for name in on_spot if (pool := market.pool(name)) is not None)
@@ -191,7 +191,7 @@ def _is_lacking(view: View, status: JobState) -> bool:
 
 
 def _free(view: View) -> int | None:
-    """How many more workers the market may have; None where somebody may make nodes for them."""
+    """Return how many more workers the market may have; None where nodes may be made for them."""
     pools = [one for one in view.job.market.pools if not one.retry_at or one.retry_at <= view.now]
     if any(pool.declared or pool.provision_seconds is not None for pool in pools):
         return None
@@ -199,6 +199,6 @@ def _free(view: View) -> int | None:
 
 
 def _accelerator(view: View, crew: Iterable[Worker]) -> str:
-    """Of the slowest kind nothing is known: a world of several is a kind of its own."""
+    """Return the GPU model; several are a kind of their own: the slowest is not known."""
     pools = (view.job.market.pool(w.node.pool) for w in crew if w.node is not None)
     return "+".join(sorted({pool.accelerator for pool in pools if pool and pool.accelerator}))

@@ -84,7 +84,7 @@ def hold_idle(view: View, status: JobState) -> JobState:
 
 
 def idle_again_seconds(view: View, status: JobState) -> float | None:
-    """When idleness has lasted long enough to be said, or to hold the job back."""
+    """Return when idleness has lasted long enough to be said, or to hold the job back."""
     stated, idle = find(status, ConditionType.IDLE), view.job.spec.idle
     if stated is None or _is_held(status) or _is_unheard(view, status):
         return None
@@ -99,7 +99,7 @@ def _is_held(status: JobState) -> bool:
 
 
 def _seconds_to_hold(view: View, status: JobState, idle: Idle) -> float | None:
-    """How much longer it may be idle; None: it is not. When it is said, some of that has passed."""
+    """Return how much longer it may be idle; None: it is not. Some has passed when it is said."""
     since = holds_since(status, ConditionType.IDLE)
     if since is None:
         return None
@@ -116,7 +116,7 @@ def _is_unheard(view: View, status: JobState) -> bool:
 
 
 def _crew(view: View, status: JobState) -> list[Worker]:
-    """Those who train, if all of them are there and say so."""
+    """Return the workers that train, if all of them are there and say so."""
     crew, present = members(view, status), generation(status)
     is_whole = len(crew) == len(training(status))
     return crew if is_whole and all(has_arrived(worker, present) for worker in crew) else []

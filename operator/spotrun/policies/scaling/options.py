@@ -24,20 +24,20 @@ class Wish:
 
 @dataclass(frozen=True)
 class Poor:
-    """What the last workers brought, as was measured with and without them."""
+    """The benefit of the last workers, as was measured with and without them."""
 
     workers: int  # without them
     efficiency: float
 
     @property
     def why(self) -> str:
-        """In words."""
+        """The reason in words."""
         return f"more workers than {self.workers} brought {self.efficiency:.2f} of what they add"
 
 
 @dataclass(frozen=True)
 class Options:
-    """What there is to choose from."""
+    """The sizes to choose from."""
 
     facts: SizingFacts
     curve: Curve
@@ -47,24 +47,24 @@ class Options:
 
     @property
     def larger(self) -> tuple[int, ...]:
-        """Those that may be grown to."""
+        """The sizes that may be grown to."""
         prudent = self.curve.prudent
         most = min(prudent, self.tried - 1 if self.tried else prudent)
         return tuple(size for size in self.sizes if self.base < size <= most)
 
     @property
     def smaller(self) -> tuple[int, ...]:
-        """Those that may be shrunk to."""
+        """The sizes that may be shrunk to."""
         return tuple(size for size in self.sizes if size < self.base)
 
     @cached_property
     def fit(self) -> frozenset[int]:
-        """Those that bring enough against every smaller one."""
+        """The sizes that bring enough against every smaller one."""
         return frozenset(efficient(self.curve, self.sizes, self.facts.min_efficiency))
 
     @cached_property
     def poor(self) -> Poor | None:
-        """What the last workers brought, if it is less than is asked."""
+        """The benefit of the last workers, if it is less than is asked."""
         known = [point.workers for point in self.curve.points]
         if self.base not in known:
             return None
@@ -74,11 +74,11 @@ class Options:
         return next((one for one in found if one.efficiency < least), None)
 
     def change(self, worth: Worth, size: int) -> Change:
-        """What a change to that size would gain and take."""
+        """Return the gain and the price of a change to that size."""
         return change(self.facts, self.curve, worth, self.base, size)
 
     def repaid(self, worth: Worth, sizes: Iterable[int]) -> list[int]:
-        """Those for which a change pays."""
+        """Return the sizes for which a change pays."""
         return [size for size in sizes if self.change(worth, size).is_repaid]
 
 

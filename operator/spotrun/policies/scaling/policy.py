@@ -61,7 +61,7 @@ def scaling_news(view: View, status: JobState) -> tuple[Announce, ...]:
 
 
 def scaling_again_seconds(view: View, status: JobState) -> float | None:
-    """When a size has been justified for long enough, or the deadline may need another one."""
+    """Return when a size has been justified for long enough, or the deadline may need more."""
     memory, scaling = status.scaling, view.job.spec.scaling
     if memory.size is None or not _is_auto(view.job):
         return None

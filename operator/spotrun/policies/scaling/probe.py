@@ -78,7 +78,7 @@ def _shows(known: Curve, size: int) -> bool:
 
 
 def _possible_ratio(those: Options, worth: Worth) -> float:
-    """What the same work would cost, against now, if no larger size waited."""
+    """Return what the same work would cost, against now, if no larger size waited."""
     curve = those.curve
     best = min(worth.per_hour(n) * curve.unhindered(n) for n in _to_be_had(those))
     return best / (worth.per_hour(those.base) * curve.seconds(those.base))

@@ -1,4 +1,4 @@
-"""What is remembered of sizes, in status: what a step took at each, and which were in vain."""
+"""The memory of sizes, in status: what a step took at each, and which were in vain."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -39,7 +39,7 @@ def remember(memory: ScalingState, facts: SizingFacts, now: datetime) -> Scaling
 
 
 def curve(memory: ScalingState, facts: SizingFacts) -> Curve | None:
-    """What is known of sizes; None before anything was measured."""
+    """Return what is known of sizes; None before anything was measured."""
     if not memory.measured:
         return None
     # Points whose parts are known cannot be on one line with such whose are not.
@@ -51,7 +51,7 @@ def curve(memory: ScalingState, facts: SizingFacts) -> Curve | None:
 def reject(
     memory: ScalingState, workers: int, efficiency: float | None, until: datetime
 ) -> ScalingState:
-    """So many workers were in vain: they are not tried again until then, or as was said before."""
+    """Note that so many workers were in vain: not tried again until then, or as said before."""
     share = None if efficiency is None else Decimal(f"{min(max(efficiency, 0.0), 1e6):.2f}")
     others = [known for known in memory.rejected if known.workers < workers]
     same = [known.until for known in memory.rejected if known.workers == workers]

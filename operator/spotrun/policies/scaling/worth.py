@@ -26,7 +26,7 @@ class Worth:
 
     @classmethod
     def stated(cls, facts: SizingFacts) -> "Worth | None":
-        """As the user says; None if nothing is said, or no price is known to compare it with."""
+        """Return the prices that the user states; None without them or a price to compare with."""
         if facts.hour_worth_usd is None:
             return None
         if facts.usd_per_hour is None:
@@ -35,34 +35,34 @@ class Worth:
 
     @classmethod
     def implied(cls, facts: SizingFacts, size: int) -> "Worth":
-        """At which one more worker of this size's efficiency is just worth its price."""
+        """Return prices at which one more worker of this size's efficiency just pays."""
         price = cls.money(facts).usd_per_hour
         return cls(price, size * price * (1 / facts.min_efficiency - 1))
 
     @classmethod
     def money(cls, facts: SizingFacts) -> "Worth":
-        """Without time: for who wants to save."""
+        """Return prices without time, for users who want to save."""
         return cls(1.0 if facts.usd_per_hour is None else facts.usd_per_hour, 0.0)
 
     def per_hour(self, size: int) -> float:
-        """What an hour costs at this size."""
+        """Return the cost of an hour at this size."""
         return size * self.usd_per_hour + self.hour_usd
 
     def per_step(self, curve: Curve, size: int) -> float:
-        """What a step costs at this size."""
+        """Return the cost of a step at this size."""
         return curve.seconds(size) * self.per_hour(size) / _HOUR_SECONDS
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a change of the size gains and takes in the time that it can be enjoyed."""
+    """The gain and the price of a change of the size in the time that it can be enjoyed."""
 
     gain: float
     price: float
 
     @property
     def net(self) -> float:
-        """What is left."""
+        """The gain less the price."""
         return self.gain - self.price
 
     @property

@@ -17,12 +17,12 @@ def gauges(job: JobSnapshot, crew: Sequence[Worker]) -> tuple[Gauge, ...]:
 
 
 def readings(crew: Iterable[Worker]) -> list[Reading]:
-    """Of those that have told anything."""
+    """Return the readings of the workers that have told anything."""
     return [w.agent.reading for w in crew if w.agent is not None and w.agent.reading is not None]
 
 
 def targets(job: JobSnapshot) -> tuple[Target, ...]:
-    """Those that the user gives, or the one that goes without saying."""
+    """Return the targets that the user gives, or the default one."""
     if job.spec.scaling.targets:
         return job.spec.scaling.targets
     resource = TargetResource.GPU if job.requests.devices else TargetResource.CPU
@@ -51,7 +51,7 @@ def _share(resource: TargetResource, job: JobSnapshot, worker: Worker) -> float 
 
 
 def used_by_pod(resource: TargetResource, used: Utilization) -> float | None:
-    """As metrics.k8s.io says it: it knows no GPUs, and was compared with limit or request."""
+    """Return the share that metrics.k8s.io says, of limit or request; it knows no GPUs."""
     return None if resource is TargetResource.GPU else getattr(used, _NAMES[resource])
 
 

@@ -17,14 +17,14 @@ _ROUNDING = 1e-9  # ceil(4 x 0.35 / 0.7) is 2, whatever the floats say
 
 @dataclass(frozen=True)
 class Proposal:
-    """What follows from utilization alone."""
+    """The size that follows from utilization alone."""
 
     size: int
     gauge: Gauge  # the one that asks for so many
 
     @property
     def why(self) -> str:
-        """In words."""
+        """The reason in words."""
         gauge = self.gauge
         return f"{gauge.resource.value} {gauge.usage or 0:.0%} of a target of {gauge.target:.0%}"
 
@@ -38,7 +38,7 @@ class Proposal:
 
     @property
     def numbers(self) -> dict[str, str]:
-        """For those who decide."""
+        """The numbers for a record of the decision."""
         return {"utilization": f"{self.gauge.usage or 0:.2f}", "proposed": str(self.size)}
 
 
