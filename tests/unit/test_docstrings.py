@@ -20,7 +20,7 @@ WRONG_OPENINGS = frozenset(f"{RELATIVE_WORDS} {BARE_PREPOSITIONS} {PRONOUNS}".sp
 
 # The packages that are not clean yet, and the wrong openings each may still have. It only shrinks.
 NOT_YET_CLEAN = {
-    "operator/spotrun/policies": 107,
+    "operator/spotrun/policies": 19,
 }
 
 

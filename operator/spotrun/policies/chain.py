@@ -153,7 +153,7 @@ def _seen_as(view: View, job: JobSnapshot) -> View:
 
 
 def _seconds_to_write(job: JobSnapshot, new: JobState, refresh: float | None) -> float:
-    """How long a status can wait to be written; one that nobody reads is kept at once."""
+    """Return how long a status can wait to be written; one that nobody reads is kept at once."""
     if refresh is None:
         return 0.0
     return seconds_to_write(job.status, new, job.written_seconds, refresh)

@@ -86,7 +86,7 @@ def let_go(job: JobSnapshot, now: datetime) -> Decision:
 
 
 def _deleted(view: View) -> Decision:
-    """Of a job that is being deleted only its pods' finalizers are ours; the rest is collected."""
+    """Release the pods' finalizers of a deleted job; the rest is garbage collected."""
     before, status = view.job.status, _follow_steps(view, _OF_DELETED, [])
     # A price alone is not worth a write any more.
     if (status.settled, _why(status)) == (before.settled, _why(before)):
@@ -185,7 +185,7 @@ def _waits(view: View, status: JobState) -> Iterable[float | None]:
 
 
 def _again_seconds(view: View, status: JobState) -> float:
-    """When time alone changes what is to be done."""
+    """Return when time alone changes what is to be done."""
     waits = _collect(view, status, (_waits,), [])
     return min((wait for wait in waits if wait is not None and wait > 0), default=_LATEST_SECONDS)
 

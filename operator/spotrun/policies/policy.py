@@ -16,7 +16,7 @@ Conclude = Callable[[View, JobState], JobState]
 
 
 class Wakes(Enum):
-    """How long the moments count at which a policy wants to be asked again."""
+    """The phases in which the moments count at which a policy wants to be asked again."""
 
     UNTIL_FINISHED = auto()
     UNTIL_ALL_HAVE_LEFT = auto()

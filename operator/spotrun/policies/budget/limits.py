@@ -1,4 +1,4 @@
-"""What a budget says of prices: unknown ones are not spent, and no more per hour than is allowed.
+"""The limits of a budget: no unknown price is paid, and no more per hour than is allowed.
 
 Where pools have no price, whether one has come to be known, or has fallen, shows only once there
 are workers. So a job that is held back for it is tried again after a while, in the smallest world.
@@ -36,7 +36,7 @@ RETRY_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is said of the budget, and what follows."""
+    """A verdict on the budget, and what follows from it."""
 
     reason: Reason
     message: str
@@ -50,7 +50,7 @@ def is_held(status: JobState) -> bool:
 
 
 def on_price(view: View, status: JobState, budget: Budget, now: Bill) -> Verdict | None:
-    """Nobody can keep a budget who spends what nobody knows."""
+    """Hold the job back if a running worker has no known price: such a budget cannot be kept."""
     if budget.unpriced is Unpriced.ALLOW:
         return None
     late = tuple(w for w in now.unpriced if _age_seconds(view, w) >= UNPRICED_SECONDS)
@@ -95,13 +95,13 @@ def within_rate(view: View) -> JobSnapshot:
 
 
 def size_within(view: View, status: JobState, budget: Budget, now: Bill) -> int:
-    """How many workers may stay or come: one answer for all policies that ask at a look."""
+    """Return how many workers may stay or come: one answer for all policies that ask at a look."""
     whole = view.unlimited or view
     return whole.once("size within", (), lambda: _size_within(whole, status, budget, now))
 
 
 def _size_within(view: View, status: JobState, budget: Budget, now: Bill) -> int:
-    """Until a price is known no more than the fewest are tried.
+    """Return how many fit; until a price is known no more than the fewest are tried.
 
     Who leaves is paid until then, so a replacement may have to wait.
     """
@@ -123,7 +123,7 @@ def _size_within(view: View, status: JobState, budget: Budget, now: Bill) -> int
 
 
 def price_again_seconds(view: View, budget: Budget, now: Bill) -> float | None:
-    """When a price that is not known yet is waited for no more."""
+    """Return when a price that is not known yet is waited for no more."""
     if budget.unpriced is Unpriced.ALLOW:
         return None
     waits = (UNPRICED_SECONDS - _age_seconds(view, worker) for worker in now.unpriced)
@@ -131,7 +131,7 @@ def price_again_seconds(view: View, budget: Budget, now: Bill) -> float | None:
 
 
 def retry_again_seconds(view: View, status: JobState) -> float | None:
-    """When it is next looked whether a job may be tried again that is held back for a price."""
+    """Return when a job that is held back for a price may next be tried again."""
     stated = find(status, ConditionType.WITHIN_BUDGET)
     if stated is None or read_reason(stated.reason, Reason.TRAINING) not in _OF_PRICES:
         return None
@@ -142,7 +142,7 @@ _OF_PRICES = frozenset({Reason.PRICE_UNKNOWN, Reason.RATE_LIMITED})
 
 
 def _still(view: View, status: JobState, reason: Reason) -> Verdict | None:
-    """What holds the job back already, unless the spec has changed or it is time to try again."""
+    """Return what holds the job back already; None if the spec has changed or a retry is due."""
     stated = find(status, ConditionType.WITHIN_BUDGET)
     if stated is None or not is_held(status) or stated.reason != reason.value:
         return None
@@ -157,7 +157,7 @@ def _stated_seconds(view: View, stated: Condition) -> float:
 
 
 def _rates(workers: list[Worker], book: Book) -> list[UsdPerHour]:
-    """What each costs now; of those whose price is unknown nothing is counted."""
+    """Return what each costs now; workers of unknown price are not counted."""
     charges = (book.get(worker.serial) for worker in workers)
     return [known[-1].usd_per_hour for known in charges if known]
 

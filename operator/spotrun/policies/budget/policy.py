@@ -92,7 +92,7 @@ def is_spent(view: View, status: JobState) -> bool:
 
 
 def budget_again_seconds(view: View, status: JobState) -> float | None:
-    """When time alone changes what is said of the budget."""
+    """Return when time alone changes the verdict on the budget."""
     budget = view.job.spec.budget
     if budget is None:
         return None
@@ -159,7 +159,7 @@ def _within(budget: Budget, now: Bill) -> Verdict:
 
 
 def _kept_back(view: View, status: JobState, budget: Budget, now: Bill) -> Usd:
-    """Of the limit; who only warns needs nothing for an end."""
+    """Return the part of the limit kept for an orderly end; none if the budget only warns."""
     if budget.on_exceeded is OnExceeded.WARN:
         return Usd()
     known = status.accumulators.reserved_usd if is_held(status) else None

@@ -1,4 +1,4 @@
-"""What workers that are still to come will cost per hour, by the prices of their pools.
+"""The cost per hour of workers that are still to come, by the prices of their pools.
 
 Without it a job would be given nodes again and again, only for their price to be seen.
 """
@@ -22,7 +22,7 @@ from spotrun.state.view import View
 
 
 def least_rate(view: View, status: JobState) -> UsdPerHour | None:
-    """Of the smallest world; None: some of it is there, or its price shows only once it is."""
+    """Return the rate of the smallest world; None: some of it is there, or no price is known."""
     if view.staying:
         return None
     places = missing(view, status, smallest(view.job.spec.workers))
@@ -31,7 +31,7 @@ def least_rate(view: View, status: JobState) -> UsdPerHour | None:
 
 
 def most_lasting(view: View, limit: UsdPerHour, size: int) -> int | None:
-    """How many of a world may be on capacity that stays, the others on spot; None: it is not known.
+    """Return how many of a world may be on capacity that stays, the others on spot; None: unknown.
 
     What is not allowed to be paid is not asked for: spot is waited for instead.
     """
@@ -46,7 +46,7 @@ def most_lasting(view: View, limit: UsdPerHour, size: int) -> int | None:
 
 
 def _least_rates(view: View) -> tuple[UsdPerHour | None, UsdPerHour | None]:
-    """What a worker costs where it is cheapest, on spot and on capacity that stays."""
+    """Return what a worker costs where it is cheapest, on spot and on capacity that stays."""
     job, found = view.job, offered(view)
     there = [pool for pool in found.lasting if to_be_had(view, pool)]
     return _least(job, found.spot), _least(job, there or found.lasting)
@@ -55,7 +55,7 @@ def _least_rates(view: View) -> tuple[UsdPerHour | None, UsdPerHour | None]:
 def rate_of_missing(
     view: View, status: JobState, size: int, limit: UsdPerHour, unknown: UsdPerHour
 ) -> UsdPerHour:
-    """What a world of that size would cost more than those do who have nodes.
+    """Return what a world of that size would cost beyond the workers that have nodes.
 
     Who is only asked for is not looked at: else asking would change the answer. Where nobody knows
     what a worker will cost it is `unknown`.
@@ -80,13 +80,13 @@ def _placed(view: View, most: int | None) -> View:
 
 
 def _cheapest(job: JobSnapshot, place: Placed) -> UsdPerHour | None:
-    """What a worker costs that is asked from there; None: it may go anywhere, or nobody knows."""
+    """Return the cost of a worker asked from there; None: it may go anywhere, or is unknown."""
     pools = (job.market.pool(name) for name in place.required)
     return _least(job, [pool for pool in pools if pool is not None])
 
 
 def _least(job: JobSnapshot, pools: Iterable[PoolFacts]) -> UsdPerHour | None:
-    """What a worker costs in the cheapest of them; None: nobody knows."""
+    """Return what a worker costs in the cheapest of them; None: unknown."""
     known = _all_known(_of_a_worker(job, pool) for pool in pools)
     return min(known, default=None) if known is not None else None
 

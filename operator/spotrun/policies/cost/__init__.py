@@ -1,1 +1,1 @@
-"""What a job has cost so far, and what that says: workers' lives and the prices of their time."""
+"""The cost of a job so far, and what that says: workers' lives and the prices of their time."""

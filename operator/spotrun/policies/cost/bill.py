@@ -1,4 +1,4 @@
-"""What a job costs: its workers' shares of their nodes, for as long as they have them.
+"""The cost of a job: its workers' shares of their nodes, for as long as they have them.
 
 What a worker costs is a function of when it began and ended and of the prices in between, so it
 does not matter how often it is computed, or by which operator.
@@ -27,7 +27,7 @@ Money = TypeVar("Money", Usd, UsdPerHour)
 
 @dataclass(frozen=True)
 class Bill:
-    """What a job has cost by now, and what it costs."""
+    """The cost of a job by now, and its cost per hour."""
 
     usd: Usd
     spot_usd: Usd  # of that
@@ -91,7 +91,7 @@ def to_show(money: Money) -> Money:
 
 
 def rate_of(workers: Iterable[Worker], book: Book) -> UsdPerHour:
-    """What workers cost together, each at its last price."""
+    """Return what workers cost together, each at its last price."""
     counts = Counter(book.get(worker.serial, NO_CHARGES) for worker in workers)
     rates = (charges[-1].usd_per_hour * count for charges, count in counts.items() if charges)
     return sum(rates, NO_RATE)

@@ -1,4 +1,4 @@
-"""What a job costs by the CapacityPools of its nodes, of which status has room for a few.
+"""The cost of a job by the CapacityPools of its nodes, of which status has room for a few.
 
 A charge is noted under the name by which it is told for ever, so no sum falls when others come.
 """
@@ -15,19 +15,19 @@ from spotrun.state.stored.cost import Accumulators
 
 @dataclass(frozen=True)
 class Names:
-    """By which names pools are told."""
+    """The names under which the cost of pools is shown."""
 
     sums: Accumulators
     book: Book
     workers: Iterable[Worker]
 
     def of(self, pool: str) -> str:
-        """That of a pool."""
+        """Return the name of a pool."""
         return pool if not pool or pool in self._own else OTHER_POOLS
 
     @cached_property
     def _own(self) -> frozenset[str]:
-        """Who has one keeps it; the others follow in alphabetical order, while there is room."""
+        """Return the pools with a name of their own: they keep it; others follow by alphabet."""
         charged = {charge.pool for charges in self.book.values() for charge in charges}
         known = (charged | self.sums.by_pool.keys()) - {"", OTHER_POOLS}
         here = {worker.node.pool for worker in self.workers if worker.node is not None} - {""}

@@ -1,4 +1,4 @@
-"""What later findings change in a cost that was shown: noted, and said to be corrections.
+"""Corrections: what later findings change in a cost that was shown is noted and announced.
 
 What was shown of a job's cost, less its corrections, never falls.
 """

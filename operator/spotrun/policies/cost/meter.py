@@ -82,7 +82,7 @@ def _changes(
 
 
 def _followed(known: Charges, worker: Worker, since: datetime, end: datetime) -> Charges:
-    """With what has changed before a worker ended, and is only seen now.
+    """Return the charges with changes before the worker's end that are only seen now.
 
     With whom it shared the node then is not known any more, but its share was the same.
     """
@@ -100,7 +100,7 @@ def _followed(known: Charges, worker: Worker, since: datetime, end: datetime) ->
 
 
 def shares_of(workers: Sequence[Worker]) -> tuple[Decimal, ...]:
-    """What those who are on one node together have of it."""
+    """Return the share of the node that each worker on it has."""
     if len(workers) == 1:
         return (_share(workers[0].pod.requests, _allocatable(workers[0])),)
     return normalised([_share(worker.pod.requests, _allocatable(worker)) for worker in workers])
@@ -113,7 +113,7 @@ def _allocatable(worker: Worker) -> Resources:
 
 
 def _charges(view: View, worker: Worker, share: Decimal, known: Charges, names: Names) -> Charges:
-    """What is known, and what has changed since.
+    """Return the known charges, and what has changed since.
 
     A price that becomes known late counts from the beginning: until then nothing was said. One that
     nobody knows any more goes on as it was. Another pool counts from when it is seen: what was told
@@ -143,7 +143,7 @@ def _charges(view: View, worker: Worker, share: Decimal, known: Charges, names: 
 
 
 def _since_known(view: View, worker: Worker, known: Charges) -> tuple[Hashable, ...]:
-    """What, besides its share, decides about the charges that are added to those known."""
+    """Return what, besides its share, decides about the charges that are added to those known."""
     node, start = worker.node, started_at(worker) or view.now
     assert node is not None, "it is on one"
     history, is_spot = node.prices, node.capacity is Capacity.SPOT
@@ -170,7 +170,7 @@ def _share(requests: Resources, allocatable: Resources) -> Decimal:
 
 @lru_cache(maxsize=4096)
 def _rate(price: UsdPerHour, share: Decimal) -> UsdPerHour:
-    """As exact as status holds it."""
+    """Return the rate as exactly as status holds it."""
     return UsdPerHour((price * share).decimal)
 
 

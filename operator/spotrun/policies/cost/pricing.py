@@ -30,7 +30,7 @@ def state_pricing(view: View, status: JobState, now: Bill) -> JobState:
 
 
 def why_unpriced(workers: tuple[Worker, ...]) -> str:
-    """What is missing for the first of them, and where to write it."""
+    """Say what is missing for the first of them, and where to write it."""
     node = next((worker.node for worker in workers if worker.node is not None), None)
     if node is None or node.allocatable is None:
         return "their nodes are not known yet"
@@ -38,7 +38,7 @@ def why_unpriced(workers: tuple[Worker, ...]) -> str:
 
 
 def unreadable_prices(workers: Iterable[Worker]) -> str:
-    """What is wrong with the first price that a node of theirs states; empty: nothing."""
+    """Say what is wrong with the first price that a node of theirs states; empty: nothing."""
     nodes = (worker.node for worker in workers)
     found = (unreadable(node.stated_price, node.name) for node in nodes if node is not None)
     return next(filter(None, found), "")

@@ -1,4 +1,4 @@
-"""What steps have sent between zones: an estimate beside a job's cost, and never part of it."""
+"""Traffic of steps between zones: an estimate beside a job's cost, and never part of it."""
 
 from dataclasses import replace
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""What nodes cost that nobody uses: beyond the shares of this job's workers, who run there alone.
+"""The cost of unused nodes: beyond the shares of this job's workers, who run there alone.
 
 From when a node joined the cluster for a worker, until the last worker has left it. What it costs
 after that, and who else is on it besides workers of jobs, the operator does not see.
@@ -48,7 +48,7 @@ def _paused(status: JobState, sums: Accumulators) -> JobState:
 
 
 def _own_nodes(view: View, workers: Iterable[Worker]) -> Mapping[str, Sequence[Worker]]:
-    """Those who have or had a node of known price on which no other job is, by its name."""
+    """Group workers by their node, if its price is known and no other job is on it."""
     found: dict[str, list[Worker]] = {}
     for worker in workers:
         node = worker.node
@@ -103,14 +103,14 @@ def _is_as_before(view: View, workers: Iterable[Worker], since: datetime) -> boo
 
 
 def _left_at(view: View, workers: Sequence[Worker]) -> datetime | None:
-    """When the last of them ended; None while one is there."""
+    """Return when the last of them ended; None while one is there."""
     ends = [ended_at(view, worker) for worker in workers]
     known = [end for end in ends if end is not None]
     return max(known) if len(known) == len(ends) else None
 
 
 def _came_at(view: View, workers: Sequence[Worker]) -> tuple[datetime, datetime]:
-    """From when on a node was there for this job, and from when on it was used."""
+    """Return when a node came for this job, and when its use began."""
     first = min(workers, key=lambda worker: started_at(worker) or view.now)
     used_at, node, asked_at = started_at(first) or view.now, first.node, first.pod.created_at
     if node is None or node.created_at is None or asked_at is None or node.created_at < asked_at:

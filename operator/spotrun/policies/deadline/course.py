@@ -1,4 +1,4 @@
-"""How far a job is on its way to its deadline: durable progress, usable time, its own measures."""
+"""The course of a job to its deadline: durable progress, usable time, its own measurements."""
 
 import math
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ _NEARLY_ALL = 0.9
 
 
 def course(view: View, status: JobState) -> Course | None:
-    """Where the job is on its way; None without a deadline, or while its work is not known."""
+    """Return where the job is on its way; None without a deadline, or while its work is unknown."""
     parts = (status.pace, status.progress, status.checkpoint, status.world)
     return view.once("course", parts, lambda: _course(view, status))
 
@@ -57,7 +57,7 @@ def total_steps(status: JobState) -> int | None:
 
 
 def full_step_seconds(view: View, status: JobState) -> float | None:
-    """How long a step takes, or would take, at the wanted size; None while nothing was measured.
+    """Return how long a step takes, or would take, at the wanted size; None before it was measured.
 
     What was measured at another size is taken to scale with the number of workers.
     """
@@ -74,7 +74,7 @@ def full_size(view: View) -> int:
 
 
 def changeovers(pace: Pace | None) -> tuple[float, float]:
-    """How long a changeover takes, as a rule and at most in nine of ten cases, in seconds."""
+    """Return the seconds of a changeover, as a rule and at most in nine of ten cases."""
     own = (pace.changeovers or ()) if pace is not None else ()
     if not own:
         return PRIOR_CHANGEOVER_SECONDS, PRIOR_CHANGEOVER_SECONDS
@@ -96,7 +96,7 @@ def works(view: View, status: JobState, worker: Worker) -> bool:
 
 
 def _ahead_seconds(view: View, status: JobState, usual_seconds: float) -> float:
-    """How much of a changeover is still to come before the job runs at full size."""
+    """Return how much of a changeover is still to come before the job runs at full size."""
     placed = [worker for worker in view.staying if worker.node is not None]
     if len(placed) < full_size(view):
         return usual_seconds

@@ -1,4 +1,4 @@
-"""When the training ends, as far as that is known: at the present pace, in steps that stay.
+"""The end of the training, as far as it is known: at the present pace, in steps that stay.
 
 It is unknown while nobody trains or tells of steps: how long a job waits for capacity, a budget or
 its user nobody can say. Only a schedule says when it lets a job go on.
@@ -77,7 +77,7 @@ def _end(view: View, status: JobState) -> datetime | None:
 
 
 def _left_seconds(status: JobState, size: int, *, is_in_memory: bool) -> float | None:
-    """How long so many workers train on, losses as frequent as so far included; None: unknown."""
+    """Return how long so many workers train on, with losses as so far; None: unknown."""
     progress, pace, saved = status.progress, status.pace, status.checkpoint
     if progress is None or not progress.total_steps or pace is None or pace.step_seconds is None:
         return None

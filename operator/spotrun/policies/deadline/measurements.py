@@ -1,4 +1,4 @@
-"""What is measured of a job's pace: how long a step takes, and how long until new workers train."""
+"""Measurements of a job's pace: how long a step takes, and how long until new workers train."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -27,7 +27,7 @@ def measure_pace(view: View, status: JobState) -> JobState:
 
 
 def launched_at(view: View, worker: Worker) -> datetime | None:
-    """When a worker began to cost: with its node, or with its place on one that was there.
+    """Return when a worker began to cost: with its node, or with its place on one that was there.
 
     A node joins the cluster only some time after it was launched, and is paid for that as well.
     """
@@ -77,7 +77,7 @@ def _with_changeovers(view: View, status: JobState, old: Pace) -> Pace:
 
 
 def _took_seconds(view: View, status: JobState, worker: Worker) -> float | None:
-    """From its launch until it was ready, and from the word to begin until it trained."""
+    """Return its time from launch to readiness, and from the order to begin until it trained."""
     agent, world, launched = worker.agent, status.world, launched_at(view, worker)
     if agent is None or agent.ready_seconds is None or launched is None:
         return None

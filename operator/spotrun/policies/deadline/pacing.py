@@ -22,7 +22,7 @@ MARGIN_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Course:
-    """How far a job is, and how far it should be."""
+    """The position of a job on its way to the deadline, and where it should be."""
 
     work_seconds: float  # all of it
     done_seconds: float  # of that what is durable
@@ -58,7 +58,7 @@ def is_behind(course: Course) -> bool:
 
 
 def behind_in_seconds(course: Course) -> float:
-    """When the job falls behind if nothing is done until then; 0: it is."""
+    """Return when the job falls behind if nothing is done until then; 0: it is behind."""
     if is_behind(course) or course.work_seconds <= 0:
         return 0.0
     enough = course.done_seconds + _tolerance_seconds(course)
@@ -82,13 +82,13 @@ def is_reachable(course: Course) -> bool:
 
 
 def missed_by_seconds(course: Course) -> float:
-    """How long after the deadline the job would finish at full speed, as soon as that can be."""
+    """Return how long after the deadline the job would finish, at full speed from now on."""
     needed = saved(course).remaining_seconds + course.ahead_seconds
     return max(needed - course.left_seconds, 0.0)
 
 
 def saved(course: Course) -> Course:
-    """As it would be if all that is done were saved now."""
+    """Return the course as it would be if all that is done were saved now."""
     done = course.done_seconds + course.unsaved_seconds
     return replace(course, done_seconds=done, unsaved_seconds=0.0)
 
@@ -100,7 +100,7 @@ def needed_share(course: Course) -> float:
 
 
 def paid_off_seconds(course: Course) -> float:
-    """How long an on-demand worker stays, so that its launch was worth it: d left/(left - rem)."""
+    """Return how long an on-demand worker stays, to be worth its launch: d left/(left - rem)."""
     slack = course.left_seconds - course.remaining_seconds
     if slack <= 0:
         return float("inf")

@@ -1,1 +1,1 @@
-"""What status says to people: phase, cost, deadline; and how often it is written."""
+"""The part of status for people: phase, cost, deadline; and how often it is written."""

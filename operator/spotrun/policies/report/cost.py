@@ -1,4 +1,4 @@
-"""What is said of a job's cost; as long as nothing is spent there is nothing new to say."""
+"""The cost as status shows it; as long as nothing is spent there is nothing new to say."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""To whom cost is told besides the status: annotations for other tools, and a last event.
+"""Announcements of cost besides the status: annotations for other tools, and a last event.
 
 An annotation is a write of its own. So they follow the cost in steps, and to the end of the job.
 """
@@ -31,7 +31,7 @@ _TIME = frozenset({str(names.ANNOTATION_COST_AS_OF)})
 
 
 def annotations(view: View, status: JobState) -> tuple[Annotate, ...]:
-    """What is to be written on the job now; nothing where no price was ever known."""
+    """Return what is to be written on the job now; nothing where no price was ever known."""
     if status.cost.usd is None:
         return ()
     told, wanted = view.job.annotated, _annotations(status.cost)
@@ -59,7 +59,7 @@ def final_cost(view: View, status: JobState) -> tuple[Announce, ...]:
 
 
 def cost_at_deletion(job: JobSnapshot, now: datetime) -> Cost | None:
-    """What a job has cost that was deleted while it cost something, as it was seen last.
+    """Return the cost of a job that was deleted while it cost something, as it was seen last.
 
     Its workers end by themselves, and the status in which they would be settled is gone.
     """
@@ -120,7 +120,7 @@ def _annotations(cost: Cost) -> dict[str, str]:
 
 
 def _told_usd(told: Mapping[str, str]) -> Decimal:
-    """What was told last; whoever may annotate jobs may have written anything there."""
+    """Read what was announced last; whoever may annotate jobs may have written anything there."""
     try:
         return Amount(told.get(names.ANNOTATION_COST_USD, "0")).decimal
     except ValueError:

@@ -55,7 +55,7 @@ def _about(view: View, way: Course, seconds: float) -> str:
 
 
 def _why_missed(view: View, status: JobState, way: Course) -> str:
-    """How late it will be, and what either way out costs."""
+    """Say how late it will be, and what either way out costs."""
     late = max(round(missed_by_seconds(way) / 600) / 6, 1 / 6)
     hours, had = way.remaining_seconds / 3600, supply(view, status, 0)
     size = full_size(view)
@@ -75,7 +75,7 @@ def _first(ranked: tuple[Ranked, ...]) -> Ranked | None:
 
 
 def _round(number: float) -> str:
-    """To two digits that count, for a message that does not change all the time."""
+    """Round to two significant digits, for a message that does not change all the time."""
     return f"{float(f'{number:.1e}'):g}"
 
 

@@ -112,7 +112,7 @@ def _waits_for(view: View, status: JobState) -> tuple[Reason, str]:
 
 
 def _held_up(view: View, status: JobState) -> tuple[Reason, str] | None:
-    """What is in the way before there are workers at all; None if nothing is."""
+    """Return what is in the way before there are workers at all; None if nothing is."""
     undone, refusal = why_undone(view.job), view.job.refusal
     if undone is not None and len(view.alive) < smallest(view.job.spec.workers):
         return Reason.WRITE_FAILED, undone
@@ -170,7 +170,7 @@ def _waits_for_workers(view: View, status: JobState) -> tuple[Reason, str]:
 
 
 def _waiting(view: View, status: JobState) -> Phase:
-    """What a job without a world waits for: its first one since it was let go on, or another."""
+    """Return the phase of a job without a world: it waits for its first one, or for another."""
     if status.phase in {Phase.RUNNING, Phase.RECOVERING}:
         return Phase.RECOVERING
     is_scheduled = any(worker.pod.node is not None for worker in view.alive)
@@ -193,7 +193,7 @@ def workers_shown(view: View, status: JobState) -> WorkersStatus:
 
 
 def _allowed(view: View, status: JobState, size: int) -> Allowed:
-    """What is asked for, or as much of it as can be paid for and had."""
+    """Return what is asked for, or as much of it as can be paid for and had."""
     lack, reason = find(status, ConditionType.CAPACITY_AVAILABLE), view.job.limited_by
     if lack is not None and lack.status is ConditionStatus.FALSE:
         placed = sum(worker.node is not None for worker in view.staying)
@@ -209,7 +209,7 @@ def _running(view: View, status: JobState, *, holds: bool) -> JobState:
 
 
 def _decided(view: View, status: JobState) -> JobState:
-    """That we came so far takes back what was said when a policy failed."""
+    """Take back what was said when a policy failed: this decision came to its end."""
     kind = ConditionType.DECIDED
     stated = find(status, kind)
     if stated is None or stated.status is ConditionStatus.TRUE:

@@ -1,4 +1,4 @@
-"""How soon a new status is written: at once where others act on it, else after a while.
+"""The rate of writes: a new status is written at once where others act on it, else later.
 
 A gang of hundreds starts and ends within seconds; a write for each worker would be noise to people
 and load to the API server.
@@ -53,7 +53,7 @@ def seconds_to_write(
     written_seconds: float,
     refresh_seconds: float = REFRESH_SECONDS,
 ) -> float:
-    """How long the new status can wait; 0 or less: no longer; infinity: nothing has changed."""
+    """Return how long the new status can wait; 0 or less: no longer; infinity: no change."""
     if new == old:
         return float("inf")
     if _urgent(new) != _urgent(old) or _is_set_back(old, new):
@@ -70,7 +70,7 @@ def seconds_to_write(
 
 
 def _urgent(status: JobState) -> tuple[object, ...]:
-    """What somebody acts on: agents, users, the operator after a restart."""
+    """Return what somebody acts on: agents, users, the operator after a restart."""
     conditions = tuple(
         (c.type, c.status, _why(c.reason))
         for c in status.conditions or ()
@@ -94,7 +94,7 @@ def _urgent(status: JobState) -> tuple[object, ...]:
 
 
 def _shown_seconds(old: JobState, new: JobState) -> float:
-    """How old it may be how many run: of a gang whose start is told, as why another does not."""
+    """Return how old the number of running workers may be: short while a gang starts."""
     if _ends(new):
         return LAST_SECONDS
     if not _starts(new):
@@ -138,7 +138,7 @@ def _why_it_waits(status: JobState) -> str:
 
 
 def _size(status: JobState) -> tuple[object, ...]:
-    """What was decided about the size, and since when something else is justified."""
+    """Return what was decided about the size, and since when something else is justified."""
     made = status.scaling
     return (made.size, made.replaces, made.decisions, made.more_since, made.fewer_since)
 

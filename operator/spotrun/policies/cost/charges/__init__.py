@@ -1,1 +1,1 @@
-"""What each worker is charged per hour, and from when to when."""
+"""The charges of each worker: how much per hour, from when to when."""

@@ -43,7 +43,7 @@ def shortened(book: Book, starts: Mapping[int, datetime], now: datetime) -> Book
 
 
 def _apart(lists: Iterable[Charges]) -> Iterable[Charges]:
-    """What at least remains: the longest of those with the same last price.
+    """Return what at least remains: the longest of those with the same last price.
 
     Only what began with a worker may be found elsewhere.
     """
@@ -115,7 +115,7 @@ def _fit(charges: Charges, other: Charges, index: int, start: datetime) -> Charg
 
 
 def _from(coded: list[tuple[int, int]], index: int) -> tuple[int, ...]:
-    """What is charged from an entry on, whenever that began."""
+    """Return what is charged from an entry on, whenever that began."""
     return (coded[index][0], *(with_moment for _, with_moment in coded[index + 1 :]))
 
 

@@ -1,4 +1,4 @@
-"""When the charge of a lost worker ends: the moment at which it was last known to run.
+"""The end of a lost worker's charge: the moment at which it was last known to run.
 
 A kubelet tells when containers ended, and that counts. Where it tells nothing any more, nobody
 knows whether the containers run: the charge ends when Kubernetes calls the node unreachable, or

@@ -1,4 +1,4 @@
-"""When a worker costs: from when it was bound to its node until its containers have ended.
+"""The time a worker is paid for: from its binding to a node until its containers have ended.
 
 A worker that never got a node is free. Until when a lost worker is charged, `ends` says. Clocks
 differ: no worker ends in the future, or costs less than nothing.
@@ -31,14 +31,14 @@ def _unsettled(view: View, status: JobState) -> list[Worker]:
 
 
 def started_at(worker: Worker) -> datetime | None:
-    """When it got its node; None: it has none, and costs nothing."""
+    """Return when it got its node; None: it has none, and costs nothing."""
     if worker.pod.node is None:
         return None
     return worker.pod.scheduled_at or worker.pod.created_at
 
 
 def ended_at(view: View, worker: Worker) -> datetime | None:
-    """When it stopped costing; None while it goes on, or may."""
+    """Return when it stopped costing; None while it goes on, or may."""
     return all_ends(view)[worker.serial]
 
 

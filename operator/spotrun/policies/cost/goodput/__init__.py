@@ -1,1 +1,1 @@
-"""What the money bought: useful steps, steps done twice, stalls and waste."""
+"""The return on the money: useful steps, steps done twice, stalls and waste."""

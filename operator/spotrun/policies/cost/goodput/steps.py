@@ -1,4 +1,4 @@
-"""What the money bought: useful steps and their price on demand, steps done twice, stalls.
+"""The return on the money: useful steps and their price on demand, steps done twice, stalls.
 
 A step is useful once. What was done again after a restart, and the time in which a world stood
 still around a change, was paid for and bought nothing: that is lost work.
@@ -179,7 +179,7 @@ def _most_useful(view: View, status: JobState, rate: UsdPerHour) -> Usd:
 
 
 def _on_demand(view: View, status: JobState) -> UsdPerHour | None:
-    """What those who train would cost on the cheapest on-demand nodes that fit; None: unknown."""
+    """Return the cost of all who train on the cheapest on-demand nodes that fit; None: unknown."""
     total, crew = NO_RATE, last_crew(view, status)
     for worker in crew:
         prices = [price for price in _offers(view, worker) if price is not None]
@@ -209,7 +209,7 @@ def _offers(view: View, worker: Worker) -> list[UsdPerHour | None]:
 
 
 def first_step(view: View, status: JobState, step: int, seconds: Decimal) -> int:
-    """From where on steps were done for this job's money.
+    """Return the step from which on steps were done for this job's money.
 
     Those are no others than its world did not restore, and no more than it can have done.
     """
@@ -222,7 +222,7 @@ def first_step(view: View, status: JobState, step: int, seconds: Decimal) -> int
 
 
 def step_seconds(view: View, status: JobState) -> Decimal | None:
-    """How long a step takes, as those say who train or have done so, or as measured before."""
+    """Return the duration of a step, as members report it or reported it, or as measured before."""
     known = [told.step_seconds for told in last_told(view, status) if told.step_seconds]
     if known:
         return Decimal(f"{median(known):.6f}")

@@ -1,4 +1,4 @@
-"""What was paid and bought nothing, by its name: as far as somebody measures it."""
+"""Waste by its name: what was paid and bought nothing, as far as somebody measures it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
