@@ -100,7 +100,7 @@ def _is_worth_it(view: View, way: Course) -> bool:
 
 
 def _by_patience(view: View, status: JobState, now: There, hope: Hope) -> Needs:
-    """Whatever spot has not given within `fallbackAfter`."""
+    """Return the on-demand workers needed once spot has not arrived within `fallbackAfter`."""
     since, after = lacks_since(view.job), view.job.spec.placement.fallback_after
     if since is None or now.num_placed >= hope.size:
         return Needs(0)
@@ -113,7 +113,7 @@ def _by_patience(view: View, status: JobState, now: There, hope: Hope) -> Needs:
 
 
 def _asked_again_seconds(view: View, status: JobState) -> float:
-    """How long spot has yet that is asked again, or will be: else its nodes would not be asked for.
+    """Return how long spot has yet that is asked again, or will be: else no node is asked for.
 
     They were given back, since they were too few.
     """

@@ -1,4 +1,4 @@
-"""Which capacity each worker comes from: how much of it lasting, who goes back to spot, and when.
+"""The capacity each worker comes from: how much of it stable, who goes back to spot, and when.
 
 Pacing says how many lasting (on-demand or reserved) workers are needed; the rest is spot. One takes
 over from the other without a stall: the old worker trains until the new one is ready.
@@ -173,7 +173,7 @@ def withdrawals(view: View, status: JobState, size: int) -> tuple[Withdraw, ...]
 
 
 def why_placed(view: View, status: JobState, size: int) -> tuple[Reason, str]:
-    """Which pools are asked for new workers and why, in one line with the prices."""
+    """Say which pools are asked for new workers and why, in one line with the prices."""
     if not view.job.market.pools:
         return Reason.PLACED, ""
     found = plan(view, status, size)

@@ -1,4 +1,4 @@
-"""Which pools can take a worker of the job at all, and why the others cannot."""
+"""The pools that can take a worker of the job at all, and why the others cannot."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -72,7 +72,7 @@ def _why_forbidden(job: JobSnapshot, refused: list[tuple[str, int]]) -> str:
 
 
 def _forbids_any(job: JobSnapshot, pool: PoolFacts) -> str:
-    """Which rule of a pool forbids to ask for nodes of unknown ones, too."""
+    """Say which rule of a pool forbids to ask for nodes of unknown ones, too."""
     is_about_spot = pool.namespaces_allowed and bool(_too_dear(job, pool))
     may_go_elsewhere = job.spec.placement.capacity is CapacityPolicy.MIXED
     return "" if is_about_spot and may_go_elsewhere else _forbids(job, pool)
@@ -91,7 +91,7 @@ def _why_not(job: JobSnapshot, pool: PoolFacts) -> str:
 
 
 def _forbids(job: JobSnapshot, pool: PoolFacts) -> str:
-    """Which rule forbids a pool whose nodes Kubernetes would take."""
+    """Say which rule forbids a pool whose nodes Kubernetes would take."""
     if not pool.namespaces_allowed:
         return f"their namespaceSelector does not allow {job.namespace}"
     return _too_dear(job, pool)

@@ -206,7 +206,7 @@ def _on_line(first: tuple[float, float], last: tuple[float, float], x: float) ->
 
 
 def _ring(processes: int) -> float:
-    """Of the gradients, how much each sends in an all-reduce, against very many processes."""
+    """Return how much of the gradients each sends in an all-reduce, against very many processes."""
     return (processes - 1) / processes
 
 

@@ -1,4 +1,4 @@
-"""Which size would be best, were it to be had at once.
+"""The size that would be best, were it to be had at once.
 
 With `hourWorthUsd` the size counts at which the work costs least; without, utilization proposes and
 measured benefit disposes. A deadline may ask for more.
@@ -49,7 +49,7 @@ def _by_money(those: Options, worth: Worth) -> Wish:
 
 
 def _fewest_of_the_cheapest(costs: Mapping[int, float]) -> int:
-    """Where time is worth nothing, slower is as good."""
+    """Return the fewest workers of the cheapest sizes: if time costs nothing, slower will do."""
     least = min(costs.values())
     return min(size for size, cost in costs.items() if cost <= least * (1 + _EQUAL))
 

@@ -1,4 +1,4 @@
-"""What a choice of size is made from: plain numbers, gathered from snapshot and status beforehand.
+"""The facts of a choice of size: plain numbers, gathered from snapshot and status beforehand.
 
 Times, rates and dollars are floats here: sizes are compared by them, nobody is billed.
 """
@@ -33,7 +33,7 @@ class StepTimes:
 
     @property
     def samples_per_second(self) -> float:
-        """How fast the job trains."""
+        """The speed at which the job trains."""
         return self.samples / self.seconds
 
 

@@ -1,4 +1,4 @@
-"""What a size costs for the same work, time's worth included, and whether a change pays for itself.
+"""The cost of a size for the same work, time's worth included, and whether a change pays off.
 
     step seconds x (workers x price + what an hour is worth)
 
@@ -84,7 +84,7 @@ def change(facts: SizingFacts, curve: Curve, worth: Worth, before: int, after: i
 
 
 def horizon_seconds(facts: SizingFacts) -> float:
-    """Until the end of the training at its present pace, or the next change by the market."""
+    """Return the time until the training ends at its present pace, or the market changes next."""
     ends = [facts.life_seconds]
     if facts.remaining_samples is not None and facts.step is not None:
         ends.append(facts.remaining_samples / facts.step.samples_per_second)

@@ -81,7 +81,7 @@ def _fewer(those: Options, asked: Proposal) -> Wish:
 
 
 def _if_repaid(those: Options, found: Wish) -> Wish:
-    """Who shrinks wants to save money; a change that costs more than it saves is not made."""
+    """Keep the size if shrinking, which is to save money, would cost more than it saves."""
     if found.size == those.base or those.repaid(Worth.money(those.facts), [found.size]):
         return found
     why = f"{found.why}, too late to pay for the change"

@@ -1,4 +1,4 @@
-"""How much the workers use of what there is a target for, as far as they tell."""
+"""The use of each resource that has a target, as far as workers report it."""
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -58,7 +58,7 @@ def used_by_pod(resource: TargetResource, used: Utilization) -> float | None:
 def used_share(
     resource: TargetResource, job: JobSnapshot, worker: Worker, told: Utilization
 ) -> float | None:
-    """Of what the worker may use, or requests; None if it does not tell."""
+    """Return the share of what the worker may use, or requests; None if it does not report."""
     if resource is TargetResource.GPU:
         return told.gpu
     name = _NAMES[resource]
@@ -70,7 +70,7 @@ def used_share(
 
 
 def _requested_part(worker: Worker, name: str) -> float | None:
-    """What a worker requests of its node: agents without a limit tell of the whole machine."""
+    """Return what a worker requests of its node: without a limit agents report the whole of it."""
     node = worker.node.allocatable if worker.node is not None else None
     if node is None:
         return None

@@ -1,4 +1,4 @@
-"""What utilization proposes: more workers, fewer, or as many; as a HorizontalPodAutoscaler counts.
+"""The proposal of utilization: more workers, fewer, or the same; as HorizontalPodAutoscalers do.
 
     workers x utilization / target, rounded up; no change within the tolerance
 
