@@ -115,7 +115,7 @@ def test_what_the_status_says() -> None:
     assert {field: value for field, value, _ in table("Field | Value")} == {
         "`usd`": PAID.amount,
         "`usdPerHour`": RATE.amount,
-        "`idleUsd`": to_show(unused),
+        "`idleUsd`": to_show(unused).amount,
         "`goodput`": goodput(USEFUL, PAID),
         "`usdPerStep`": str(round(per_step.decimal, 8)),
         "`usdPerMillionSamples`": str(round(per_million.decimal, 8)),
@@ -123,13 +123,13 @@ def test_what_the_status_says() -> None:
         "`onDemandUsd`": would_be.amount,
         "`savedUsd`": saved_usd(would_be, PAID).signed_amount,
         "`lostWorkUsd`": lost.usd.amount,
-        "`waste.redoneUsd`": to_show(lost.redone),
-        "`waste.standstillUsd`": to_show(lost.standstill),
-        "`waste.checkpointUsd`": to_show(RATE.over(SAVING_SECONDS)),
-        "`waste.peersUsd`": to_show(USEFUL * Decimal("0.05")),
+        "`waste.redoneUsd`": to_show(lost.redone).amount,
+        "`waste.standstillUsd`": to_show(lost.standstill).amount,
+        "`waste.checkpointUsd`": to_show(RATE.over(SAVING_SECONDS)).amount,
+        "`waste.peersUsd`": to_show(USEFUL * Decimal("0.05")).amount,
         "`forecastUsd`": told.usd.amount,
-        "`forecastLowUsd`": to_show(told.low),
-        "`forecastHighUsd`": to_show(told.high),
+        "`forecastLowUsd`": to_show(told.low).amount,
+        "`forecastHighUsd`": to_show(told.high).amount,
     }
     assert f"stood still for {SAVING_SECONDS} seconds to save" in PROSE
     assert f"9,240 steps for {cost(FIRST, NOW).usd} on spot" in PROSE
