@@ -113,6 +113,7 @@ ANSWERS = st.builds(
     generation=COUNTS,
     left_out=st.booleans(),
     notice=st.none() | st.builds(Notice, st.floats(0, 1e12), LINES),
+    planned=st.booleans(),
 )
 WORDS = st.builds(
     LastWords,
@@ -276,6 +277,10 @@ def test_what_is_wrong_with_a_report_is_said(body: bytes, words: str) -> None:
 def test_what_a_newer_agent_says_beyond_is_ignored() -> None:
     body = b'{"wire": 7, "ready": true, "mood": {"good": [1, 2]}}'
     assert read_report(body) == Report(wire=7, ready=True)
+
+
+def test_where_an_older_operator_does_not_say_why_a_world_ended_scripts_may_save() -> None:
+    assert read_answer(b'{"wire": 1, "version": "v", "phase": "Running"}').planned
 
 
 def test_what_an_older_agent_does_not_say_is_not_known() -> None:

@@ -66,6 +66,7 @@ class Answers:
             generation=world.number,
             world=self._shared_world(key) if members else None,
             notice=job.notice if members else None,
+            planned=world.is_planned,
         )
         self._hash = hashlib.blake2b(write_answer(self._common), digest_size=_VERSION_BYTES)
 

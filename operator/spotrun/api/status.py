@@ -88,8 +88,8 @@ class World(Model):
     )
     planned: bool | None = Field(
         None,
-        description="True where processes are started again though nobody was lost: a script that "
-        "saves when it is told to end (SIGTERM) has the pod's grace period to do so.",
+        description="True where processes are ended, or started again, though nobody was lost: a "
+        "script that saves when it is told to end (SIGTERM) has the pod's grace period to do so.",
     )
     joined: Serials | None = Field(
         None,

@@ -45,7 +45,7 @@ class World:
     late: tuple[int, ...] = ()  # ascending; a worker is in it once for each time it was left out
     joining: tuple[int, ...] = ()  # the members that did not train before it
     breaks: int = 0  # worlds in a row that broke though nobody was lost
-    is_planned: bool = False  # whether processes start again in it though nobody was lost
+    is_planned: bool = False  # whether processes end before it though nobody was lost
 
     @cached_property
     def member_set(self) -> frozenset[int]:

@@ -77,6 +77,9 @@ class Answer:
     """It came too late to a world, and others have the state: a process that still is in an older
     one does not count any more."""
     notice: Notice | None = None  # the earliest one, of whichever worker
+    planned: bool = True
+    """Nobody was lost before the newest world: processes without a place in it may save. An older
+    operator does not say so, and its planned changes are not to cost a script its save: True."""
     wire: int = WIRE
 
 
@@ -98,6 +101,8 @@ def write_answer(answer: Answer) -> bytes:
         content["leftOut"] = True
     if answer.notice is not None:
         content["notice"] = vars(answer.notice)
+    if not answer.planned:
+        content["planned"] = False
     if answer.world is not None:
         content["world"] = {**answer.world.__dict__, "how": answer.world.how.value}
     return json.dumps(content, separators=(",", ":")).encode()
@@ -119,6 +124,7 @@ def read_answer(body: bytes) -> Answer:
         generation=whole(content, "generation", default=0),
         left_out=content.get("leftOut") is True,
         notice=_notice(content.get("notice")),
+        planned=content.get("planned") is not False,
         wire=whole(content, "wire"),
     )
 

@@ -117,6 +117,13 @@ def test_no_world(published: Published) -> None:
     assert answer.generation == newest.number
 
 
+@pytest.mark.parametrize("is_planned", [True, False])
+def test_who_is_in_no_world_is_told_whether_that_was_planned(*, is_planned: bool) -> None:
+    nobody = replace(world("", switch=False), is_planned=is_planned)
+    found = read_answer(write_answer(Answers(job(nobody, phase=Phase.RECOVERING), KEY).answer(0)))
+    assert (found.world, found.planned) == (None, is_planned)
+
+
 @pytest.mark.parametrize(
     ("placed", "expected"),
     [
@@ -186,6 +193,7 @@ CHANGES = {
     "processes": job(world("0-2"), processes=2),
     "job": job(world("0-2"), uid="another"),
     "world": job(),
+    "planned": job(replace(world("0-2"), is_planned=True)),
 }
 
 

@@ -70,6 +70,11 @@ class Agent:
         with self._state.news:
             return next_action.may_save(self._known())
 
+    def is_urgent(self) -> bool:
+        """Whether processes that were given time to save have no more of it."""
+        with self._state.news:
+            return next_action.is_urgent(self._known())
+
     def may_restart(self) -> bool:
         """Whether another world is likely to be one for new processes."""
         with self._state.news:

@@ -87,13 +87,21 @@ def is_called_back(known: Known) -> bool:
 def may_save(known: Known) -> bool:
     """Whether processes that are to be stopped get a SIGTERM first, and time to save.
 
-    After the loss of a member they hang without it while the others wait; and a trainer that saves
-    on order has saved already.
+    After the loss of a member they hang without it, whether or not there is another world; and a
+    trainer that saves on order has saved already.
     """
-    if known.saves_on_order or known.answer is None or known.job_is_gone:
+    if known.saves_on_order or known.answer is None or is_urgent(known):
         return False
-    world = known.answer.world
-    return world is None or not world.processes or world.planned
+    return known.answer.world is not None or known.answer.planned
+
+
+def is_urgent(known: Known) -> bool:
+    """Whether processes that were given time to save have no more of it.
+
+    A loss among the others does not hurry a worker that is in no world: nobody waits for it.
+    """
+    world = known.answer.world if known.answer is not None else None
+    return known.job_is_gone or (world is not None and world.processes > 0 and not world.planned)
 
 
 def saves_on_order(progress: TrainerProgress) -> bool:

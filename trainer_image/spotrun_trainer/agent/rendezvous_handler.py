@@ -97,7 +97,7 @@ class SpotrunRendezvous(RendezvousHandler):
     def end_processes(self) -> None:
         """End the training processes: in order where they may save, else at once."""
         if self._agent.may_save() and self._agent.must_stop():
-            self._stopping.stop(is_urgent=lambda: not self._agent.may_save())
+            self._stopping.stop(is_urgent=self._agent.is_urgent)
         else:
             kill_sessions(but=self._interpreters.pids)
 

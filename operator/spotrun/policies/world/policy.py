@@ -110,7 +110,8 @@ def _disband(view: View, status: JobState) -> JobState:
         return status
     if not world.members and not world.state_holders:
         return status
-    return publish(view, status, [], How.RESTART, "no workers are wanted", switch=False)
+    why = "no workers are wanted"
+    return publish(view, status, [], How.RESTART, why, switch=False, is_planned=True)
 
 
 WORLD = Policy(next_world, wake_after=again_seconds)

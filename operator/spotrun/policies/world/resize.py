@@ -124,7 +124,7 @@ def _change_to(view: View, status: JobState, chosen: list[Worker]) -> JobState:
         return status
     if not chosen:
         why = "all who train leave now: their script saves when it is ended"
-        return publish(view, status, [], How.RESTART, why, switch=False)
+        return publish(view, status, [], How.RESTART, why, switch=False, is_planned=True)
     joins, stay = len(serials - crew), len(serials & crew)
     brings_state = stay and _with_the_state(view, status, chosen)
     how = How.BOUNDARY if brings_state and _is_in_process(view, status) else How.RESTART

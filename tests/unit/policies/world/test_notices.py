@@ -232,8 +232,14 @@ def test_a_lone_script_without_a_replacement_is_ended_while_it_has_time_to_save(
     job = a_lone_script(leaves_in=60)
     assert again_seconds(job.view(), job.status) == 60 - SCRIPT_LEAD_SECONDS
     assert members(job) == "0"
-    decision = a_lone_script(leaves_in=SCRIPT_LEAD_SECONDS).decide()
-    assert decision.status.world.members == ()
+    world = a_lone_script(leaves_in=SCRIPT_LEAD_SECONDS).decide().status.world
+    assert (world.members, world.is_planned) == ((), True)
+
+
+def test_survivors_that_are_too_few_have_no_time_to_save() -> None:
+    job = a_job(2, min=2, checkpoint=ON_CLAIM).training(0, 1, in_process=False).without(1)
+    world = job.with_facts(lost_seconds={1: 60.0}).decide().status.world
+    assert (world.members, world.is_planned) == ((), False)
 
 
 def test_processes_that_save_first_may_come_so_much_later() -> None:

@@ -12,6 +12,7 @@ from spotrun_trainer.agent.next_action import (
     has_succeeded,
     is_called_back,
     is_left_behind,
+    is_urgent,
     may_save,
     must_stop,
     next_world,
@@ -27,8 +28,10 @@ WARM = TrainerProgress(generation=4, broken=4, ready=True, in_process=True)
 NEW = TrainerProgress(ready=True, in_process=True)
 
 
-def known(world: World | None = None, *, phase: str = "Running", **changes: Any) -> Known:
-    return Known(answer=an_answer(world, phase=phase), **changes)
+def known(
+    world: World | None = None, *, phase: str = "Running", planned: bool = True, **changes: Any
+) -> Known:
+    return Known(answer=an_answer(world, phase=phase, planned=planned), **changes)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +268,9 @@ def test_processes_that_ended_well_are_wanted_in_another_world_with_their_worker
     [
         pytest.param(known(a_world(5, planned=True)), True, id="a change that was planned"),
         pytest.param(known(a_world(5)), False, id="somebody was lost, and all hang"),
-        pytest.param(known(), True, id="the others go on without it"),
+        pytest.param(known(), True, id="the others go on without it, or all leave"),
+        pytest.param(known(planned=False), False, id="somebody was lost, and too few are left"),
+        pytest.param(known(phase="Recovering", planned=False), False, id="that recover"),
         pytest.param(known(a_world(5, processes=0)), True, id="it leaves"),
         pytest.param(
             known(a_world(5, planned=True), saves_on_order=True), False, id="it has saved already"
@@ -277,3 +282,19 @@ def test_a_script_that_is_stopped_has_time_to_save_where_nobody_hangs(
     situation: Known, *, expected: bool
 ) -> None:
     assert may_save(situation) is expected
+
+
+@pytest.mark.parametrize(
+    ("situation", "expected"),
+    [
+        pytest.param(known(planned=False), False, id="a loss among others, who do not wait for it"),
+        pytest.param(known(a_world(5, processes=0)), False, id="it leaves"),
+        pytest.param(known(a_world(5, planned=True)), False, id="a change that was planned"),
+        pytest.param(known(a_world(5)), True, id="a loss, and the others wait for it"),
+        pytest.param(known(job_is_gone=True), True, id="the job was deleted"),
+    ],
+)
+def test_a_script_that_saves_is_hurried_only_where_others_wait_for_it(
+    situation: Known, *, expected: bool
+) -> None:
+    assert is_urgent(situation) is expected

@@ -47,6 +47,9 @@ class PlayedAgent:
     def may_save(self) -> bool:
         return self.saves
 
+    def is_urgent(self) -> bool:
+        return False
+
     def may_restart(self) -> bool:
         return False
 
