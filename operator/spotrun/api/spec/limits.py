@@ -154,8 +154,9 @@ class Failures(Model):
     )
     hang_after: AutoOrDuration = Field(
         AutoOrDuration("Auto"),
-        description="Default Auto: a limit from the durations of past steps. A step that takes "
-        "longer counts as a failure. Or a duration, e.g. 30m.",
+        description="Default Auto: 20 times the median step, and at least 10 minutes; at least an "
+        "hour for a script that does not train through Run. A step that takes longer counts as a "
+        "failure. Or a duration, e.g. 30m.",
     )
 
     rules = (

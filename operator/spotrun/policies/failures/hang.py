@@ -12,11 +12,15 @@ from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Agent
 from spotrun.state.view import View, holds_back
 from spotrun.state.world_members import generation, gone, members, missing
-from spotrun.wire import Progress, step_of
+from spotrun.wire import Progress, Report, step_of
 
 AUTO_SECONDS = 600.0
 """With Auto at least: a slow evaluation or a full disk cache is no hang, and 10 min are what
 torch.distributed waits for its own collectives."""
+PLAIN_SCRIPT_SECONDS = 3600.0
+"""With Auto at least, for a script without `Run`: steps and batches are all that is seen of it.
+Between epochs, in rollouts, or when it exports a model after its last step it is well and silent,
+and a restart there costs more than the wait."""
 AUTO_STEPS = 20.0
 """With Auto a step may take so many times the usual."""
 _HEARD_SECONDS = 60.0
@@ -72,6 +76,13 @@ def _limit_seconds(view: View, stepping: list[Agent]) -> float:
     given = view.job.spec.failures.hang_after.duration
     if given is not None:
         return given.seconds
+    is_plain = any(_is_plain_script(agent.report) for agent in stepping)
+    least = PLAIN_SCRIPT_SECONDS if is_plain else AUTO_SECONDS
     reports = (agent.report.progress for agent in stepping)
     steps = [one.step_seconds for one in reports if one is not None and one.step_seconds]
-    return max(AUTO_SECONDS, AUTO_STEPS * median(steps)) if steps else AUTO_SECONDS
+    return max(least, AUTO_STEPS * median(steps)) if steps else least
+
+
+def _is_plain_script(report: Report) -> bool:
+    """Whether it says that no `Run` trains; older agents do not say."""
+    return report.saves_on_order is False and not report.in_process

@@ -41,6 +41,27 @@ def test_a_world_may_stand_for_so_long(
     assert is_hung(job.view(), job.status) is (expected <= 0)
 
 
+@pytest.mark.parametrize(
+    ("report", "step_seconds", "hang_after", "expected"),
+    [
+        ({"in_process": False, "saves_on_order": False}, 1.0, "Auto", 2_700.0),
+        ({"in_process": False, "saves_on_order": False}, None, "Auto", 2_700.0),
+        ({"in_process": False, "saves_on_order": False}, 300.0, "Auto", 5_100.0),
+        ({"in_process": False, "saves_on_order": False}, 1.0, "20m", 300.0),
+        ({"in_process": False, "saves_on_order": True}, 1.0, "Auto", -300.0),
+        ({"in_process": False, "saves_on_order": None}, 1.0, "Auto", -300.0),
+        ({"in_process": True, "saves_on_order": False}, 1.0, "Auto", -300.0),
+    ],
+)
+def test_a_plain_script_may_do_something_else_than_steps_for_an_hour(
+    report: dict[str, bool | None], step_seconds: float | None, hang_after: str, expected: float
+) -> None:
+    job = standing(
+        900.0, 900.0, step_seconds=step_seconds, report=report, failures={"hangAfter": hang_after}
+    )
+    assert left(job) == expected
+
+
 def test_the_usual_step_is_the_median_one() -> None:
     job = standing(0.0, 0.0, 0.0)
     for serial, seconds in enumerate((1.0, 40.0, 3_000.0)):
