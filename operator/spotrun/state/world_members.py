@@ -71,6 +71,14 @@ def failed(view: View, status: JobState) -> list[Worker]:
     ]
 
 
+def is_breaking_off(view: View, status: JobState) -> bool:
+    """Whether processes of those who train are told to end, which breaks off those of their peers.
+
+    Also when a suspension is over, as long as a pod that it deleted still has its grace.
+    """
+    return bool(status.suspended_by) or any(w.pod.deleting for w in members(view, status))
+
+
 def holders(view: View, status: JobState) -> list[Worker]:
     """The workers that have the newest state; only they may be its source.
 

@@ -23,7 +23,13 @@ from spotrun.state.snapshot import Worker
 from spotrun.state.stored.failures import HeldBack, Newcomers, Restarts
 from spotrun.state.view import View
 from spotrun.state.worker_ids import ranges
-from spotrun.state.world_members import generation, has_failed_in, on_trial, training
+from spotrun.state.world_members import (
+    generation,
+    has_failed_in,
+    is_breaking_off,
+    on_trial,
+    training,
+)
 from spotrun.state.world_transitions import give_up
 
 _KEPT_DEAD = 64
@@ -172,13 +178,14 @@ def _newcomers(view: View, status: JobState) -> list[Worker]:
 def _failed(view: View, status: JobState, newcomers: list[Worker]) -> list[Worker]:
     """Return who failed on the way into the newest world; of those who are in it the first."""
     world, known = status.world, noted(status)
-    if not newcomers:
+    if not newcomers or is_breaking_off(view, status):
         return []
     before = known.worlds if known is not None else {}
     found = [
         worker
         for worker in newcomers
         if worker.serial in view.alive_serials
+        and not worker.pod.deleting
         and has_failed_in(worker, world.number)
         and before.get(worker.serial) != world.number
     ]

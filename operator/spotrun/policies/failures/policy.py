@@ -24,7 +24,7 @@ from spotrun.state.stored.failures import Restarts
 from spotrun.state.view import FINISHED, View
 from spotrun.state.worker_ids import ranges
 from spotrun.state.worker_outcomes import FAILURES, INTERRUPTIONS
-from spotrun.state.world_members import failed, generation, gone, training
+from spotrun.state.world_members import failed, generation, gone, is_breaking_off, training
 
 FORGIVEN_AFTER = timedelta(hours=1)
 """So much durable progress since the last failure, and the count starts afresh."""
@@ -147,8 +147,8 @@ def _hung(view: View, status: JobState) -> Failure | None:
 
 
 def _reported(view: View, status: JobState) -> Failure | None:
-    if brought_down(status) or status.suspended_by:
-        return None  # processes that are told to end break off those of their peers
+    if brought_down(status) or is_breaking_off(view, status):
+        return None
     for worker in failed(view, status):
         failure = worker.agent.report.failed if worker.agent is not None else None
         if failure is not None:

@@ -1,5 +1,6 @@
 """A newcomer that fails while others train: held back, replaced elsewhere, no end of the job."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -11,7 +12,7 @@ from spotrun.api.status import How
 from spotrun.policies.failures.joining_workers import held_back
 from spotrun.policies.world.resize import PREPARE_SECONDS
 from spotrun.state.actions import Remove
-from spotrun.state.stored.failures import HeldBack, Newcomers, Restarts
+from spotrun.state.stored.failures import NO_RESTARTS, HeldBack, Newcomers, Restarts
 from spotrun.state.world_members import counted_on, on_trial, training
 from spotrun.wire import Failure, Progress
 from tests.support.jobs.builders import JobBuilder, a_job, ago, an_end, later
@@ -228,6 +229,28 @@ def test_after_the_second_blame_it_is_replaced_though_a_world_was_prepared_for_i
     )
     assert decision.actions[1].avoid_nodes == ("node-2",)  # type: ignore[union-attr]
     assert counted_on(first) == {0, 1}
+
+
+DELETING = {"deleting": True, "killed_at": later(20)}
+
+
+@pytest.mark.parametrize("job", [preparing, having_joined], ids=["prepared", "joined"])
+@pytest.mark.parametrize(
+    ("spec", "status", "pod"),
+    [
+        ({"suspend": True}, {"suspended_by": ("User",)}, {}),
+        ({}, {}, DELETING),
+    ],
+    ids=["the job is suspended", "its pod is deleted"],
+)
+def test_a_newcomer_that_is_told_to_end_has_not_failed(
+    job: Callable[..., JobBuilder],
+    spec: dict[str, Any],
+    status: dict[str, Any],
+    pod: dict[str, Any],
+) -> None:
+    told_to_end = job(failed=FAILED, **pod).with_spec(3, **spec).with_status(**status)
+    assert told_to_end.decide().status.restarts == NO_RESTARTS
 
 
 def test_where_another_one_trains_on_its_node_it_is_tried_there_again() -> None:

@@ -66,6 +66,43 @@ def test_a_failure_that_followed_from_a_lost_node_is_taken_back() -> None:
     assert lost.phase is not Phase.FAILED
 
 
+BROKEN_OFF = Failure(1, 1, "rank 1 ended with exit code 1: connection closed by peer")
+DELETING = {"deleting": True, "killed_at": later(20)}
+
+
+@pytest.mark.parametrize(
+    ("status", "pods", "failures"),
+    [
+        ({}, {}, 1),
+        ({"suspended_by": ("User",)}, {}, 0),
+        ({}, {1: DELETING}, 0),
+        ({}, {0: DELETING}, 0),
+        ({}, {0: DELETING, 1: DELETING}, 0),
+        ({}, {2: DELETING}, 1),
+    ],
+    ids=[
+        "nobody is told to end",
+        "the job is suspended",
+        "its own pod is deleted",
+        "a peer's pod is deleted",
+        "the suspension is over, and the pods have time left",
+        "a pod outside of the world is deleted",
+    ],
+)
+def test_what_breaks_off_because_processes_are_told_to_end_is_no_failure(
+    status: dict[str, Any], pods: dict[int, dict[str, Any]], failures: int
+) -> None:
+    job = a_job(2, checkpoint=ON_CLAIM).training(0, 1, in_process=False).with_status(**status)
+    told: dict[int, dict[str, Any]] = {
+        0: {"ready": True, "arrived": 1},
+        1: {"ready": False, "arrived": 1, "failed": BROKEN_OFF},
+        2: {"ready": True},
+    }
+    for serial, worker in told.items():
+        job = job.with_worker(serial, in_process=False, **worker, **pods.get(serial, {}))
+    assert (job.decide().status.restarts.failures or 0) == failures
+
+
 def test_what_breaks_off_while_a_job_is_suspended_is_no_failure() -> None:
     job = a_job(2, suspend=True, checkpoint=ON_CLAIM).training(0, 1, in_process=False)
     job = job.with_state(job.decide().status)
