@@ -119,16 +119,19 @@ flat = tracked(held=Held(x=torch.ones(1000, 10_000))).flatten()
 Checkpoints(sys.argv[1], keep=1).save("step-10.g1", flat, rank=0, size=1, extra={})
 """
 HANGS = """
-import os
+import os, threading
 from spotrun_trainer.checkpoint import saver
 
+writes = threading.Event()
 saver.EXIT_SECONDS = 0.1
-saver.write_part = lambda *_: os.read(os.pipe()[0], 1)
+saver.write_part = lambda *_: (writes.set(), os.read(os.pipe()[0], 1))
 """
+ONCE_IT_HANGS = "writes.wait()"  # earlier the thread may be in torch, where it cannot be left
 
 
 @pytest.mark.parametrize(
-    ("script", "complete"), [(ENDS_AT_ONCE, ["step-10.g1"]), (HANGS + ENDS_AT_ONCE, [])]
+    ("script", "complete"),
+    [(ENDS_AT_ONCE, ["step-10.g1"]), (HANGS + ENDS_AT_ONCE + ONCE_IT_HANGS, [])],
 )
 def test_a_process_that_ends_still_writes_what_it_has_begun_unless_that_hangs(
     tmp_path: Path, script: str, complete: list[str]
