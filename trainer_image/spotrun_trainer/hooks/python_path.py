@@ -17,5 +17,6 @@ def watch_processes(environment: MutableMapping[str, str]) -> None:
 
 def with_site(environment: Mapping[str, str]) -> str:
     """Return PYTHONPATH with our folder before the others, once."""
-    others = [part for part in environment.get("PYTHONPATH", "").split(os.pathsep) if part]
+    before = environment.get("PYTHONPATH", "")
+    others = before.split(os.pathsep) if before else []  # an empty entry is the working directory
     return os.pathsep.join([str(SITE), *(part for part in others if part != str(SITE))])

@@ -2,10 +2,12 @@
 
 import atexit
 import fcntl
+import logging
 import os
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic, perf_counter_ns
 from typing import Any, SupportsFloat
@@ -13,9 +15,12 @@ from typing import Any, SupportsFloat
 from spotrun.wire import MOST_METRIC, MOST_METRICS, Utilization, metric_name
 from spotrun_trainer.hooks.step_counter import StepCounter
 from spotrun_trainer.hooks.time_shares import Moment, Shares, TimeShares, busy_nanoseconds
+from spotrun_trainer.process.ipc_files import PROGRESS_FILE
 from spotrun_trainer.telemetry.container_usage import Usage
 from spotrun_trainer.telemetry.reporter import CALM_SECONDS, Reporter
 from spotrun_trainer.telemetry.utilization import IDLE_LOOKS, busiest_gpu
+
+log = logging.getLogger(__name__)
 
 TOTAL_STEPS = "SPOTRUN_TOTAL_STEPS"
 _LOCK_FILE = "counts-steps.lock"
@@ -36,6 +41,7 @@ class Reports:
         self._signs = 0
         self._idle_looks = 0
         self._values: dict[str, SupportsFloat] = {}
+        self._refused = set[str]()  # names of values that were no numbers
         self._lock_file: int | None = None
         self._asked_at = float("-inf")
 
@@ -70,6 +76,20 @@ class Reports:
         if self._lock_file is not None:
             self._reporter.close()
 
+    def let_go(self) -> None:
+        """Write no more, and let another process tell; in a fork the parent still does."""
+        atexit.unregister(self.close)
+        if self._lock_file is not None:
+            os.close(self._lock_file)
+            self._lock_file = None
+
+    def withdraw(self) -> None:
+        """Let go, without a last report: one that never changes again would count as a hang."""
+        if self._lock_file is not None:
+            with suppress(OSError):
+                (self._directory / PROGRESS_FILE).unlink()
+        self.let_go()
+
     def _speaks_for_the_worker(self) -> bool:
         """Whether no other living process does: a script's helpers may train something, too."""
         if self._lock_file is not None:
@@ -92,7 +112,7 @@ class Reports:
         return {
             **(shares._asdict() if shares is not None else {}),
             "step_seconds": self.counter.step_seconds(),
-            "metrics": values_told(self._values),
+            "metrics": values_told(self._values, self._refused),
             "utilization": Utilization(
                 gpu=0.0 if self._is_gpu_idle() else gpu, cpu=sample.cpu, memory=sample.memory
             ),
@@ -111,9 +131,21 @@ class Reports:
         return self._idle_looks >= IDLE_LOOKS
 
 
-def values_told(values: Mapping[str, SupportsFloat]) -> tuple[tuple[str, float], ...]:
-    """Return as many as are told, as numbers; those that are not finite are left out."""
-    numbers = {metric_name(name): float(value) for name, value in values.items()}
+def values_told(
+    values: Mapping[str, SupportsFloat], refused: set[str]
+) -> tuple[tuple[str, float], ...]:
+    """Return as many as are told, as numbers; those that are not finite are left out.
+
+    What is no number is left out, too; the log says so, and `refused` remembers it, once a name.
+    """
+    numbers: dict[str, float] = {}
+    for name, value in values.items():
+        try:
+            numbers[metric_name(name)] = float(value)
+        except Exception as error:  # whatever a script's own type raises
+            if str(name) not in refused:
+                refused.add(str(name))
+                log.warning("progress: %r is not told, as it is no number: %s", name, error)
     fit = [(name, value) for name, value in numbers.items() if name and abs(value) <= MOST_METRIC]
     return tuple(fit[:MOST_METRICS])
 

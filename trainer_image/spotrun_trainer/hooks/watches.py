@@ -29,7 +29,11 @@ class Watch:
 
     def turn_off(self) -> None:
         """Count no more: the script tells by itself, or the watch has failed."""
-        self.is_off = True
+        with self._lock:
+            self.is_off = True
+            reports, self._reports = self._reports, None
+            if reports is not None:
+                reports.withdraw()
 
     def optimizer_stepped(self, optimizer: object) -> None:
         """Count a step, if this makes one."""
@@ -40,7 +44,8 @@ class Watch:
         """Do something with the reports; an error ends the watch."""
         try:
             with self._lock:
-                if self._is_inside:  # a handler of signals runs in the middle of this
+                # A handler of signals runs in the middle of this, or another thread has ended it.
+                if self._is_inside or self.is_off:
                     return
                 self._is_inside = True
                 try:
@@ -68,7 +73,9 @@ class Watch:
         self._lock = threading.RLock()
         self._is_inside = False
         if self._reports is not None:
-            self.turn_off()
+            self.is_off = True
+            self._reports.let_go()
+            self._reports = None
 
 
 WATCH: Final = Watch()

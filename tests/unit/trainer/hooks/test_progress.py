@@ -2,6 +2,7 @@ import atexit
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import SupportsFloat
 
 import pytest
 import torch
@@ -44,6 +45,30 @@ def test_values_are_told_as_numbers(watch: Watch, tmp_path: Path) -> None:
     told = read_progress(tmp_path)
     assert dict(told.metrics) == {"accuracy": 0.5, "loss": 2.5, "a name": 1.0}
     assert json.loads((tmp_path / "progress.json").read_text())["metrics"]["loss"] == 2.5
+
+
+class Unfit:
+    """A value of a type that raises what it likes."""
+
+    def __float__(self) -> float:
+        raise LookupError("it was freed")
+
+
+@pytest.mark.parametrize("value", [[0.1], None, torch.ones(3), "fast", 10**400, Unfit()])
+def test_a_value_that_is_no_number_is_left_out_and_said_once(
+    value: SupportsFloat,
+    watch: Watch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("spotrun_trainer.telemetry.reporter.CALM_SECONDS", 0.0)
+    progress(metrics={"lr": value, "accuracy": 0.5})
+    gradient_accumulation(nn.Linear(3, 1))
+    told = read_progress(tmp_path)
+    assert (told.step, dict(told.metrics)) == (5, {"accuracy": 0.5})
+    assert [record.getMessage() for record in caplog.records if "'lr'" in record.getMessage()]
+    assert len(caplog.records) == 1
 
 
 def test_without_optimizers_of_torch_its_word_is_all(watch: Watch, tmp_path: Path) -> None:

@@ -98,6 +98,57 @@ def test_a_sitecustomize_that_was_there_runs_too(tmp_path: Path) -> None:
     assert printed == f"True {theirs / 'sitecustomize.py'}\n"
 
 
+CHAINS_BY_IMPORT = """
+    import os, sys
+
+    {note}
+    here = os.path.dirname(__file__)
+    if here in sys.path:
+        place = sys.path.index(here)
+        del sys.path[place]
+        mine = sys.modules.pop("sitecustomize")
+        try:
+            import sitecustomize
+        except ImportError:
+            sys.modules["sitecustomize"] = mine
+        finally:
+            sys.path.insert(place, here)
+"""
+CHAINS_BY_FINDER = """
+    import os, sys
+    from importlib.machinery import PathFinder
+    from importlib.util import module_from_spec
+
+    {note}
+    here = os.path.dirname(__file__)
+    spec = PathFinder.find_spec("sitecustomize", [one for one in sys.path if one != here])
+    if spec is not None:
+        sys.modules["sitecustomize"] = module_from_spec(spec)
+        spec.loader.exec_module(sys.modules["sitecustomize"])
+"""
+
+
+@pytest.mark.parametrize("chains", [CHAINS_BY_IMPORT, CHAINS_BY_FINDER])
+def test_sitecustomizes_that_look_for_the_next_one_all_run_once(
+    chains: str, tmp_path: Path
+) -> None:
+    names = "first", "second", "third"
+    for name in names:
+        (tmp_path / name).mkdir()
+        note = f"sys.ran = [*getattr(sys, 'ran', []), {name!r}]"
+        file = tmp_path / name / "sitecustomize.py"
+        file.write_text(
+            textwrap.dedent(chains if name != "third" else "import sys\n{note}").format(note=note)
+        )
+    script = textwrap.dedent(TRAINING) + "import sys; print(*sys.ran)"
+    path = os.pathsep.join(str(tmp_path / name) for name in names)
+    if "PYTHONPATH" in os.environ:
+        path += os.pathsep + os.environ["PYTHONPATH"]
+    done = ran(script, tmp_path, PYTHONPATH=path)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "first second third\n")
+    assert read_progress(tmp_path).step == 5
+
+
 def test_a_process_starts_as_quickly(tmp_path: Path) -> None:
     done = ran("pass", tmp_path, "-X", "importtime")
     lines = [line for line in done.stderr.splitlines() if "sitecustomize" in line]
@@ -106,7 +157,7 @@ def test_a_process_starts_as_quickly(tmp_path: Path) -> None:
     assert sum(own_microseconds) < 50_000  # on a busy machine; a millisecond on an idle one
 
 
-@pytest.mark.parametrize("before", ["", "/a:/b"])
+@pytest.mark.parametrize("before", ["", "/a:/b", ":/a", "/a:"])
 def test_the_folder_is_put_before_the_others_once(before: str) -> None:
     once = with_site({"PYTHONPATH": before})
     assert once.endswith(before)
@@ -130,3 +181,27 @@ def test_an_interpreter_that_was_begun_ahead_counts_too(
     interpreters.close()
     told = read_progress(tmp_path)
     assert (told.generation, told.step) == (4, 5)
+
+
+def test_a_script_that_fails_after_it_has_set_a_variable_runs_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPOTRUN_DIR", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", with_site(os.environ))
+    file, runs, noted = tmp_path / "script.py", tmp_path / "runs", tmp_path / "error.json"
+    file.write_text(
+        f"import os\nos.environ['OMP_NUM_THREADS'] = '4'\n"
+        f"open({str(runs)!r}, 'a').write('run\\n')\nraise RuntimeError('no such data set')\n"
+    )
+    interpreters = Interpreters(
+        Trace(None), room=lambda: 1e12, imported=("spotrun_trainer.hooks.uncaught",)
+    )
+    interpreters._not_before = 0.0
+    interpreters.look()
+    env = {**os.environ, "TORCHELASTIC_ERROR_FILE": str(noted)}
+    process = interpreters.start([sys.executable, "-u", str(file)], env, 1, 2)
+    assert process is not None
+    assert process.wait(timeout=120) == 1
+    interpreters.close()
+    assert runs.read_text() == "run\n"
+    assert "no such data set" in noted.read_text()

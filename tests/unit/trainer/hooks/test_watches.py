@@ -1,8 +1,12 @@
 """What is counted of loops as people write them, with real torch, in the test's own process."""
 
 import atexit
+import fcntl
 import importlib
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
@@ -14,8 +18,10 @@ from torch.optim import LBFGS, SGD, AdamW, Optimizer
 from torch.utils.data import DataLoader, TensorDataset
 from typing_extensions import override
 
+from spotrun_trainer.hooks.python_path import with_site
+from spotrun_trainer.hooks.step_counter import StepCounter
 from spotrun_trainer.hooks.watches import Watch, watch_optimizers
-from spotrun_trainer.process.ipc_files import read_progress
+from spotrun_trainer.process.ipc_files import TrainerProgress, read_progress
 
 OPTIMIZERS = importlib.import_module("torch.optim.optimizer")
 Loop = Callable[[nn.Module], None]
@@ -215,6 +221,62 @@ def test_an_error_of_the_watch_is_said_once_and_ends_it(
     assert watch.is_off
     assert len(caplog.records) == 1
     assert "the script goes on" in caplog.text
+
+
+def test_a_watch_that_ends_leaves_no_report_that_stands_still(
+    watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gradient_accumulation(nn.Linear(3, 1))
+    assert read_progress(tmp_path).generation == 3
+    monkeypatch.setattr(StepCounter, "optimizer_stepped", None)
+    gradient_accumulation(nn.Linear(3, 1))
+    assert watch.is_off
+    assert read_progress(tmp_path) == TrainerProgress(), "it would count as a hang"
+
+
+def test_a_child_of_a_training_neither_writes_nor_keeps_the_lock(
+    watch: Watch, tmp_path: Path
+) -> None:
+    gradient_accumulation(nn.Linear(3, 1))
+    reports = watch.reports
+    assert reports is not None
+    before = (tmp_path / "progress.json").read_bytes()
+    child = os.fork()
+    if not child:
+        try:
+            reports.close()
+            held = [one for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+            os._exit(any(one.readlink().suffix == ".lock" for one in held))
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert (tmp_path / "progress.json").read_bytes() == before
+    lock = os.open(tmp_path / "counts-steps.lock", os.O_RDWR)
+    with pytest.raises(BlockingIOError):  # the parent goes on
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(lock)
+
+
+def test_what_tells_from_here_on_has_the_last_word(tmp_path: Path) -> None:
+    script = """if True:
+        import os, torch
+        from pathlib import Path
+        from spotrun_trainer.hooks.watches import WATCH
+        from spotrun_trainer.process.ipc_files import TrainerProgress, write_progress
+
+        parameter = torch.nn.Parameter(torch.ones(3))
+        opt = torch.optim.SGD([parameter], lr=0.1)
+        for _ in range(3):
+            parameter.sum().backward()
+            opt.step()
+        assert WATCH.reports is not None
+        WATCH.turn_off()  # as Run does
+        write_progress(Path(os.environ["SPOTRUN_DIR"]), TrainerProgress(generation=3, step=500))
+    """
+    env = {**os.environ, "SPOTRUN_DIR": str(tmp_path), "SPOTRUN_GENERATION": "3"}
+    env["PYTHONPATH"] = with_site(env)
+    subprocess.run([sys.executable, "-c", script], env=env, check=True, timeout=120)
+    assert read_progress(tmp_path).step == 500
 
 
 def test_loader_workers_count_nothing(watch: Watch, tmp_path: Path) -> None:

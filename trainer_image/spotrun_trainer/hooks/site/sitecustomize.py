@@ -2,7 +2,8 @@
 
 The agent puts this folder into PYTHONPATH. Here is only what is needed to wait until the process
 imports torch's optimizers: a process that never does so pays for one comparison per import. A
-`sitecustomize` that was there before runs as well.
+`sitecustomize` that was there before runs as well. It may look for the next one, too, as those of
+profilers do, and then it finds this file again: `sys` remembers which files have run.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ _AWAITED = {
     "torch.optim.optimizer": "watch_optimizers",
     "torch.utils.data.dataloader": "watch_loaders",
 }
+_HAVE_RUN: set[str] = vars(sys).setdefault(
+    "_spotrun_sitecustomize", set()
+)  # files, of this process
 
 
 class _Waiting:
@@ -61,7 +65,7 @@ def _call_after(loader: object, watch: str) -> None:
     execute = loader.exec_module  # type: ignore[attr-defined] # every loader of a file has it
 
     def execute_and_watch(module: object) -> None:
-        del loader.exec_module  # type: ignore[attr-defined] # this one, and its class's is left
+        vars(loader).pop("exec_module", None)  # this one, and its class's is left
         execute(module)
         try:
             from spotrun_trainer.hooks import watches  # noqa: PLC0415 - only where torch is used
@@ -78,16 +82,35 @@ def _say(error: Exception) -> None:
 
 
 def _run_the_one_before() -> None:
-    """Run the sitecustomize that Python would have run without this one."""
-    elsewhere = [entry for entry in sys.path if os.path.abspath(entry) != _FOLDER]  # noqa: PTH100
-    spec = PathFinder.find_spec("sitecustomize", elsewhere)
-    if spec is None or spec.loader is None:
-        return
-    from importlib.util import module_from_spec  # noqa: PLC0415 - only where there is one
+    """Run the sitecustomize that Python would have run without this one, and none twice."""
+    for entry in sys.path:
+        spec = PathFinder.find_spec("sitecustomize", [entry])
+        if spec is None or spec.loader is None or not spec.origin or spec.origin in _HAVE_RUN:
+            continue
+        from importlib.util import module_from_spec  # noqa: PLC0415 - only where there is one
 
+        _HAVE_RUN.add(spec.origin)
+        module = module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+        return
+
+
+def _uncaught() -> ModuleType:
+    """Load the module by its file, with nothing of a package of ours.
+
+    An interpreter that was begun ahead starts a script again that imports such a package after it
+    has changed the environment, and this script has ended.
+    """
+    from importlib.util import module_from_spec, spec_from_file_location  # noqa: PLC0415 - only then
+
+    file = os.path.join(os.path.dirname(_FOLDER), "uncaught.py")  # noqa: PTH118, PTH120 - as above
+    spec = spec_from_file_location("_spotrun_uncaught", file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} cannot be loaded")
     module = module_from_spec(spec)
-    sys.modules["sitecustomize"] = module
     spec.loader.exec_module(module)
+    return module
 
 
 def _note_uncaught(
@@ -95,15 +118,21 @@ def _note_uncaught(
 ) -> None:
     """Note for torchrun what ends the script, and print it as ever."""
     try:
-        from spotrun_trainer.hooks.uncaught import note_error  # noqa: PLC0415 - only then
-
-        note_error(error, trace)
+        _uncaught().note_error(error, trace)
     except Exception as failure:
         print(f"spotrun: the failure's message cannot say this: {failure!r}", file=sys.stderr)
     sys.__excepthook__(kind, error, trace)
 
 
-if os.environ.get("SPOTRUN_COUNT_STEPS") != "0" and os.environ.get("SPOTRUN_DIR"):
-    sys.meta_path.insert(0, _Waiting())
-    sys.excepthook = _note_uncaught
+def _wait_once() -> None:
+    """Wait for torch where steps are to be counted, unless this file does so already."""
+    this = os.path.join(_FOLDER, "sitecustomize.py")  # noqa: PTH118 - as above
+    is_wanted = os.environ.get("SPOTRUN_COUNT_STEPS") != "0" and os.environ.get("SPOTRUN_DIR")
+    if is_wanted and this not in _HAVE_RUN:
+        sys.meta_path.insert(0, _Waiting())
+        sys.excepthook = _note_uncaught
+    _HAVE_RUN.add(this)
+
+
+_wait_once()
 _run_the_one_before()
