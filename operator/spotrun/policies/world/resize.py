@@ -123,7 +123,7 @@ def _change_to(view: View, status: JobState, chosen: list[Worker]) -> JobState:
         # there is something to prepare again: to enter a world without a change costs a stall.
         return status
     if not chosen:
-        why = "all who train leave now: their script saves when it is ended"
+        why = "too few workers stay: their script saves when it is ended"
         return publish(view, status, [], How.RESTART, why, switch=False, is_planned=True)
     joins, stay = len(serials - crew), len(serials & crew)
     brings_state = stay and _with_the_state(view, status, chosen)
@@ -178,9 +178,11 @@ def _choose(view: View, status: JobState, *, with_unready: bool) -> list[Worker]
     if chosen and _with_the_state(view, status, chosen):
         return chosen
     keepers = [*replaced, *leaving]
-    if not candidates and _saves_when_ended(view, status):
-        return []  # all leave now: they are told, and save
-    return (_hand_over(view, status, chosen, keepers) if chosen and keepers else None) or crew
+    handed = _hand_over(view, status, chosen, keepers) if chosen and keepers else None
+    if handed:
+        return handed
+    is_told = _saves_when_ended(view, status) and _somebody_must_leave_now(view, status)
+    return chosen if is_told else crew  # a script saves when it is ended; none: too few stay
 
 
 def _parted(workers: list[Worker], serials: frozenset[int]) -> tuple[list[Worker], list[Worker]]:

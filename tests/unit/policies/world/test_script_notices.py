@@ -1,0 +1,68 @@
+"""Notices to scripts that follow no orders: each is told in time to save, whoever comes instead."""
+
+from typing import Any
+
+import pytest
+
+from spotrun.policies.world.resize import SCRIPT_LEAD_SECONDS
+from spotrun.state.job_state import World
+from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job
+
+PLAIN: dict[str, Any] = {"in_process": False, "saves_on_order": False}
+NEWCOMERS: dict[str, dict[str, Any]] = {
+    "unready": {"ready": False},
+    "ready": {"ready": True, "ready_for": 5},
+}
+SHORT_SECONDS = (SCRIPT_LEAD_SECONDS - 1, 25.0, 20.0, 15.0, 10.0, 5.0, 1.0)
+"""Before its node ends a script has to be told, for it saves only then."""
+
+
+def a_plain_job(workers: range, least: int, newcomer: str | None, **spec: Any) -> JobBuilder:
+    """Workers of a script that train, and a newcomer that is ready, not yet ready, or not there."""
+    job = a_job(len(workers), min=least, **spec).training(*workers, **PLAIN)
+    return job.with_worker(len(workers), **NEWCOMERS[newcomer], **PLAIN) if newcomer else job
+
+
+def leaving(job: JobBuilder, *serials: int, seconds: float) -> World:
+    """The next world if the nodes of these workers end in so many seconds."""
+    for serial in serials:
+        job = job.with_worker(serial, ready=False, arrived=1, leaves_in=seconds, **PLAIN)
+    return job.decide().status.world
+
+
+@pytest.mark.parametrize(
+    ("size_and_least", "serials", "newcomer", "expected"),
+    [
+        ((1, 1), (0,), None, ()),
+        ((1, 1), (0,), "unready", ()),
+        ((1, 1), (0,), "ready", (1,)),
+        ((2, 1), (0, 1), None, ()),
+        ((2, 1), (0, 1), "unready", ()),
+        ((2, 1), (0, 1), "ready", (2,)),
+        ((2, 1), (1,), "unready", (0,)),
+        ((2, 2), (1,), None, ()),
+        ((2, 2), (1,), "unready", ()),
+        ((2, 2), (1,), "ready", (0, 2)),
+    ],
+)
+def test_it_is_told_before_its_node_ends(
+    size_and_least: tuple[int, int],
+    serials: tuple[int, ...],
+    newcomer: str | None,
+    expected: tuple[int, ...],
+) -> None:
+    size, least = size_and_least
+    job = a_plain_job(range(size), least, newcomer, checkpoint=ON_CLAIM)
+    for seconds in SHORT_SECONDS:
+        world = leaving(job, *serials, seconds=seconds)
+        told = (world.members, world.is_active, world.is_planned)
+        assert told == (expected, bool(expected), True), seconds
+
+
+@pytest.mark.parametrize("newcomer", [None, "unready"])
+@pytest.mark.parametrize("size", [1, 2])
+def test_until_then_it_trains_where_the_others_are_too_few(size: int, newcomer: str | None) -> None:
+    job = a_plain_job(range(size), size, newcomer, checkpoint=ON_CLAIM)
+    world = leaving(job, size - 1, seconds=SCRIPT_LEAD_SECONDS + 1)
+    trains = world.members if world.is_active else world.state_holders
+    assert trains == tuple(range(size))
