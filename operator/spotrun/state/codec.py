@@ -1,7 +1,6 @@
 """The storage format of a job's state: `read` and `write` are the only way there and back."""
 
 from collections.abc import Iterable
-from datetime import datetime
 
 from spotrun.api import status as stored
 from spotrun.api.field_types.text_values import Serials, Time
@@ -23,6 +22,7 @@ from spotrun.state.stored.failures_codec import (
     write_restarts,
 )
 from spotrun.state.stored.scaling_codec import read_scaling, write_scaling
+from spotrun.state.stored.times import moment_of, time_of
 
 _SAID = ("phase", "reason", "message", "conditions")
 """What is written into a status that is kept unread."""
@@ -120,7 +120,7 @@ def _read_world(world: stored.World | None) -> World:
         state_holders=_numbers(world.trained),
         used_stores=world.spent or (),
         restore=world.restore,
-        formed_at=_moment(world.formed_at),
+        formed_at=moment_of(world.formed_at),
         training_number=world.trains,
         late=_numbers(world.late),
         joining=_numbers(world.joined),
@@ -141,7 +141,7 @@ def _write_world(world: World) -> stored.World | None:
         trained=_serials(world.state_holders),
         spent=world.used_stores or None,
         restore=world.restore,
-        formed_at=_time(world.formed_at),
+        formed_at=time_of(world.formed_at),
         trains=world.training_number,
         late=_serials(world.late),
         joined=_serials(world.joining),
@@ -170,8 +170,8 @@ def _read_unused(unused: stored.Unused | None) -> Unused:
         count=unused.count,
         size=unused.size,
         room=unused.room,
-        retry_at=_moment(unused.retry_at),
-        retried_at=_moment(unused.retried_at),
+        retry_at=moment_of(unused.retry_at),
+        retried_at=moment_of(unused.retried_at),
     )
 
 
@@ -182,8 +182,8 @@ def _write_unused(unused: Unused) -> stored.Unused | None:
         count=unused.count,
         size=unused.size,
         room=unused.room,
-        retry_at=_time(unused.retry_at),
-        retried_at=_time(unused.retried_at),
+        retry_at=time_of(unused.retry_at),
+        retried_at=time_of(unused.retried_at),
     )
 
 
@@ -197,11 +197,3 @@ def _set(serials: Serials | None) -> frozenset[int]:
 
 def _serials(numbers: Iterable[int]) -> Serials | None:
     return Serials.of(numbers) or None
-
-
-def _moment(time: Time | None) -> datetime | None:
-    return time.datetime if time is not None else None
-
-
-def _time(moment: datetime | None) -> Time | None:
-    return Time.of(moment) if moment is not None else None

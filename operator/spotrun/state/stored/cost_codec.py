@@ -1,11 +1,9 @@
 """The storage format of a job's cost, a part of what `codec.py` reads and writes."""
 
-from datetime import datetime
 from decimal import Decimal
 
 from spotrun.api import cost as api
 from spotrun.api.field_types.amounts import Amount, SignedAmount
-from spotrun.api.field_types.text_values import Time
 from spotrun.money.forecast import Mark
 from spotrun.money.ledger import ByPool
 from spotrun.money.units import Usd, UsdPerHour
@@ -19,6 +17,7 @@ from spotrun.state.stored.cost import (
     PoolCost,
     Waste,
 )
+from spotrun.state.stored.times import moment_of, time_of
 
 
 def read_cost(stored: api.Cost | None) -> Cost:
@@ -50,8 +49,8 @@ def read_cost(stored: api.Cost | None) -> Cost:
         budget_used_percent=stored.budget_used_percent,
         corrected_usd=_usd(stored.corrected_usd),
         pricing=stored.pricing,
-        stop_at=_moment(stored.stop_at),
-        as_of=_moment(stored.as_of),
+        stop_at=moment_of(stored.stop_at),
+        as_of=moment_of(stored.as_of),
     )
 
 
@@ -87,8 +86,8 @@ def write_cost(cost: Cost) -> api.Cost | None:
         budget_used_percent=cost.budget_used_percent,
         corrected_usd=_signed(cost.corrected_usd),
         pricing=cost.pricing,
-        stop_at=_time(cost.stop_at),
-        as_of=_time(cost.as_of),
+        stop_at=time_of(cost.stop_at),
+        as_of=time_of(cost.as_of),
     )
 
 
@@ -122,9 +121,9 @@ def read_sums(stored: api.Accumulators | None) -> Accumulators:
         epoch_samples=stored.epoch_samples,
         peak_step=stored.peak_step,
         idle_usd=_usd(stored.idle_usd),
-        idle_as_of=_moment(stored.idle_as_of),
+        idle_as_of=moment_of(stored.idle_as_of),
         transfer_usd=_usd(stored.transfer_usd),
-        as_of=_moment(stored.as_of),
+        as_of=moment_of(stored.as_of),
     )
 
 
@@ -159,9 +158,9 @@ def write_sums(sums: Accumulators) -> api.Accumulators | None:
         epoch_samples=sums.epoch_samples,
         peak_step=sums.peak_step,
         idle_usd=_amount(sums.idle_usd),
-        idle_as_of=_time(sums.idle_as_of),
+        idle_as_of=time_of(sums.idle_as_of),
         transfer_usd=_amount(sums.transfer_usd),
-        as_of=_time(sums.as_of),
+        as_of=time_of(sums.as_of),
     )
 
 
@@ -215,11 +214,3 @@ def _decimal(amount: Amount | None) -> Decimal | None:
 
 def _number(number: Decimal | None) -> Amount | None:
     return None if number is None else Amount.of(number)
-
-
-def _moment(time: Time | None) -> datetime | None:
-    return None if time is None else time.datetime
-
-
-def _time(moment: datetime | None) -> Time | None:
-    return None if moment is None else Time.of(moment)

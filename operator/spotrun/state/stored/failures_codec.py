@@ -3,6 +3,7 @@
 from spotrun.api import status as api
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.state.stored.failures import NO_RESTARTS, HeldBack, Newcomers, Rejections, Restarts
+from spotrun.state.stored.times import moment_of, time_of
 from spotrun.state.worker_ids import ordered
 
 
@@ -12,8 +13,8 @@ def read_restarts(stored: api.Restarts | None) -> Restarts:
         return NO_RESTARTS
     return Restarts(
         failures=stored.failures,
-        counted_since=stored.counted_since.datetime if stored.counted_since else None,
-        retry_at=stored.retry_at.datetime if stored.retry_at else None,
+        counted_since=moment_of(stored.counted_since),
+        retry_at=moment_of(stored.retry_at),
         last_world=stored.last_generation,
         last_reason=stored.last_reason,
         last_exit_code=stored.last_exit_code,
@@ -29,8 +30,8 @@ def write_restarts(restarts: Restarts) -> api.Restarts | None:
         return None
     return api.Restarts.model_construct(
         failures=restarts.failures,
-        counted_since=Time.of(restarts.counted_since) if restarts.counted_since else None,
-        retry_at=Time.of(restarts.retry_at) if restarts.retry_at else None,
+        counted_since=time_of(restarts.counted_since),
+        retry_at=time_of(restarts.retry_at),
         last_generation=restarts.last_world,
         last_reason=restarts.last_reason,
         last_exit_code=restarts.last_exit_code,

@@ -13,6 +13,7 @@ from spotrun.state.stored.scaling import (
     ScalingState,
     SizeChange,
 )
+from spotrun.state.stored.times import moment_of, time_of
 
 
 def read_scaling(stored: api.ScalingStatus | None) -> ScalingState:
@@ -24,8 +25,8 @@ def read_scaling(stored: api.ScalingStatus | None) -> ScalingState:
         replaces=stored.replaces,
         reason=stored.reason,
         utilization=_numbers(stored.utilization),
-        more_since=stored.more_since.datetime if stored.more_since else None,
-        fewer_since=stored.fewer_since.datetime if stored.fewer_since else None,
+        more_since=moment_of(stored.more_since),
+        fewer_since=moment_of(stored.fewer_since),
         efficiency=_numbers(stored.efficiency),
         measured=tuple(_read_measured(one) for one in stored.measured or ()),
         rejected=tuple(_read_rejected(one) for one in stored.rejected or ()),
@@ -43,8 +44,8 @@ def write_scaling(scaling: ScalingState) -> api.ScalingStatus | None:
         replaces=scaling.replaces,
         reason=scaling.reason,
         utilization=_amounts(scaling.utilization),
-        more_since=Time.of(scaling.more_since) if scaling.more_since else None,
-        fewer_since=Time.of(scaling.fewer_since) if scaling.fewer_since else None,
+        more_since=time_of(scaling.more_since),
+        fewer_since=time_of(scaling.fewer_since),
         efficiency=_amounts(scaling.efficiency),
         measured=tuple(_write_measured(one) for one in scaling.measured) or None,
         rejected=tuple(_write_rejected(one) for one in scaling.rejected) or None,
