@@ -36,8 +36,16 @@ class PodEnd:
     exit_code: int | None = None
     container_reason: str = ""  # OOMKilled, Error, Completed
     pod_reason: str = ""  # Terminated, Evicted, NodeLost, ...
-    pod_message: str = ""
+    pod_message: str = ""  # by the platform
+    container_message: str = (
+        ""  # by whatever ran in a container: the platform's words prove nothing
+    )
     words: LastWords | None = None
+
+    @property
+    def message(self) -> str:
+        """The reason of the end, by the platform if it gave one."""
+        return self.pod_message or self.container_message
 
 
 @dataclass(frozen=True)

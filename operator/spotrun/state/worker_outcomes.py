@@ -246,7 +246,7 @@ def _end_of(pod: Pod, end: PodEnd, *, is_told_to_end: bool) -> Fate:
     """Return why a worker ended: the platform's reason, else its own words, else the exit code."""
     if end.container_reason == "OOMKilled":
         return Fate(Reason.OOM_KILLED, end.exit_code, "a container exceeded its memory limit")
-    cause, said = _by_the_platform(pod, end), end.pod_message
+    cause, said = _by_the_platform(pod, end), end.message
     if cause is Reason.REJECTED:
         return Fate(cause, message=": ".join(filter(None, (end.pod_reason, said))))
     if cause is not None:
@@ -270,7 +270,7 @@ def _by_the_platform(pod: Pod, end: PodEnd) -> Reason | None:
 def _own_end(pod: Pod, end: PodEnd, *, is_told_to_end: bool) -> Fate:
     words = end.words
     if is_told_to_end:  # whatever it says
-        return Fate(None, end.exit_code, words.message if words is not None else end.pod_message)
+        return Fate(None, end.exit_code, words.message if words is not None else end.message)
     if words is not None and words.reason in {Ending.COMPLETED, Ending.DEPARTED}:
         return Fate(None, end.exit_code, words.message)
     if words is not None and words.reason is Ending.PREEMPTED:
@@ -279,5 +279,5 @@ def _own_end(pod: Pod, end: PodEnd, *, is_told_to_end: bool) -> Fate:
     if words is None and (end.exit_code == 0 or pod.phase is PodPhase.SUCCEEDED):
         return Fate(None, 0)
     code = words.exit_code if words is not None and words.exit_code is not None else end.exit_code
-    message = words.message if words is not None else end.pod_message
+    message = words.message if words is not None else end.message
     return Fate(Reason.EXIT_CODE, code, message or f"exit code {code}")

@@ -92,16 +92,25 @@ def fate(job: JobBuilder, serial: int = 0) -> Fate | None:
             Fate(Reason.NODE_LOST, None, "no"),
         ),
         (no_start("DeadlineExceeded", "late"), Fate(Reason.EXIT_CODE, None, "late")),
-        (
-            no_start("", "init container a ended with 2"),
-            Fate(Reason.EXIT_CODE, None, "init container a ended with 2"),
-        ),
     ],
 )
 def test_the_platform_comes_first_then_own_words_then_the_exit_code(
     pod: dict[str, Any], expected: Fate | None
 ) -> None:
     assert fate(a_job().with_worker(0, **pod)) == expected
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["no data", "RuntimeError: data node is shutting down", "Error: saw a node shutdown"],
+)
+@pytest.mark.parametrize("exit_code", [1, None], ids=["the trainer", "an init container"])
+def test_a_program_that_speaks_as_the_platform_does_has_failed(
+    said: str, exit_code: int | None
+) -> None:
+    end = PodEnd(exit_code=exit_code, container_message=said)
+    job = a_job().with_worker(0, phase=PodPhase.FAILED, end=end)
+    assert fate(job) == Fate(Reason.EXIT_CODE, exit_code, said)
 
 
 @pytest.mark.parametrize("reason", [Ending.PREEMPTED, Ending.FAILED, None])

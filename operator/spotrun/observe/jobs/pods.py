@@ -111,19 +111,23 @@ def _end(pod: PodObject) -> PodEnd | None:
     is_over = status.phase in {PodPhase.SUCCEEDED, PodPhase.FAILED}
     if ended is None and not is_over:
         return None
-    words = status.message or _why_disrupted(pod) or ("" if ended else _failed_init(pod))
-    message = one_line(words)
+    message = one_line(status.message or _why_disrupted(pod))
     if ended is None:
-        return PodEnd(pod_reason=status.reason, pod_message=message)
-    last_words = read_last_words(ended.message)
-    if not message and last_words is None and ended.message:
+        return PodEnd(
+            pod_reason=status.reason,
+            pod_message=message,
+            container_message=one_line(_failed_init(pod)),
+        )
+    last_words, said = read_last_words(ended.message), ""
+    if last_words is None and ended.message:
         # Such as StartError, where no program of ours ran that could say anything.
-        message = one_line(f"{ended.reason}: {ended.message.strip()}")
+        said = one_line(f"{ended.reason}: {ended.message.strip()}")
     return PodEnd(
         exit_code=ended.exit_code,
         container_reason=ended.reason,
         pod_reason=status.reason,
         pod_message=message,
+        container_message=said,
         words=last_words,
     )
 

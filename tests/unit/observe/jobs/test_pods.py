@@ -106,9 +106,23 @@ ENDS = [
         PodEnd(
             exit_code=128,
             container_reason="StartError",
-            pod_message="StartError: no such file: train",
+            container_message="StartError: no such file: train",
         ),
         id="the container could not be started",
+    ),
+    pytest.param(
+        {
+            "phase": "Failed",
+            "message": "Pod was preempted.",
+            "containerStatuses": [ended(1, "Error", "the data node is shutting down")],
+        },
+        PodEnd(
+            exit_code=1,
+            container_reason="Error",
+            pod_message="Pod was preempted.",
+            container_message="Error: the data node is shutting down",
+        ),
+        id="the platform and a program say something",
     ),
     pytest.param(
         {
@@ -164,7 +178,7 @@ ENDS = [
             "initContainerStatuses": [ended(0, name="a"), ended(2, "Error", "no data", name="b")],
             "containerStatuses": [{"name": "trainer", "state": {"waiting": {}}}],
         },
-        PodEnd(pod_message="init container b ended with 2: no data"),
+        PodEnd(container_message="init container b ended with 2: no data"),
         id="an init container failed",
     ),
 ]
