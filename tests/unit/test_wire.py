@@ -1,6 +1,7 @@
 """The language of agents: what is written is read, and nothing an agent sends does harm."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -272,6 +273,26 @@ def test_bytes_that_are_no_json_are_refused(body: bytes) -> None:
 def test_what_is_wrong_with_a_report_is_said(body: bytes, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         read_report(body)
+
+
+@pytest.mark.parametrize(
+    ("char", "num_metrics", "failure", "is_kept"),
+    [
+        ("a", MOST_METRICS, "a" * MESSAGE_CHARACTERS, True),
+        ("\U0001d54f", MOST_METRICS, "a", True),
+        ("\U0001d54f", 1, "\U0001d54f" * MESSAGE_CHARACTERS, True),
+        ("\U0001d54f", MOST_METRICS, "\U0001d54f" * MESSAGE_CHARACTERS, False),
+    ],
+)
+def test_a_report_that_is_too_long_is_heard_without_its_metrics(
+    char: str, num_metrics: int, failure: str, *, is_kept: bool
+) -> None:
+    metrics = tuple((f"{n:02}" + 62 * char, 0.1 + n) for n in range(num_metrics))
+    progress = Progress(MOST_STEPS, MOST_STEPS, metrics=metrics)
+    report = Report(failed=Failure(MOST_STEPS, 255, failure), progress=progress)
+    heard = read_report(write_report(report))
+    kept = progress if is_kept else replace(progress, metrics=())
+    assert heard == replace(report, progress=kept)
 
 
 def test_what_a_newer_agent_says_beyond_is_ignored() -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spotrun.wire.reading import (
@@ -166,7 +166,17 @@ def read_report(body: bytes) -> Report:
 
 
 def write_report(report: Report) -> bytes:
-    """Write an agent's report; unknown fields are absent."""
+    """Write an agent's report; unknown fields are absent, and metrics where it would be too long.
+
+    A report that is refused as too long is a worker that nobody hears.
+    """
+    body = _written(report)
+    if len(body) > REPORT_BYTES and report.progress is not None:
+        body = _written(replace(report, progress=replace(report.progress, metrics=())))
+    return body
+
+
+def _written(report: Report) -> bytes:
     failed, progress, used = report.failed, report.progress, report.utilization
     content = {
         "wire": report.wire,
