@@ -25,20 +25,36 @@ class NoticeSignal:
         self._number = number
         self._processes = processes
         self._notice: Notice | None = None
+        self._is_withdrawn = False
         self._told = set[int]()
 
     def look(self, notice: Notice | None) -> None:
         """Tell the processes that have not been told of this notice yet; to be called often."""
-        if self._number is None or notice is None:
+        if self._number is None:
             return
-        if notice != self._notice:
+        if notice is None:
+            self._is_withdrawn = True
+            return
+        if not self._is_known(notice):
             self._notice, self._told = notice, set()
+        self._is_withdrawn = False
         for pid in self._processes():
             # Without a handler it would end the process; the handler may be set later.
             if pid not in self._told and handles(pid, self._number):
                 with suppress(ProcessLookupError):
                     os.kill(pid, self._number)
                 self._told.add(pid)
+
+    def _is_known(self, notice: Notice) -> bool:
+        """Whether it is the last one, or that again, with a later end.
+
+        Where a cloud tells no end, an operator that has just started counts from when it sees the
+        notice itself.
+        """
+        known = self._notice
+        if known is None or self._is_withdrawn:
+            return notice == known
+        return notice.reason == known.reason and notice.at >= known.at
 
 
 def signal_asked_for(environment: Mapping[str, str]) -> signal.Signals | None:

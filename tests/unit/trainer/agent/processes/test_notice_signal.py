@@ -1,3 +1,4 @@
+import os
 import signal
 import subprocess
 import sys
@@ -5,6 +6,7 @@ import sys
 import pytest
 
 from spotrun.wire import Notice
+from spotrun_trainer.agent.processes import notice_signal
 from spotrun_trainer.agent.processes.notice_signal import NoticeSignal, signal_asked_for
 
 NOTICE = Notice(1e9, "node a goes away")
@@ -36,6 +38,42 @@ def test_a_process_with_a_handler_is_told_once_for_each_notice(way: str) -> None
         one.stdin.close()
         printed.append(one.stdout.readline())
     assert printed == (["told\n", "told\n", "alive\n"] if way == "handles" else ["alive\n"])
+
+
+B = "node b goes away"
+
+
+@pytest.mark.parametrize(
+    ("notices", "num_signals"),
+    [
+        ([(100, B), (100, B)], 1),
+        ([(100, B), (160, B)], 1),
+        ([(100, B), (160, B), (130, B), (160, B)], 1),
+        ([(100, B), (40, B)], 2),
+        ([(100, B), (160, "node c goes away")], 2),
+        ([(100, B), None, (100, B)], 1),
+        ([(100, B), None, (160, B), (190, B)], 2),
+    ],
+    ids=[
+        "the same",
+        "a later end, as a new leader tells it",
+        "an end that is never sooner than the first",
+        "a sooner end",
+        "another node",
+        "the same, after a world without it",
+        "withdrawn, and a new one",
+    ],
+)
+def test_a_notice_that_is_told_again_is_no_new_one(
+    notices: list[tuple[float, str] | None], num_signals: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(notice_signal, "handles", lambda pid, number: True)
+    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)))
+    told = NoticeSignal(signal.SIGUSR1, lambda: [7])
+    for notice in notices:
+        told.look(Notice(*notice) if notice is not None else None)
+    assert sent == [(7, signal.SIGUSR1)] * num_signals
 
 
 def test_without_being_asked_it_tells_nobody() -> None:
