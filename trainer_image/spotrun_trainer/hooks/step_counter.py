@@ -2,13 +2,14 @@
 
 A step begins when an optimizer steps that has already stepped in the present one. So of several
 optimizers the one that steps most often counts, and one for each layer counts once. An optimizer
-that was dropped no longer belongs to a step. What makes no optimizer step counts nothing: a
-microbatch of which gradients are only added up, or an update that a GradScaler skips.
+that was dropped no longer belongs to a step. One that is stepped group by group, each time with
+other parameters in its first group, counts as several. What makes no optimizer step counts nothing:
+a microbatch of which gradients are only added up, or an update that a GradScaler skips.
 """
 
 from collections import deque
 from statistics import median
-from weakref import WeakSet
+from weakref import ref
 
 WINDOW_STEPS = 20
 """As many as a `Run` takes the length of a typical step from."""
@@ -20,7 +21,7 @@ class StepCounter:
     def __init__(self) -> None:
         self.counted = 0
         self.done_before = 0  # steps that were done before this process, as the script says
-        self._stepped = WeakSet[object]()
+        self._stepped: dict[tuple[int, int], tuple[ref[object], ref[object]]] = {}
         self._began_at: int | None = None
         self._lengths = deque[int](maxlen=WINDOW_STEPS)
 
@@ -31,18 +32,19 @@ class StepCounter:
 
     def optimizer_stepped(self, optimizer: object, now: int) -> bool:
         """Take in that an optimizer has stepped; return whether that counts as another step."""
-        stepped = self._stepped
-        if optimizer not in stepped and len(stepped):
-            stepped.add(optimizer)
+        parameter = _first_parameter(optimizer)
+        key, both = (id(optimizer), id(parameter)), (ref(optimizer), ref(parameter))
+        before = self._stepped.get(key)
+        if not (before and _is_there(before)) and self._is_in_a_step():
+            self._stepped[key] = both
             return False
-        stepped.clear()
-        stepped.add(optimizer)
+        self._stepped = {key: both}
         self._count(now)
         return True
 
     def is_at(self, step: int, now: int) -> bool:
         """Take in that the script says how many steps are done; return whether that is news."""
-        if self._stepped or self._began_at is None:
+        if self._is_in_a_step() or self._began_at is None:
             # Optimizers are counted, or nothing is known yet: it says from where on to count.
             self.done_before = step - self.counted
             self._began_at = self._began_at or now
@@ -56,9 +58,27 @@ class StepCounter:
         """Return the length of a typical step; None before there are two."""
         return median(self._lengths) / 1e9 if self._lengths else None
 
+    def _is_in_a_step(self) -> bool:
+        """Whether an optimizer has stepped that is still there."""
+        return any(_is_there(both) for both in self._stepped.values())
+
     def _count(self, now: int, steps: int = 1) -> None:
         # What takes long before the first step (loading, compiling) is no part of a step.
         if self.counted and self._began_at is not None:
             self._lengths.append((now - self._began_at) // steps)
         self.counted += steps
         self._began_at = now
+
+
+def _is_there(both: tuple[ref[object], ref[object]]) -> bool:
+    return all(one() is not None for one in both)
+
+
+def _first_parameter(optimizer: object) -> object:
+    """Return the first parameter of an optimizer's first group; itself if it has none."""
+    for group in getattr(optimizer, "param_groups", ()):
+        for parameter in group["params"]:
+            found: object = parameter
+            return found
+        break
+    return optimizer

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spotrun_trainer.agent.processes.warm_pool import Interpreters
-from spotrun_trainer.hooks.python_path import watch_processes, with_site
+from spotrun_trainer.hooks.python_path import SITE, watch_processes, with_site
 from spotrun_trainer.process.ipc_files import read_progress
 from spotrun_trainer.telemetry.trace import Trace
 
@@ -160,7 +160,7 @@ def test_a_process_starts_as_quickly(tmp_path: Path) -> None:
 @pytest.mark.parametrize("before", ["", "/a:/b", ":/a", "/a:"])
 def test_the_folder_is_put_before_the_others_once(before: str) -> None:
     once = with_site({"PYTHONPATH": before})
-    assert once.endswith(before)
+    assert once == (f"{SITE}:{before}" if before else str(SITE))
     assert with_site({"PYTHONPATH": once}) == once
 
 

@@ -126,6 +126,25 @@ def closures_of_lbfgs(model: nn.Module) -> None:
         opt.step(closure)  # type: ignore[no-untyped-call]
 
 
+def group_by_group(model: nn.Module) -> None:
+    """As DeepSpeed steps an optimizer: its groups are swapped."""
+    opt = AdamW([{"params": [parameter]} for parameter in model.parameters()], lr=0.1)
+    groups = opt.param_groups
+    for _ in range(5):
+        backward(model)
+        for group in groups:
+            opt.param_groups = [group]
+            opt.step()
+        opt.param_groups = groups
+
+
+def new_parameters_each_time(model: nn.Module) -> None:
+    opt = SGD(model.parameters(), lr=0.1)
+    for _ in range(5):
+        opt.param_groups[0]["params"] = [nn.Parameter(torch.ones(3))]
+        opt.step()
+
+
 class Wrapping(Optimizer):
     """As ZeroRedundancyOptimizer: an optimizer that steps another one."""
 
@@ -158,6 +177,8 @@ def an_optimizer_in_an_optimizer(model: nn.Module) -> None:
         a_new_optimizer_each_time,
         closures_of_lbfgs,
         an_optimizer_in_an_optimizer,
+        group_by_group,
+        new_parameters_each_time,
     ],
 )
 def test_five_steps_of_a_loop_are_five(loop: Loop, watch: Watch, tmp_path: Path) -> None:
@@ -251,7 +272,8 @@ def test_a_child_of_a_training_neither_writes_nor_keeps_the_lock(
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert (tmp_path / "progress.json").read_bytes() == before
-    lock = os.open(tmp_path / "counts-steps.lock", os.O_RDWR)
+    (file,) = tmp_path.glob("*.lock")
+    lock = os.open(file, os.O_RDWR)
     with pytest.raises(BlockingIOError):  # the parent goes on
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     os.close(lock)
