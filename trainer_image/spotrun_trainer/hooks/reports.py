@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 TOTAL_STEPS = "SPOTRUN_TOTAL_STEPS"
 _LOCK_FILE = "counts-steps.lock"
+_FIRST_LOCK_FILE = "counts-steps-first.lock"
+"""It is for the process that torchrun has started, which goes before those that this one starts."""
 
 
 class Reports:
@@ -44,6 +46,7 @@ class Reports:
         self._refused = set[str]()  # names of values that were no numbers
         self._lock_file: int | None = None
         self._asked_at = float("-inf")
+        self._is_first = os.getpid() == os.getsid(0)  # torchrun's own process of the rank
 
     def optimizer_stepped(self, optimizer: object, now: int) -> None:
         """Count a step, and tell it where it is time to."""
@@ -73,7 +76,8 @@ class Reports:
 
     def close(self) -> None:
         """Write the last steps."""
-        if self._lock_file is not None:
+        self._asked_at = float("-inf")
+        if self._lock_file is not None and self._speaks_for_the_worker():
             self._reporter.close()
 
     def let_go(self) -> None:
@@ -92,19 +96,23 @@ class Reports:
 
     def _speaks_for_the_worker(self) -> bool:
         """Whether no other living process does: a script's helpers may train something, too."""
-        if self._lock_file is not None:
-            return True
-        if monotonic() - self._asked_at < CALM_SECONDS:
-            return False
-        self._asked_at = monotonic()
-        file = os.open(self._directory / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(file)
-            return False
-        self._lock_file = file
-        return True
+        if monotonic() - self._asked_at >= CALM_SECONDS:
+            self._asked_at = monotonic()
+            if not self._is_first:
+                self._ask_as_a_helper()
+            elif self._lock_file is None:
+                self._lock_file = _locked(self._directory / _FIRST_LOCK_FILE)
+        return self._lock_file is not None
+
+    def _ask_as_a_helper(self) -> None:
+        first = _locked(self._directory / _FIRST_LOCK_FILE)
+        if first is not None:
+            os.close(first)
+            if self._lock_file is None:
+                self._lock_file = _locked(self._directory / _LOCK_FILE)
+        elif self._lock_file is not None:
+            os.close(self._lock_file)
+            self._lock_file = None
 
     def _measured(self) -> Mapping[str, Any]:
         sample, shares = self._usage.sample(), self._look_at_shares()
@@ -159,6 +167,17 @@ def open_reports(env: Mapping[str, str] = os.environ) -> Reports | None:
     reports = Reports(Path(env["SPOTRUN_DIR"]), generation, total)
     atexit.register(reports.close)
     return reports
+
+
+def _locked(path: Path) -> int | None:
+    """Lock a file and return it; None if another process holds it."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        return None
+    return file
 
 
 def _has_gpu() -> bool:

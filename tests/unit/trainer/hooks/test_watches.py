@@ -272,11 +272,42 @@ def test_a_child_of_a_training_neither_writes_nor_keeps_the_lock(
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert (tmp_path / "progress.json").read_bytes() == before
-    (file,) = tmp_path.glob("*.lock")
-    lock = os.open(file, os.O_RDWR)
+    name = "counts-steps-first.lock" if os.getpid() == os.getsid(0) else "counts-steps.lock"
+    lock = os.open(tmp_path / name, os.O_RDWR)
     with pytest.raises(BlockingIOError):  # the parent goes on
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     os.close(lock)
+
+
+def test_a_helper_that_steps_first_does_not_silence_the_training(tmp_path: Path) -> None:
+    script = """if True:
+        import json, os, subprocess, sys, torch
+
+        parameter = torch.nn.Parameter(torch.ones(3))
+        opt = torch.optim.SGD([parameter], lr=0.1)
+        is_helper = len(sys.argv) > 1
+        if not is_helper:
+            command = [sys.executable, "-c", sys.orig_argv[2], "helper"]
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            helper = subprocess.Popen(command, **pipes)
+            assert helper.stdout.read(1) == b"."  # it has stepped and serves the training
+        for _ in range(50 if is_helper else 3):
+            parameter.sum().backward()
+            opt.step()
+        if is_helper:
+            print(".", end="", flush=True)
+            sys.stdin.read()
+        else:
+            helper.communicate()
+            assert helper.returncode == 0
+            print(json.load(open(os.environ["SPOTRUN_DIR"] + "/progress.json"))["step"])
+    """
+    env = {**os.environ, "SPOTRUN_DIR": str(tmp_path), "SPOTRUN_GENERATION": "3"}
+    env["PYTHONPATH"] = with_site(env)
+    command = [sys.executable, "-c", script]
+    told = subprocess.check_output(command, env=env, start_new_session=True, timeout=120)
+    assert int(told) <= 3
+    assert read_progress(tmp_path).step == 3
 
 
 def test_what_tells_from_here_on_has_the_last_word(tmp_path: Path) -> None:
