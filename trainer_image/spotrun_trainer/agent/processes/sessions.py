@@ -5,15 +5,27 @@ torchrun starts each process as the leader of a session, with all that it starts
 
 import os
 import signal
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
 _KEPT_NOWHERE = ("/dev/", "/proc/", "/sys/", "/memfd:")
 _OURS = "SPOTRUN_DIR"  # the folder in which agent and processes speak to each other
 _STANDARD = 3  # input, output and errors: files that torchrun opens
-_STATE, _SESSION = 0, 3  # fields of /proc/PID/stat after the name in parentheses
+# Fields of /proc/PID/stat after the name in parentheses.
+_STATE, _PARENT, _GROUP, _SESSION, _START = 0, 1, 2, 3, 19
+_ENDS_BY_ITSELF = "torch_shm_manag"  # removes its clients' shared memory once these have ended
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process; its start time tells it from a later one with its number."""
+
+    pid: int
+    group: int
+    start: str
 
 
 def leaders(but: Container[int] = ()) -> Iterator[int]:
@@ -51,22 +63,35 @@ def handles(pid: int, number: signal.Signals) -> bool:
     return False
 
 
-def members(leader: int) -> Iterator[int]:
-    """Yield the processes of a session."""
-    for pid in _numbers(PROC):
-        fields = _stat(pid)
-        if fields is not None and int(fields[_SESSION]) == leader:
-            yield pid
+def is_there(process: Process) -> bool:
+    """Whether a process is still there, and no other one under its number."""
+    fields = _stat(process.pid)
+    return fields is not None and fields[_START] == process.start
 
 
-def bytes_being_written(leader: int) -> dict[str, int]:
-    """Return the size of each file that a session has open for writing, by process and path.
+def families(sessions: Collection[int]) -> frozenset[Process]:
+    """Return the processes of sessions and all that these started, in sessions of their own too."""
+    everybody = {pid: fields for pid in _numbers(PROC) if (fields := _stat(pid)) is not None}
+    kin = {pid: {int(one[_PARENT]), int(one[_SESSION])} for pid, one in everybody.items()}
+    found, more = set(sessions), set(sessions)
+    while more:
+        more = {pid for pid, of in kin.items() if pid not in found and not found.isdisjoint(of)}
+        found |= more
+    return frozenset(
+        Process(pid, int(fields[_GROUP]), fields[_START])
+        for pid, fields in everybody.items()
+        if pid in found and _name(pid) != _ENDS_BY_ITSELF
+    )
+
+
+def bytes_being_written(pids: Iterable[int]) -> dict[str, int]:
+    """Return the size of each file that processes have open for writing, by process and path.
 
     Files opened for appending are logs, and so are those that torchrun opens for output.
     """
     found: dict[str, int] = {}
     others = (*_KEPT_NOWHERE, *filter(None, [os.environ.get(_OURS)]))
-    for pid in members(leader):
+    for pid in pids:
         for number in _numbers(PROC / str(pid) / "fd"):
             with suppress(OSError):
                 path = str((PROC / str(pid) / "fd" / str(number)).readlink())
@@ -98,6 +123,12 @@ def _stat(pid: int) -> list[str] | None:
     with suppress(OSError):
         return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     return None
+
+
+def _name(pid: int) -> str:
+    with suppress(OSError):
+        return (PROC / str(pid) / "comm").read_text().strip()
+    return ""
 
 
 def _leads(pid: int) -> bool:

@@ -10,14 +10,15 @@ import time
 from collections.abc import Callable, Container
 from contextlib import suppress
 
-from spotrun_trainer.agent.processes.kill import kill_sessions
+from spotrun_trainer.agent.processes.kill import kill_sessions, send_signal
 from spotrun_trainer.agent.processes.sessions import (
+    Process,
     bytes_being_written,
+    families,
     handles_sigterm,
     has_ended,
     is_held,
     leaders,
-    members,
 )
 
 LOOK_SECONDS = 0.05
@@ -49,7 +50,8 @@ class Stopping:
             if all(session.is_over for session in self._sessions.values()):
                 break
             time.sleep(LOOK_SECONDS)
-        kill_sessions(but=self._spared())
+        started = (session.family for session in self._sessions.values())
+        kill_sessions(but=self._spared(), also=frozenset[Process]().union(*started))
         self._sessions = {}  # numbers of processes are used again
 
 
@@ -61,6 +63,7 @@ class _Session:
         self._awaited: set[int] = set()  # after SIGTERM: processes that may still save
         self._sizes: dict[str, tuple[int, float]] = {}  # of each file being written, and when
         self._logs: set[str] = set()
+        self.family = frozenset[Process]()  # before SIGTERM: later it may not be known whose it is
 
     @property
     def is_over(self) -> bool:
@@ -71,6 +74,7 @@ class _Session:
         """Send SIGTERM, once, as soon as that does no harm."""
         if self._awaited or has_ended(self._leader):
             return
+        self.family = families({self._leader})
         with suppress(ProcessLookupError):
             if handles_sigterm(self._leader):
                 self._awaited = {self._leader}
@@ -81,21 +85,35 @@ class _Session:
 
     def _end_unless_it_writes(self) -> None:
         """End a leader that would not save, stopped so that it begins no file; its children may."""
-        os.killpg(self._leader, signal.SIGSTOP)
+        others = [process for process in self.family if process.group != self._leader]
+        self._send(signal.SIGSTOP, others)
         try:
             held_by = time.monotonic() + HELD_SECONDS
             while not is_held(self._leader) and time.monotonic() < held_by:
                 time.sleep(0.001)
             if not self._writes():
-                savers = {pid for pid in members(self._leader) if handles_sigterm(pid)}
-                self._awaited = {self._leader, *savers}
-                os.killpg(self._leader, signal.SIGTERM)
+                savers = {one.pid: one for one in self.family if handles_sigterm(one.pid)}
+                # Who leads a group is told alone, as `timeout` is, which tells its command.
+                told = [one for one in savers.values() if self._is_told(one, savers)]
+                self._awaited = {self._leader, *(one.pid for one in told)}
+                self._send(signal.SIGTERM, [one for one in told if one in others])
         finally:
-            os.killpg(self._leader, signal.SIGCONT)
+            self._send(signal.SIGCONT, others)
+
+    def _is_told(self, saver: Process, savers: Container[int]) -> bool:
+        is_in_group = saver.group == self._leader
+        return is_in_group or saver.group == saver.pid or saver.group not in savers
+
+    def _send(self, number: signal.Signals, others: list[Process]) -> None:
+        """Send a signal to the leader's group, and to processes outside of it."""
+        for process in others:
+            send_signal(process, number)
+        os.killpg(self._leader, number)
 
     def _writes(self) -> bool:
         """Whether a file grows as a checkpoint does, or has only just been seen."""
-        now, files = time.monotonic(), bytes_being_written(self._leader)
+        now = time.monotonic()
+        files = bytes_being_written(process.pid for process in self.family)
         self._sizes = {file: seen for file, seen in self._sizes.items() if file in files}
         self._logs &= files.keys()
         for file, size in files.items():

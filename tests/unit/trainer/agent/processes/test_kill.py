@@ -2,6 +2,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 KILLER = """
     import subprocess, sys, time
     from pathlib import Path
@@ -15,11 +17,13 @@ KILLER = """
 
     sleeps = [sys.executable, "-c", "import time; time.sleep(60)"]
     starter = (
-        "import subprocess, sys; p = subprocess.Popen(sys.argv[1:]);"
+        "import subprocess, sys; p = subprocess.Popen(sys.argv[2:], **eval(sys.argv[1]));"
         "print(p.pid, flush=True); p.wait()"
     )
     trainer = subprocess.Popen(
-        [sys.executable, "-c", starter, *sleeps], stdout=subprocess.PIPE, start_new_session=True
+        [sys.executable, "-c", starter, sys.argv[1], *sleeps],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
     )
     helper = subprocess.Popen(sleeps)
     grandchild = int(trainer.stdout.readline())
@@ -33,9 +37,15 @@ KILLER = """
 """
 
 
-def test_training_processes_die_with_all_they_started_and_nothing_else_does() -> None:
-    script = textwrap.dedent(KILLER)
+@pytest.mark.parametrize("apart", [{}, {"process_group": 0}, {"start_new_session": True}], ids=str)
+def test_training_processes_die_with_all_they_started_and_nothing_else_does(
+    apart: dict[str, object],
+) -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", textwrap.dedent(KILLER), repr(apart)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
     )
     assert ran.stdout.splitlines() == ["-9 None", "dead"], ran.stderr

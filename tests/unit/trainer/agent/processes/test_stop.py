@@ -3,10 +3,13 @@
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from spotrun_trainer.agent.processes.sessions import has_ended
 
 STOPPER = """
     import subprocess, sys, time
@@ -50,8 +53,9 @@ LOGS = """
         time.sleep(0.01)
 """
 DEAF = """
-    import signal, time
+    import os, pathlib, signal, sys, time
     signal.signal(signal.SIGTERM, lambda *_: None)
+    pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
     print("ready", flush=True)
     while True:
         time.sleep(0.01)
@@ -73,7 +77,7 @@ WITH_LOADER = """
 @pytest.fixture
 def stopped(tmp_path: Path) -> Any:
     def stop(
-        script: str, *, grace_seconds: float = 30.0, through_shell: bool = False
+        script: str, *, grace_seconds: float = 30.0, through_shell: bool = False, under: str = ""
     ) -> tuple[float, int]:
         """Start a script and stop it; returns the seconds that took, and its exit code."""
         file, stopper = tmp_path / "script.py", tmp_path / "stopper.py"
@@ -81,7 +85,7 @@ def stopped(tmp_path: Path) -> Any:
         stopper.write_text(textwrap.dedent(STOPPER))
         command = [sys.executable, str(file), str(tmp_path / "saved")]
         if through_shell:
-            command = ["bash", "-c", f"{' '.join(command)}; true"]
+            command = ["bash", "-c", f"{under} {' '.join(command)}; true"]
         ran = subprocess.run(
             [sys.executable, stopper, str(grace_seconds), *command],
             capture_output=True,
@@ -105,6 +109,33 @@ def test_a_script_that_saves_when_it_is_told_has_the_time_to(stopped: Any, tmp_p
 def test_one_under_a_shell_that_does_not_care_saves_as_well(stopped: Any, tmp_path: Path) -> None:
     stopped(ON_SIGTERM, through_shell=True)
     assert (tmp_path / "saved").read_text() == "saved"
+
+
+@pytest.mark.parametrize(
+    "under",
+    [
+        pytest.param("timeout 50", id="in a process group of its own"),
+        pytest.param("setsid --wait", id="in a session of its own"),
+    ],
+)
+def test_one_that_the_shell_started_apart_saves_as_well(
+    stopped: Any, tmp_path: Path, under: str
+) -> None:
+    seconds, _ = stopped(ON_SIGTERM, through_shell=True, under=under)
+    assert (tmp_path / "saved").read_text() == "saved"
+    assert seconds < 5, "it is waited for, and no longer"
+
+
+@pytest.mark.parametrize("under", ["timeout 50", "setsid --wait"])
+def test_one_apart_that_does_not_end_is_killed_when_its_time_is_over(
+    stopped: Any, tmp_path: Path, under: str
+) -> None:
+    stopped(DEAF, grace_seconds=0.5, through_shell=True, under=under)
+    pid = int((tmp_path / "saved").read_text())
+    end = time.monotonic() + 5
+    while not has_ended(pid):  # the kill of a process that is nobody's child here
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_what_it_has_started_lives_while_it_saves(stopped: Any, tmp_path: Path) -> None:
