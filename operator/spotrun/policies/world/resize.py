@@ -20,6 +20,7 @@ from spotrun.state.snapshot import Worker
 from spotrun.state.view import View, leaves_at
 from spotrun.state.world_members import (
     all_in_process,
+    can_be_asked_to_save,
     has_failed_in,
     holders,
     is_prepared,
@@ -131,7 +132,10 @@ def _change_to(view: View, status: JobState, chosen: list[Worker]) -> JobState:
     why = f"{joins} join, {len(crew)} train, {len(serials)} will"
     if how is How.RESTART and _should_save_first(view, status):
         switch = False
-    return publish(view, status, chosen, how, why, switch=switch, is_planned=True)
+    # A trainer that saves on order has saved by then: it needs no time to end, and nobody waits so
+    # much longer for who does not come back.
+    is_planned = not can_be_asked_to_save(view, status)
+    return publish(view, status, chosen, how, why, switch=switch, is_planned=is_planned)
 
 
 def save_again_seconds(view: View, status: JobState) -> float:
@@ -213,8 +217,11 @@ def _outlives_a_restart(view: View, status: JobState) -> bool:
 
 
 def _saves_when_ended(view: View, status: JobState) -> bool:
-    """Whether a script is to save when it is told to end, for it follows no orders."""
-    return view.job.spec.checkpoint is not None and not may_be_asked(view, status)
+    """Whether a script is to save when it is told to end, for it follows no orders.
+
+    It may save in a place of its own, of which `spec.checkpoint` says nothing.
+    """
+    return not can_be_asked_to_save(view, status)
 
 
 def _lead_seconds(view: View, status: JobState) -> float:

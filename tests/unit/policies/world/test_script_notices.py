@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from spotrun.policies.world.join_timeout import arrival_again_seconds
 from spotrun.policies.world.resize import SCRIPT_LEAD_SECONDS
 from spotrun.state.job_state import World
+from spotrun.wire import Progress
 from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job
 
 PLAIN: dict[str, Any] = {"in_process": False, "saves_on_order": False}
@@ -13,6 +15,7 @@ NEWCOMERS: dict[str, dict[str, Any]] = {
     "unready": {"ready": False},
     "ready": {"ready": True, "ready_for": 5},
 }
+TRAINER = {"name": "trainer", "image": "your-registry/train:1"}
 SHORT_SECONDS = (SCRIPT_LEAD_SECONDS - 1, 25.0, 20.0, 15.0, 10.0, 5.0, 1.0)
 """Before its node ends a script has to be told, for it saves only then."""
 
@@ -66,3 +69,31 @@ def test_until_then_it_trains_where_the_others_are_too_few(size: int, newcomer: 
     world = leaving(job, size - 1, seconds=SCRIPT_LEAD_SECONDS + 1)
     trains = world.members if world.is_active else world.state_holders
     assert trains == tuple(range(size))
+
+
+@pytest.mark.parametrize("progress", [None, Progress(1, 100, step_seconds=1.0)])
+@pytest.mark.parametrize("spec", [{}, {"checkpoint": ON_CLAIM}])
+@pytest.mark.parametrize("seconds", [100.0, *SHORT_SECONDS])
+def test_it_goes_over_to_its_replacement_wherever_it_saves(
+    seconds: float, spec: dict[str, Any], progress: Progress | None
+) -> None:
+    job = a_job(1, **spec).training(0, **PLAIN)
+    leaver = {"ready": False, "arrived": 1, "progress": progress, "leaves_in": seconds}
+    job = job.with_worker(0, **leaver, **PLAIN)
+    world = job.with_worker(1, **NEWCOMERS["ready"], **PLAIN).decide().status.world
+    assert (world.members, world.is_active, world.is_planned) == ((1,), True, True)
+
+
+@pytest.mark.parametrize(("saves_on_order", "late_seconds"), [(True, 120.0), (False, 120.0 + 3600)])
+def test_only_scripts_that_save_at_their_end_are_waited_for_longer(
+    saves_on_order: bool, late_seconds: float
+) -> None:
+    follows = {"in_process": False, "saves_on_order": saves_on_order}
+    template = {"spec": {"terminationGracePeriodSeconds": 3600, "containers": [TRAINER]}}
+    job = a_job(2, template=template).training(0, 1, **follows)
+    job = job.with_worker(1, ready=True, arrived=1, leaves_in=120, **follows)
+    job = job.with_worker(2, ready=True, ready_for=5, **follows)
+    entered = job.with_status(world=job.decide().status.world)
+    assert entered.status.world.members == (0, 2)
+    came = entered.with_worker(0, ready=False, arrived=2, arrived_for=0.0, **follows)
+    assert arrival_again_seconds(came.view(), came.status) == late_seconds
