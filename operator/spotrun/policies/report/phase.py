@@ -1,6 +1,7 @@
 """The phase, its reason in one line, and what `kubectl get` shows of the workers."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
@@ -21,14 +22,20 @@ from spotrun.policies.workers.device_claims import lacks_processes, must_be_said
 from spotrun.policies.workers.volume_check import is_refused
 from spotrun.state.conditions import find, read_reason, state
 from spotrun.state.job_state import JobState
+from spotrun.state.replicas import whole
 from spotrun.state.sizes import largest, smallest, wanted
 from spotrun.state.snapshot import PodPhase, Refusal
 from spotrun.state.stored.failures import Restarts
 from spotrun.state.view import FINISHED, View
 from spotrun.state.worker_outcomes import FAILURES
-from spotrun.state.world_members import failed, generation, progress_told, training
-
-"""Of other people's words in ours."""
+from spotrun.state.world_members import (
+    TRIAL_SECONDS,
+    failed,
+    generation,
+    members,
+    progress_told,
+    training,
+)
 
 
 def describe(view: View, status: JobState) -> JobState:
@@ -50,13 +57,19 @@ def _where(view: View, status: JobState) -> tuple[Phase, Reason, str]:
     if status.suspended_by:
         going = f"; {len(view.alive)} workers are still there" if view.alive else ""
         return Phase.SUSPENDED, why_suspended(status), what_holds(view, status) + going
-    members = training(status)
-    if members and not _waits_to_start_again(view, status):
+    if training(status) and not _waits_to_start_again(view, status):
         lack = (no_node(view), left_out(view, status), no_start(view))
         others = (why_fewer(status), why_rejected(view, status), *lack)
         message = "; ".join([_what_they_do(view, status), *filter(None, others)])
         return Phase.RUNNING, Reason.TRAINING, message
     return _waiting(view, status), *_waits_for(view, status)
+
+
+def _enough_are_well(view: View, status: JobState) -> bool:
+    """Whether enough members for a world have not failed, though all start again."""
+    broken = {worker.serial for worker in failed(view, status)}
+    well = [worker for worker in members(view, status) if worker.serial not in broken]
+    return bool(whole(well, view.job.spec.workers))
 
 
 def _waits_to_start_again(view: View, status: JobState) -> bool:
@@ -65,16 +78,25 @@ def _waits_to_start_again(view: View, status: JobState) -> bool:
 
 
 def _what_they_do(view: View, status: JobState) -> str:
-    """Say that they train, unless they were started after a failure and no step is seen yet."""
+    """Say that they train, unless they were started after a failure and no step is seen yet.
+
+    A script may report no steps at all: once it has run for long, it is taken to train.
+    """
     number, restarts = len(training(status)), status.restarts
     has_failed = restarts.count > 0 and restarts.last_reason in FAILURES
     is_later = restarts.last_world is not None and restarts.last_world < generation(status)
-    if not has_failed or not is_later or _has_stepped(view, status):
+    is_seen = _has_stepped(view, status) or _runs_for_long(view, status)
+    if not has_failed or not is_later or is_seen:
         return f"{number} workers train"
     return (
         f"{number} workers run after {restarts.last_reason} ({_attempts(view, restarts)}), "
         "and no step is seen yet"
     )
+
+
+def _runs_for_long(view: View, status: JobState) -> bool:
+    formed_at = status.world.formed_at
+    return formed_at is not None and view.now - formed_at > timedelta(seconds=TRIAL_SECONDS)
 
 
 def _has_stepped(view: View, status: JobState) -> bool:
@@ -170,7 +192,9 @@ def _waits_for_workers(view: View, status: JobState) -> tuple[Reason, str]:
 
 
 def _waiting(view: View, status: JobState) -> Phase:
-    """Return the phase of a job without a world: it waits for its first one, or for another."""
+    """Return the phase of a job that waits for its first world, or for another one."""
+    if status.phase is Phase.RUNNING and _enough_are_well(view, status):
+        return Phase.RUNNING
     if status.phase in {Phase.RUNNING, Phase.RECOVERING}:
         return Phase.RECOVERING
     is_scheduled = any(worker.pod.node is not None for worker in view.alive)

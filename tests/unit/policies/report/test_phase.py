@@ -64,3 +64,43 @@ def test_after_a_failure_it_is_said_to_train_again_once_a_step_is_seen() -> None
     stepped = Progress(2, 3, step_seconds=1.0)
     runs = again.with_worker(0, ready=False, arrived=2, in_process=False, progress=stepped)
     assert runs.decide(later(12)).status.message == "1 workers train"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "message"),
+    [
+        (599, "1 workers run after ExitCode (1 of 3 restarts), and no step is seen yet"),
+        (601, "1 workers train"),
+    ],
+)
+def test_a_script_that_reports_no_steps_is_said_to_train_after_a_while(
+    seconds: float, message: str
+) -> None:
+    waits = a_crash()
+    waits = waits.with_state(waits.decide().status)
+    again = waits.with_state(waits.decide(later(11)).status)
+    runs = again.with_worker(0, ready=False, arrived=2, in_process=False, progress=Progress(2, 0))
+    status = runs.decide(later(11 + seconds)).status
+    assert (status.phase, status.message) == (Phase.RUNNING, message)
+
+
+@pytest.mark.parametrize(
+    ("least", "failures", "expected"),
+    [
+        (1, 1, Phase.RUNNING),
+        (2, 1, Phase.RUNNING),
+        (3, 1, Phase.RECOVERING),
+        (1, 2, Phase.RUNNING),
+        (2, 2, Phase.RECOVERING),
+        (1, 3, Phase.RECOVERING),
+    ],
+)
+def test_crashes_do_not_leave_running_as_long_as_enough_have_not_failed(
+    least: int, failures: int, expected: Phase
+) -> None:
+    job = a_job(3, min=least).training(0, 1, 2, in_process=False)
+    for serial in range(failures):
+        job = job.with_worker(serial, ready=True, arrived=1, in_process=False, failed=BOOM)
+    status = job.decide().status
+    assert (status.phase, status.reason) == (expected, "ExitCode")
+    assert "the next try at 2026-03-02T12:00:10Z" in (status.message or "")
