@@ -32,7 +32,8 @@ def count_interruptions(view: View, status: JobState) -> JobState:
         pool=(worker.node.pool or None) if worker.node is not None else None,
         node=worker.pod.node,
     )
-    counted = known.model_copy(update={"count": (known.count or 0) + len(taken), "last": last})
+    count = (known.count or 0) + len(taken)
+    counted = Interruptions(count=count, lost_steps=known.lost_steps, last=last)
     status = replace(status, interruptions=counted)
     if holds_back(status):
         return status

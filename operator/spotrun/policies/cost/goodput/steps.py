@@ -235,7 +235,7 @@ def _note_lost_steps(status: JobState, redone: int) -> JobState:
         return status
     known = status.interruptions or Interruptions()
     lost = min((known.lost_steps or 0) + redone, MOST_STEPS)
-    counted = known.model_copy(update={"lost_steps": lost})
+    counted = Interruptions(count=known.count, lost_steps=lost, last=known.last)
     return replace(status, interruptions=counted)
 
 
