@@ -95,9 +95,9 @@ async def test_what_is_not_known_has_no_price_and_spoils_nothing(
     ("region", "words"),
     [
         ("sick", "127.0.0.1 answers 503: the service is unavailable"),
-        ("strange", "an answer that is no list of prices"),
-        ("huge", "an answer of more than 16777216 bytes"),
-        ("elsewhere", "the next page is said to be at example.com"),
+        ("strange", "the answer is no list of prices"),
+        ("huge", "the answer has more than 16777216 bytes"),
+        ("elsewhere", "the next page is at another host, example.com"),
     ],
 )
 async def test_an_answer_that_is_none_changes_nothing_and_is_said_once(

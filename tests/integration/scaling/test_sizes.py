@@ -54,7 +54,7 @@ async def test_a_busy_job_grows_as_far_as_it_pays(world: World) -> None:
     async with world.operator():
         await until_trained(world, 4)
         job = await until_reason(world, "AtLargestSize")
-        assert job["status"]["scaling"]["efficiency"] == {"2": "1.00", "4": "1.00"}
+        assert job["status"]["scaling"]["efficiency"] == {"2": "1", "4": "1"}
         assert job["status"]["scaling"]["decisions"] == {"UtilizationHigh": 1, "AtLargestSize": 1}
         grown = [one for one in job["status"]["decisions"] if one["what"] == "Grow"]
         assert [one["numbers"]["reason"] for one in grown] == ["UtilizationHigh"]
@@ -86,7 +86,7 @@ async def test_a_growth_that_brings_nothing_is_taken_back(world: World) -> None:
     await a_job(world, useless_beyond_two, 2, workers={"sizes": [1, 2, 4]})
     async with world.operator():
         job = await until_reason(world, "EfficiencyLow")
-        assert job["status"]["scaling"]["efficiency"] == {"2": "1.00", "4": "0.50"}
+        assert job["status"]["scaling"]["efficiency"] == {"2": "1", "4": "0.5"}
         await until_trained(world, 2)
         job = await until_reason(world, "TriedBefore")
         [rejected] = job["status"]["scaling"]["rejected"]
