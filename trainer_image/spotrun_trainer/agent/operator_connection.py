@@ -176,9 +176,12 @@ class OperatorConnection:
 
     def _in_own_time(self, answer: Answer) -> Answer:
         """Return the answer with its times converted to this machine's clock, which may differ."""
-        if answer.stop_at is None:
-            return answer
-        return replace(answer, stop_at=answer.stop_at - self._ahead_seconds)
+        stop_at, notice, ahead = answer.stop_at, answer.notice, self._ahead_seconds
+        return replace(
+            answer,
+            stop_at=None if stop_at is None else stop_at - ahead,
+            notice=None if notice is None else replace(notice, at=notice.at - ahead),
+        )
 
     def _exchange(
         self, method: str, what: str, body: bytes | None

@@ -6,7 +6,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,7 +16,7 @@ import pytest
 from typing_extensions import override
 
 from spotrun.http.certificates import Pair, make_authority, sign_serving
-from spotrun.wire import Answer, Report, write_answer, write_report
+from spotrun.wire import Answer, Notice, Report, write_answer, write_report
 from spotrun_trainer.agent.operator_connection import (
     Contact,
     JobGoneError,
@@ -271,16 +271,21 @@ def test_success_ends_the_pauses(server: Server, link_to: LinkTo) -> None:
     assert link.pause_seconds(error.value) == 0.1
 
 
+@pytest.mark.parametrize("stops", [True, False])
 @pytest.mark.parametrize("ahead_seconds", [-1000.0, 0.0, 1000.0])
 def test_moments_are_told_by_the_clock_of_this_machine(
-    server: Server, link_to: LinkTo, ahead_seconds: float
+    server: Server, link_to: LinkTo, ahead_seconds: float, *, stops: bool
 ) -> None:
     theirs = time.time() + ahead_seconds
-    answer = Answer(version="v", phase="Running", stop_at=theirs + 60)
+    answer = Answer(version="v", phase="Running", notice=Notice(theirs + 60, "Maintenance"))
+    if stops:
+        answer = replace(answer, stop_at=theirs + 60)
     server.reply = lambda _: (200, {"Date": formatdate(theirs)}, write_answer(answer))
     found = link_to(server.address).poll("")
 
-    assert found.stop_at == pytest.approx(time.time() + 60, abs=3)
+    assert found.notice is not None
+    assert found.notice.at == pytest.approx(time.time() + 60, abs=3)
+    assert found.stop_at == (pytest.approx(time.time() + 60, abs=3) if stops else None)
 
 
 class Clock:
