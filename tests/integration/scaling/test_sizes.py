@@ -90,7 +90,7 @@ async def test_a_growth_that_brings_nothing_is_taken_back(world: World) -> None:
         await until_trained(world, 2)
         job = await until_reason(world, "TriedBefore")
         [rejected] = job["status"]["scaling"]["rejected"]
-        assert (rejected["workers"], rejected["efficiency"]) == (4, "0.00")
+        assert (rejected["workers"], rejected["efficiency"]) == (4, "0")
         assert job["spec"]["workers"]["replicas"] == 2
 
 
