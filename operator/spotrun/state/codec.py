@@ -21,8 +21,9 @@ from spotrun.state.stored.failures_codec import (
     write_rejections,
     write_restarts,
 )
+from spotrun.state.stored.optional_values import moment_of, time_of
 from spotrun.state.stored.scaling_codec import read_scaling, write_scaling
-from spotrun.state.stored.times import moment_of, time_of
+from spotrun.state.worker_ids import numbers, ordered
 
 _SAID = ("phase", "reason", "message", "conditions")
 """What is written into a status that is kept unread."""
@@ -52,8 +53,8 @@ def read(status: TrainingJobStatus) -> JobState:
         conditions=status.conditions,
         next_serial=status.next_serial,
         settled=status.settled,
-        lost=_set(status.lost),
-        failed=_set(status.failed),
+        lost=numbers(status.lost),
+        failed=numbers(status.failed),
         accumulators=read_sums(status.accumulators),
     )
 
@@ -117,13 +118,13 @@ def _read_world(world: stored.World | None) -> World:
         is_active=world.switch,
         entry=world.how,
         store=world.store,
-        state_holders=_numbers(world.trained),
+        state_holders=ordered(world.trained),
         used_stores=world.spent or (),
         restore=world.restore,
         formed_at=moment_of(world.formed_at),
         training_number=world.trains,
-        late=_numbers(world.late),
-        joining=_numbers(world.joined),
+        late=ordered(world.late),
+        joining=ordered(world.joined),
         breaks=world.breaks or 0,
         is_planned=bool(world.planned),
     )
@@ -187,13 +188,5 @@ def _write_unused(unused: Unused) -> stored.Unused | None:
     )
 
 
-def _numbers(serials: Serials | None) -> tuple[int, ...]:
-    return serials.numbers if serials is not None else ()
-
-
-def _set(serials: Serials | None) -> frozenset[int]:
-    return serials.set if serials is not None else frozenset()
-
-
-def _serials(numbers: Iterable[int]) -> Serials | None:
-    return Serials.of(numbers) or None
+def _serials(some: Iterable[int]) -> Serials | None:
+    return Serials.of(some) or None

@@ -39,7 +39,7 @@ from spotrun_trainer.process.device import name_of_gpu, with_index
 
 ARRIVAL_SECONDS = 600.0  # as long as torchrun's own join_timeout
 # All are there when they connect, and one that dies in between is not awaited so long (`form`).
-# # But while the store looks up the name of a peer it answers no one: see process/dns.py.
+# But while the store looks up the name of a peer it answers no one: see process/dns.py.
 CONNECT_SECONDS = 20.0
 CONNECT_SECONDS_EACH = 0.02
 # A lost peer breaks its connections, or the agent reports it; long waits are for slow steps.
@@ -100,7 +100,7 @@ class Group:
             connections.met(rank_info.store[1])
             is_nccl = carried_by is Backend.NCCL
             # A peer that dies amid this holds the others up for five time-outs of gloo, cut or not,
-            # # and with NCCL for ever.
+            # and with NCCL for ever.
             gpu = with_index(device) if is_nccl else None
             return background_call.call(
                 lambda: _connect(store, rank_info, connections, gpu), connections.check
@@ -270,7 +270,7 @@ def _nccl(store: Store, rank: int, size: int, gpu: torch.device) -> Any:  # noqa
     with _without_watchdog():
         nccl: Any = distributed.ProcessGroupNCCL(store, rank, size, options)
     # Otherwise it connects in the first collective, and again in the first message to a peer: there
-    # # the training's own thread would wait for a peer lost meanwhile, without a way out.
+    # the training's own thread would wait for a peer lost meanwhile, without a way out.
     nccl.bound_device_id = gpu
     nccl.eager_connect_single_device(gpu)
     return nccl

@@ -90,7 +90,7 @@ def random_of_part() -> Iterator[None]:
     is_split = distributed.is_initialized() and distributed.get_backend() == _BACKEND
     part = distributed.get_rank() if is_split else 0
     # All parts draw this alike: so each use differs, and activation checkpointing, which restores
-    # # the random state, gets the same again.
+    # the random state, gets the same again.
     key = key_of(int(torch.randint(2**62, ())), part)
     devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
     with torch.random.fork_rng(devices):

@@ -35,7 +35,7 @@ class LastFlat:
             return False
         try:
             # One after the other: a list of them would start a garbage collection over all objects,
-            # # for a quarter of a second.
+            # for a quarter of a second.
             is_like = all(map(eq, _facts(flat.tensors.values()), self._facts))
         except RuntimeError:  # one is not dense now; flattening refuses it
             return False

@@ -234,7 +234,7 @@ class Phase:
         group = context.group
         if context.deterministic or group.replica is not None:
             # Summed first, in a fixed order or over the same part of the model, so that all have it
-            # # when they commit.
+            # when they commit.
             totals = self._totals(vectors)
             context.commit(numbers := votes)
         else:

@@ -1,7 +1,5 @@
 """The storage format of a job's cost, a part of what `codec.py` reads and writes."""
 
-from decimal import Decimal
-
 from spotrun.api import cost as api
 from spotrun.api.field_types.amounts import Amount, SignedAmount
 from spotrun.money.forecast import Mark
@@ -17,7 +15,7 @@ from spotrun.state.stored.cost import (
     PoolCost,
     Waste,
 )
-from spotrun.state.stored.times import moment_of, time_of
+from spotrun.state.stored.optional_values import amount_of, decimal_of, moment_of, time_of
 
 
 def read_cost(stored: api.Cost | None) -> Cost:
@@ -99,7 +97,7 @@ def read_sums(stored: api.Accumulators | None) -> Accumulators:
         usd=_usd(stored.usd),
         spot_usd=_usd(stored.spot_usd),
         by_pool={one.pool: Usd.of(one.usd) for one in stored.by_pool or ()},
-        unpriced_seconds=_decimal(stored.unpriced_seconds),
+        unpriced_seconds=decimal_of(stored.unpriced_seconds),
         rates=read_rates(stored.rates or ()),
         ends=read_ends(stored.ends or ()),
         corrected_usd=_usd(stored.corrected_usd),
@@ -114,10 +112,10 @@ def read_sums(stored: api.Accumulators | None) -> Accumulators:
         peers_usd=_usd(stored.peers_usd),
         data_usd=_usd(stored.data_usd),
         checkpoint_usd=_usd(stored.checkpoint_usd),
-        checkpoint_seconds=_decimal(stored.checkpoint_seconds),
+        checkpoint_seconds=decimal_of(stored.checkpoint_seconds),
         checkpoint_generation=stored.checkpoint_generation,
         first_step=stored.first_step,
-        samples_per_step=_decimal(stored.samples_per_step),
+        samples_per_step=decimal_of(stored.samples_per_step),
         epoch_samples=stored.epoch_samples,
         peak_step=stored.peak_step,
         idle_usd=_usd(stored.idle_usd),
@@ -135,7 +133,7 @@ def write_sums(sums: Accumulators) -> api.Accumulators | None:
         usd=_amount(sums.usd),
         spot_usd=_amount(sums.spot_usd),
         by_pool=_write_pools(sums.by_pool),
-        unpriced_seconds=_number(sums.unpriced_seconds),
+        unpriced_seconds=amount_of(sums.unpriced_seconds),
         rates=write_rates(sums.rates),
         ends=write_ends(sums.ends),
         corrected_usd=_signed(sums.corrected_usd),
@@ -151,10 +149,10 @@ def write_sums(sums: Accumulators) -> api.Accumulators | None:
         peers_usd=_amount(sums.peers_usd),
         data_usd=_amount(sums.data_usd),
         checkpoint_usd=_amount(sums.checkpoint_usd),
-        checkpoint_seconds=_number(sums.checkpoint_seconds),
+        checkpoint_seconds=amount_of(sums.checkpoint_seconds),
         checkpoint_generation=sums.checkpoint_generation,
         first_step=sums.first_step,
-        samples_per_step=_number(sums.samples_per_step),
+        samples_per_step=amount_of(sums.samples_per_step),
         epoch_samples=sums.epoch_samples,
         peak_step=sums.peak_step,
         idle_usd=_amount(sums.idle_usd),
@@ -206,11 +204,3 @@ def _amount(money: Usd | UsdPerHour | None) -> Amount | None:
 
 def _signed(usd: Usd | None) -> SignedAmount | None:
     return None if usd is None else usd.signed_amount
-
-
-def _decimal(amount: Amount | None) -> Decimal | None:
-    return None if amount is None else amount.decimal
-
-
-def _number(number: Decimal | None) -> Amount | None:
-    return None if number is None else Amount.of(number)

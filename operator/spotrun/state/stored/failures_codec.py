@@ -3,7 +3,7 @@
 from spotrun.api import status as api
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.state.stored.failures import NO_RESTARTS, HeldBack, Newcomers, Rejections, Restarts
-from spotrun.state.stored.times import moment_of, time_of
+from spotrun.state.stored.optional_values import moment_of, time_of
 from spotrun.state.worker_ids import ordered
 
 

@@ -6,6 +6,7 @@ from decimal import Decimal
 from spotrun.api import scaling as api
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.field_types.text_values import Time
+from spotrun.state.stored.optional_values import amount_of, decimal_of, moment_of, time_of
 from spotrun.state.stored.scaling import (
     NO_SCALING,
     Measured,
@@ -13,7 +14,6 @@ from spotrun.state.stored.scaling import (
     ScalingState,
     SizeChange,
 )
-from spotrun.state.stored.times import moment_of, time_of
 
 
 def read_scaling(stored: api.ScalingStatus | None) -> ScalingState:
@@ -60,8 +60,8 @@ def _read_measured(stored: api.Measured) -> Measured:
         step_seconds=stored.step_seconds.decimal,
         samples_per_second=stored.samples_per_second.decimal,
         time=stored.time.datetime,
-        compute=_number(stored.compute),
-        data=_number(stored.data),
+        compute=decimal_of(stored.compute),
+        data=decimal_of(stored.data),
         accelerator=stored.accelerator or "",
     )
 
@@ -71,21 +71,21 @@ def _write_measured(measured: Measured) -> api.Measured:
         workers=measured.workers,
         step_seconds=Amount.of(measured.step_seconds),
         samples_per_second=Amount.of(measured.samples_per_second),
-        compute=_amount(measured.compute),
-        data=_amount(measured.data),
+        compute=amount_of(measured.compute),
+        data=amount_of(measured.data),
         accelerator=measured.accelerator or None,
         time=Time.of(measured.time),
     )
 
 
 def _read_rejected(stored: api.Rejected) -> Rejected:
-    return Rejected(stored.workers, stored.until.datetime, _number(stored.efficiency))
+    return Rejected(stored.workers, stored.until.datetime, decimal_of(stored.efficiency))
 
 
 def _write_rejected(rejected: Rejected) -> api.Rejected:
     return api.Rejected.model_construct(
         workers=rejected.workers,
-        efficiency=_amount(rejected.efficiency),
+        efficiency=amount_of(rejected.efficiency),
         until=Time.of(rejected.until),
     )
 
@@ -102,14 +102,6 @@ def _write_change(change: SizeChange | None) -> api.Resize | None:
     return api.Resize.model_construct(
         time=Time.of(change.time), before=change.before, after=change.after, reason=change.reason
     )
-
-
-def _number(amount: Amount | None) -> Decimal | None:
-    return amount.decimal if amount is not None else None
-
-
-def _amount(number: Decimal | None) -> Amount | None:
-    return Amount.of(number) if number is not None else None
 
 
 def _numbers(amounts: Mapping[str, Amount] | None) -> Mapping[str, Decimal]:

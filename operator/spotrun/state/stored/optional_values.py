@@ -1,0 +1,27 @@
+"""The storage format of moments and numbers that may be absent, for all codecs."""
+
+from datetime import datetime
+from decimal import Decimal
+
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.text_values import Time
+
+
+def moment_of(time: Time | None) -> datetime | None:
+    """Read a time; None where there is none."""
+    return time.datetime if time is not None else None
+
+
+def time_of(moment: datetime | None) -> Time | None:
+    """Write a moment; None where there is none."""
+    return Time.of(moment) if moment is not None else None
+
+
+def decimal_of(amount: Amount | None) -> Decimal | None:
+    """Read a number; None where there is none."""
+    return amount.decimal if amount is not None else None
+
+
+def amount_of(number: Decimal | None) -> Amount | None:
+    """Write a number; None where there is none."""
+    return Amount.of(number) if number is not None else None
