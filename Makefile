@@ -8,11 +8,14 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 TORCH = $(shell sed -n 's/.*"torch>=\([0-9.]*\),.*/\1/p' pyproject.toml)
 OLDEST_TORCH = .oldest-torch
+OLDEST_FRAMEWORKS = .oldest-frameworks
+# The lower bounds of the extra `integrations`, and what they need in versions of their time.
+FRAMEWORKS = $(shell sed -n '/^integrations = /,/^]/s/.*"\([a-z]*\)>=\([0-9.]*\),.*/\1==\2.*/p' pyproject.toml) 'huggingface-hub<1' 'tokenizers>=0.22,<0.23'
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-training test-lives test-panels test-faults test-demo bench-smoke bench-market bench-scaling test-oldest test-oldest-torch e2e e2e-short e2e-down demo demo-down crds chart lock binaries cluster-up cluster-down clean
+.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-training test-lives test-panels test-faults test-demo bench-smoke bench-market bench-scaling test-oldest test-oldest-torch test-oldest-frameworks e2e e2e-short e2e-down demo demo-down crds chart lock binaries cluster-up cluster-down clean
 
 ##@ Set up
 
@@ -48,7 +51,7 @@ lock: setup ## resolve pyproject.toml anew, for every platform, with hashes: req
 	echo uv | $(COMPILE) --constraint requirements.lock - -o locks/setup.lock
 
 clean: ## remove .venv and caches of tools, not the cached binaries
-	rm -rf $(VENV) $(OLDEST_TORCH) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST_TORCH) $(OLDEST_FRAMEWORKS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 ##@ Check, and write what is generated
 
@@ -109,6 +112,11 @@ test-oldest: setup ## API, admission and lives of jobs on the oldest supported K
 test-oldest-torch: setup ## the trainer on the oldest supported torch; fetches it: 7 GB
 	@[ -f $(OLDEST_TORCH)/.ready ] || { echo "fetching torch $(TORCH) into $(OLDEST_TORCH)"; rm -rf $(OLDEST_TORCH); $(INSTALL) --target $(OLDEST_TORCH) 'torch==$(TORCH).*' && touch $(OLDEST_TORCH)/.ready; }
 	PYTHONPATH=$(CURDIR)/$(OLDEST_TORCH) $(PYTEST) tests/unit/trainer -n $(WORKERS)
+
+# Several processes on CPUs are devices `cpu:0` to an older accelerate, where torch loads nothing to.
+test-oldest-frameworks: setup ## adapters on the oldest transformers, accelerate and lightning that are supported ~ 2 min
+	@[ -f $(OLDEST_FRAMEWORKS)/.ready ] || { echo "fetching $(FRAMEWORKS) into $(OLDEST_FRAMEWORKS)"; rm -rf $(OLDEST_FRAMEWORKS); $(INSTALL) --no-deps --target $(OLDEST_FRAMEWORKS) $(FRAMEWORKS) && touch $(OLDEST_FRAMEWORKS)/.ready; }
+	ACCELERATE_TORCH_DEVICE=cpu PYTHONPATH=$(CURDIR)/$(OLDEST_FRAMEWORKS) $(PYTEST) tests/unit/trainer/integrations -n $(WORKERS)
 
 e2e: setup ## the built images on real kubelets: kind with Docker, or with podman as root (KEEP=1 leaves it up; CLUSTER=existing: on a cluster of yours, see tests/e2e/README.md)
 	KEEP=$(KEEP) $(PYTEST) tests/e2e -v

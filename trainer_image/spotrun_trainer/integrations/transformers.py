@@ -1,0 +1,108 @@
+"""Hugging Face's Trainer: progress, a save before each planned change, and where to go on.
+
+trainer = Trainer(..., callbacks=[SpotrunCallback()])
+trainer.train(resume_from_checkpoint=newest_checkpoint(trainer.args.output_dir))
+"""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from typing_extensions import override
+
+from spotrun_trainer.hooks.progress import progress
+from spotrun_trainer.integrations.step_boundary import Order, StepBoundary
+from spotrun_trainer.integrations.whole_checkpoint import has_whole_files, newest_whole
+
+_STATE = "trainer_state.json"
+"""The last file that the Trainer writes into a checkpoint."""
+_UNFINISHED = "checkpoint-is-incomplete.txt"
+"""Lies beside it while the Trainer's own save on SIGTERM (enable_jit_checkpoint) is under way."""
+
+
+class SpotrunCallback(TrainerCallback):
+    """Tells a TrainingJob how far the Trainer is, and saves before its workers change.
+
+    All ranks save after the same step, and end there. Outside of a TrainingJob it does nothing.
+    """
+
+    def __init__(self) -> None:
+        self._boundary = StepBoundary()
+        self._ends = False
+        self._step_ended_at: float | None = None
+
+    @override
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        """Say where the training goes on, and be ready to be told of a change."""
+        progress(step=state.global_step, total_steps=state.max_steps)
+        self._boundary.open()
+
+    @override
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> TrainerControl:
+        """Save, where all ranks have agreed to."""
+        progress(step=state.global_step, total_steps=state.max_steps)
+        order = self._boundary.look()
+        if order is not Order.GO_ON:
+            control.should_save = True
+        if order is Order.SAVE_AND_END and not control.should_training_stop:
+            self._ends = True
+            control.should_evaluate = False  # there may be no time for it
+        self._step_ended_at = None if control.should_evaluate else time.monotonic()
+        return control
+
+    @override
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        """Note how long it took, and end if that was the last save."""
+        if self._step_ended_at is not None:
+            self._boundary.saved(time.monotonic() - self._step_ended_at)
+            self._step_ended_at = None
+        if self._ends:
+            self._boundary.end(state.global_step)
+
+    @override
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: Mapping[str, object] | None = None,
+        **_: Any,
+    ) -> None:
+        """Tell loss and metrics, those of an evaluation as well."""
+        told = (logs or {}).items()
+        progress(metrics={name: value for name, value in told if isinstance(value, int | float)})
+
+    @override
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        """Leave signals to the script again."""
+        self._boundary.close()
+
+
+def newest_checkpoint(output_dir: str | Path) -> str | None:
+    """Return the newest whole checkpoint of a Trainer's folder; None if there is none.
+
+    One that was cut off in the midst is passed over. Call it in all processes: the first decides.
+    """
+    found = newest_whole(_newest_first(Path(output_dir)), _is_whole)
+    return str(found) if found is not None else None
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    steps = {one: one.name.removeprefix("checkpoint-") for one in folder.glob("checkpoint-*")}
+    numbered = [(int(step), one) for one, step in steps.items() if step.isdecimal()]
+    return [one for _, one in sorted(numbered, reverse=True)]
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    is_finished = (checkpoint / _STATE).is_file() and not (checkpoint / _UNFINISHED).exists()
+    return is_finished and has_whole_files(checkpoint)
