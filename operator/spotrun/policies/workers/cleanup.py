@@ -73,6 +73,10 @@ def doubt_again_seconds(view: View, status: JobState) -> float | None:
 
 def _goodbyes(view: View, status: JobState) -> dict[int, float]:
     """Return how long each worker of a finished job may still take to end by itself."""
+    return view.once("goodbyes", (status,), lambda: _find_goodbyes(view, status))
+
+
+def _find_goodbyes(view: View, status: JobState) -> dict[int, float]:
     end = over_since(status)
     if status.phase is Phase.FAILED and end is not None:
         left = (end + GOODBYE - view.now).total_seconds()
