@@ -24,6 +24,7 @@ CODECS = (
     "state/stored/failures_codec.py",
     "state/stored/cost_codec.py",
     "state/stored/scaling_codec.py",
+    "state/stored/training_codec.py",
 )
 DECIDING = Code.within("policies", "state", "money", "act", "observe").without(*CODECS)
 ALL = Code.within("")
@@ -49,6 +50,7 @@ IN_STATE = {
     "TrainingJobStatus": "JobState",
     "ScalingStatus": "ScalingState",
     "Resize": "SizeChange",
+    "CheckpointStatus": "AcknowledgedCheckpoint",
 }
 """The classes as which decisions carry a model."""
 NAMED_IN_STATE: dict[tuple[str, str], str] = {

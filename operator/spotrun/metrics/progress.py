@@ -22,14 +22,12 @@ def progress_families(jobs: Iterable[Published]) -> Iterator[Metric]:
 
 def _step(job: Published) -> float:
     """Return the step, 0 at first, so that a job which never takes one is seen not to."""
-    progress = job.status.progress
-    return (progress.step if progress is not None else None) or 0
+    return job.status.progress.step or 0
 
 
 def _samples_per_second(job: Published) -> float | None:
-    progress = job.status.progress
-    rate = progress.samples_per_second if progress is not None else None
-    return float(rate.decimal) if rate is not None else None
+    rate = job.status.progress.samples_per_second
+    return float(rate) if rate is not None else None
 
 
 def _redone_steps(job: Published) -> float:
@@ -46,7 +44,7 @@ def _checkpoint_step(job: Published) -> float | None:
 
 def _checkpoint_time(job: Published) -> float | None:
     saved = job.status.checkpoint
-    return saved.time.datetime.timestamp() if saved is not None else None
+    return saved.time.timestamp() if saved is not None else None
 
 
 _FIGURES: tuple[Figure[Published], ...] = (

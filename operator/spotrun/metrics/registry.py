@@ -169,7 +169,7 @@ def _families(jobs: list[Published]) -> Iterator[Metric]:
         states = {"desired": wanted, "ready": counts.running or 0, "spot": counts.spot or 0}
         for state, number in states.items():
             workers.add_metric((*labels, state), number)
-        if (made := status.progress) is not None and made.step is not None and made.total_steps:
+        if (made := status.progress).step is not None and made.total_steps:
             progress.add_metric(labels, min(1.0, made.step / made.total_steps))
         if status.world.number:
             generation.add_metric(labels, status.world.number)

@@ -1,9 +1,9 @@
 """The replay: the operator's own `decide` on a virtual clock, from event to event."""
 
-from spotrun.api.field_types.amounts import Amount
+from decimal import Decimal
+
 from spotrun.api.names import Phase
 from spotrun.api.spec.placement import Placement
-from spotrun.api.status import Pace, Progress
 from spotrun.policies.chain import decide
 from spotrun.simulate.cluster import Cluster
 from spotrun.simulate.market.virtual_market import VirtualMarket
@@ -14,6 +14,7 @@ from spotrun.simulate.snapshot import Snapshots
 from spotrun.simulate.training import Training
 from spotrun.state.actions import Annotate
 from spotrun.state.job_state import JobState
+from spotrun.state.stored.training import Pace, Progress
 
 _MOST_ROUNDS = 1000
 """Of decisions at one moment; more would be a decision that never comes to rest."""
@@ -80,7 +81,7 @@ def _known_before(job: Job, rules: Rules) -> JobState:
     return JobState(
         progress=Progress(step=0, total_steps=round(job.work_seconds)),
         pace=Pace(
-            step_seconds=Amount(f"{job.workers / job.max_workers:.6f}"), workers=job.max_workers
+            step_seconds=Decimal(f"{job.workers / job.max_workers:.6f}"), workers=job.max_workers
         ),
     )
 

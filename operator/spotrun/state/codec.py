@@ -23,6 +23,14 @@ from spotrun.state.stored.failures_codec import (
 )
 from spotrun.state.stored.optional_values import moment_of, time_of
 from spotrun.state.stored.scaling_codec import read_scaling, write_scaling
+from spotrun.state.stored.training_codec import (
+    read_checkpoint,
+    read_pace,
+    read_progress,
+    write_checkpoint,
+    write_pace,
+    write_progress,
+)
 from spotrun.state.worker_ids import numbers, ordered
 
 _SAID = ("phase", "reason", "message", "conditions")
@@ -39,9 +47,9 @@ def read(status: TrainingJobStatus) -> JobState:
         suspended_by=status.suspended_by,
         workers=status.workers,
         world=_read_world(status.world),
-        progress=status.progress,
-        checkpoint=status.checkpoint,
-        pace=status.pace,
+        progress=read_progress(status.progress),
+        checkpoint=read_checkpoint(status.checkpoint),
+        pace=read_pace(status.pace),
         scaling=read_scaling(status.scaling),
         orders=_read_orders(status.orders),
         interruptions=status.interruptions,
@@ -89,9 +97,9 @@ def write(state: JobState) -> TrainingJobStatus:
         suspended_by=state.suspended_by,
         workers=state.workers,
         world=_write_world(state.world),
-        progress=state.progress,
-        checkpoint=state.checkpoint,
-        pace=state.pace,
+        progress=write_progress(state.progress),
+        checkpoint=write_checkpoint(state.checkpoint),
+        pace=write_pace(state.pace),
         scaling=write_scaling(state.scaling),
         orders=_write_orders(state.orders),
         interruptions=state.interruptions,

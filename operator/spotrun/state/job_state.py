@@ -12,18 +12,22 @@ from spotrun.api.field_types.text_values import Intervals
 from spotrun.api.meta import Condition
 from spotrun.api.names import Phase, SuspendedBy
 from spotrun.api.status import (
-    CheckpointStatus,
     Decision,
     How,
     Interruptions,
-    Pace,
-    Progress,
     TrainingJobStatus,
     WorkersStatus,
 )
 from spotrun.state.stored.cost import NO_COST, NO_SUMS, Accumulators, Cost
 from spotrun.state.stored.failures import NO_RESTARTS, Rejections, Restarts
 from spotrun.state.stored.scaling import NO_SCALING, ScalingState
+from spotrun.state.stored.training import (
+    NO_PACE,
+    NO_PROGRESS,
+    AcknowledgedCheckpoint,
+    Pace,
+    Progress,
+)
 
 
 @dataclass(frozen=True)
@@ -105,9 +109,9 @@ class JobState:
     suspended_by: tuple[SuspendedBy, ...] | None = None
     workers: WorkersStatus | None = None
     world: World = NO_WORLD
-    progress: Progress | None = None
-    checkpoint: CheckpointStatus | None = None
-    pace: Pace | None = None
+    progress: Progress = NO_PROGRESS
+    checkpoint: AcknowledgedCheckpoint | None = None
+    pace: Pace = NO_PACE
     scaling: ScalingState = NO_SCALING
     orders: Orders = NO_ORDERS
     interruptions: Interruptions | None = None

@@ -10,14 +10,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.field_types.text_values import Serials, Time
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Phase
-from spotrun.api.status import CheckpointStatus, How
+from spotrun.api.status import How
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.policies.chain import decide
 from spotrun.state.actions import Decision
 from spotrun.state.job_state import NO_WORLD, JobState, World
 from spotrun.state.snapshot import Agent, JobSnapshot, Node, Pod, PodEnd, PodPhase, Worker
+from spotrun.state.stored.training import AcknowledgedCheckpoint
 from spotrun.state.view import View
 from spotrun.wire import Checkpoint, Ending, Failure, LastWords, Progress, Report
 
@@ -188,8 +189,7 @@ class JobBuilder:
 
     def with_checkpoint(self, step: int = 100, seconds_ago: float = 60.0) -> Self:
         """Return the job with an acknowledged checkpoint."""
-        time = Time.of(ago(seconds_ago))
-        saved = CheckpointStatus(name=f"step-{step}.g1", step=step, time=time)
+        saved = AcknowledgedCheckpoint(f"step-{step}.g1", step, ago(seconds_ago))
         return self.with_status(checkpoint=saved)
 
     def with_spec(self, workers: int = 1, **spec: Any) -> Self:

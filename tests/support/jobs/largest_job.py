@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.field_types.text_values import Intervals, Time
+from spotrun.api.field_types.text_values import Intervals
 from spotrun.api.names import Phase
-from spotrun.api.status import MOST_AVOIDED, MOST_BLAMED_ONCE, CheckpointStatus, How
+from spotrun.api.status import MOST_AVOIDED, MOST_BLAMED_ONCE, How
 from spotrun.money.ledger import Segment, cost
 from spotrun.money.price_history import EVER, PriceHistory
 from spotrun.money.shares import Resources
@@ -20,6 +20,7 @@ from spotrun.state.actions import Create, Decision, Release
 from spotrun.state.job_state import JobState, World
 from spotrun.state.snapshot import Node, Worker
 from spotrun.state.stored.failures import HeldBack, Newcomers, Rejections, Restarts
+from spotrun.state.stored.training import AcknowledgedCheckpoint
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, a_worker
 from tests.support.jobs.large_jobs import arrived, with_all
 from tests.support.jobs.stored_state import stored, text_of
@@ -222,7 +223,7 @@ def _status(serials: list[int], pods: dict[int, Worker]) -> JobState:
             nodes=tuple(names[:MOST_AVOIDED]),
             message="no GPU",
         ),
-        checkpoint=CheckpointStatus(name="step-900.g7", step=900, time=Time.of(NOW)),
+        checkpoint=AcknowledgedCheckpoint(name="step-900.g7", step=900, time=NOW),
         next_serial=end,
         settled=Intervals.of_intervals(settled),
     )

@@ -1,13 +1,13 @@
 """Workers on nodes of pools, and what is decided about where the next ones come from."""
 
+from decimal import Decimal
 from typing import Any
 
-from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import ConditionType, Reason
-from spotrun.api.status import Pace, Progress
 from spotrun.state.actions import Create, Placed, Remove, Withdraw
 from spotrun.state.conditions import state
 from spotrun.state.market import PoolFacts
+from spotrun.state.stored.training import Pace, Progress
 from spotrun.wire import Progress as Reported
 from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, ago, later
 from tests.support.money.pool_builders import a_node_of, a_spot_pool, an_on_demand_pool
@@ -58,7 +58,7 @@ def waiting(
 def working(job: JobBuilder, pool: PoolFacts, *serials: int, hours: float = 1.0) -> JobBuilder:
     """Return the job with workers that train on nodes of a pool, which came so long ago."""
     made, known = job, job.status.progress
-    step = (known.step or 100) if known is not None else 100
+    step = known.step or 100
     for serial in serials:
         node = a_node_of(pool, serial, ago(hours * HOUR))
         made = made.with_worker(
@@ -67,7 +67,7 @@ def working(job: JobBuilder, pool: PoolFacts, *serials: int, hours: float = 1.0)
             arrived=1,
             node=node,
             created_at=ago(hours * HOUR + 60),
-            progress=Reported(1, step, known.total_steps if known is not None else None),
+            progress=Reported(1, step, known.total_steps),
         )
     members = ",".join(str(serial) for serial in sorted(made.workers))
     return made.with_world(members, formed=hours * HOUR, store="10.0.0.1:1")
@@ -90,7 +90,7 @@ def due(
     """Return a job with a deadline that needs all its workers; a step takes 1 s, and is saved."""
     done = work - work_left
     allowed = 60.0
-    pace = Pace(step_seconds=Amount("1"), workers=1, changeovers=(600,), measured=9)
+    pace = Pace(step_seconds=Decimal(1), workers=1, changeovers=(600,), measured=9)
     deadline = {"finishWithin": f"{allowed:.0f}h"}
     job = a_job(workers, min=workers, checkpoint=ON_CLAIM, deadline=deadline, **spec)
     job = job.with_facts(created_at=ago((allowed - hours_left) * HOUR))

@@ -4,8 +4,9 @@ from spotrun.agents.answers import Peer, Published
 from spotrun.agents.long_poll import WorkerKey
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Phase
-from spotrun.api.status import CheckpointStatus, How
+from spotrun.api.status import How
 from spotrun.state.job_state import NO_ORDERS, NO_WORLD, JobState, Orders, World
+from spotrun.state.stored.training import AcknowledgedCheckpoint
 
 KEY = b"the cluster's key"
 _MOMENT = Time("2026-03-01T08:00:00Z")
@@ -65,6 +66,6 @@ def job(
     orders = Orders(ordered, _MOMENT.datetime) if ordered else NO_ORDERS
     saved = None
     if checkpoint is not None:
-        saved = CheckpointStatus(name=checkpoint, step=1, time=_MOMENT)
+        saved = AcknowledgedCheckpoint(name=checkpoint, step=1, time=_MOMENT.datetime)
     status = JobState(phase=phase, world=placed, orders=orders, checkpoint=saved)
     return Published(namespace, name, uid, status, peers, processes)

@@ -14,7 +14,7 @@ from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.meta import Condition, ConditionStatus, ReasonText
 from spotrun.api.names import LABEL_TEAM, ConditionType
-from spotrun.api.status import CheckpointStatus, Interruptions, Progress
+from spotrun.api.status import Interruptions
 from spotrun.kube.errors import Forbidden
 from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.registry import Meter
@@ -22,6 +22,7 @@ from spotrun.money.units import Usd
 from spotrun.state.stored.cost import Accumulators
 from spotrun.state.stored.cost_codec import read_cost
 from spotrun.state.stored.scaling import ScalingState
+from spotrun.state.stored.training import AcknowledgedCheckpoint, Progress
 from tests.support.jobs.published_jobs import job, peer, world
 
 _MOMENT = Time("2026-03-01T08:00:00Z")
@@ -67,8 +68,8 @@ def full_job() -> Published:
     bare = job(world("0-1"), pods={0: peer(0)})
     status = replace(
         bare.status,
-        progress=Progress(step=420, total_steps=1000, samples_per_second=Amount("12.5")),
-        checkpoint=CheckpointStatus(name="step-400.g1", step=400, time=_MOMENT),
+        progress=Progress(step=420, total_steps=1000, samples_per_second=Decimal("12.5")),
+        checkpoint=AcknowledgedCheckpoint(name="step-400.g1", step=400, time=_MOMENT.datetime),
         interruptions=Interruptions(count=2, lost_steps=7),
         conditions=(_condition(ConditionType.WITHIN_BUDGET),),
         cost=read_cost(_COST),

@@ -1,13 +1,14 @@
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from spotrun.agents.answers import Published
-from spotrun.api.field_types.amounts import Amount
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.meta import Condition, ConditionStatus, ReasonText
 from spotrun.api.names import ConditionType
-from spotrun.api.status import CheckpointStatus, Interruptions, Progress
+from spotrun.api.status import Interruptions
 from spotrun.metrics.registry import Meter
+from spotrun.state.stored.training import AcknowledgedCheckpoint, Progress
 from tests.support.jobs.published_jobs import job
 
 MOMENT = Time("2026-03-01T08:00:00Z")
@@ -33,8 +34,8 @@ def with_status(published: Published, **update: Any) -> Published:
 
 
 def test_progress_and_what_is_saved_of_it() -> None:
-    saved = CheckpointStatus(name="step-400.g1", step=400, time=MOMENT)
-    progress = Progress(step=420, samples_per_second=Amount("12.5"))
+    saved = AcknowledgedCheckpoint(name="step-400.g1", step=400, time=MOMENT.datetime)
+    progress = Progress(step=420, samples_per_second=Decimal("12.5"))
     interruptions = Interruptions(lost_steps=7)
 
     found = figures(

@@ -6,10 +6,11 @@ from prometheus_client import generate_latest
 
 from spotrun.agents.answers import Published
 from spotrun.api.names import Phase
-from spotrun.api.status import Allowed, Interruptions, Progress, WorkersStatus
+from spotrun.api.status import Allowed, Interruptions, WorkersStatus
 from spotrun.kube.errors import Forbidden
 from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.registry import Meter
+from spotrun.state.stored.training import Progress
 from tests.support.jobs.published_jobs import job, world
 
 

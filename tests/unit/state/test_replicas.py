@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from spotrun.api.names import ConditionType, Reason
-from spotrun.api.status import How, Progress
+from spotrun.api.status import How
 from spotrun.policies.placement.policy import retiring
 from spotrun.state.actions import Create, Remove, Withdraw
 from spotrun.state.conditions import state
 from spotrun.state.replicas import in_rank_order, new_slots, whole
 from spotrun.state.snapshot import Node
+from spotrun.state.stored.training import Progress
 from spotrun.wire import Failure
 from tests.support.jobs.builders import (
     ON_CLAIM,

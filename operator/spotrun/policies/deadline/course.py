@@ -4,7 +4,6 @@ import math
 from datetime import datetime, timedelta
 
 from spotrun.api.spec.schedule import Schedule
-from spotrun.api.status import Pace
 from spotrun.policies.deadline.measurements import launched_at
 from spotrun.policies.deadline.pacing import Course
 from spotrun.policies.deadline.policy import finishes_by
@@ -12,6 +11,7 @@ from spotrun.policies.lifecycle.schedule_windows import open_seconds
 from spotrun.state.job_state import JobState
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Worker
+from spotrun.state.stored.training import Pace
 from spotrun.state.view import View
 from spotrun.state.world_members import generation, has_arrived, some_unheard, training
 
@@ -38,7 +38,7 @@ def _course(view: View, status: JobState) -> Course | None:
     usual, longest = changeovers(status.pace)
     durable = status.checkpoint.step if status.checkpoint is not None else 0
     is_held = any(works(view, status, worker) for worker in view.staying)
-    done = (status.progress.step or 0) if status.progress is not None and is_held else 0
+    done = (status.progress.step or 0) if is_held else 0
     return Course(
         work_seconds=total * step_seconds,
         done_seconds=min(durable, total) * step_seconds,
@@ -53,7 +53,7 @@ def _course(view: View, status: JobState) -> Course | None:
 
 def total_steps(status: JobState) -> int | None:
     """The steps of the whole training; None while the trainer does not say."""
-    return status.progress.total_steps if status.progress is not None else None
+    return status.progress.total_steps
 
 
 def full_step_seconds(view: View, status: JobState) -> float | None:
@@ -62,10 +62,10 @@ def full_step_seconds(view: View, status: JobState) -> float | None:
     What was measured at another size is taken to scale with the number of workers.
     """
     pace = status.pace
-    if pace is None or pace.step_seconds is None:
+    if pace.step_seconds is None:
         return None
     size = full_size(view)
-    return float(pace.step_seconds.decimal) * (pace.workers or size) / size
+    return float(pace.step_seconds) * (pace.workers or size) / size
 
 
 def full_size(view: View) -> int:
@@ -73,9 +73,9 @@ def full_size(view: View) -> int:
     return view.job.full_size or wanted(view.job.spec.workers)
 
 
-def changeovers(pace: Pace | None) -> tuple[float, float]:
+def changeovers(pace: Pace) -> tuple[float, float]:
     """Return the seconds of a changeover, as a rule and at most in nine of ten cases."""
-    own = (pace.changeovers or ()) if pace is not None else ()
+    own = pace.changeovers
     if not own:
         return PRIOR_CHANGEOVER_SECONDS, PRIOR_CHANGEOVER_SECONDS
     usual = float(own[0])

@@ -8,14 +8,13 @@ import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import SuspendedBy
-from spotrun.api.status import Progress
 from spotrun.money.units import NO_USD
 from spotrun.policies.deadline.course import changeovers, full_size
 from spotrun.policies.lifecycle.schedule_windows import after_open_seconds, next_change
 from spotrun.policies.policy import Policy
 from spotrun.state.job_state import JobState
+from spotrun.state.stored.training import NO_PROGRESS
 from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import training
 
@@ -37,23 +36,16 @@ _LONGEST_SECONDS = 10 * 365 * 86_400.0
 def foresee_end(view: View, status: JobState) -> JobState:
     """Say when the training ends; a time that was told stays while it is nearly right."""
     progress = status.progress
-    if progress is None:
+    if progress == NO_PROGRESS:
         return status
-    told, end = progress.eta.datetime if progress.eta is not None else None, _end(view, status)
+    told, end = progress.eta, _end(view, status)
     if _is_same(told, end, view.now):
         return status
     eta = None
     if end is not None:
         moved = _halfway(told, end, view.now) if told is not None else end
-        eta = Time.of(_rounded(moved, view.now))
-    foreseen = Progress(
-        step=progress.step,
-        total_steps=progress.total_steps,
-        percent=progress.percent,
-        samples_per_second=progress.samples_per_second,
-        eta=eta,
-    )
-    return replace(status, progress=foreseen)
+        eta = _rounded(moved, view.now)
+    return replace(status, progress=replace(progress, eta=eta))
 
 
 def _end(view: View, status: JobState) -> datetime | None:
@@ -79,12 +71,12 @@ def _end(view: View, status: JobState) -> datetime | None:
 def _left_seconds(status: JobState, size: int, *, is_in_memory: bool) -> float | None:
     """Return how long so many workers train on, with losses as so far; None: unknown."""
     progress, pace, saved = status.progress, status.pace, status.checkpoint
-    if progress is None or not progress.total_steps or pace is None or pace.step_seconds is None:
+    if not progress.total_steps or pace.step_seconds is None:
         return None
     done = progress.step or 0
     if not is_in_memory:
         done = min(done, saved.step if saved is not None else 0)
-    step_seconds = float(pace.step_seconds.decimal) * (pace.workers or size) / size
+    step_seconds = float(pace.step_seconds) * (pace.workers or size) / size
     return max(progress.total_steps - done, 0) * step_seconds / _useful_share(status)
 
 

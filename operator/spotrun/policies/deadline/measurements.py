@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from statistics import median
 
-from spotrun.api.field_types.amounts import Amount
-from spotrun.api.status import Pace
 from spotrun.policies.policy import Policy
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
+from spotrun.state.stored.training import Pace
 from spotrun.state.view import View
 from spotrun.state.world_members import generation, members, progress_told, training
 
@@ -19,11 +19,10 @@ _NEWS = 0.05
 
 def measure_pace(view: View, status: JobState) -> JobState:
     """Take over what those who train say of their steps, and how long the new ones took."""
-    old = status.pace or Pace()
-    new = _with_steps(view, status, old)
+    new = _with_steps(view, status, status.pace)
     if view.job.spec.deadline is not None or view.job.market.pools:  # else nobody asks
         new = _with_changeovers(view, status, new)
-    return status if new is old else replace(status, pace=new)
+    return status if new is status.pace else replace(status, pace=new)
 
 
 def launched_at(view: View, worker: Worker) -> datetime | None:
@@ -46,15 +45,10 @@ def _with_steps(view: View, status: JobState, old: Pace) -> Pace:
     if not known:
         return old
     seconds = median(known)
-    before = float(old.step_seconds.decimal) if old.step_seconds is not None else None
+    before = float(old.step_seconds) if old.step_seconds is not None else None
     if before and old.workers == size and abs(seconds - before) <= _NEWS * before:
         return old
-    return Pace(
-        step_seconds=Amount(f"{seconds:.6f}"),
-        workers=size,
-        changeovers=old.changeovers,
-        measured=old.measured,
-    )
+    return replace(old, step_seconds=Decimal(f"{seconds:.6f}"), workers=size)
 
 
 def _with_changeovers(view: View, status: JobState, old: Pace) -> Pace:
@@ -67,13 +61,8 @@ def _with_changeovers(view: View, status: JobState, old: Pace) -> Pace:
     took = [seconds for worker in new if (seconds := _took_seconds(view, status, worker))]
     if not took:
         return old
-    kept = (*(old.changeovers or ()), round(max(took)))[-_KEPT:]
-    return Pace(
-        step_seconds=old.step_seconds,
-        workers=old.workers,
-        changeovers=kept,
-        measured=max(worker.serial for worker in new),
-    )
+    kept = (*old.changeovers, round(max(took)))[-_KEPT:]
+    return replace(old, changeovers=kept, measured=max(worker.serial for worker in new))
 
 
 def _took_seconds(view: View, status: JobState, worker: Worker) -> float | None:

@@ -36,7 +36,8 @@ class _Rank:
 
 def standstill(view: View, status: JobState, seconds: float) -> str:
     """Describe a world in which no step was finished for so long."""
-    reached = f" at step {status.progress.step}" if status.progress is not None else ""
+    step = status.progress.step
+    reached = f" at step {step}" if step is not None else ""
     who = _who_differs(view, status)
     return f"no step was finished for {_length(seconds)}{reached}{f': {who}' if who else ''}"
 

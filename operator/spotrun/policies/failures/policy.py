@@ -220,7 +220,7 @@ def _is_forgiven(status: JobState) -> bool:
     since = status.restarts.counted_since
     if since is None or status.checkpoint is None:
         return False
-    return status.checkpoint.time.datetime - since >= FORGIVEN_AFTER
+    return status.checkpoint.time - since >= FORGIVEN_AFTER
 
 
 def _verdict(view: View, restarts: Restarts) -> Reason | None:

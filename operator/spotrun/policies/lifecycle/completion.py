@@ -37,8 +37,7 @@ def _how(view: View, status: JobState) -> str:
         )
     if saved is not None:
         return f"the training is complete and its last checkpoint durable: {saved.name}"
-    done = status.progress.step if status.progress is not None else None
-    if not done and not any(one and one.step for one in told):
+    if not status.progress.step and not any(one and one.step for one in told):
         return NO_STEP_SEEN
     if view.job.spec.checkpoint is None:
         return "the training is complete; spec.checkpoint names no place, so no checkpoint was made"

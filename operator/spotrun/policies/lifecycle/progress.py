@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 
-from spotrun.api.field_types.amounts import Amount, Percent
-from spotrun.api.field_types.text_values import Time
-from spotrun.api.status import CheckpointStatus, Progress
+from spotrun.api.field_types.amounts import Percent
 from spotrun.policies.policy import Policy
 from spotrun.state.conditions import record
 from spotrun.state.job_state import NO_WORLD, JobState
+from spotrun.state.stored.training import NO_PROGRESS, AcknowledgedCheckpoint, Progress
 from spotrun.state.view import View
 from spotrun.state.world_members import training
 from spotrun.wire import Checkpoint, Report, step_of
@@ -31,8 +31,7 @@ def follow(view: View, status: JobState) -> JobState:
     told += [Checkpoint(name, step_of(name)) for name in names]
     saved = max(told, key=lambda checkpoint: checkpoint.step, default=None)
     if saved is not None and _is_newer(saved, status):
-        time = Time.of(view.now)
-        known = CheckpointStatus(name=saved.name, step=saved.step, time=time)
+        known = AcknowledgedCheckpoint(saved.name, saved.step, view.now)
         status = replace(status, checkpoint=known)
     return _note_found(view, status, reports)
 
@@ -58,34 +57,33 @@ def _is_newer(saved: Checkpoint, status: JobState) -> bool:
     return status.checkpoint is None or saved.step > status.checkpoint.step
 
 
-def _is_known(reported: Reported, known: Progress | None) -> bool:
+def _is_known(reported: Reported, known: Progress) -> bool:
     """The rate alone is no news: it is looked at again with the next step.
 
     Nor is a process that has just started, and has restored nothing yet.
     """
-    if known is None:
+    if known == NO_PROGRESS:
         return False
     if not reported.step:
         return True
     return (known.step, known.total_steps) == (reported.step, reported.total or known.total_steps)
 
 
-def _progress(reported: Reported, known: Progress | None) -> Progress:
-    total = reported.total or (known.total_steps if known is not None else None)
+def _progress(reported: Reported, known: Progress) -> Progress:
+    total = reported.total or known.total_steps
     done = None
     if total:
         done = Percent(f"{min(100 * reported.step // total, 100)}%")
     rate = None
     if reported.step_seconds and reported.step and reported.samples:
         per_second = reported.samples / reported.step / reported.step_seconds
-        rate = Amount(f"{min(per_second, _FASTEST):.3f}")
-    eta = known.eta if known is not None else None
+        rate = Decimal(f"{min(per_second, _FASTEST):.3f}")
     return Progress(
         step=reported.step,
         total_steps=total,
         percent=done,
         samples_per_second=rate,
-        eta=eta,
+        eta=known.eta,
     )
 
 

@@ -96,7 +96,7 @@ def checkpoint_again_seconds(view: View, status: JobState) -> float:
     since, saved = holds_since(status, ConditionType.SUSPENDED), status.checkpoint
     if since is None or not any(n in view.alive_serials for n in training(status)):
         return 0.0
-    if saved is not None and saved.time.datetime > since:
+    if saved is not None and saved.time > since:
         return 0.0
     return CHECKPOINT_SECONDS - (view.now - since).total_seconds()
 

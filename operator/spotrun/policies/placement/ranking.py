@@ -18,6 +18,7 @@ from spotrun.policies.pool.interruption_rate import interruptions_per_hour
 from spotrun.state.job_state import JobState
 from spotrun.state.market import PoolFacts
 from spotrun.state.sizes import smallest, wanted
+from spotrun.state.stored.training import NO_PACE
 from spotrun.state.view import View
 
 
@@ -39,7 +40,7 @@ def rank(view: View, status: JobState, pools: Sequence[PoolFacts], new: int) -> 
     """Return what is expected of these pools, the best first, for so many new workers."""
     market = view.job.market.pools
     bare = sorted((_rank(view, status, pool, market) for pool in pools), key=_order)
-    if status.pace is None or view.job.sync_bytes_per_step is None or not bare:
+    if status.pace == NO_PACE or view.job.sync_bytes_per_step is None or not bare:
         return bare
     homes = _homes(view, bare)
     gb_per_hour = _crossing_gb_per_hour(view, status, len(homes)) / max(new, 1)
@@ -104,7 +105,7 @@ def _crossing_gb_per_hour(view: View, status: JobState, zones: int) -> float:
     pace, sent, workers = status.pace, view.job.sync_bytes_per_step, view.job.spec.workers
     apart = workers.per_replica
     ring = wanted(workers) // apart
-    seconds = float(pace.step_seconds.decimal) if pace and pace.step_seconds else 0.0
+    seconds = float(pace.step_seconds or 0)
     if sent is None or not seconds or ring < 2:
         return 0.0
     links = 2 if zones < 2 else 1  # a ring over z zones crosses z times, but over one zone never

@@ -105,7 +105,7 @@ def _has_stepped(view: View, status: JobState) -> bool:
     told = progress_told(view, status)
     since = status.restarts.counted_since
     saved = status.checkpoint.time if status.checkpoint is not None else None
-    if saved is not None and since is not None and saved.datetime > since:
+    if saved is not None and since is not None and saved > since:
         return True
     return any(one.generation >= present and one.step_seconds is not None for one in told)
 

@@ -8,10 +8,10 @@ from zlib import crc32
 
 from spotrun.api.meta import Condition, ConditionStatus
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.api.status import CheckpointStatus, Progress
 from spotrun.state.conditions import find
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.stored.training import AcknowledgedCheckpoint
 from spotrun.state.view import FINISHED
 from spotrun.state.worker_ids import ranges
 from spotrun.state.world_members import training
@@ -153,11 +153,10 @@ def _goes_without_saying(condition: Condition) -> bool:
 
 def _counted(status: JobState) -> tuple[object, ...]:
     # Until it is known how long they take nobody is moved: a first one is not kept for a refresh.
-    changeovers = status.pace.changeovers if status.pace is not None else None
     # A charge that ends is settled, or noted where nobody says that the worker has ended.
     paid = (status.settled, status.accumulators.ends)
     world = status.world if status.phase in FINISHED else None  # else it is urgent
-    return (paid, status.failed, status.interruptions, changeovers, world)
+    return (paid, status.failed, status.interruptions, status.pace.changeovers, world)
 
 
 def _shown(status: JobState) -> tuple[object, ...]:
@@ -171,10 +170,10 @@ def _ends(status: JobState) -> bool:
     return ranges(status.settled).size < (status.next_serial or 0)
 
 
-def _saved(status: JobState) -> CheckpointStatus | None:
+def _saved(status: JobState) -> AcknowledgedCheckpoint | None:
     return status.checkpoint
 
 
 def _begun(status: JobState) -> tuple[bool, bool, bool]:
-    progress = status.progress or Progress()
+    progress = status.progress
     return (bool(progress.step), progress.eta is not None, status.checkpoint is not None)

@@ -114,7 +114,7 @@ def _usd_per_hour(now: Bill) -> float | None:
 
 def _remaining_samples(status: JobState, step: StepTimes | None) -> float | None:
     progress = status.progress
-    if step is None or progress is None or not progress.total_steps:
+    if step is None or not progress.total_steps:
         return None
     return max(progress.total_steps - (progress.step or 0), 0) * step.samples
 
@@ -142,11 +142,11 @@ def needed_in_seconds(view: View, status: JobState) -> float | None:
     0 or less: it does already.
     """
     way, step_seconds, pace = course(view, status), full_step_seconds(view, status), status.pace
-    if way is None or not step_seconds or pace is None or pace.step_seconds is None:
+    if way is None or not step_seconds or pace.step_seconds is None:
         return None
     steps = saved(way).remaining_seconds / step_seconds
     left = way.left_seconds - way.ahead_seconds - MARGIN_SECONDS
-    return left - steps * float(pace.step_seconds.decimal)
+    return left - steps * float(pace.step_seconds)
 
 
 def _stall_seconds(crew: Sequence[Worker]) -> float:
@@ -154,8 +154,7 @@ def _stall_seconds(crew: Sequence[Worker]) -> float:
 
 
 def _changeover_seconds(view: View, status: JobState) -> float:
-    is_measured = status.pace is not None and status.pace.changeovers
-    if not is_measured and not view.job.market.pools:
+    if not status.pace.changeovers and not view.job.market.pools:
         return _ON_NODES_SECONDS
     return changeovers(status.pace)[0]
 

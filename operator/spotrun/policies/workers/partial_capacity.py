@@ -172,10 +172,10 @@ def _lost_seconds(view: View, status: JobState, held: _Held) -> float | None:
     if held.usable or not (holds_all(keepers, workers) and all_in_process(keepers)):
         return 0.0  # nobody has a state with which others could go on
     step_seconds = full_step_seconds(view, status)
-    if step_seconds is None or view.job.spec.checkpoint is None or status.progress is None:
+    if step_seconds is None or view.job.spec.checkpoint is None or status.progress.step is None:
         return None
     saved = status.checkpoint.step if status.checkpoint is not None else 0
-    unsaved = max((status.progress.step or 0) - saved, 0)
+    unsaved = max(status.progress.step - saved, 0)
     return unsaved * step_seconds * held.wanted / held.unused
 
 

@@ -47,9 +47,9 @@ def is_saved(view: View, status: JobState) -> bool:
     saved, done = status.checkpoint, status.progress
     if saved is None:
         return False
-    if done is None or saved.step >= (done.step or 0):
+    if saved.step >= (done.step or 0):
         return True
-    asked_at, saved_at = status.orders.asked_at, saved.time.datetime
+    asked_at, saved_at = status.orders.asked_at, saved.time
     is_fresh = view.now - saved_at < timedelta(seconds=AGAIN_SECONDS)
     return is_fresh and asked_at is not None and saved_at >= asked_at
 

@@ -25,3 +25,8 @@ def decimal_of(amount: Amount | None) -> Decimal | None:
 def amount_of(number: Decimal | None) -> Amount | None:
     """Write a number; None where there is none."""
     return Amount.of(number) if number is not None else None
+
+
+def digits_of(number: Decimal | None) -> Amount | None:
+    """Write a number with all its digits, zeros at its end as well; None where there is none."""
+    return Amount(f"{number:f}") if number is not None else None

@@ -1,6 +1,7 @@
 """What traffic between zones may have cost: shown apart, and in no sum of what was spent."""
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -8,8 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spotrun.api.cost import Cost
-from spotrun.api.field_types.amounts import Amount
-from spotrun.api.status import Pace
 from spotrun.money.shares import Resources
 from spotrun.money.transfer import Place, ring_usd
 from spotrun.money.units import Usd
@@ -17,6 +16,7 @@ from spotrun.policies.placement.ranking import rank
 from spotrun.state.actions import Decision
 from spotrun.state.replicas import along_the_ring
 from spotrun.state.snapshot import Node
+from spotrun.state.stored.training import Pace
 from spotrun.wire import MOST_STEPS, Progress
 from tests.support.jobs.builders import JobBuilder, a_job, a_worker, later
 from tests.support.jobs.stored_state import cost_of
@@ -124,7 +124,7 @@ def test_placement_weighs_what_a_zone_more_would_add_to_what_is_shown(
     for serial, node in enumerate(nodes[:-2]):
         job = at_work(job, serial, node=node)
     far = a_spot_pool("far", zone=f"{prefix}d", region=region)
-    pace = Pace(step_seconds=Amount("10"), workers=len(letters))
+    pace = Pace(step_seconds=Decimal(10), workers=len(letters))
     job = on_market(job.with_status(pace=pace), far, sync_bytes_per_step=float(num_bytes))
     job = job.with_facts(requests=Resources(gpus=processes))  # a process on each
     [weighed] = rank(job.view(), job.status, [far], new=1)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Phase
-from spotrun.api.status import Pace
 from spotrun.money.units import Usd
 from spotrun.state.job_state import NO_WORLD
 from spotrun.state.stored.cost import Accumulators
+from spotrun.state.stored.training import Pace
 from spotrun.wire import Progress
 from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, later
 
@@ -41,7 +41,7 @@ def bought(useful: str, lost: str) -> Accumulators:
 
 def eta(job: JobBuilder, seconds: float = 0.0) -> str | None:
     progress = job.decide(later(seconds)).status.progress
-    return str(progress.eta) if progress is not None and progress.eta is not None else None
+    return Time.of(progress.eta) if progress.eta is not None else None
 
 
 def after(job: JobBuilder, seconds: float) -> JobBuilder:
@@ -55,7 +55,7 @@ def test_it_is_the_steps_that_are_left_at_the_pace_of_the_present_world() -> Non
 
 def test_a_pace_that_was_measured_with_fewer_workers_is_taken_to_grow_with_them() -> None:
     job = a_job(2).training(0, 1, progress=Progress(1, 100, 1000))
-    job = job.with_status(pace=Pace(step_seconds=Amount("20"), workers=1))
+    job = job.with_status(pace=Pace(step_seconds=Decimal(20), workers=1))
     assert eta(job) == "2026-03-02T14:30:00Z"
 
 
@@ -126,7 +126,7 @@ def test_outside_its_windows_only_what_is_saved_counts_as_done() -> None:
 
 def test_it_is_measured_also_where_there_is_neither_deadline_nor_pool() -> None:
     pace = a_training().decide(NOW).status.pace
-    assert pace == Pace(step_seconds=Amount("10.000000"), workers=2)
+    assert pace == Pace(step_seconds=Decimal("10.000000"), workers=2)
 
 
 def test_a_day_of_steady_steps_moves_it_hardly_ever() -> None:
@@ -136,8 +136,7 @@ def test_a_day_of_steady_steps_moves_it_hardly_ever() -> None:
         seconds = 9.2 if minute % 10 else 10.8
         progress = Progress(1, 1 + 6 * minute, 8640, step_seconds=seconds)
         job = after(job.with_workers(0, 1, ready=True, arrived=1, progress=progress), 60 * minute)
-        assert job.status.progress is not None
         told.append(job.status.progress.eta)
     assert len([1 for one, other in pairwise(told) if one != other]) <= 20
-    late = [one for one in told if one is not None and abs(one.datetime - later(86_400)) > DAY_PART]
+    late = [one for one in told if one is not None and abs(one - later(86_400)) > DAY_PART]
     assert late == []

@@ -1,5 +1,6 @@
-from spotrun.api.field_types.amounts import Amount
-from spotrun.api.status import Pace
+from decimal import Decimal
+
+from spotrun.state.stored.training import Pace
 from spotrun.wire import Progress as Reported
 from tests.support.jobs.builders import NOW, a_job, ago
 from tests.support.jobs.placed_workers import OD, SPOT
@@ -18,6 +19,6 @@ def test_steps_and_changeovers_are_measured() -> None:
         progress=Reported(1, 10, total=100, step_seconds=2.0),
     )
     pace = job.with_world("0", formed=95.0).decide().status.pace
-    assert pace == Pace(step_seconds=Amount("2.000000"), workers=1, changeovers=(305,), measured=0)
+    assert pace == Pace(step_seconds=Decimal("2.000000"), workers=1, changeovers=(305,), measured=0)
     again = job.with_world("0", formed=95.0).with_status(pace=pace).decide(NOW)
     assert again.status.pace == pace

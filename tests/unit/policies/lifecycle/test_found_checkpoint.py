@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Phase
-from spotrun.api.status import CheckpointStatus, How
+from spotrun.api.status import How
 from spotrun.policies.cost.goodput.steps import first_step
 from spotrun.policies.failures.hang import is_hung
 from spotrun.state.job_state import JobState
+from spotrun.state.stored.training import AcknowledgedCheckpoint
 from spotrun.wire import Progress
 from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job
 
@@ -33,10 +33,9 @@ def restores(status: JobState) -> list[str]:
 
 def test_what_was_found_is_acknowledged_and_said_once() -> None:
     status = going_on().decide().status
-    assert status.checkpoint == CheckpointStatus(name=FOUND, step=9000, time=Time.of(NOW))
+    assert status.checkpoint == AcknowledgedCheckpoint(name=FOUND, step=9000, time=NOW)
     assert status.world.restore == FOUND
     assert restores(status) == [f"training goes on from {FOUND}, which was in the job's folder"]
-    assert status.progress is not None
     assert (status.progress.step, status.progress.total_steps) == (9000, 10_000)
     assert status.interruptions is None  # no step was lost
     again = replace(going_on(step=9001), status=status).decide().status

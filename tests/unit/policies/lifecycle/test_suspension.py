@@ -1,9 +1,8 @@
-from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Phase, SuspendedBy
-from spotrun.api.status import CheckpointStatus
 from spotrun.policies.report.write_rate import refresh_seconds
 from spotrun.state.actions import Remove
 from spotrun.state.job_state import NO_ORDERS, Orders
+from spotrun.state.stored.training import AcknowledgedCheckpoint
 from tests.support.jobs.builders import NOW, ON_CLAIM, a_job, later
 from tests.support.jobs.decided import phase
 
@@ -19,9 +18,7 @@ def test_a_suspension_waits_for_the_checkpoint_it_ordered() -> None:
     assert waiting.decide(later(109)).actions == ()
     assert len(waiting.decide(later(110)).actions) == 1
     saved = waiting.with_worker(0, ready=True, arrived=1, committed="step-9.g1").decide(later(3))
-    assert saved.status.checkpoint == CheckpointStatus(
-        name="step-9.g1", step=9, time=Time.of(later(3))
-    )
+    assert saved.status.checkpoint == AcknowledgedCheckpoint("step-9.g1", 9, later(3))
     assert [type(action) for action in saved.actions] == [Remove]
 
 

@@ -1,13 +1,13 @@
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import ConditionType
-from spotrun.api.status import Pace
 from spotrun.state.actions import Placed
 from spotrun.state.conditions import find
 from spotrun.state.market import PoolFacts
+from spotrun.state.stored.training import Pace
 from tests.support.jobs.builders import a_job
 from tests.support.jobs.placed_workers import NO_NODE, OD, places, waiting, working
 from tests.support.money.pool_builders import a_spot_pool, an_on_demand_pool, on_market
@@ -19,7 +19,7 @@ def in_two_zones(
     """Seven train in one zone, and one more is wanted."""
     near, far = a_spot_pool("near", 0.4, zone="a"), a_spot_pool("far", 0.32, zone="b")
     job = working(a_job(8, min=1, placement={"zones": zones}), near, *range(7))
-    job = job.with_status(pace=Pace(step_seconds=Amount("1"), workers=8))
+    job = job.with_status(pace=Pace(step_seconds=Decimal(1), workers=8))
     sent = None if megabytes is None else megabytes * 1e6
     return places(on_market(job, near, far, on_demand, sync_bytes_per_step=sent))
 
@@ -75,7 +75,7 @@ def test_of_a_free_node_in_another_zone_it_is_said_why_it_is_left_out(
     home = an_on_demand_pool(zone="a")
     job = working(a_job(8, min=1, placement=spec), near, *range(7))
     job = waiting(job, 7, pools=(near,), seconds=1, **NO_NODE)
-    job = job.with_status(pace=Pace(step_seconds=Amount("1"), workers=8))
+    job = job.with_status(pace=Pace(step_seconds=Decimal(1), workers=8))
     job = on_market(job, near, far, home, sync_bytes_per_step=100e6)
     status = job.decide().status
     words = "; ".join(filter(None, (f"1 find no node: {NO_NODE['unschedulable']}", why)))
@@ -94,6 +94,6 @@ def test_any_means_any_also_where_traffic_makes_it_dearer_than_on_demand_at_home
 
 def test_a_world_that_begins_is_not_scattered() -> None:
     pools = [a_spot_pool(name, usd, zone=name) for name, usd in (("a", 0.4), ("b", 0.41))]
-    job = a_job(8).with_status(pace=Pace(step_seconds=Amount("1"), workers=8))
+    job = a_job(8).with_status(pace=Pace(step_seconds=Decimal(1), workers=8))
     found = places(on_market(job, *pools, OD, sync_bytes_per_step=1e9))
     assert {place.required for place in found} == {("a",)}

@@ -1,11 +1,11 @@
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
-from spotrun.api.field_types.amounts import Amount
-from spotrun.api.status import Pace
 from spotrun.state.actions import Withdraw
 from spotrun.state.job_state import NO_ORDERS
+from spotrun.state.stored.training import Pace
 from tests.support.jobs.builders import JobBuilder, a_job, later
 from tests.support.jobs.placed_workers import (
     DRY,
@@ -102,7 +102,7 @@ def test_a_spot_worker_that_trains_stays_also_then_as_long_as_its_work_is_saved(
 
 def test_a_gang_that_breaks_when_no_time_is_left_starts_anew_without_spot() -> None:
     # Who is left of it might be lost next, and each loss costs all of them a changeover.
-    job = due(10.3, 10, workers=2).with_status(pace=Pace(step_seconds=Amount("1"), workers=2))
+    job = due(10.3, 10, workers=2).with_status(pace=Pace(step_seconds=Decimal(1), workers=2))
     gang = working(job, SPOT, 0).with_world("", 2, switch=False, trained="0")
     assert asked(on_market(gang, SPOT, OD)) == ["OnDemand", "OnDemand"]
 
@@ -119,7 +119,7 @@ def half_there(hours_left: float, work_left: float) -> JobBuilder:
     job = due(hours_left, work_left, workers=2)
     workers = job.spec.workers.model_copy(update={"min": 1})
     job = replace(job, spec=job.spec.model_copy(update={"workers": workers}))
-    pace = Pace(step_seconds=Amount("1"), workers=2, changeovers=(600,))
+    pace = Pace(step_seconds=Decimal(1), workers=2, changeovers=(600,))
     return working(job, SPOT, 0).with_status(pace=pace, checkpoint=None)
 
 

@@ -1,13 +1,13 @@
 """What is said about the deadline."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import ConditionType
-from spotrun.api.status import Pace, Progress
 from spotrun.state.conditions import find
+from spotrun.state.stored.training import Pace, Progress
 from spotrun.wire import Progress as Reported
 from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, ago
 from tests.support.money.pool_builders import a_node_of, a_spot_pool, an_on_demand_pool, on_market
@@ -28,7 +28,7 @@ def on_its_way(hours_left: float, work_left: float, **spec: Any) -> JobBuilder:
     job = on_market(a_job(2, min=1, **spec), a_spot_pool(), an_on_demand_pool())
     job = job.with_facts(created_at=ago((60 - hours_left) * HOUR)).with_checkpoint(done)
     progress = Progress(step=done, total_steps=int(48 * HOUR))
-    pace = Pace(step_seconds=Amount("1"), workers=2, changeovers=(600,), measured=9)
+    pace = Pace(step_seconds=Decimal(1), workers=2, changeovers=(600,), measured=9)
     return job.with_status(progress=progress, pace=pace)
 
 

@@ -1,28 +1,24 @@
 """How soon a status is written."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from spotrun.api.field_types.amounts import Amount
-from spotrun.api.field_types.text_values import Serials, Time
+from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.api.status import (
-    CheckpointStatus,
-    Interruptions,
-    Pace,
-    Progress,
-    WorkersStatus,
-)
+from spotrun.api.status import Interruptions, WorkersStatus
 from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState, World
 from spotrun.state.stored.cost import Accumulators
+from spotrun.state.stored.training import AcknowledgedCheckpoint, Pace, Progress
 from tests.support.jobs.builders import ON_CLAIM, a_job
 
-SAVED = CheckpointStatus(name="step-3.g1", step=3, time=Time("2026-03-01T08:00:00Z"))
+SAVED = AcknowledgedCheckpoint(name="step-3.g1", step=3, time=datetime(2026, 3, 1, 8, tzinfo=UTC))
 IN_WORLD_2 = Accumulators(generation=2)
 
 
@@ -40,7 +36,7 @@ IN_WORLD_2 = Accumulators(generation=2)
         ({"interruptions": Interruptions(lost_steps=9)}, 1.0),
         ({"interruptions": Interruptions(lost_steps=9), "accumulators": IN_WORLD_2}, 0.0),
         ({"interruptions": Interruptions(count=1), "accumulators": IN_WORLD_2}, 1.0),
-        ({"pace": Pace(step_seconds=Amount("1"))}, 59.0),
+        ({"pace": Pace(step_seconds=Decimal(1))}, 59.0),
     ],
 )
 def test_what_others_act_on_is_written_at_once(change: dict[str, Any], seconds: float) -> None:
@@ -90,7 +86,7 @@ def test_first_steps_and_a_first_checkpoint_are_told_in_seconds_and_later_ones_w
 ):
     begun = JobState(phase=Phase.RUNNING, progress=Progress(step=3), checkpoint=SAVED)
     more = replace(begun, progress=Progress(step=4))
-    saved = SAVED.model_copy(update={"name": "step-4.g1", "step": 4})
+    saved = replace(SAVED, name="step-4.g1", step=4)
     assert seconds_to_write(begun, more, 1.0) == 59.0
     assert seconds_to_write(begun, replace(more, checkpoint=saved), 1.0) == 29.0
 

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import ScalingReason
 from spotrun.api.spec.workers import TargetResource
-from spotrun.api.status import Pace, Progress
 from spotrun.money.shares import Resources
 from spotrun.policies.scaling.facts import Cap, SizingFacts
 from spotrun.policies.scaling.gather import needed_in_seconds, sizing_facts, step_times
@@ -17,6 +15,7 @@ from spotrun.policies.scaling.policy import scaling_again_seconds
 from spotrun.policies.workers.capacity_condition import check_capacity
 from spotrun.state.snapshot import Reading, Worker
 from spotrun.state.stored.scaling import ScalingState
+from spotrun.state.stored.training import Pace, Progress
 from spotrun.wire import Progress as Told
 from spotrun.wire import Utilization
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, a_worker, ago, later
@@ -200,7 +199,7 @@ def test_the_throughput_that_the_deadline_needs() -> None:
     job = a_job(2, max=8, deadline={"finishWithin": "1h"})
     job = with_readings(job.with_facts(created_at=NOW), READING, READING).with_status(
         progress=Progress(step=0, total_steps=1000),
-        pace=Pace(step_seconds=Amount("2"), workers=2, changeovers=(0,)),
+        pace=Pace(step_seconds=Decimal(2), workers=2, changeovers=(0,)),
     )
     needed = facts(job).needed_samples_per_second
     assert needed == pytest.approx(1000 * 64 / (3600 - 60), rel=0.01)
@@ -212,7 +211,7 @@ def test_when_the_deadline_needs_more_workers_it_is_looked_at_a_job_again() -> N
     job = a_job(2, max=8, deadline={"finishWithin": "1h"})
     job = with_readings(job.with_facts(created_at=NOW), READING, READING).with_status(
         progress=Progress(step=0, total_steps=1000),
-        pace=Pace(step_seconds=Amount("2"), workers=2, changeovers=(0,)),
+        pace=Pace(step_seconds=Decimal(2), workers=2, changeovers=(0,)),
     )
     view = job.view()
     assert needed_in_seconds(view, job.status) == pytest.approx(3600 - 60 - 2000)

@@ -2,14 +2,13 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import ConditionType, Phase
-from spotrun.api.status import Pace, Progress
 from spotrun.policies.deadline.course import course
 from spotrun.policies.placement.policy import missing
 from spotrun.policies.queueing.gang import is_incomplete
@@ -24,6 +23,7 @@ from spotrun.state.conditions import find
 from spotrun.state.job_state import NOTHING_UNUSED, Unused
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Refusal
+from spotrun.state.stored.training import Pace, Progress
 from spotrun.state.view import View
 from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, ago, later
 from tests.support.money.pool_builders import a_spot_pool, an_on_demand_pool, on_market
@@ -63,7 +63,7 @@ def broken(seconds: float, unsaved: int = 0, **spec: Any) -> JobBuilder:
 
 def at_step(step: int, job: JobBuilder) -> JobBuilder:
     """Of a second each; a hundred are saved."""
-    pace = Pace(step_seconds=Amount("1"), workers=8)
+    pace = Pace(step_seconds=Decimal(1), workers=8)
     progress = Progress(step=step, total_steps=100_000)
     return job.with_checkpoint(100).with_status(pace=pace, progress=progress)
 

@@ -30,7 +30,7 @@ _MOST_SAMPLES = Decimal(10**9)  # of a step, beyond what any trainer counts trul
 def count_useful(view: View, status: JobState) -> JobState:
     """Add what the steps have cost that take the job further than it ever was."""
     sums, now = status.accumulators, status.progress
-    if not training(status) or now is None or now.step is None:
+    if not training(status) or now.step is None:
         return status
     first, peak = sums.first_step, sums.peak_step or 0
     if first is not None and now.step <= peak:

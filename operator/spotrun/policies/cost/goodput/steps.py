@@ -34,7 +34,7 @@ def count_work(view: View, status: JobState) -> JobState:
     sums, now = status.accumulators, status.progress
     if holds_back(status):
         return _pause(view, status)
-    if not _is_priced(sums) or not training(status) or now is None or now.step is None:
+    if not _is_priced(sums) or not training(status) or now.step is None:
         return status
     before, seconds = view.job.status.progress, step_seconds(view, status)
     if seconds is None:
@@ -43,7 +43,7 @@ def count_work(view: View, status: JobState) -> JobState:
         known = _counted_from(view, status, now.step, seconds)
         sums = replace(sums, useful_step=known)
         return _counted(view, status, _with_useful(sums, view, status, now.step, seconds), now.step)
-    if before is None or before.step is None or now.step == before.step:
+    if before.step is None or now.step == before.step:
         return status
     redone, done = max(before.step - now.step, 0), max(now.step - before.step, 0)
     elapsed_seconds = max(seconds_between(sums.as_of, view.now), Decimal(0))
@@ -81,7 +81,7 @@ def _pause(view: View, status: JobState) -> JobState:
     """
     now, seconds = status.progress, step_seconds(view, status)
     sums = status.accumulators
-    if now is not None and now.step is not None and seconds and _may_count(status):
+    if now.step is not None and seconds and _may_count(status):
         known = _counted_from(view, status, now.step, seconds)
         counted = _with_useful(replace(sums, useful_step=known), view, status, now.step, seconds)
         if counted.useful_step != known:
@@ -226,8 +226,7 @@ def step_seconds(view: View, status: JobState) -> Decimal | None:
     known = [told.step_seconds for told in last_told(view, status) if told.step_seconds]
     if known:
         return Decimal(f"{median(known):.6f}")
-    pace = status.pace
-    return pace.step_seconds.decimal if pace is not None and pace.step_seconds else None
+    return status.pace.step_seconds
 
 
 def _note_lost_steps(status: JobState, redone: int) -> JobState:
@@ -241,7 +240,7 @@ def _note_lost_steps(status: JobState, redone: int) -> JobState:
 
 def _with_forecast(cost: Cost, status: JobState, spent: Usd) -> Cost:
     progress, found = status.progress, None
-    if progress is not None and progress.step is not None and progress.total_steps is not None:
+    if progress.step is not None and progress.total_steps is not None:
         remaining = max(progress.total_steps - progress.step, 0)
         found = forecasts.forecast(spent, remaining, status.accumulators.marks)
     return replace(

@@ -1,0 +1,48 @@
+"""The training of a job, as decisions carry it: how far it is, what is saved, and its own pace.
+
+Each field is explained at its name in the CRD.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from spotrun.api.field_types.amounts import Percent
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The steps of the training, and its end as far as it is foreseen."""
+
+    step: int | None = None
+    total_steps: int | None = None
+    percent: Percent | None = None
+    samples_per_second: Decimal | None = None
+    eta: datetime | None = None
+
+
+NO_PROGRESS = Progress()
+"""Before anybody told of a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcknowledgedCheckpoint:
+    """The newest checkpoint that the operator acknowledged: a world restores this one."""
+
+    name: str
+    step: int
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Measurements of the job: the duration of its steps and of its changeovers."""
+
+    step_seconds: Decimal | None = None
+    workers: int | None = None
+    changeovers: tuple[int, ...] = ()
+    measured: int | None = None
+
+
+NO_PACE = Pace()
+"""Before anything was measured."""

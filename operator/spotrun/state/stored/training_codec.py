@@ -1,0 +1,77 @@
+"""The storage format of how far the training is, a part of what `codec.py` reads and writes."""
+
+from spotrun.api import status as api
+from spotrun.api.field_types.text_values import Time
+from spotrun.state.stored.optional_values import decimal_of, digits_of, moment_of, time_of
+from spotrun.state.stored.training import (
+    NO_PACE,
+    NO_PROGRESS,
+    AcknowledgedCheckpoint,
+    Pace,
+    Progress,
+)
+
+
+def read_progress(stored: api.Progress | None) -> Progress:
+    """Read how far the training is."""
+    if stored is None:
+        return NO_PROGRESS
+    return Progress(
+        step=stored.step,
+        total_steps=stored.total_steps,
+        percent=stored.percent,
+        samples_per_second=decimal_of(stored.samples_per_second),
+        eta=moment_of(stored.eta),
+    )
+
+
+def write_progress(progress: Progress) -> api.Progress | None:
+    """Write how far the training is; None where nobody told."""
+    if progress == NO_PROGRESS:
+        return None
+    return api.Progress.model_construct(
+        step=progress.step,
+        total_steps=progress.total_steps,
+        percent=progress.percent,
+        samples_per_second=digits_of(progress.samples_per_second),
+        eta=time_of(progress.eta),
+    )
+
+
+def read_checkpoint(stored: api.CheckpointStatus | None) -> AcknowledgedCheckpoint | None:
+    """Read which checkpoint was acknowledged."""
+    if stored is None:
+        return None
+    return AcknowledgedCheckpoint(stored.name, stored.step, stored.time.datetime)
+
+
+def write_checkpoint(saved: AcknowledgedCheckpoint | None) -> api.CheckpointStatus | None:
+    """Write which checkpoint was acknowledged."""
+    if saved is None:
+        return None
+    time = Time.of(saved.time)
+    return api.CheckpointStatus.model_construct(name=saved.name, step=saved.step, time=time)
+
+
+def read_pace(stored: api.Pace | None) -> Pace:
+    """Read what was measured."""
+    if stored is None:
+        return NO_PACE
+    return Pace(
+        step_seconds=decimal_of(stored.step_seconds),
+        workers=stored.workers,
+        changeovers=stored.changeovers or (),
+        measured=stored.measured,
+    )
+
+
+def write_pace(pace: Pace) -> api.Pace | None:
+    """Write what was measured; None where nothing was."""
+    if pace == NO_PACE:
+        return None
+    return api.Pace.model_construct(
+        step_seconds=digits_of(pace.step_seconds),
+        workers=pace.workers,
+        changeovers=pace.changeovers or None,
+        measured=pace.measured,
+    )
